@@ -1,0 +1,99 @@
+"""The exceptions of dfprivacy.
+
+::
+
+    DPError
+    ├── NotProtected        this frame has no private view
+    ├── ArgumentError       an argument of a call cannot be used        (also a ValueError)
+    │   └── SchemaError     a column, a bound, a category               (also a ValueError)
+    ├── BudgetError
+    │   ├── BudgetExceeded  the account cannot pay
+    │   └── AccountMismatch the name is known with other terms
+    ├── LedgerError         the ledger cannot be read or written
+    ├── PluginError         a plugin cannot be used
+    ├── MissingDependency   an optional library is not installed        (also an ImportError)
+    └── ReadError           the data could not be read, after the charge
+
+Every message says three things: what happened (in public numbers only), what became of the budget,
+and what to do. No message contains a value of the data, and none depends on one.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AccountMismatch",
+    "ArgumentError",
+    "BudgetError",
+    "BudgetExceeded",
+    "DPError",
+    "LedgerError",
+    "MissingDependency",
+    "NotProtected",
+    "PluginError",
+    "ReadError",
+    "SchemaError",
+]
+
+
+class DPError(Exception):
+    """Anything dfprivacy refuses to do.
+
+    Parameters
+    ----------
+    what : str
+        What happened, in public numbers only.
+    hint : str
+        What to do about it.
+    """
+
+    outcome = "Nothing was released or spent."
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        self.what = what
+        self.hint = hint
+        super().__init__(" ".join(part for part in (what, self.outcome, hint) if part))
+
+    def __reduce__(self) -> tuple[type[DPError], tuple[str, str]]:
+        return type(self), (self.what, self.hint)
+
+
+class NotProtected(DPError):  # noqa: N818 - reads as the sentence it is
+    """The frame has no private view."""
+
+
+class ArgumentError(DPError, ValueError):
+    """An argument cannot be used as it is."""
+
+
+class SchemaError(ArgumentError):
+    """What was said about the table (columns, bounds, categories) cannot be used."""
+
+
+class BudgetError(DPError):
+    """The account does not allow what was asked."""
+
+
+class BudgetExceeded(BudgetError):  # noqa: N818
+    """The account cannot pay for what was asked."""
+
+
+class AccountMismatch(BudgetError):  # noqa: N818
+    """The data set's name is known to the ledger with other terms."""
+
+
+class LedgerError(DPError):
+    """The ledger cannot be read or written, so nothing can be charged."""
+
+
+class PluginError(DPError):
+    """A plugin cannot be used."""
+
+
+class MissingDependency(DPError, ImportError):  # noqa: N818
+    """An optional library is needed and not installed."""
+
+
+class ReadError(DPError):
+    """The data could not be read. The original error is withheld: its text may quote the data."""
+
+    outcome = "Nothing was released; what was charged stays charged."
