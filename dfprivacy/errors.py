@@ -20,6 +20,8 @@ and what to do. No message contains a value of the data, and none depends on one
 
 from __future__ import annotations
 
+from typing import Self
+
 __all__ = [
     "AccountMismatch",
     "ArgumentError",
@@ -52,6 +54,13 @@ class DPError(Exception):
         self.what = what
         self.hint = hint
         super().__init__(" ".join(part for part in (what, self.outcome, hint) if part))
+
+    def after(self, outcome: str) -> Self:
+        """Return the same error with another outcome: something had been charged."""
+        other = type(self)(self.what, self.hint)
+        other.outcome = outcome
+        other.args = (" ".join(part for part in (self.what, outcome, self.hint) if part),)
+        return other
 
     def __reduce__(self) -> tuple[type[DPError], tuple[str, str]]:
         return type(self), (self.what, self.hint)

@@ -1,1 +1,30 @@
-"""Private t-tests."""
+"""Private t-tests and z-tests, the exact errors of the textbook tests on noisy data, and planning.
+
+Mechanisms: ``view.ttest``, ``view.ztest``. Functions without data: `exact_size`, `exact_power`, `power`,
+`sample_size`, `minimum_detectable_effect`.
+"""
+
+from collections.abc import Callable
+
+from dfprivacy import Mechanism, hookimpl
+from dfprivacy_ttest.exact import exact_power, exact_size
+from dfprivacy_ttest.mechanisms import TTest, ttest, ztest
+from dfprivacy_ttest.planning import minimum_detectable_effect, power, sample_size
+
+__all__ = [
+    "TTest",
+    "exact_power",
+    "exact_size",
+    "minimum_detectable_effect",
+    "power",
+    "sample_size",
+    "ttest",
+    "ztest",
+]
+
+
+@hookimpl
+def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
+    """Offer the t-test and the z-test."""
+    register(ttest)
+    register(ztest)

@@ -1,0 +1,79 @@
+"""``df.dp`` on pandas and Polars frames.
+
+The accessor keeps no state: the view of a frame is found by the identity of the frame object. It is made anew at
+every access and never stored on the frame, so it makes no reference cycle that would keep a large table alive.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import wrapt
+
+from dfprivacy.plugins import registry
+from dfprivacy.view import protect, view_of
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from dfprivacy.view import PrivateFrame
+
+__all__ = ["Accessor", "install"]
+
+
+class Accessor:
+    """What ``df.dp`` is: the way to a frame's private view.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame, polars.DataFrame or polars.LazyFrame
+        The frame.
+    """
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    def protect(self, name: str, **terms: Any) -> PrivateFrame:
+        """Protect the frame; the arguments are those of `dfprivacy.protect`."""
+        return protect(self._frame, name, **terms)
+
+    @property
+    def view(self) -> PrivateFrame:
+        """The frame's private view; `NotProtected` if it has none."""
+        return view_of(self._frame)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # what Python and notebooks probe for must not fail with our errors
+            raise AttributeError(name)
+        return getattr(view_of(self._frame), name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), "budget", "releases", "where", "select", "group_by", "explain",
+                       *registry().mechanisms})
+
+    def __repr__(self) -> str:
+        try:
+            return repr(view_of(self._frame))
+        except Exception as error:  # noqa: BLE001 - a repr never fails
+            return f"<dfprivacy accessor: {error}>"
+
+
+class _Attribute:
+    """Makes an accessor at every access."""
+
+    def __get__(self, frame: object, owner: type) -> Any:
+        return Accessor if frame is None else Accessor(frame)
+
+
+def install() -> None:
+    """Give the frames of pandas and Polars their ``dp``, as soon as the library is imported."""
+
+    def pandas(module: ModuleType) -> None:
+        module.DataFrame.dp = _Attribute()  # type: ignore[attr-defined]
+
+    def polars(module: ModuleType) -> None:
+        module.DataFrame.dp = _Attribute()  # type: ignore[attr-defined]
+        module.LazyFrame.dp = _Attribute()  # type: ignore[attr-defined]
+
+    wrapt.register_post_import_hook(pandas, "pandas")
+    wrapt.register_post_import_hook(polars, "polars")

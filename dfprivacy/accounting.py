@@ -1,0 +1,765 @@
+"""Privacy losses, and the filters that add them up.
+
+A *filter* allows releases while a running sum stays under a cap that was fixed before the first release. All
+filters here stay valid when the analyst chooses every question, and what to spend on it, after seeing all
+earlier answers; docs/explanation/accounting.md has the proofs. A charge depends on the request alone, never
+on data, so a refusal reveals nothing.
+
+======  ============================================  ======================================================
+Filter  What is added up                              Guarantee
+======  ============================================  ======================================================
+basic   every epsilon; every delta                    (epsilon, delta)-DP [1]_
+gdp     mu^2 of Gaussian DP                           mu-GDP [2]_
+rdp     Rényi divergence at one order, fixed at       (alpha, R)-Rényi DP [3]_
+        opening
+mix     epsilon of pure releases up to epsilon/2;     (epsilon, delta(epsilon/2, mu))-DP: the pure part shifts
+        mu^2 of Gaussian releases                     the Gaussian part's loss by epsilon/2 at most
+======  ============================================  ======================================================
+
+A *portfolio* allows a release while at least one of the four still holds. Each reserves a share of delta and
+charges every release, so the deltas add up to the account's. (Four filters at the full delta each would not
+do: two of them, played against each other, already reach 1.97 times delta.)
+
+Sums are exact: charges are rounded up, caps down, to whole multiples of `UNIT`.
+
+References
+----------
+.. [1] Rogers, Roth, Ullman and Vadhan (2016). Privacy odometers and filters. arXiv:1605.08294.
+.. [2] Smith and Thakurta (2022). Fully adaptive composition for Gaussian DP. arXiv:2210.17520.
+.. [3] Feldman and Zrnic (2021). Individual privacy accounting via a Rényi filter. arXiv:2008.11193.
+.. [4] Kairouz, Oh and Viswanath (2015). The composition theorem for differential privacy. arXiv:1311.0776.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from decimal import ROUND_DOWN, ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
+from math import ceil, floor, inf, isfinite, lcm
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+
+from dfprivacy.conversions import (
+    EPSILON_MAX,
+    SCALE_MIN,
+    SMALLEST,
+    above,
+    alpha_star,
+    below,
+    gaussian_delta,
+    gaussian_scale,
+    laplace_mu,
+    laplace_renyi,
+    laplace_scale,
+    mu_budget,
+    pure_mu,
+    pure_renyi,
+    renyi_budget,
+    rounding_delta,
+)
+from dfprivacy.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = [
+    "UNIT",
+    "Accountant",
+    "Accounting",
+    "Approximate",
+    "BoundedRange",
+    "Gaussian",
+    "Laplace",
+    "Member",
+    "PrivacyLoss",
+    "Pure",
+    "Spent",
+    "exact",
+    "loss_from_dict",
+]
+
+UNIT = Fraction(1, 10**18 * lcm(*range(1, 37)))
+"""What sums count in, 6.9e-33: decimals of 18 places, and their thirds to 36ths, are multiples of it."""
+
+Accounting = Literal["basic", "rdp", "gdp", "portfolio"]
+
+# ---------------------------------------------------------------------------------------------------------
+# Exact numbers
+# ---------------------------------------------------------------------------------------------------------
+
+
+def exact(x: object) -> Fraction:
+    """Read a number as the exact fraction that is charged and that sets the noise.
+
+    Parameters
+    ----------
+    x : int, float, Fraction, Decimal or str
+        Integers, fractions, decimals and strings such as ``"0.1"`` or ``"1/3"`` are taken as they are. A
+        float is taken for the decimal of at most ten digits it stands for (0.1 for one tenth, 0.1 + 0.2 for
+        three tenths), else cut to fifteen digits.
+
+    Returns
+    -------
+    Fraction
+        Not necessarily above zero.
+
+    Raises
+    ------
+    ArgumentError
+        If `x` is not a finite number. A truth value is not a number.
+
+    Notes
+    -----
+    Ten releases of 0.1 spend exactly 1, and k equal float shares of a total never exceed it. The guarantee
+    does not rest on how floats are read, because the noise is computed from the same fraction.
+
+    Examples
+    --------
+    >>> 10 * exact(0.1), 3 * exact("1/3"), exact(1 / 3)
+    (Fraction(1, 1), Fraction(1, 1), Fraction(333333333333333, 1000000000000000))
+    """
+    try:
+        if isinstance(x, int | Fraction | Decimal | str) and not isinstance(x, bool):
+            return Fraction(x)
+        if isinstance(x, Real) and isfinite(x):
+            return _snapped(Fraction(float(x)))
+    except (ValueError, OverflowError, ZeroDivisionError):
+        pass
+    raise ArgumentError(
+        f"{x!r} is not a finite number.", "Give a number, or a string such as '0.1' or '1/3'."
+    ) from None
+
+
+def _snapped(x: Fraction) -> Fraction:
+    error = abs(x) / 2**50
+    nearby = _decimal(x, 10, ROUND_HALF_EVEN)
+    return nearby if abs(nearby - x) <= error else _decimal(x - x / 2**50, 15, ROUND_DOWN)
+
+
+def _decimal(x: Fraction, digits: int, rounding: str) -> Fraction:
+    """Round to significant decimal digits (in a context of its own: the caller's may be coarse)."""
+    context = Context(prec=digits, rounding=rounding)
+    return Fraction(context.divide(Decimal(x.numerator), Decimal(x.denominator)))
+
+
+# ---------------------------------------------------------------------------------------------------------
+# Privacy losses
+# ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """One measurement, described by its request alone."""
+
+    kind: ClassVar[str]
+
+    def to_dict(self) -> dict[str, object]:
+        """Give a JSON-able description; `loss_from_dict` reads it back exactly."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {"kind": self.kind} | {name: _written(value) for name, value in values.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Pure(_Loss):
+    """Any `epsilon`-DP release: randomised response, sparse vector, permute-and-flip.
+
+    Notes
+    -----
+    Randomised response is the worst of them in every currency [4]_.
+    """
+
+    kind = "pure"
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        _check_epsilon(self.epsilon)
+
+    @property
+    def delta(self) -> Fraction:
+        """No failure probability."""
+        return Fraction(0)
+
+    def mu_squared(self) -> Fraction | None:
+        """Charge under Gaussian DP; None if no finite one will do."""
+        return _squared(pure_mu(above(self.epsilon)))
+
+    def renyi(self, alpha: float) -> Fraction | None:
+        """Charge under Rényi DP of order `alpha`; None if no finite one will do."""
+        return _finite(pure_renyi(above(self.epsilon), alpha))
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedRange(Pure):
+    """A release whose losses lie in some interval of length `epsilon`: the exponential mechanism.
+
+    Also the report-noisy-max with Gumbel noise. At most `epsilon`-DP, and about as private in the long run as
+    an epsilon/2-DP release.
+
+    Notes
+    -----
+    Under Gaussian DP the worst pair has losses of plus and minus epsilon/2: randomised response at epsilon/2.
+    Its concentrated privacy is rho = epsilon^2/8 (Cesar and Rogers 2021, arXiv:2004.07223).
+    """
+
+    kind = "bounded range"
+
+    def mu_squared(self) -> Fraction | None:
+        """Charge under Gaussian DP; None if no finite one will do."""
+        return _squared(pure_mu(above(self.epsilon / 2)))
+
+    def renyi(self, alpha: float) -> Fraction | None:
+        """Charge under Rényi DP of order `alpha`."""
+        concentrated = Fraction(alpha) * self.epsilon**2 / 8
+        pure = _finite(pure_renyi(above(self.epsilon), alpha))
+        return concentrated if pure is None else min(concentrated, pure)
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace(_Loss):
+    """Independent discrete Laplace noise on a vector of integers.
+
+    Parameters
+    ----------
+    sensitivity : int
+        L1 sensitivity, in grid steps.
+    scale : float
+        Scale b of the noise, in grid steps.
+    epsilon : Fraction
+        Claim; ``scale * epsilon >= sensitivity`` is checked exactly.
+
+    Notes
+    -----
+    The trade-off curve of discrete Laplace noise lies above that of continuous Laplace noise at
+    e = sensitivity/b + 1/(4 b^2), so every charge of the latter at e is valid, and one coordinate that takes
+    the whole shift is the worst (both from b = 4 on). Finer noise is charged as any pure release.
+    """
+
+    kind = "laplace"
+    sensitivity: int
+    scale: float
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        _check_epsilon(self.epsilon)
+        _check_noise(self.sensitivity, self.scale, smallest=0.0)
+        if Fraction(self.scale) * self.epsilon < self.sensitivity:
+            raise ArgumentError(
+                f"Laplace noise of scale {self.scale:g} on sensitivity {self.sensitivity} is not "
+                f"{float(self.epsilon):g}-differentially private.",
+                "Take the scale from dfprivacy.noise.laplace_scale.",
+            )
+
+    @property
+    def delta(self) -> Fraction:
+        """No failure probability."""
+        return Fraction(0)
+
+    @property
+    def _ratio(self) -> Fraction:
+        return self.sensitivity / Fraction(self.scale)
+
+    @property
+    def _continuous(self) -> float:
+        """Privacy of the continuous noise whose trade-off curve lies below this one's."""
+        return above(self._ratio + 1 / (4 * Fraction(self.scale) ** 2))
+
+    def mu_squared(self) -> Fraction | None:
+        """Charge under Gaussian DP; None if no finite one will do."""
+        return _squared(
+            laplace_mu(self._continuous) if self.scale >= SCALE_MIN else pure_mu(above(self._ratio))
+        )
+
+    def renyi(self, alpha: float) -> Fraction | None:
+        """Charge under Rényi DP of order `alpha`; None if no finite one will do."""
+        if self.scale >= SCALE_MIN:
+            return _finite(laplace_renyi(self._continuous, alpha))
+        return _finite(pure_renyi(above(self._ratio), alpha))
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian(_Loss):
+    """Independent discrete Gaussian noise on a vector of integers.
+
+    Parameters
+    ----------
+    squared_sensitivity : int
+        Squared L2 sensitivity, in squared grid steps.
+    scale : float
+        Parameter sigma of the noise, in grid steps, at least 4.
+    dimension : int
+        Number of coordinates.
+    epsilon, delta : Fraction
+        Claim; it is checked, with what discrete noise loses against continuous noise.
+
+    Notes
+    -----
+    Rényi DP is that of continuous noise, exactly [5]_. Under Gaussian DP the noise counts as continuous noise
+    of variance sigma^2 - 1/11, and the difference goes to the account's pool (`pooled`).
+
+    References
+    ----------
+    .. [5] Canonne, Kamath and Steinke (2020). The discrete Gaussian for differential privacy.
+       arXiv:2004.00010.
+    """
+
+    kind = "gaussian"
+    squared_sensitivity: int
+    scale: float
+    dimension: int
+    epsilon: Fraction
+    delta: Fraction
+
+    def __post_init__(self) -> None:
+        _check_epsilon(self.epsilon, largest=EPSILON_MAX)
+        _check_delta(self.delta)
+        _check_noise(self.squared_sensitivity, self.scale, smallest=SCALE_MIN)
+        if (
+            self.dimension < 1
+            or gaussian_delta(self.squared_sensitivity, self.scale, self.dimension, self.epsilon) > self.delta
+        ):
+            raise ArgumentError(
+                f"Gaussian noise of scale {self.scale:g} on squared sensitivity {self.squared_sensitivity} "
+                f"in {self.dimension} coordinates is not ({float(self.epsilon):g}, {float(self.delta):g})"
+                "-differentially private.",
+                "Take the scale from dfprivacy.noise.gaussian_scale.",
+            )
+
+    def mu_squared(self) -> Fraction:
+        """Charge under Gaussian DP."""
+        return self.squared_sensitivity / (Fraction(self.scale) ** 2 - Fraction(1, 11))
+
+    def renyi(self, alpha: float) -> Fraction:
+        """Charge under Rényi DP of order `alpha`."""
+        return Fraction(alpha) * self.squared_sensitivity / (2 * Fraction(self.scale) ** 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Approximate(_Loss):
+    """Any other (`epsilon`, `delta`)-DP release.
+
+    Notes
+    -----
+    Such a release is, but for an event of probability `delta`, an `epsilon`-DP one [4]_. The event goes to
+    the account's pool.
+    """
+
+    kind = "approximate"
+    epsilon: Fraction
+    delta: Fraction
+
+    def __post_init__(self) -> None:
+        _check_epsilon(self.epsilon)
+        _check_delta(self.delta)
+
+    def mu_squared(self) -> Fraction | None:
+        """Charge under Gaussian DP; None if no finite one will do."""
+        return Pure(self.epsilon).mu_squared()
+
+    def renyi(self, alpha: float) -> Fraction | None:
+        """Charge under Rényi DP of order `alpha`; None if no finite one will do."""
+        return Pure(self.epsilon).renyi(alpha)
+
+
+PrivacyLoss = Laplace | Gaussian | Pure | BoundedRange | Approximate
+
+_KINDS: dict[str, type[PrivacyLoss]] = {loss.kind: loss for loss in get_args(PrivacyLoss)}
+_READERS: dict[Any, Callable[[Any], object]] = {"Fraction": Fraction, "float": float.fromhex, "int": int}
+
+
+def loss_from_dict(d: Mapping[str, Any]) -> PrivacyLoss:
+    """Read back what ``to_dict`` of a privacy loss wrote.
+
+    Raises
+    ------
+    ArgumentError
+        If the loss is of no known kind, or its claim does not hold.
+
+    Examples
+    --------
+    >>> loss_from_dict(Pure(Fraction(1, 3)).to_dict())
+    Pure(epsilon=Fraction(1, 3))
+    """
+    if d.get("kind") not in _KINDS:
+        raise ArgumentError(f"{d.get('kind')!r} is no kind of privacy loss.", f"Known: {', '.join(_KINDS)}.")
+    loss: Callable[..., PrivacyLoss] = _KINDS[d["kind"]]
+    values = {field.name: _READERS[field.type](d[field.name]) for field in fields(_KINDS[d["kind"]])}
+    return loss(**values)
+
+
+def _written(value: float | Fraction) -> object:
+    if isinstance(value, Fraction):
+        return str(value)
+    return value.hex() if isinstance(value, float) else value
+
+
+def _check_epsilon(epsilon: Fraction, largest: float = inf) -> None:
+    if not isinstance(epsilon, Fraction) or not 0 < epsilon <= largest:
+        raise ArgumentError(
+            f"A release cannot have epsilon {epsilon!r}.",
+            "Give a fraction above 0" + (f" and at most {largest}." if isfinite(largest) else "."),
+        )
+
+
+def _check_delta(delta: Fraction) -> None:
+    if not isinstance(delta, Fraction) or not 0 < delta < 1:
+        raise ArgumentError(f"A release cannot have delta {delta!r}.", "Give a fraction above 0 and below 1.")
+
+
+def _check_noise(sensitivity: int, scale: float, *, smallest: float) -> None:
+    if sensitivity < 1 or not (isfinite(scale) and scale > 0 and scale >= smallest):
+        raise ArgumentError(
+            f"Noise of scale {scale:g} on (squared) sensitivity {sensitivity} cannot be accounted for.",
+            f"Give a sensitivity of at least one step, and a finite scale above 0 and at least {smallest:g}.",
+        )
+
+
+def _finite(x: float) -> Fraction | None:
+    return Fraction(x) if isfinite(x) else None
+
+
+def _squared(mu: float) -> Fraction | None:
+    return Fraction(mu) ** 2 if isfinite(mu) else None
+
+
+# ---------------------------------------------------------------------------------------------------------
+# Filters
+# ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What an account has been charged so far: one running sum for each cap, in the accountant's order.
+
+    Attributes
+    ----------
+    counts : tuple of int or None
+        Whole multiples of `UNIT`. None stands for more than any cap: it stays None for good.
+    """
+
+    counts: tuple[int | None, ...]
+
+    def to_list(self) -> list[str | None]:
+        """Give a JSON-able list; the integers are too long for the numbers of most databases."""
+        return [None if count is None else str(count) for count in self.counts]
+
+    @classmethod
+    def from_list(cls, counts: list[str | None]) -> Self:
+        """Read back what `to_list` wrote."""
+        return cls(tuple(None if count is None else int(count) for count in counts))
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One filter of an account.
+
+    Attributes
+    ----------
+    name : str
+        ``"basic"``, ``"gdp"``, ``"rdp"`` or ``"mix"``.
+    delta : Fraction
+        Share of the account's delta that is reserved for this filter.
+    caps : tuple of int
+        What each of its sums may reach, in multiples of `UNIT`.
+    alpha : float or None
+        Order of the Rényi filter.
+    """
+
+    name: str
+    delta: Fraction
+    caps: tuple[int, ...]
+    alpha: float | None = None
+
+    @classmethod
+    def open(cls, name: str, epsilon: Fraction, delta: Fraction) -> Self:
+        """Set the caps so that the filter alone guarantees (`epsilon`, `delta`)-DP."""
+        alpha = None
+        caps: tuple[Fraction, ...]
+        match name:
+            case "basic":
+                caps = (epsilon, delta)
+            case "gdp":
+                caps = (_gaussian_cap(epsilon, delta),)
+            case "rdp":
+                alpha = alpha_star(below(epsilon), below(delta))
+                caps = (Fraction(renyi_budget(below(epsilon), below(delta), alpha)),)
+            case _:
+                caps = (epsilon / 2, _gaussian_cap(epsilon / 2, delta))
+        return cls(name, delta, tuple(floor(cap / UNIT) for cap in caps), alpha)
+
+    def charge(self, loss: PrivacyLoss) -> tuple[Fraction | None, ...]:
+        """Give what a release adds to each sum; None if no finite charge will do."""
+        match self.name:
+            case "basic":
+                return loss.epsilon, loss.delta
+            case "gdp":
+                return (loss.mu_squared(),)
+            case "rdp" if self.alpha is not None:
+                return (loss.renyi(self.alpha),)
+            case _ if isinstance(loss, Gaussian):
+                return Fraction(0), loss.mu_squared()
+            case _:
+                return loss.epsilon, Fraction(0)
+
+
+# Shares of delta; what they leave is the pool, which serves every filter but the basic one.
+_SHARES: dict[str, dict[str, Fraction]] = {
+    "basic": {"basic": Fraction(1)},
+    "gdp": {"gdp": Fraction(4095, 4096)},
+    "rdp": {"rdp": Fraction(4095, 4096)},
+    "portfolio": {
+        "basic": Fraction(511, 1024),
+        "gdp": Fraction(1, 4),
+        "rdp": Fraction(1, 8),
+        "mix": Fraction(1, 8),
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Accountant:
+    """The terms of an account: its filters and their caps, which never change once it is open.
+
+    Make one with `Accountant.open`. It holds no running total: that is a `Spent`, kept by the ledger.
+
+    Attributes
+    ----------
+    accounting : str
+        ``"basic"``, ``"gdp"``, ``"rdp"`` or ``"portfolio"``.
+    epsilon, delta : Fraction
+        The guarantee for everything that is ever released.
+    members : tuple of Member
+        The filters. A release is allowed while at least one of them holds.
+    pool : Fraction
+        Share of delta for events after which a release would not be what the filters other than basic take it
+        for: a discrete Gaussian that is not rounded continuous noise, the delta of an `Approximate` loss.
+
+    Notes
+    -----
+    Why a portfolio is (epsilon, delta)-DP: sums only grow, so at the end of any transcript some filter j held
+    throughout; let S_j be the part of the event S where j is the first such. An analyst who stops as soon as
+    filter j breaks gives every transcript in S_j the same probability, so
+    P(S_j) <= e^epsilon Q(S_j) + delta_j, and the sum over j is the claim. Events of the pool are drawn once,
+    whichever filter holds, so their probability is added once.
+
+    Examples
+    --------
+    >>> account = Accountant.open(None, exact(1), exact(0))
+    >>> spent = account.after(account.nothing, Pure(exact(0.1)))
+    >>> account.holds(spent), account.largest(spent)
+    (True, Fraction(9, 10))
+    """
+
+    accounting: Accounting
+    epsilon: Fraction
+    delta: Fraction
+    members: tuple[Member, ...]
+    pool: Fraction
+
+    @classmethod
+    def open(cls, accounting: Accounting | None, epsilon: Fraction, delta: Fraction) -> Self:
+        """Fix the terms of a new account.
+
+        Parameters
+        ----------
+        accounting : {"basic", "rdp", "gdp", "portfolio"} or None
+            How releases add up. None stands for ``"basic"`` if delta is 0, else ``"portfolio"``.
+        epsilon, delta : Fraction
+            The whole budget; see `exact`.
+
+        Raises
+        ------
+        ArgumentError
+            If the budget is no budget, or the accounting needs a delta and there is none.
+        """
+        if not epsilon > 0 or not 0 <= delta < 1:
+            raise ArgumentError(
+                f"A budget of epsilon {float(epsilon):g} and delta {float(delta):g} is no budget.",
+                "Give an epsilon above 0, and a delta that is 0 or far below one over the number of rows.",
+            )
+        if accounting is None:
+            accounting = "basic" if delta == 0 else "portfolio"
+        if accounting not in _SHARES:
+            raise ArgumentError(
+                f"{accounting!r} is no accounting.", f"Choose one of {', '.join(map(repr, _SHARES))}."
+            )
+        if accounting != "basic" and delta == 0:
+            raise ArgumentError(
+                f"The {accounting!r} accounting needs a delta above 0: it trades a small probability of a "
+                "larger loss for many more releases.",
+                "Give a delta such as 1e-6, or choose accounting='basic', under which epsilons add up.",
+            )
+        if accounting != "basic" and not (SMALLEST <= epsilon <= EPSILON_MAX and delta >= SMALLEST):
+            raise ArgumentError(
+                f"The {accounting!r} accounting cannot compute with epsilon {float(epsilon):g} and delta "
+                f"{float(delta):g}.",
+                f"Give an epsilon of at most {EPSILON_MAX}, or choose accounting='basic'.",
+            )
+        shares = _SHARES[accounting]
+        members = tuple(Member.open(name, epsilon, delta * share) for name, share in shares.items())
+        return cls(accounting, epsilon, delta, members, delta - sum(member.delta for member in members))
+
+    @property
+    def nothing(self) -> Spent:
+        """The total of an account that has released nothing."""
+        return Spent((0,) * (sum(len(member.caps) for member in self.members) + 1))
+
+    def after(self, spent: Spent, loss: PrivacyLoss) -> Spent:
+        """Total once `loss` is charged, to every filter and to the pool, broken or not."""
+        charges = [charge for member in self.members for charge in member.charge(loss)]
+        charges.append(self._pooled(loss))
+        return Spent(
+            tuple(
+                None if count is None or charge is None else count + ceil(charge / UNIT)
+                for count, charge in zip(spent.counts, charges, strict=True)
+            )
+        )
+
+    def _pooled(self, loss: PrivacyLoss) -> Fraction | None:
+        match loss:
+            case Approximate():
+                return loss.delta
+            case Gaussian():
+                if self.epsilon > EPSILON_MAX:  # a basic account, which never looks at its pool
+                    return None
+                return rounding_delta(loss.dimension, loss.scale, self.epsilon)
+            case _:
+                return Fraction(0)
+
+    def holds(self, spent: Spent) -> bool:
+        """Whether at least one filter is within its caps."""
+        return any(used <= 1 for used in self._used(spent))
+
+    def _used(self, spent: Spent) -> list[Fraction | float]:
+        """How much each filter has used of the cap it has used most of; more than 1 when it is broken."""
+        counts = list(spent.counts)
+        pool = (counts.pop(), floor(self.pool / UNIT))
+        used: list[Fraction | float] = []
+        for member in self.members:
+            sums = [(counts.pop(0), cap) for cap in member.caps]
+            if member.name != "basic":
+                sums.append(pool)
+            used.append(max(_part(count, cap) for count, cap in sums))
+        return used
+
+    def fraction_used(self, spent: Spent) -> float:
+        """Part of the budget that is used, from 0 to 1, by the filter that has most left."""
+        return min(1.0, *map(float, self._used(spent)))
+
+    def default_delta(self, epsilon: Fraction) -> Fraction:
+        """Delta of a Gaussian release of `epsilon` when the caller names none.
+
+        In proportion, out of the first filter's share: so the basic filter runs out of delta no sooner than
+        of epsilon. 0 if the account has no delta.
+        """
+        return floor(self.members[0].delta * epsilon / self.epsilon / UNIT) * UNIT
+
+    def largest(
+        self, spent: Spent, kind: Literal["laplace", "gaussian"] = "laplace", delta: Fraction | None = None
+    ) -> Fraction:
+        """Largest epsilon one more release can ask for.
+
+        Parameters
+        ----------
+        spent : Spent
+            The total so far.
+        kind : {"laplace", "gaussian"}
+            The noise of the release, on a fine grid: at least 2^15 steps, as sums of the core are.
+        delta : Fraction, optional
+            Delta of a Gaussian release; `default_delta` unless given.
+
+        Returns
+        -------
+        Fraction
+            What is left to the last digit where the basic filter decides; else eight significant digits,
+            rounded down by less than a millionth. 0 if not even a billionth of the budget is left.
+        """
+
+        def admitted(epsilon: Fraction) -> bool:
+            loss = self._example(kind, epsilon, delta)
+            return loss is not None and self.holds(self.after(spent, loss))
+
+        rest = self._rest(spent)
+        best = rest if rest > 0 and admitted(rest) else Fraction(0)
+        low, high = best, max(best * (1 + Fraction(1, 2**20)), self.epsilon / 10**9)
+        while admitted(high) and high < EPSILON_MAX:
+            low, high = high, 2 * high
+        if low == best:
+            return best
+        while high - low > low / 2**30:
+            middle = (low + high) / 2
+            low, high = (middle, high) if admitted(middle) else (low, middle)
+        # Noise of 2^15 steps is charged up to 2^-32 more than the much finer noise of the example.
+        return max(best, _decimal(low * (1 - Fraction(1, 2**21)), 8, ROUND_DOWN))
+
+    def _rest(self, spent: Spent) -> Fraction:
+        """Epsilon that the basic filter has left; 0 without one."""
+        count = spent.counts[0]
+        if self.members[0].name != "basic" or count is None:
+            return Fraction(0)
+        return max(self.members[0].caps[0] - count, 0) * UNIT
+
+    def _example(self, kind: str, epsilon: Fraction, delta: Fraction | None) -> PrivacyLoss | None:
+        """Give a release of `epsilon` on a very fine grid, if there is one."""
+        steps = 2**40
+        if kind == "laplace":
+            return Laplace(steps, laplace_scale(steps, epsilon), epsilon)
+        delta = self.default_delta(epsilon) if delta is None else delta
+        if not (SMALLEST <= epsilon <= EPSILON_MAX and SMALLEST <= delta < 1):
+            return None
+        return Gaussian(steps**2, gaussian_scale(steps**2, 1, epsilon, delta), 1, epsilon, delta)
+
+    def describe(self) -> str:
+        """Give the guarantee in one sentence."""
+        delta = f" and delta = {float(self.delta):g}" if self.delta else ""
+        kind = "(epsilon, delta)-" if self.delta else "epsilon-"
+        return (
+            f"All releases of this account together are {kind}differentially private with epsilon = "
+            f"{float(self.epsilon):g}{delta}, whatever is asked, even if each question is chosen after "
+            f"seeing the earlier answers (accounting: {self.accounting})."
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        """Give a JSON-able description of the terms, caps included, for the ledger's account row."""
+        return {
+            "accounting": self.accounting,
+            "epsilon": str(self.epsilon),
+            "delta": str(self.delta),
+            "pool": str(self.pool),
+            "members": [
+                {
+                    "name": member.name,
+                    "delta": str(member.delta),
+                    "caps": [str(cap) for cap in member.caps],
+                    "alpha": None if member.alpha is None else member.alpha.hex(),
+                }
+                for member in self.members
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, d: Mapping[str, Any]) -> Self:
+        """Read back what `to_dict` wrote: the caps of the opening, not computed anew."""
+        members = tuple(
+            Member(
+                name=member["name"],
+                delta=Fraction(member["delta"]),
+                caps=tuple(int(cap) for cap in member["caps"]),
+                alpha=None if member["alpha"] is None else float.fromhex(member["alpha"]),
+            )
+            for member in d["members"]
+        )
+        return cls(
+            d["accounting"], Fraction(d["epsilon"]), Fraction(d["delta"]), members, Fraction(d["pool"])
+        )
+
+
+def _gaussian_cap(epsilon: Fraction, delta: Fraction) -> Fraction:
+    return Fraction(mu_budget(below(epsilon), below(delta))) ** 2
+
+
+def _part(count: int | None, cap: int) -> Fraction | float:
+    if count is None:
+        return inf
+    if cap <= 0:
+        return inf if count > 0 else Fraction(0)
+    return Fraction(count, cap)

@@ -1,0 +1,235 @@
+"""Noise on the integer grid, and the grid.
+
+A sum is an integer vector: its unit is the step 2^-k of a public binary grid. Discrete Laplace or discrete
+Gaussian noise is added to the integers, drawn by OpenDP from the operating system's secure source, so the
+privacy claim does not depend on floating-point rounding [1]_.
+
+This is the only module that imports OpenDP, and it does so when the first noise is drawn: importing OpenDP
+takes half a second.
+
+References
+----------
+.. [1] Mironov (2012). On significance of the least significant bits for differential privacy. CCS.
+.. [2] Canonne, Kamath and Steinke (2020). The discrete Gaussian for differential privacy. arXiv:2004.00010.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from fractions import Fraction
+from functools import lru_cache
+from importlib.metadata import version
+from math import isfinite, sqrt
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from dfprivacy.conversions import gaussian_scale, laplace_scale
+from dfprivacy.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+__all__ = [
+    "ROWS_MAX",
+    "SUM_MAX",
+    "OpenDPSampler",
+    "Sampler",
+    "check",
+    "gaussian_scale",
+    "grid_exponent",
+    "laplace_scale",
+    "sampler",
+    "use",
+]
+
+ROWS_MAX = 2**32
+"""The number of rows a grid is made for when the true number is private."""
+
+SUM_MAX = 2**62
+"""Largest absolute value of a sum, in grid steps; callers clamp to it, which leaves room for the noise."""
+
+_GRID_MAX = 40  # finer grids gain nothing
+_FLOAT_EXACT = 2**53  # float64 holds every integer up to here
+_NOISE_MIN = 2**15  # grid steps: below, discrete and continuous noise differ by more than 1e-13 of delta
+_ROUNDING_MAX = 1000  # the grid's rounding error is at least so much smaller than the noise
+
+
+def grid_exponent(*, radius: float, batch_rows: int, rows_max: int, noise: float) -> int:
+    """Exponent k of the grid, whose step is 2^-k.
+
+    The finest grid, up to k = 40, on which sums are exact. All arguments are public.
+
+    Parameters
+    ----------
+    radius : float
+        Largest norm of a row's features, in their own units.
+    batch_rows : int
+        Rows that are summed in float64 before the sums are turned into integers.
+    rows_max : int
+        Number of rows, or `ROWS_MAX` if that is private.
+    noise : float
+        Scale of the noise (b of the Laplace, sigma of the Gaussian) in the features' own units.
+
+    Returns
+    -------
+    int
+        Negative for features so large that a step is more than one unit.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument is not positive and finite, or if no grid is both coarse enough for exact sums and fine
+        enough for the noise.
+
+    Notes
+    -----
+    The largest k <= 40 with
+
+    1. ``batch_rows * radius * 2**k <= 2**53``: float64 sums of a batch are exact;
+    2. ``rows_max * radius * 2**k <= 2**62``: so is the int64 sum of the batches;
+    3. ``noise * 2**k >= 2**15``: discrete Gaussian noise is as good as continuous noise;
+    4. ``sqrt(rows_max / 12) * 2**-k <= noise / 1000``: rounding is drowned by the noise.
+
+    Examples
+    --------
+    >>> grid_exponent(radius=1.0, batch_rows=2**14, rows_max=10_000, noise=2.0)
+    39
+    """
+    if not all(isfinite(value) and value > 0 for value in (radius, batch_rows, rows_max, noise)):
+        raise ArgumentError(
+            f"There is no grid for radius {radius:g}, {rows_max} rows in batches of {batch_rows}, "
+            f"and noise {noise:g}.",
+            "All four must be finite and above 0.",
+        )
+    exact = min(Fraction(_FLOAT_EXACT, batch_rows), Fraction(SUM_MAX, rows_max)) / Fraction(radius)
+    k = min(_GRID_MAX, _floor_log2(exact))
+    fine = max(Fraction(_NOISE_MIN), _ROUNDING_MAX * Fraction(sqrt(rows_max / 12))) / Fraction(noise)
+    if Fraction(2) ** k < fine:
+        raise ArgumentError(
+            f"Noise of scale {noise:g} is too small beside features of norm {radius:g} for exact sums of up "
+            f"to {rows_max} rows.",
+            "Ask for a smaller epsilon, give tighter bounds, or sum fewer rows at a time.",
+        )
+    return k
+
+
+def _floor_log2(x: Fraction) -> int:
+    k = x.numerator.bit_length() - x.denominator.bit_length()
+    return k if Fraction(2) ** k <= x else k - 1
+
+
+class Sampler(Protocol):
+    """Something that adds noise to integer vectors."""
+
+    @property
+    def name(self) -> str:
+        """What it is, as releases report it."""
+
+    @property
+    def private(self) -> bool:
+        """Whether its noise protects anybody."""
+
+    def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Add independent discrete Laplace noise: P(x) proportional to exp(-abs(x) / scale)."""
+
+    def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Add independent discrete Gaussian noise: P(x) proportional to exp(-x^2 / (2 scale^2))."""
+
+
+def check(values: NDArray[np.int64], scale: float) -> None:
+    """Refuse what no sampler may be given.
+
+    Parameters
+    ----------
+    values : ndarray of int64
+        Sums in grid steps, of any shape, at most `SUM_MAX` in absolute value.
+    scale : float
+        Scale of the noise in grid steps, finite and above 0.
+
+    Raises
+    ------
+    ArgumentError
+        If they are not; a scale of 0 would release the values themselves. The message names no value.
+    """
+    if not isinstance(values, np.ndarray) or values.dtype != np.int64:
+        raise ArgumentError(
+            "Noise is added to arrays of 64-bit integers only.", "Put the sums on the grid first."
+        )
+    if not (isfinite(scale) and scale > 0):
+        raise ArgumentError(
+            f"Noise of scale {scale:g} protects nobody.", "The scale must be finite and above 0."
+        )
+    if values.size and (values.min() < -SUM_MAX or values.max() > SUM_MAX):
+        raise ArgumentError(
+            f"Sums must be clamped to {SUM_MAX} grid steps.", "Clamp them before adding noise."
+        )
+
+
+class OpenDPSampler:
+    """Discrete noise from OpenDP, which draws it exactly from the operating system's secure source [2]_.
+
+    Examples
+    --------
+    >>> OpenDPSampler().laplace(np.zeros(3, dtype=np.int64), 2.5).dtype
+    dtype('int64')
+    """
+
+    private = True
+
+    @property
+    def name(self) -> str:
+        """OpenDP and its version."""
+        return f"OpenDP {version('opendp')}: discrete Laplace and Gaussian from the operating system's secure source"
+
+    def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Add independent discrete Laplace noise; see `check` for what is refused."""
+        return _noisy("laplace", values, scale)
+
+    def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Add independent discrete Gaussian noise; see `check` for what is refused."""
+        return _noisy("gaussian", values, scale)
+
+
+def _noisy(kind: str, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+    check(values, scale)
+    if not values.size:
+        return values.copy()
+    return np.array(_measurement(kind, float(scale))(values.ravel()), dtype=np.int64).reshape(values.shape)
+
+
+@lru_cache(maxsize=64)
+def _measurement(kind: str, scale: float) -> Callable[[NDArray[np.int64]], list[int]]:
+    """Construct OpenDP's mechanism, which takes as long as drawing twenty values."""
+    from opendp import domains, measurements, metrics, mod
+
+    mod.enable_features("contrib")
+    domain = domains.vector_domain(domains.atom_domain(T="i64"))
+    made: Any
+    if kind == "laplace":
+        made = measurements.make_laplace(domain, metrics.l1_distance(T="i64"), scale)
+    else:
+        made = measurements.make_gaussian(domain, metrics.l2_distance(T="f64"), scale)
+    return made  # type: ignore[no-any-return]
+
+
+_OPENDP: Sampler = OpenDPSampler()
+_SAMPLER: ContextVar[Sampler] = ContextVar("dfprivacy sampler", default=_OPENDP)
+
+
+def sampler() -> Sampler:
+    """Give the sampler in force: OpenDP, unless a test has put another in its place."""
+    return _SAMPLER.get()
+
+
+@contextmanager
+def use(replacement: Sampler) -> Iterator[Sampler]:
+    """Put another sampler in force, in this context only. For `dfprivacy.testing` alone."""
+    token = _SAMPLER.set(replacement)
+    try:
+        yield replacement
+    finally:
+        _SAMPLER.reset(token)

@@ -1,0 +1,355 @@
+"""From a call to a release: what is asked, what pays for it, and what is kept."""
+
+from __future__ import annotations
+
+import datetime
+import html
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from dfprivacy import noise as noises
+from dfprivacy.accounting import exact
+from dfprivacy.curator import Curator, Planner, Table
+from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, NotProtected, PluginError
+from dfprivacy.plugins import registry
+from dfprivacy.release import Groups, Noise, Privacy, Release, Value, plain_json
+from dfprivacy.rows import IsIn
+
+if TYPE_CHECKING:
+    from dfprivacy.accounting import PrivacyLoss
+    from dfprivacy.ledger import Account
+    from dfprivacy.mechanism import Mechanism
+    from dfprivacy.schema import Column
+
+__all__ = ["Explanation", "Question", "Subject", "positive"]
+
+EPSILON_MAX = 10**6  # beyond it there is no privacy left to speak of, and noise finer than the grid
+
+
+def positive(argument: str, value: object) -> Fraction:
+    """Read a positive price exactly, or raise an `ArgumentError`."""
+    number = exact(value)
+    if not 0 < number <= EPSILON_MAX:
+        raise ArgumentError(
+            f"{argument}={value!r} must be above zero and at most {EPSILON_MAX}.", "Typical: between 0.01 and 10."
+        )
+    return number
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What questions are asked of: rows and what is public about them, and the account that pays."""
+
+    account: Account
+    table: Table
+    default_epsilon: Fraction | None = None
+
+    def price(self, epsilon: object, delta: object, *, takes_delta: bool) -> tuple[Fraction, Fraction]:
+        """Read the price of a call: ``"rest"``, the default, or a number."""
+        accountant = self.account.accountant
+        if epsilon is None:
+            if self.default_epsilon is None:
+                raise ArgumentError(
+                    "No epsilon was given.",
+                    "Say what the answer may cost, epsilon=0.1, or protect the table with a default_epsilon.",
+                )
+            price = self.default_epsilon
+        elif epsilon == "rest":
+            price = accountant.largest(self.account.spent())
+            if not price > 0:
+                raise BudgetExceeded(f"Nothing is left of the budget of {self.account.name!r}.")
+        else:
+            price = positive("epsilon", epsilon)
+        if not takes_delta:
+            return price, Fraction(0)
+        slack = accountant.default_delta(price) if delta is None else exact(delta)
+        if not 0 <= slack < 1:
+            raise ArgumentError(f"delta={delta!r} must be at least 0 and below 1.")
+        return price, slack
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question in full: the method, its arguments, of which rows, at what price.
+
+    Attributes
+    ----------
+    text : str or None
+        The question as JSON, by which the ledger knows it again; None if it cannot be written down.
+    """
+
+    subject: Subject
+    mechanism: Mechanism
+    arguments: Mapping[str, Any]
+    epsilon: Fraction
+    delta: Fraction
+    fresh: bool
+    by: Column | None
+    text: str | None
+
+    @classmethod
+    def read(
+        cls,
+        subject: Subject,
+        mechanism: Mechanism,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        by: Column | None = None,
+    ) -> Question:
+        """Check a call. Nothing is charged and no private column is read."""
+        rest = dict(kwargs)
+        asked = rest.pop("epsilon", None)
+        delta = rest.pop("delta", None) if mechanism.delta else None
+        fresh = rest.pop("fresh", False)
+        if not isinstance(fresh, bool):
+            raise ArgumentError(f"fresh={fresh!r} must be True or False.")
+        arguments = mechanism.bind(args, rest)
+        resolved = mechanism.resolve(subject.table.schema, arguments)
+        epsilon, slack = subject.price(asked, delta, takes_delta=mechanism.delta)
+        price = asked if asked == "rest" else str(epsilon)
+        text = _written(subject.table, mechanism, arguments, resolved, by, [price, str(slack)])
+        return cls(subject, mechanism, resolved, epsilon, slack, fresh, by, text)
+
+    def ask(self) -> Release:
+        """Answer from the ledger if the answer is there, else pay, measure and conclude."""
+        return self._kept() or self._paid()
+
+    def _kept(self) -> Release | None:
+        kept = None if self.fresh or self.text is None else self.subject.account.answer(self.text)
+        if kept is None:
+            return None
+        release = Release.from_dict(kept.release)
+        return release if release.privacy is None else release.paid(replace(release.privacy, replayed=True))
+
+    def _paid(self) -> Release:
+        if self.subject.table.frame is None:
+            raise NotProtected(
+                "This view came from a copy that carries no rows.",
+                "Protect the table under the same name where the rows are.",
+            )
+        call = Call(self.subject.account, self.mechanism.name, self.epsilon, self.delta)
+        release = self._conclude(call) if self.by is None else self._conclude_by_group(call, self.by)
+        release = release.paid(self._privacy(call))
+        self.subject.account.keep(
+            call=call.id, mechanism=self.mechanism.name, question=self.text, release=release.to_dict()
+        )
+        registry().announce(release, self.subject.account.name)
+        return release
+
+    def _conclude(self, call: Call) -> Release:
+        curator = Curator(self.subject.table, call)
+        release = _run(self.mechanism, curator, self.arguments, call)
+        call.noise += curator.measured
+        return release
+
+    def _conclude_by_group(self, call: Call, by: Column) -> Release:
+        table = self.subject.table
+        # A row that changes is in one group or, if its group changes with it, in two.
+        touched = 2 if table.schema.neighbors == "replace_one" and not by.public else 1
+        keys = by.categories or ()
+        paid: set[tuple[int, PrivacyLoss]] = set()
+        releases = []
+        for key in keys:
+            part = replace(table, conditions=(*table.conditions, IsIn(by, (key,))))
+            curator = Curator(part, Branch(call, touched, paid))
+            releases.append(_run(self.mechanism, curator, self.arguments, call))
+            call.noise += curator.measured
+        return Groups(by=by.name, keys=tuple(keys), releases=tuple(releases))
+
+    def _privacy(self, call: Call) -> Privacy:
+        sampler = noises.sampler()
+        return Privacy(
+            epsilon=float(sum((loss.epsilon for loss in call.losses), Fraction(0))),
+            delta=float(sum((loss.delta for loss in call.losses), Fraction(0))),
+            neighbors=self.subject.table.schema.neighbors,
+            noise=tuple(call.noise),
+            account=self.subject.account.name,
+            mechanism=f"{self.mechanism.name} ({self.mechanism.origin})",
+            at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            sampler=sampler.name,
+            private=sampler.private,
+        )
+
+    def explain(self) -> Explanation:
+        """Plan the measurements without reading private columns and without a charge."""
+        table, touched = self.subject.table, Fraction(1)
+        if self.by is not None and self.by.categories:
+            table = replace(table, conditions=(*table.conditions, IsIn(self.by, self.by.categories[:1])))
+            touched = Fraction(2 if table.schema.neighbors == "replace_one" and not self.by.public else 1)
+        planner = Planner(table, Estimate(self.epsilon / touched, self.delta / touched))
+        try:
+            self.mechanism.function(planner, **self.arguments)
+        except DPError:
+            raise
+        except Exception:
+            if not planner.measured:  # what a mechanism makes of an empty table is void
+                raise
+        plan = self.mechanism.planner
+        largest = self.subject.account.accountant.largest(self.subject.account.spent())
+        return Explanation(
+            method=self.mechanism.name,
+            account=self.subject.account.name,
+            epsilon=float(self.epsilon),
+            delta=float(self.delta),
+            measurements=tuple(planner.measured),
+            largest=float(largest),
+            findings=dict(plan(planner, **self.arguments)) if plan else {},
+        )
+
+
+class Call:
+    """What pays for one call: every loss goes to the account, durably, before it is incurred."""
+
+    def __init__(self, account: Account, mechanism: str, epsilon: Fraction, delta: Fraction) -> None:
+        self.id = uuid.uuid4().hex
+        self.epsilon = epsilon
+        self.delta = delta
+        self.losses: list[PrivacyLoss] = []
+        self.noise: list[Noise] = []
+        self._account = account
+        self._mechanism = mechanism
+
+    def pay(self, losses: Sequence[PrivacyLoss], then: Sequence[PrivacyLoss]) -> None:
+        """Charge losses at once, or none of them and raise."""
+        self._account.charge(losses, call=self.id, mechanism=self._mechanism, then=then)
+        self.losses += losses
+
+
+class Branch:
+    """What pays for one group of a call by group.
+
+    Groups are disjoint, so their losses compose in parallel: what one group has paid for its i-th measurement
+    covers the same loss of the others' i-th. Where one changed row can touch two groups, it is paid twice.
+    """
+
+    def __init__(self, call: Call, touched: int, paid: set[tuple[int, PrivacyLoss]]) -> None:
+        self.epsilon = call.epsilon / touched
+        self.delta = call.delta / touched
+        self._call = call
+        self._touched = touched
+        self._paid = paid
+        self._next = 0
+
+    def pay(self, losses: Sequence[PrivacyLoss], then: Sequence[PrivacyLoss]) -> None:
+        """Charge what no other group has paid."""
+        for loss in losses:
+            if (self._next, loss) not in self._paid:
+                self._call.pay([loss] * self._touched, [*then] * self._touched)
+                self._paid.add((self._next, loss))
+            self._next += 1
+
+
+class Estimate:
+    """What pays for a plan: nothing."""
+
+    def __init__(self, epsilon: Fraction, delta: Fraction) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+
+    def pay(self, losses: Sequence[PrivacyLoss], then: Sequence[PrivacyLoss]) -> None:
+        """Charge nothing."""
+
+
+def _run(mechanism: Mechanism, curator: Curator, arguments: Mapping[str, Any], call: Call) -> Release:
+    """Let a mechanism measure and conclude."""
+    try:
+        found = mechanism.function(curator, **arguments)
+    except DPError:
+        raise
+    except Exception as error:
+        failure = PluginError(
+            f"Mechanism {mechanism.name!r} ({mechanism.origin}) failed with {type(error).__name__}: {error}.",
+            "Tell its authors.",
+        )
+        if call.losses:
+            spent = float(sum((loss.epsilon for loss in call.losses), Fraction(0)))
+            failure = failure.after(f"Nothing was released; its measurements stay charged: epsilon {spent:g}.")
+        raise failure from error
+    return found if isinstance(found, Release) else Value(value=found)
+
+
+def _written(
+    table: Table,
+    mechanism: Mechanism,
+    arguments: Mapping[str, Any],
+    resolved: Mapping[str, Any],
+    by: Column | None,
+    price: Sequence[str],
+) -> str | None:
+    """Write a question down, with all that is public and could change its answer; None if it cannot be."""
+    conditions = [condition.describe() for condition in table.conditions]
+    named = [value for name in mechanism.columns for value in _many(resolved[name])]
+    named += [column for condition in table.conditions for column in condition.columns]
+    named += [by] if by else []
+    if None in conditions:
+        return None
+    try:
+        return plain_json(
+            {
+                "mechanism": mechanism.name,
+                "origin": mechanism.origin,
+                "arguments": arguments,
+                "price": price,
+                "where": conditions,
+                "group_by": by.name if by else None,
+                "columns": {column.name: column.describe() for column in named},
+                "rows": table.schema.size,
+                "neighbors": table.schema.neighbors,
+                "sampler": noises.sampler().name,
+            }
+        )
+    except TypeError:
+        return None
+
+
+def _many(value: Any) -> Sequence[Column]:
+    if value is None:
+        return ()
+    return value if isinstance(value, tuple) else (value,)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a method would do: its measurements, their noise and price, and what it could find out.
+
+    Attributes
+    ----------
+    method, account : str
+        What would be asked of which account.
+    epsilon, delta : float
+        The price.
+    measurements : tuple of Noise
+        What would be measured, in order.
+    largest : float
+        The largest epsilon the account can still pay at once.
+    findings : dict
+        What the method could find out, in its own words.
+    """
+
+    method: str
+    account: str
+    epsilon: float
+    delta: float
+    measurements: tuple[Noise, ...]
+    largest: float
+    findings: Mapping[str, Any]
+
+    def _lines(self) -> list[str]:
+        afford = "can" if self.epsilon <= self.largest else "CANNOT"
+        return [
+            f"price: epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else ""),
+            *(f"measures {noise}" for noise in self.measurements),
+            *(f"{name}: {value:.4g}" if isinstance(value, float) else f"{name}: {value}"
+              for name, value in self.findings.items()),
+            f"the account {self.account!r} {afford} pay: the most it can pay at once is epsilon {self.largest:g}",
+        ]
+
+    def __repr__(self) -> str:
+        return "\n  ".join([f"{self.method} would cost and measure (nothing was charged or read):", *self._lines()])
+
+    def _repr_html_(self) -> str:
+        lines = "".join(f"<li>{html.escape(line)}</li>" for line in self._lines())
+        return f"<b>{html.escape(self.method)}</b> (nothing was charged or read)<ul>{lines}</ul>"

@@ -1,0 +1,367 @@
+"""What every method returns: a result, and the privacy that was paid for it."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import importlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from dfprivacy.errors import ArgumentError, MissingDependency
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["ConfidenceInterval", "Groups", "Measurement", "Noise", "Privacy", "Release", "Value"]
+
+
+class ConfidenceInterval(NamedTuple):
+    """An interval, with scipy's names."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The noise that one measurement was released with.
+
+    Attributes
+    ----------
+    what : str
+        What was measured.
+    kind : str
+        ``"discrete Laplace"`` or ``"discrete Gaussian"``.
+    scale : float
+        Its scale (b or sigma) in the units of the measured coordinates, weights included.
+    grid : int
+        The coordinates are whole multiples of 2 to the minus this.
+    sensitivity : float
+        L1 (Laplace) or L2 (Gaussian) sensitivity it was scaled to, in the same units, rounding included.
+    epsilon, delta : float
+        What it cost.
+    """
+
+    what: str
+    kind: str
+    scale: float
+    grid: int
+    sensitivity: float
+    epsilon: float
+    delta: float
+
+    def __str__(self) -> str:
+        return f"{self.kind} noise of scale {self.scale:.4g} on {self.what} (sensitivity {self.sensitivity:.4g})"
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """The privacy that was paid for a release.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        The price. It never exceeds what was asked.
+    neighbors : str
+        The neighbouring relation that the guarantee is about.
+    noise : tuple of Noise
+        Every measurement behind the release, in order.
+    account : str
+        The account that paid.
+    mechanism : str
+        The method, with the version of the distribution it comes from.
+    at : str
+        When it was released, ISO 8601 in UTC.
+    sampler : str
+        Where the randomness came from.
+    private : bool
+        False if a test-only sampler made the noise: then nothing is guaranteed.
+    replayed : bool
+        Whether this answer was kept in the ledger and cost nothing this time.
+    """
+
+    epsilon: float
+    delta: float
+    neighbors: str
+    noise: tuple[Noise, ...]
+    account: str
+    mechanism: str
+    at: str
+    sampler: str
+    private: bool = True
+    replayed: bool = False
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee in words."""
+        if not self.private:
+            return "NOT PRIVATE: the noise came from a test-only sampler"
+        kind = f"{self.epsilon:g}-differential privacy"
+        if self.delta:
+            kind = f"({self.epsilon:g}, {self.delta:g})-differential privacy"
+        relation = {
+            "replace_one": "tables that differ in the content of one row",
+            "add_remove": "tables that differ by one row more or less",
+        }[self.neighbors]
+        return f"{kind} for {relation}"
+
+    def __str__(self) -> str:
+        again = f", answered on {self.at} and replayed at no charge" if self.replayed else ""
+        return f"{self.guarantee}{again}"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A noisy sum, as a mechanism receives it.
+
+    Attributes
+    ----------
+    values : ndarray of the features' shape
+        The noisy sums, weights taken out.
+    scales : ndarray of the features' shape
+        The scale of the noise in each of them (b of the Laplace, sigma of the Gaussian); 0 where the sum is public.
+    noise : Noise or None
+        The same in words; None where the sum is public.
+    """
+
+    values: NDArray[np.float64]
+    scales: NDArray[np.float64]
+    noise: Noise | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """What a method returns. A subclass is a frozen dataclass with the fields of its result.
+
+    It holds noisy numbers and public ones, never rows, exact statistics or seeds.
+
+    Attributes
+    ----------
+    privacy : Privacy or None
+        What was paid; filled in when the release leaves the view.
+    """
+
+    privacy: Privacy | None = field(default=None, compare=False)
+
+    def paid(self, privacy: Privacy) -> Self:
+        """Return the same result with the privacy that was paid for it."""
+        return replace(self, privacy=privacy)
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The fields of the result by name."""
+        names = [f.name for f in dataclasses.fields(self) if f.name != "privacy"]
+        return {name: getattr(self, name) for name in names}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values, from which `from_dict` makes the same release again.
+
+        Returns
+        -------
+        dict
+            Strings, numbers, booleans, None, lists and dictionaries.
+        """
+        kind = f"{type(self).__module__}:{type(self).__qualname__}"
+        return {"type": kind, **{name: _plain(getattr(self, name)) for name in (*self.result, "privacy")}}
+
+    @staticmethod
+    def from_dict(plain: Mapping[str, Any]) -> Release:
+        """Make a release of what `to_dict` gave.
+
+        Parameters
+        ----------
+        plain : mapping
+            What `to_dict` returned, perhaps after a trip through JSON.
+
+        Returns
+        -------
+        Release
+            Of the class that made it.
+
+        Raises
+        ------
+        ArgumentError
+            If it is no release, or its class is not installed here.
+        """
+        module, _, name = str(plain.get("type", "")).partition(":")
+        try:
+            kind: Any = importlib.import_module(module)
+            for part in name.split("."):
+                kind = getattr(kind, part)
+        except (ImportError, AttributeError, ValueError):
+            kind = None
+        if not (isinstance(kind, type) and issubclass(kind, Release)):
+            raise ArgumentError(
+                f"{plain.get('type')!r} is no release that is installed here.",
+                "Install the plugin that made it.",
+            )
+        made = kind(**{key: _rich(value) for key, value in plain.items() if key not in {"type", "privacy"}})
+        paid = plain.get("privacy")
+        if paid is None:
+            return made
+        noise = tuple(Noise(**item) for item in paid["noise"])
+        return made.paid(Privacy(**{**paid, "noise": noise}))
+
+    def to_frame(self, library: str = "pandas") -> Any:
+        """Return one row with the result and the price.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars"}
+            Whose DataFrame to make.
+
+        Returns
+        -------
+        pandas.DataFrame or polars.DataFrame
+            One row.
+        """
+        if library not in {"pandas", "polars"}:
+            raise ArgumentError(f"library={library!r} is unknown.", 'Use "pandas" or "polars".')
+        row = {name: _cell(value) for name, value in self.result.items()}
+        if self.privacy is not None:
+            row |= {"epsilon": self.privacy.epsilon, "delta": self.privacy.delta}
+        try:
+            return importlib.import_module(library).DataFrame([row])
+        except ImportError:
+            raise MissingDependency(
+                f"{library} is not installed.", f'pip install "dfprivacy[{library}]"'
+            ) from None
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the release. Methods whose result can be looked at say how.
+
+        Raises
+        ------
+        ArgumentError
+            If there is nothing to draw.
+        """
+        raise ArgumentError(f"A {type(self).__name__} has no picture.", "Use to_frame() or to_dict().")
+
+    def __repr__(self) -> str:
+        width = max((len(name) for name in self.result), default=0)
+        lines = [f"  {name:<{width}}  {_text(value)}" for name, value in self.result.items()]
+        if self.privacy is not None:
+            lines.append(f"  {self.privacy}")
+        return "\n".join([type(self).__name__, *lines])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{html.escape(_text(value))}</td></tr>"
+            for name, value in self.result.items()
+        )
+        note = f"<caption>{html.escape(str(self.privacy))}</caption>" if self.privacy else ""
+        return f"<table><thead><tr><th colspan='2'>{type(self).__name__}</th></tr></thead>{note}{rows}</table>"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Value(Release):
+    """A result without a class of its own: a number, an array, or a dictionary of them."""
+
+    value: Any
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Groups(Release):
+    """One release for each group of a view's ``group_by``.
+
+    Attributes
+    ----------
+    by : str
+        The column.
+    keys : tuple
+        The groups.
+    releases : tuple of Release
+        One for each group, in the same order.
+    """
+
+    by: str
+    keys: tuple[Any, ...]
+    releases: tuple[Release, ...]
+
+    def __getitem__(self, key: object) -> Release:
+        return self.releases[self.keys.index(key)]
+
+    def to_frame(self, library: str = "pandas") -> Any:
+        """Return one row for each group."""
+        rows = [
+            {self.by: key, **{name: _cell(value) for name, value in release.result.items()}}
+            for key, release in zip(self.keys, self.releases, strict=True)
+        ]
+        return type(self.releases[0].to_frame(library))(rows)
+
+
+def plain_json(value: Any) -> str:
+    """One line of JSON without NaN literals, keys in order."""
+    return json.dumps(_plain(value), sort_keys=True, allow_nan=False, separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    """JSON values; what JSON has no word for becomes a dictionary with one key that starts with a dollar."""
+    if isinstance(value, Release):
+        return {"$release": value.to_dict()}
+    if isinstance(value, Privacy):
+        return dataclasses.asdict(value) | {"noise": [dataclasses.asdict(noise) for noise in value.noise]}
+    if isinstance(value, np.ndarray):
+        return {"$array": [_plain(item) for item in value.ravel().tolist()], "shape": list(value.shape)}
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"$float": str(value)}
+    if isinstance(value, ConfidenceInterval):
+        return {"$interval": [_plain(end) for end in value]}
+    if isinstance(value, tuple):
+        return {"$tuple": [_plain(item) for item in value]}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {_key(key): _plain(item) for key, item in value.items()}
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise TypeError(f"a {type(value).__name__} cannot be written down")
+
+
+def _key(key: object) -> str:
+    if not isinstance(key, str):
+        raise TypeError("the keys of a dictionary in a release must be strings")
+    return key
+
+
+def _rich(value: Any) -> Any:
+    """Undo `_plain`."""
+    if isinstance(value, list):
+        return [_rich(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    match value:
+        case {"$release": plain}:
+            return Release.from_dict(plain)
+        case {"$array": items, "shape": shape}:
+            return np.array([_rich(item) for item in items]).reshape(shape)
+        case {"$float": text}:
+            return float(text)
+        case {"$interval": ends}:
+            return ConfidenceInterval(*(_rich(end) for end in ends))
+        case {"$tuple": items}:
+            return tuple(_rich(item) for item in items)
+    return {key: _rich(item) for key, item in value.items()}
+
+
+def _cell(value: Any) -> Any:
+    """What fits in one cell of a frame."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, tuple):
+        return "(" + ", ".join(_text(item) for item in value) + ")"
+    return str(value)

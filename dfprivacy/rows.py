@@ -1,0 +1,223 @@
+"""Rows as mechanisms may use them: cleaned, in batches, and only those a view's conditions select."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from dfprivacy.errors import SchemaError
+from dfprivacy.frames import Frame, Raw, Read
+from dfprivacy.schema import Category, Column, Schema, as_number
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfprivacy.schema import Codes
+
+BATCH_ROWS = 1 << 14
+"""Rows in a batch: small enough for the cache, and for float64 to hold exact sums of grid steps."""
+
+Row: TypeAlias = Mapping[str, "float | Category | None"]
+
+
+@dataclass
+class Batch:
+    """Some rows of a table, every value within its public bounds or among its public categories.
+
+    Attributes
+    ----------
+    size : int
+        Number of rows, those that no condition selects included.
+    raw : mapping of Read to Raw
+        The columns as the engine gave them.
+    """
+
+    size: int
+    raw: Mapping[Read, Raw]
+    _cleaned: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    _encoded: dict[str, Codes] = field(default_factory=dict)
+
+    def values(self, column: Column) -> NDArray[np.float64]:
+        """Numbers of a column within its bounds, shape (size,). Not to be written to."""
+        if column.name not in self._cleaned:
+            raw = self.raw[number(column)]
+            self._cleaned[column.name] = column.clean(raw)  # type: ignore[arg-type]
+        return self._cleaned[column.name]
+
+    def standardized(self, column: Column) -> NDArray[np.float64]:
+        """Numbers of a column mapped from its bounds to [-1, 1], shape (size,)."""
+        return (self.values(column) - column.mid) / column.half
+
+    def codes(self, column: Column) -> Codes:
+        """Category codes of a column, ``len(categories)`` for none of them, shape (size,)."""
+        if column.name not in self._encoded:
+            self._encoded[column.name] = column.encode(self.raw[category(column)])
+        return self._encoded[column.name]
+
+
+def number(column: Column) -> Read:
+    """Ask for a column as numbers."""
+    return Read(column.name)
+
+
+def category(column: Column) -> Read:
+    """Ask for a column as category codes."""
+    return Read(column.name, column.categories or ())
+
+
+@dataclass(frozen=True)
+class Between:
+    """The rows whose number lies in an interval, ends included; a missing number counts as its fill value."""
+
+    column: Column
+    low: float
+    high: float
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns it looks at."""
+        return (self.column,)
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """How it looks at them."""
+        return (number(self.column),)
+
+    @property
+    def public(self) -> bool:
+        """Whether it looks at public columns only."""
+        return self.column.public
+
+    def selects(self, batch: Batch) -> NDArray[np.bool_]:
+        """Tell which rows it selects."""
+        values = batch.values(self.column)
+        return (values >= self.low) & (values <= self.high)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the same as plain JSON values."""
+        return {self.column.name: {"between": [self.low, self.high]}}
+
+
+@dataclass(frozen=True)
+class IsIn:
+    """The rows whose category is one of some."""
+
+    column: Column
+    categories: tuple[Category, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns it looks at."""
+        return (self.column,)
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """How it looks at them."""
+        return (category(self.column),)
+
+    @property
+    def public(self) -> bool:
+        """Whether it looks at public columns only."""
+        return self.column.public
+
+    def selects(self, batch: Batch) -> NDArray[np.bool_]:
+        """Tell which rows it selects."""
+        wanted = np.zeros(len(self.column.categories or ()) + 1, dtype=np.bool_)
+        wanted[[self.column.code(value) for value in self.categories]] = True
+        return wanted[batch.codes(self.column)]
+
+    def describe(self) -> dict[str, Any]:
+        """Return the same as plain JSON values."""
+        return {self.column.name: {"in": list(self.categories)}}
+
+
+@dataclass(frozen=True)
+class Satisfies:
+    """The rows for which a Python function of one row is true.
+
+    The function is called with one row at a time, so that what it says of a row cannot depend on the others.
+    A row for which it fails is not selected: whether it fails may depend on the row, and must not be seen.
+    """
+
+    columns: tuple[Column, ...]
+    predicate: Callable[[Row], bool]
+    public: bool = False
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """How it looks at them."""
+        return tuple(number(c) if c.bounds is not None else category(c) for c in self.columns)
+
+    def selects(self, batch: Batch) -> NDArray[np.bool_]:
+        """Tell which rows it selects."""
+        columns: dict[str, list[Any]] = {}
+        for column in self.columns:
+            if column.bounds is not None:
+                columns[column.name] = batch.values(column).tolist()
+            else:
+                labels = [*(column.categories or ()), None]
+                columns[column.name] = [labels[code] for code in batch.codes(column)]
+        names = list(columns)
+        rows = zip(*columns.values(), strict=True)
+        said = (self._says(dict(zip(names, row, strict=True))) for row in rows)
+        return np.fromiter(said, dtype=np.bool_, count=batch.size)
+
+    def _says(self, row: Row) -> bool:
+        try:
+            return bool(self.predicate(row))
+        except Exception:  # noqa: BLE001 - see the class docstring
+            return False
+
+    def describe(self) -> None:
+        """A function cannot be written down."""
+
+
+Condition: TypeAlias = Between | IsIn | Satisfies
+
+
+def condition(schema: Schema, name: str, wanted: object) -> Condition:
+    """Read one condition of ``where``.
+
+    Parameters
+    ----------
+    schema : Schema
+        What is public about the table.
+    name : str
+        The column.
+    wanted : tuple, list or value
+        ``(low, high)``: the numbers from low to high. A list: one of these categories. A value: this one.
+
+    Returns
+    -------
+    Condition
+        What selects the rows.
+    """
+    if isinstance(wanted, tuple):
+        if len(wanted) != 2:  # noqa: PLR2004
+            raise SchemaError(f"where({name}={wanted!r}): an interval is a pair (low, high).")
+        low, high = (as_number(end, f"where({name}=...)") for end in wanted)
+        return Between(schema.numeric(name), low, high)
+    column = schema.categorical(name)
+    categories = tuple(wanted) if isinstance(wanted, list) else (wanted,)
+    codes = {column.code(value) for value in categories}
+    known = column.categories or ()
+    return IsIn(column, tuple(known[code] for code in sorted(codes)))
+
+
+def batches(
+    frame: Frame, reads: Iterable[Read], conditions: tuple[Condition, ...]
+) -> Iterator[tuple[Batch, NDArray[np.bool_] | None]]:
+    """Rows of a frame in batches of at most `BATCH_ROWS`, with a mask of the rows that all conditions select.
+
+    The mask is None where every row counts.
+    """
+    needed = dict.fromkeys([*reads, *(read for c in conditions for read in c.reads)])
+    for size, raw in frame.batches(tuple(needed), BATCH_ROWS):
+        batch = Batch(size, raw)
+        mask = None
+        for c in conditions:
+            mask = c.selects(batch) if mask is None else mask & c.selects(batch)
+        yield batch, mask

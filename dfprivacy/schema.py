@@ -1,0 +1,449 @@
+"""What is public about a table, and how its raw values become numbers that public bounds hold.
+
+Cleaning, clipping and encoding happen here, in NumPy, and nowhere else, so that every engine gives the
+same numbers. What becomes of a value:
+
+================================  ==========================================================================
+raw value                         outcome
+================================  ==========================================================================
+number within the bounds          itself, as float64
+number outside, +inf, -inf        the nearer bound
+NaN, null, None, NaT              the column's fill value (the midpoint of the bounds unless said otherwise)
+boolean                           0 or 1
+decimal, integer of any size      the nearest float64, then as above
+date, datetime                    days since 1970-01-01 (UTC), with a fraction for the time of day
+text, or anything else, in a      missing
+column used as a number
+value among the categories        that category
+any other value, or a missing     no category: the row counts nowhere; or the category ``"other"`` if the
+one                               column's missing-value rule is ``"other"``
+================================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from dfprivacy.errors import SchemaError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfprivacy.frames import Frame, Raw
+
+Category: TypeAlias = str | int | float | bool
+Neighbors = Literal["replace_one", "add_remove"]
+Codes: TypeAlias = "NDArray[np.intp]"
+
+OTHER = "other"
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_LUT_SPAN = 1 << 16  # widest range of integer categories that is looked up in a table
+
+
+@dataclass(frozen=True)
+class Column:
+    """What is public about one column.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    bounds : tuple of float or None
+        Lower and upper bound, in the column's units (days since 1970-01-01 for dates).
+    categories : tuple or None
+        The categories it may take, in the order of their codes.
+    fill : float or None
+        The value a missing number counts as.
+    other : bool
+        Whether what is no category counts as the last category, ``"other"``.
+    public : bool
+        Whether neighbouring tables agree on this column.
+    """
+
+    name: str
+    bounds: tuple[float, float] | None = None
+    categories: tuple[Category, ...] | None = None
+    fill: float | None = None
+    other: bool = False
+    public: bool = False
+
+    @property
+    def low(self) -> float:
+        """Lower bound."""
+        return self._bounds[0]
+
+    @property
+    def high(self) -> float:
+        """Upper bound."""
+        return self._bounds[1]
+
+    @property
+    def mid(self) -> float:
+        """Middle of the bounds."""
+        return self.low / 2 + self.high / 2
+
+    @property
+    def half(self) -> float:
+        """Half the width of the bounds."""
+        return self.high / 2 - self.low / 2
+
+    @property
+    def _bounds(self) -> tuple[float, float]:
+        if self.bounds is None:
+            raise SchemaError(
+                f"Column {self.name!r} has no bounds.",
+                f"Say what range its values may take: protect(..., bounds={{{self.name!r}: (low, high)}}).",
+            )
+        return self.bounds
+
+    def code(self, category: object) -> int:
+        """Code of one category, or a `SchemaError`."""
+        for code, known in enumerate(self.categories or ()):
+            if known == category and isinstance(known, str) == isinstance(category, str):
+                return code
+        raise SchemaError(
+            f"{category!r} is not a category of column {self.name!r}.",
+            f"Its categories are {list(self.categories or ())!r}.",
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Return the same as plain JSON values."""
+        return {
+            "bounds": None if self.bounds is None else list(self.bounds),
+            "categories": None if self.categories is None else list(self.categories),
+            "fill": self.fill,
+            "other": self.other,
+            "public": self.public,
+        }
+
+    def clean(self, raw: NDArray[Any]) -> NDArray[np.float64]:
+        """Clip raw numbers to the bounds; a missing one becomes the fill value.
+
+        Parameters
+        ----------
+        raw : ndarray of shape (rows,)
+            Numbers; NaN where missing.
+
+        Returns
+        -------
+        ndarray of float64
+            A new array, every entry within the bounds.
+        """
+        low, high = self._bounds
+        values = np.array(raw, dtype=np.float64)
+        missing = np.isnan(values)
+        np.clip(values, low, high, out=values)
+        values[missing] = self.fill
+        return values
+
+    def encode(self, raw: Raw) -> Codes:
+        """Codes of raw values among the categories.
+
+        Parameters
+        ----------
+        raw : ndarray or Dictionary
+            Numbers, or codes into a dictionary of values.
+
+        Returns
+        -------
+        ndarray of intp
+            ``len(categories)`` where a value is none of them.
+        """
+        categories = self.categories or ()
+        none = len(categories)
+        if isinstance(raw, np.ndarray):
+            codes = _encode_numbers(raw, categories)
+        else:
+            table = {_key(category): code for code, category in enumerate(categories)}
+            lut = np.array([*(table.get(_key(value), none) for value in raw.values), none], dtype=np.intp)
+            codes = lut[raw.codes]  # the code -1 (missing) is the last entry
+        if self.other:
+            codes[codes == none] = none - 1
+        return codes
+
+
+def _key(value: object) -> object:
+    """1, 1.0 and True are one category; "1" is another; a value that cannot be hashed is none."""
+    if isinstance(value, str):
+        return ("text", value)
+    if isinstance(value, Real | Decimal | np.generic):
+        return value
+    return None
+
+
+def _encode_numbers(values: NDArray[Any], categories: tuple[Category, ...]) -> Codes:
+    none = len(categories)
+    numbers = [(float(c), code) for code, c in enumerate(categories) if not isinstance(c, str)]
+    if not numbers:
+        return np.full(len(values), none, dtype=np.intp)
+    numbers.sort()
+    low, high = numbers[0][0], numbers[-1][0]
+    if values.dtype.kind in "bui" and high - low < _LUT_SPAN and max(-low, high) < 2**53:
+        lut = np.full(int(high - low) + 2, none, dtype=np.intp)
+        for number, code in numbers:
+            if number.is_integer():
+                lut[int(number - low)] = code
+        # Clamping before the cast keeps uint64 values above 2^63 from wrapping round into the domain.
+        span = np.clip(values, *_within(values.dtype, int(low) - 1, int(high) + 1)).astype(np.int64)
+        span -= int(low)
+        return lut[np.where((span < 0) | (span > int(high - low)), len(lut) - 1, span)]
+    domain = np.array([number for number, _ in numbers])
+    order = np.array([code for _, code in numbers], dtype=np.intp)
+    floats = np.asarray(values, dtype=np.float64)
+    at = np.minimum(np.searchsorted(domain, floats), len(domain) - 1)
+    return np.where(domain[at] == floats, order[at], none)
+
+
+def _within(dtype: np.dtype[Any], low: int, high: int) -> tuple[int, int]:
+    if dtype.kind == "b":
+        return 0, 1
+    limits = np.iinfo(dtype)
+    return max(low, int(limits.min)), min(high, int(limits.max))
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What is public about a table.
+
+    Attributes
+    ----------
+    names : tuple of str
+        All columns of the frame, in order.
+    columns : mapping of str to Column
+        The columns of which something is known.
+    neighbors : {"replace_one", "add_remove"}
+        The neighbouring relation.
+    size : int or None
+        The number of rows, public under ``replace_one``.
+    """
+
+    names: tuple[str, ...]
+    columns: Mapping[str, Column]
+    neighbors: Neighbors
+    size: int | None
+
+    def numeric(self, name: object) -> Column:
+        """Look up a column that has bounds; a `SchemaError` says what is missing otherwise."""
+        column = self._column(name)
+        if column.bounds is None and column.categories is not None:
+            raise SchemaError(
+                f"Column {column.name!r} is categorical; this needs a number.",
+                f"If its values are numbers, say so: bounds={{{column.name!r}: (low, high)}}.",
+            )
+        _ = column.low
+        return column
+
+    def categorical(self, name: object) -> Column:
+        """Look up a column that has categories; a `SchemaError` says what is missing otherwise."""
+        column = self._column(name)
+        if column.categories is None:
+            raise SchemaError(
+                f"Column {column.name!r} has no categories.",
+                "Say which values it may take: protect(..., "
+                f"categories={{{column.name!r}: [...]}}); they are never read from the data.",
+            )
+        return column
+
+    def select(self, names: Sequence[str]) -> Schema:
+        """Keep these columns only."""
+        for name in names:
+            self._known(name)
+        kept = {name: column for name, column in self.columns.items() if name in names}
+        return replace(self, names=tuple(names), columns=kept)
+
+    def _column(self, name: object) -> Column:
+        known = self._known(name)
+        return self.columns.get(known, Column(known))
+
+    def _known(self, name: object) -> str:
+        if not isinstance(name, str):
+            raise SchemaError(f"A column is named by a string, not by {type(name).__name__}.")
+        if name not in self.names:
+            raise SchemaError(f"There is no column {name!r}.", f"The columns are {list(self.names)!r}.")
+        return name
+
+
+def read_schema(
+    frame: Frame,
+    *,
+    bounds: Mapping[str, tuple[Any, Any]] | None,
+    categories: Mapping[str, Sequence[Category]] | None,
+    public: Sequence[str],
+    missing: Mapping[str, Any] | None,
+    neighbors: str,
+) -> Schema:
+    """Check what the user says of a table against its column names and types.
+
+    Raises
+    ------
+    SchemaError
+        If anything said cannot be used. Types and names are public; no value is looked at.
+    """
+    names = frame.columns
+    doubles = sorted({name for name in names if names.count(name) > 1})
+    if doubles:
+        raise SchemaError(f"Columns {doubles!r} appear more than once.", "Give every column its own name.")
+    if neighbors not in {"replace_one", "add_remove"}:
+        raise SchemaError(f"neighbors={neighbors!r} is unknown.", 'Use "replace_one" or "add_remove".')
+    public = _names("public", public)
+    if public and neighbors == "add_remove":
+        raise SchemaError(
+            "public columns need neighbors='replace_one': tables that differ by a row do not agree on any column.",
+        )
+    said = {
+        "bounds": _mapping("bounds", bounds),
+        "categories": _mapping("categories", categories),
+        "missing": _mapping("missing", missing),
+    }
+    for argument, keys in {**said, "public": public}.items():
+        for name in keys:
+            if name not in names:
+                raise SchemaError(
+                    f"{argument} names a column {name!r} that is not there.", f"The columns are {list(names)!r}."
+                )
+    columns = {}
+    for name in names:
+        column = _column(
+            name,
+            frame.kind(name),
+            said["bounds"].get(name),
+            said["categories"].get(name),
+            said["missing"].get(name),
+            public=name in public,
+        )
+        if column != Column(name):
+            columns[name] = column
+    size = None if neighbors == "add_remove" else frame.rows()
+    if size is not None and size < 1:
+        raise SchemaError("The table has no rows.", "Protect a table with at least one row.")
+    return Schema(names, columns, "add_remove" if neighbors == "add_remove" else "replace_one", size)
+
+
+def _column(
+    name: str, kind: str, bounds: object, categories: object, missing: object, *, public: bool
+) -> Column:
+    if kind == "boolean":  # the type itself says what the values can be
+        bounds = (0, 1) if bounds is None else bounds
+        categories = (False, True) if categories is None else categories
+    if bounds is not None and kind in {"text", "other"}:
+        raise SchemaError(
+            f"Column {name!r} holds {kind if kind == 'text' else 'neither numbers nor text'}; "
+            "it cannot have bounds.",
+            f"Give its categories instead: categories={{{name!r}: [...]}}."
+            if kind == "text"
+            else "Leave it out, or turn it into numbers first.",
+        )
+    limits = None if bounds is None else _bounds(name, bounds)
+    domain = None if categories is None else _categories(name, categories)
+    fill = None
+    if limits is not None:
+        fill = limits[0] / 2 + limits[1] / 2
+    other = domain is not None and missing == OTHER
+    if other:
+        domain = (*(c for c in domain or () if c != OTHER), OTHER)
+    elif missing is not None:
+        if limits is None:
+            raise SchemaError(
+                f"missing[{name!r}] = {missing!r} cannot be used.",
+                f'A column with bounds takes a number, a column with categories takes "{OTHER}".',
+            )
+        fill = as_number(missing, f"missing[{name!r}]")
+        if not limits[0] <= fill <= limits[1]:
+            raise SchemaError(f"missing[{name!r}] = {missing!r} lies outside the bounds {list(limits)!r}.")
+    return Column(name, limits, domain, fill, other, public)
+
+
+def _names(argument: str, names: object) -> tuple[str, ...]:
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise SchemaError(f"{argument}= takes a list of column names.", f"For example {argument}=['arm'].")
+    return tuple(names)
+
+
+def _mapping(argument: str, said: object) -> Mapping[str, Any]:
+    if said is None:
+        return {}
+    if not isinstance(said, Mapping):
+        raise SchemaError(
+            f"{argument}= takes a dictionary by column name, not {type(said).__name__}.",
+        )
+    return said
+
+
+def _bounds(name: str, bounds: object) -> tuple[float, float]:
+    if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:  # noqa: PLR2004
+        raise SchemaError(f"bounds[{name!r}] must be a pair (low, high).")
+    low, high = (as_number(bound, f"bounds[{name!r}]") for bound in bounds)
+    if not low < high:
+        raise SchemaError(
+            f"bounds[{name!r}] = {tuple(bounds)!r} are equal or reversed.", "Give (low, high) with low < high."
+        )
+    if not math.isfinite(high - low) or (high - low) / 2 < 1e-300:  # noqa: PLR2004 - or 1/half overflows
+        raise SchemaError(f"bounds[{name!r}] = {tuple(bounds)!r} are too far apart or too close for float64.")
+    return low, high
+
+
+def _categories(name: str, categories: object) -> tuple[Category, ...]:
+    if isinstance(categories, str) or not isinstance(categories, Sequence | range | np.ndarray):
+        raise SchemaError(f"categories[{name!r}] must be a list of values.")
+    domain: list[Category] = []
+    for item in categories:
+        value = item.item() if isinstance(item, np.generic) else item
+        if not isinstance(value, str | int | float) or (
+            isinstance(value, float) and not math.isfinite(value)
+        ):
+            raise SchemaError(f"categories[{name!r}] may hold strings and finite numbers, not {value!r}.")
+        if not isinstance(value, str):
+            as_number(value, f"categories[{name!r}]")
+        domain.append(value)
+    keys = [_key(value) for value in domain]
+    if not domain or len(set(keys)) < len(keys):
+        raise SchemaError(f"categories[{name!r}] must be at least one value, each once.")
+    return tuple(domain)
+
+
+def as_number(value: object, what: str) -> float:
+    """Turn a public number, boolean or date into a finite float, or raise a `SchemaError`."""
+    number = plain_number(value)
+    if not math.isfinite(number):
+        raise SchemaError(f"{what} must be a finite number or a date, not {value!r}.")
+    return number
+
+
+def plain_number(value: object) -> float:
+    """Turn one Python value into the number it stands for, NaN if it stands for none.
+
+    Parameters
+    ----------
+    value : object
+        Anything found in a table or said about one.
+
+    Returns
+    -------
+    float
+        A number for numbers, booleans, decimals and dates; NaN for all else.
+    """
+    if isinstance(value, datetime.datetime | np.datetime64) and value != value:  # noqa: PLR0124 - NaT
+        return math.nan
+    if isinstance(value, np.datetime64):
+        return float((value - np.datetime64(0, "D")) / np.timedelta64(1, "D"))
+    if isinstance(value, datetime.datetime):
+        aware = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
+        return (aware - _EPOCH) / datetime.timedelta(days=1)
+    if isinstance(value, datetime.date):
+        return float((value - _EPOCH.date()).days)
+    if isinstance(value, Real | Decimal):
+        try:
+            return float(value)
+        except OverflowError:  # a huge integer
+            return math.inf if value > 0 else -math.inf
+        except ValueError:  # a signalling NaN
+            return math.nan
+    return math.nan

@@ -1,0 +1,373 @@
+"""The private view of a table: what is public about it, the account that pays, and the methods as one-liners."""
+
+from __future__ import annotations
+
+import difflib
+import html
+import os
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+from dfprivacy.accounting import exact
+from dfprivacy.budget import Budget, Releases
+from dfprivacy.curator import Table
+from dfprivacy.errors import ArgumentError, NotProtected, SchemaError
+from dfprivacy.frames import adapt
+from dfprivacy.ledger import open_ledger
+from dfprivacy.plugins import registry
+from dfprivacy.question import Explanation, Question, Subject, positive
+from dfprivacy.release import plain_json
+from dfprivacy.rows import Satisfies, condition
+from dfprivacy.schema import Category, Schema, read_schema
+
+if TYPE_CHECKING:
+    from dfprivacy._bundled import BundledMethods
+    from dfprivacy.mechanism import Mechanism
+    from dfprivacy.release import Release
+    from dfprivacy.rows import Condition, Row
+    from dfprivacy.schema import Column
+else:
+    BundledMethods = object
+
+__all__ = ["GroupedView", "PrivateFrame", "protect", "view_of"]
+
+Price = str | int | float | Fraction
+_VIEWS: dict[int, tuple[weakref.ref[Any], PrivateFrame]] = {}
+
+
+def protect(
+    df: object,
+    name: str,
+    *,
+    epsilon: Price,
+    delta: Price = 0.0,
+    bounds: Mapping[str, tuple[Any, Any]] | None = None,
+    categories: Mapping[str, Sequence[Category]] | None = None,
+    public: Sequence[str] = (),
+    neighbors: Literal["replace_one", "add_remove"] = "replace_one",
+    accounting: Literal["basic", "rdp", "gdp", "portfolio"] | None = None,
+    missing: Mapping[str, Any] | None = None,
+    default_epsilon: Price | None = None,
+    ledger: str | os.PathLike[str] | None = None,
+) -> PrivateFrame:
+    """Protect a table: open its account, or find it again, and return its private view.
+
+    Parameters
+    ----------
+    df : pandas.DataFrame, polars.DataFrame, polars.LazyFrame or object with an Arrow C stream
+        The table, one row for each person.
+    name : str
+        The data set's name: its account in the ledger. A name never gets a second budget.
+    epsilon, delta : number or str
+        The whole budget, once and for all. Strings such as ``"1/3"`` are exact.
+    bounds : mapping of str to pair, optional
+        Lowest and highest value each number may take, from knowledge outside the data.
+    categories : mapping of str to sequence, optional
+        The values each categorical column may take, from knowledge outside the data.
+    public : sequence of str, optional
+        Columns whose values are not protected, such as a study arm: neighbouring tables agree on them.
+    neighbors : {"replace_one", "add_remove"}
+        What is protected: the content of any one row (the number of rows is public), or the presence of any one
+        row (the number of rows is private).
+    accounting : {"basic", "rdp", "gdp", "portfolio"}, optional
+        How losses add up; default: basic without a delta, else portfolio.
+    missing : mapping of str, optional
+        What a missing value counts as: a number for columns with bounds (default: the midpoint), ``"other"`` for
+        a category of that name (default: the row counts in no category).
+    default_epsilon : number or str, optional
+        What a method pays that is called without an epsilon.
+    ledger : str or path, optional
+        Where the accounts are kept: a SQLite file, a database URL, or ``"memory:"``; default: the environment
+        variable ``DFPRIVACY_LEDGER``, else a file in the user's data directory.
+
+    Returns
+    -------
+    PrivateFrame
+        The view.
+
+    Raises
+    ------
+    SchemaError
+        If bounds, categories or columns do not fit the table.
+    ArgumentError
+        If epsilon or delta cannot be used.
+    AccountMismatch
+        If the name is known with other terms.
+    LedgerError
+        If the ledger cannot be used.
+
+    Notes
+    -----
+    Everything released from the view and from all views of the same name is, together, (epsilon, delta)-
+    differentially private for the neighbouring relation, however each question depends on earlier answers.
+
+    Examples
+    --------
+    >>> import pandas as pd, dfprivacy as dp
+    >>> df = pd.DataFrame({"age": [31, 45, 28, 52], "smoker": ["yes", "no", "no", "yes"]})
+    >>> view = dp.protect(df, "clinic", epsilon=1, bounds={"age": (18, 90)}, ledger="memory:")
+    >>> view.budget.remaining
+    Fraction(1, 1)
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise ArgumentError(f"The data set's name must be a non-empty string, not {name!r}.")
+    budget, slack = positive("epsilon", epsilon), exact(delta)
+    if not 0 <= slack < 1:
+        raise ArgumentError(f"delta={delta!r} must be at least 0 and below 1.", "Typical: below 1 / rows.")
+    frame = adapt(df)
+    schema = read_schema(
+        frame, bounds=bounds, categories=categories, public=public, missing=missing, neighbors=neighbors
+    )
+    default = None if default_epsilon is None else positive("default_epsilon", default_epsilon)
+    account = open_ledger(ledger).open_account(
+        name, epsilon=budget, delta=slack, accounting=accounting, neighbors=neighbors, public=tuple(sorted(public))
+    )
+    view = PrivateFrame(Subject(account, Table(frame, schema), default))
+    _remember(df, view)
+    return view
+
+
+def _remember(df: object, view: PrivateFrame) -> None:
+    """Let ``df.dp`` find the view of this very object, for as long as it lives."""
+    key = id(df)
+    _VIEWS[key] = (weakref.ref(df, lambda _: _VIEWS.pop(key, None)), view)
+
+
+def view_of(df: object) -> PrivateFrame:
+    """Find the view of a protected frame.
+
+    Raises
+    ------
+    NotProtected
+        If this very object has none.
+    """
+    reference, view = _VIEWS.get(id(df), (None, None))
+    if view is None or reference is None or reference() is not df:
+        raise NotProtected(
+            "This frame has no private view: it was never protected, or it was made from one that was.",
+            "Protect it, df.dp.protect('name', epsilon=..., bounds={...}), or, for a part of a protected table, "
+            "use its view: view.where(...), view.select(...), view.group_by(...), which share one budget.",
+        )
+    return view
+
+
+class _Askable(BundledMethods):
+    """Something with the mechanisms of all installed plugins as methods."""
+
+    _subject: Subject
+    _by: Column | None = None
+
+    def explain(self, method: str, *args: Any, **kwargs: Any) -> Explanation:
+        """Say what a method would measure, with which noise and at what price, and what it could find out.
+
+        No private column is read and nothing is charged.
+
+        Parameters
+        ----------
+        method : str
+            The method's name.
+        *args, **kwargs
+            What it would be called with.
+
+        Returns
+        -------
+        Explanation
+            The plan.
+        """
+        mechanisms = registry().mechanisms
+        if method not in mechanisms:
+            raise ArgumentError(f"There is no method {method!r}.", _near(method))
+        return self._question(mechanisms[method], args, kwargs).explain()
+
+    def _question(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Question:
+        return Question.read(self._subject, mechanism, args, kwargs, self._by)
+
+    def __getattr__(self, name: str) -> Callable[..., Release]:
+        mechanism = None if name.startswith("_") else registry().mechanisms.get(name)
+        if mechanism is None:
+            raise AttributeError(f"There is no method {name!r}. {_near(name)}")
+
+        def method(*args: Any, **kwargs: Any) -> Release:
+            return self._question(mechanism, args, kwargs).ask()
+
+        method.__name__ = method.__qualname__ = name
+        method.__doc__ = mechanism.doc
+        method.__signature__ = mechanism.signature  # type: ignore[attr-defined]
+        return method
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *registry().mechanisms})
+
+
+def _near(name: str) -> str:
+    known = sorted(registry().mechanisms)
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"Did you mean {near[0]!r}?" if near else f"The methods are {known!r}."
+
+
+class PrivateFrame(_Askable):
+    """A table seen through a privacy budget.
+
+    Its methods are the mechanisms of all installed plugins; each pays from the account and returns a release.
+    The view keeps no count of its own: the account lives in the ledger, under the data set's name.
+    """
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+
+    @property
+    def name(self) -> str:
+        """The data set's name."""
+        return self._subject.account.name
+
+    @property
+    def schema(self) -> Schema:
+        """What is public about the table."""
+        return self._subject.table.schema
+
+    @property
+    def budget(self) -> Budget:
+        """What was spent and what can still be asked."""
+        return Budget(self._subject.account)
+
+    @property
+    def releases(self) -> Releases:
+        """Every answer the account has paid for, in every process."""
+        return Releases(self._subject.account)
+
+    def where(
+        self, predicate: Callable[[Row], bool] | Mapping[str, object] | None = None, /, **columns: object
+    ) -> PrivateFrame:
+        """Keep some rows. The part shares the account.
+
+        Parameters
+        ----------
+        predicate : mapping or callable, optional
+            Conditions by column name, for names that are no keywords; or a Python function of one row (a mapping
+            of cleaned values), which is asked row by row and whose questions are never answered from the ledger.
+        **columns : tuple, list or value
+            ``age=(30, 40)``: numbers from 30 to 40. ``religious=[1, 2]``: one of these. ``religious=4``: this one.
+
+        Returns
+        -------
+        PrivateFrame
+            The view of the rows for which every condition holds. Unless all conditions are on public columns,
+            how many there are is private.
+
+        Raises
+        ------
+        SchemaError
+            If a condition does not fit the table.
+        """
+        table = self._subject.table
+        found: list[Condition] = []
+        if callable(predicate):
+            found.append(Satisfies(tuple(table.schema.columns.values()), predicate))
+        elif predicate is not None and not isinstance(predicate, Mapping):
+            raise SchemaError(
+                f"where() takes conditions by column or a function of a row, not a {type(predicate).__name__}.",
+                "For example view.where(age=(30, 40)), or view.where(lambda row: row['age'] > 30).",
+            )
+        else:
+            columns = {**(predicate or {}), **columns}
+        found += [condition(table.schema, name, wanted) for name, wanted in columns.items()]
+        if not found:
+            raise SchemaError("where() was given no condition.", "For example view.where(age=(30, 40)).")
+        part = replace(table, conditions=(*table.conditions, *found))
+        return PrivateFrame(replace(self._subject, table=part))
+
+    def select(self, *columns: str) -> PrivateFrame:
+        """Keep some columns. The part shares the account.
+
+        Parameters
+        ----------
+        *columns : str
+            Their names.
+
+        Returns
+        -------
+        PrivateFrame
+            The view of these columns.
+
+        Raises
+        ------
+        SchemaError
+            If a column is not there.
+        """
+        table = self._subject.table
+        part = replace(table, schema=table.schema.select(columns))
+        return PrivateFrame(replace(self._subject, table=part))
+
+    def group_by(self, by: str) -> GroupedView:
+        """Ask the same of every category of a column. The parts share the account.
+
+        Parameters
+        ----------
+        by : str
+            A column with categories.
+
+        Returns
+        -------
+        GroupedView
+            A view whose methods answer for each group. A row is in one group only, so all groups together cost
+            what one costs. Under ``replace_one`` a row may leave a group for another, unless the column is
+            public: then two groups change, and each group's answer gets half of the epsilon asked for.
+
+        Raises
+        ------
+        SchemaError
+            If the column is not there or has no categories.
+        """
+        return GroupedView(self._subject, self.schema.categorical(by))
+
+    def __copy__(self) -> PrivateFrame:
+        return self
+
+    def __deepcopy__(self, memo: object) -> PrivateFrame:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[Subject], PrivateFrame], tuple[Subject]]:
+        # A copy in another place knows the account, and what was answered, but carries no rows.
+        return PrivateFrame, (replace(self._subject, table=replace(self._subject.table, frame=None)),)
+
+    def __repr__(self) -> str:
+        return "\n".join([f"PrivateFrame {self.name!r}", *(f"  {line}" for line in self._lines())])
+
+    def _repr_html_(self) -> str:
+        *lines, _ = (f"<li>{html.escape(line)}</li>" for line in self._lines())
+        budget = self.budget._repr_html_()  # noqa: SLF001 - the notebook protocol
+        return f"<b>PrivateFrame {html.escape(self.name)}</b><ul>{''.join(lines)}</ul>{budget}"
+
+    def _lines(self) -> list[str]:
+        schema = self.schema
+        lines = [f"rows: {'private' if schema.size is None else schema.size}; neighbors: {schema.neighbors}"]
+        lines += [f"{name}: {_known(schema.columns.get(name))}" for name in schema.names]
+        lines += [f"where {_said(c)}" for c in self._subject.table.conditions]
+        return [*lines, repr(self.budget)]
+
+
+class GroupedView(_Askable):
+    """A view that answers for each category of a column; see `PrivateFrame.group_by`."""
+
+    def __init__(self, subject: Subject, by: Column) -> None:
+        self._subject = subject
+        self._by = by
+
+    def __repr__(self) -> str:
+        return f"{PrivateFrame(self._subject)!r}\n  grouped by {self._by.name if self._by else ''}"
+
+
+def _known(column: Column | None) -> str:
+    if column is None:
+        return "nothing is known, so no method can use it"
+    known = [f"from {column.low:g} to {column.high:g}"] if column.bounds else []
+    known += [f"one of {list(column.categories)!r}"] if column.categories else []
+    return "; ".join(known) + (" (public)" if column.public else "")
+
+
+def _said(condition: Condition) -> str:
+    written = condition.describe()
+    return "a Python function of the row" if written is None else plain_json(written)

@@ -1,0 +1,387 @@
+"""What a ledger promises, wherever it is kept: in a SQLite file, in memory, on a PostgreSQL server."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from dfprivacy.accounting import Pure
+from dfprivacy.errors import AccountMismatch, BudgetExceeded, LedgerError
+from dfprivacy.ledger import open_ledger
+
+TERMS = {"delta": Fraction(0), "accounting": None, "neighbors": "replace_one", "public": ("size",)}
+
+
+def server_binaries():
+    """The folder of initdb and pg_ctl, or None."""
+    on_path = shutil.which("pg_ctl")
+    folders = [Path(on_path).parent] if on_path else []
+    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((folder for folder in folders if (folder / "initdb").exists()), None)
+
+
+def unprivileged():
+    """Arguments of subprocess.run that leave root, as which PostgreSQL refuses to run."""
+    if os.geteuid() != 0:
+        return {}
+    names = {user.pw_name: user for user in pwd.getpwall()}
+    user = names.get("postgres") or names.get("nobody")
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else None
+
+
+@pytest.fixture(scope="session")
+def new_database():
+    """Start a throwaway PostgreSQL server; gives a function that makes a database and returns its URL."""
+    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
+    binaries, user = server_binaries(), unprivileged()
+    if binaries is None or user is None:
+        pytest.skip("no PostgreSQL server here that can be started")
+    folder = Path(tempfile.mkdtemp(prefix="dfprivacy-pg-"))  # short: the path of a socket has 107 bytes
+    if user:
+        os.chown(folder, user["user"], user["group"])
+    run = functools.partial(
+        subprocess.run, check=True, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **user
+    )
+    data, log = folder / "data", folder / "log"
+    pg_ctl = [binaries / "pg_ctl", "-D", data]
+    try:
+        try:
+            run(
+                [
+                    binaries / "initdb",
+                    "-D",
+                    data,
+                    "-U",
+                    "analyst",
+                    "-A",
+                    "trust",
+                    "-E",
+                    "UTF8",
+                    "--no-sync",
+                    "--locale=C",
+                ]
+            )
+            options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
+            run([*pg_ctl, "-w", "-l", log, "-o", options, "start"])
+        except (subprocess.CalledProcessError, OSError) as error:
+            pytest.skip(f"PostgreSQL does not start: {error}")
+
+        def create():
+            create.made += 1
+            name = f"ledger{create.made}"
+            with psycopg.connect(
+                host=str(folder), user="analyst", dbname="postgres", autocommit=True
+            ) as server:
+                server.execute(f"CREATE DATABASE {name}")
+            return f"postgresql://analyst@/{name}?host={folder}"
+
+        create.made = 0
+        yield create
+        run([*pg_ctl, "-m", "immediate", "stop"])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def on_server(where, *statements):
+    """Do what an administrator might; the rows of the last statement."""
+    import psycopg
+
+    with psycopg.connect(where) as connection:
+        for statement in statements:
+            cursor = connection.execute(statement)
+        return cursor.fetchall() if cursor.description else []
+
+
+def place(kind, tmp_path, request):
+    if kind == "postgresql":
+        return request.getfixturevalue("new_database")()
+    return "memory:" if kind == "memory" else str(tmp_path / "ledger.sqlite")
+
+
+@pytest.fixture(params=["file", "memory", "postgresql"])
+def ledger(request, tmp_path):
+    """A ledger of each kind; the one in memory is shared, so accounts take the name of their test."""
+    return open_ledger(place(request.param, tmp_path, request))
+
+
+@pytest.fixture(params=["file", "postgresql"])
+def shared_place(request, tmp_path):
+    """A place where several processes can find the ledger."""
+    return place(request.param, tmp_path, request)
+
+
+@pytest.fixture
+def account(ledger, request):
+    return ledger.open_account(request.node.name, epsilon=Fraction(1), **TERMS)
+
+
+def pay(account, epsilon, **more):
+    return account.charge(Pure(Fraction(epsilon)), call="c1", mechanism="mean", **more)
+
+
+def replayed(account):
+    """What the entries add up to."""
+    losses = [entry.loss for entry in account.entries()]
+    return functools.reduce(account.accountant.after, losses, account.accountant.nothing)
+
+
+def test_an_account_is_what_was_opened(account, ledger, request):
+    """An account holds the terms it was opened with, and the moment, in UTC."""
+    assert (request.node.name, 1, 0) == (account.name, account.epsilon, account.delta)
+    assert (account.accounting, account.neighbors, account.public) == ("basic", "replace_one", ("size",))
+    assert timedelta(0) <= datetime.now(UTC) - account.opened < timedelta(minutes=1)
+    assert timedelta(0) == account.opened.utcoffset()
+    assert account.accountant.nothing == account.spent()
+    assert ledger is account.ledger
+
+
+def test_the_same_name_is_the_same_account(account, ledger):
+    """Opening an account again gives no fresh budget."""
+    pay(account, "0.7")
+
+    again = ledger.open_account(account.name, epsilon=Fraction(1), **TERMS)
+
+    assert account == again
+    with pytest.raises(BudgetExceeded):
+        pay(again, "0.4")
+
+
+@pytest.mark.parametrize(
+    ("term", "other", "said"),
+    [
+        ("epsilon", Fraction(2), "epsilon = 1, not 2"),
+        ("delta", Fraction(1, 10), "delta = 0, not 1/10"),
+        ("neighbors", "add_remove", "neighbors = replace_one, not add_remove"),
+        ("public", ("size", "age"), 'public = ["size"], not ["size", "age"]'),
+    ],
+)
+def test_other_terms_are_a_mismatch(account, ledger, term, other, said):
+    """The error says which term differs and what is stored, and changes nothing."""
+    with pytest.raises(AccountMismatch) as caught:
+        ledger.open_account(
+            account.name, **{"epsilon": Fraction(1), **TERMS, "accounting": "basic", term: other}
+        )
+
+    assert said in str(caught.value)
+    assert account == ledger.account(account.name)
+
+
+def test_ten_tenths_are_one(account):
+    """Ten charges of 0.1 fit a budget of 1 exactly, and then nothing does."""
+    for _ in range(10):
+        pay(account, "0.1")
+
+    with pytest.raises(BudgetExceeded):
+        pay(account, "0.000000000000000001")
+    assert len(account.entries()) == 10
+
+
+def test_a_refusal_charges_nothing(account):
+    """A refused charge leaves no entry, and says what was asked and what is left."""
+    pay(account, "0.75")
+    before = account.spent()
+
+    with pytest.raises(BudgetExceeded) as caught:
+        pay(account, "0.5")
+
+    assert "epsilon = 0.5" in str(caught.value)
+    assert "can have epsilon = 0.25." in str(caught.value)
+    assert account.name in str(caught.value)
+    assert "Nothing was released or spent." in str(caught.value)
+    assert before == account.spent() == replayed(account)
+
+
+def test_the_rest_of_a_call_must_fit(account):
+    """A measurement is refused if the rest of its call could not be paid."""
+    with pytest.raises(BudgetExceeded, match=r"epsilon = 1\.1"):
+        pay(account, "0.5", then=Pure(Fraction(6, 10)))
+
+    assert account.entries() == []
+
+
+def test_the_rest_of_a_call_is_charged_later(account):
+    """What must fit is not charged before it is measured."""
+    pay(account, "0.4", then=Pure(Fraction(6, 10)))
+
+    assert [Fraction(4, 10)] == [entry.epsilon for entry in account.entries()]
+    pay(account, "0.6")
+    assert account.accountant.after(account.accountant.nothing, Pure(Fraction(1))) == account.spent()
+
+
+def test_entries_tell_the_story(account):
+    """Each charge is an entry with its number, call, mechanism, moment and exact loss."""
+    first = account.charge(Pure(Fraction(1, 3)), call="a", mechanism="mean")
+    second = account.charge(Pure(Fraction(1, 6)), call="b", mechanism="ttest")
+
+    entries = account.entries()
+    assert [(first, "a", "mean"), (second, "b", "ttest")] == [(e.id, e.call, e.mechanism) for e in entries]
+    assert [Pure(Fraction(1, 3)), Pure(Fraction(1, 6))] == [e.loss for e in entries]
+    assert [(Fraction(1, 3), 0), (Fraction(1, 6), 0)] == [(e.epsilon, e.delta) for e in entries]
+    assert account.opened <= entries[0].at <= entries[1].at
+
+
+def test_accounts_do_not_share(account, ledger):
+    """Two data sets in one ledger spend their own budgets and keep their own answers."""
+    other = ledger.open_account(account.name + " other", epsilon=Fraction(1), **TERMS)
+    pay(account, 1)
+    account.keep(call="c1", mechanism="mean", question="{}", release={})
+
+    assert other.accountant.nothing == other.spent()
+    assert (other.entries(), other.answers(), other.answer("{}")) == ([], [], None)
+    assert {account.name, other.name} <= {each.name for each in ledger.accounts()}
+
+
+def test_the_newest_answer_is_given(account):
+    """Of several answers to a question the newest is given, with its exact numbers."""
+    question = '{"column": "âge", "mechanism": "mean"}'
+    account.keep(call="c1", mechanism="mean", question=question, release={"mean": 0.1})
+    account.keep(call="c2", mechanism="mean", question=question, release={"mean": 1 / 3, "n": [1, None, "é"]})
+    account.keep(call="c3", mechanism="mean", question="{}", release={"mean": 3.0})
+
+    answer = account.answer(question)
+    assert ("c2", "mean", question) == (answer.call, answer.mechanism, answer.question)
+    assert answer.release == {"mean": 1 / 3, "n": [1, None, "é"]}
+    assert [each.call for each in account.answers()] == ["c1", "c2", "c3"]
+
+
+def test_an_answer_without_a_question_is_not_given_again(account):
+    """An answer kept without a question is on record and answers nothing."""
+    account.keep(call="c1", mechanism="mean", question=None, release={"mean": 2.0})
+
+    assert [each.question for each in account.answers()] == [None]
+    assert account.answer("null") is None
+
+
+def test_an_unknown_account_names_the_known(account, ledger):
+    """Asking for an account that was never opened lists those that were."""
+    with pytest.raises(LedgerError) as caught:
+        ledger.account("affair")
+
+    assert repr(account.name) in str(caught.value)
+
+
+def test_threads_share_a_budget(account):
+    """Two threads that spend one budget admit exactly what it holds."""
+
+    def spend(_):
+        admitted = 0
+        while True:
+            try:
+                pay(account, Fraction(1, 40))
+            except BudgetExceeded:
+                return admitted
+            admitted += 1
+
+    with ThreadPoolExecutor(2) as threads:
+        admitted = list(threads.map(spend, range(2)))
+
+    assert 40 == sum(admitted) == len(account.entries())
+    assert replayed(account) == account.spent()
+
+
+RACER = """
+import sys
+from fractions import Fraction
+from dfprivacy.accounting import Pure
+from dfprivacy.errors import BudgetExceeded
+from dfprivacy.ledger import open_ledger
+import sqlalchemy
+
+print("ready", flush=True)
+sys.stdin.readline()
+account = open_ledger(sys.argv[1]).open_account(
+    "race", epsilon=Fraction(1), delta=Fraction(0), accounting=None, neighbors="replace_one", public=()
+)
+admitted = 0
+while True:
+    try:
+        account.charge(Pure(Fraction(1, 100)), call=sys.argv[2], mechanism="mean")
+    except BudgetExceeded:
+        break
+    admitted += 1
+print(admitted)
+"""
+
+
+def test_processes_race_for_the_last_of_a_budget(shared_place):
+    """Four processes make one ledger and one account at one moment, and spend exactly its budget together."""
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", RACER, shared_place, str(number)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(4)
+    ]
+    for racer in racers:
+        assert racer.stdout.readline() == "ready\n"
+    for racer in racers:
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    admitted = [int(racer.communicate(timeout=60)[0]) for racer in racers]
+
+    account = open_ledger(shared_place).account("race")
+    assert 100 == sum(admitted) == len(account.entries())
+    assert account.accountant.after(account.accountant.nothing, Pure(Fraction(1))) == account.spent()
+
+
+def test_a_commit_that_fails_is_a_charge_that_fails(new_database):
+    """If the server refuses the commit, the caller learns it and the account has not moved."""
+    where = new_database()
+    account = open_ledger(where).open_account("x", epsilon=Fraction(1), **TERMS)
+    on_server(
+        where,
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'no room'; END $$",
+        "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON charges DEFERRABLE INITIALLY DEFERRED "
+        "FOR EACH ROW EXECUTE FUNCTION refuse()",
+    )
+
+    with pytest.raises(LedgerError, match="no room") as caught:
+        pay(account, "0.5")
+
+    assert "Nothing was released; what was charged stays charged." in str(caught.value)
+    assert account.entries() == []
+    assert account.accountant.nothing == account.spent()
+
+
+def test_a_server_that_does_not_wait_for_its_disk_is_told_to(new_database):
+    """A charge waits for the disk even where the database is set not to."""
+    where = new_database()
+    database = where.removeprefix("postgresql://analyst@/").partition("?")[0]
+    on_server(where, f"ALTER DATABASE {database} SET synchronous_commit = off")
+
+    with open_ledger(where).transaction(write=True) as connection:
+        setting = connection.exec_driver_sql("SHOW synchronous_commit").scalar_one()
+
+    assert on_server(where, "SHOW synchronous_commit") == [("off",)]
+    assert setting == "on"
+
+
+def test_a_server_gone_is_a_ledger_error(new_database):
+    """If the connection breaks within the charge, it is an error of the ledger and nothing is charged."""
+    where = new_database()
+    account = open_ledger(where).open_account("x", epsilon=Fraction(1), **TERMS)
+    on_server(
+        where,
+        "CREATE FUNCTION hang_up() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW; END $$",
+        "CREATE TRIGGER hang_up BEFORE INSERT ON charges FOR EACH ROW EXECUTE FUNCTION hang_up()",
+    )
+
+    with pytest.raises(LedgerError, match=r"cannot be written: .*terminat"):
+        pay(account, "0.5")
+
+    assert account.accountant.nothing == account.spent()

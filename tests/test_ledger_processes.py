@@ -1,0 +1,186 @@
+"""A ledger file among processes that are killed, forked and interrupted."""
+
+from __future__ import annotations
+
+import functools
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from fractions import Fraction
+
+import pytest
+
+from dfprivacy.accounting import Pure
+from dfprivacy.errors import BudgetExceeded
+from dfprivacy.ledger import open_ledger
+
+TERMS = {"delta": Fraction(0), "accounting": None, "neighbors": "replace_one", "public": ()}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "ledger.sqlite"
+
+
+def python(script, *arguments, status=0):
+    """Run a script in a process of its own; what it prints."""
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script, *map(str, arguments)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == status, run.stderr
+    return run.stdout.strip()
+
+
+# Two workers at any time charge and then release, until each is killed. A worker is a fork of a process that
+# has imported everything, so it works from its first millisecond; it says so through a pipe.
+KILLER = """
+import os, random, signal, sys, time
+from fractions import Fraction
+from dfprivacy.accounting import Pure
+from dfprivacy.ledger import open_ledger
+
+path, released, kills = sys.argv[1], sys.argv[2], int(sys.argv[3])
+account = open_ledger(path).account("survey")
+chance = random.Random(20_260_101)
+
+def work(pipe):
+    file = os.open(released, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(pipe, b"!")
+    while True:
+        entry = account.charge(Pure(Fraction(1, 1000)), call=str(os.getpid()), mechanism="mean")
+        os.write(file, f"{entry} {os.getpid()}\\n".encode())
+        os.fsync(file)
+
+def start():
+    read, write = os.pipe()
+    worker = os.fork()
+    if worker == 0:
+        try:
+            work(write)
+        finally:
+            os._exit(1)
+    os.close(write)
+    assert os.read(read, 1) == b"!"
+    os.close(read)
+    return worker
+
+workers = [start(), start()]
+killed = 0
+while killed < kills or workers:
+    time.sleep(chance.uniform(0, 0.015))
+    worker = workers.pop(chance.randrange(len(workers)))
+    os.kill(worker, signal.SIGKILL)
+    _, status = os.waitpid(worker, 0)
+    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, status
+    killed += 1
+    if killed < kills:
+        workers.append(start())
+print(killed)
+"""
+
+
+def test_a_kill_gives_no_answer_away(path, tmp_path):
+    """However often processes are killed, every answer that got out is charged, and the sums are right."""
+    account = open_ledger(path).open_account("survey", epsilon=Fraction(10**6), **TERMS)
+    released = tmp_path / "released"
+
+    killed = int(python(KILLER, path, released, 240))
+
+    entries = account.entries()
+    charged = {f"{entry.id} {entry.call}" for entry in entries}
+    lines = released.read_text().splitlines()
+    losses = [entry.loss for entry in entries]
+    assert killed >= 240
+    assert len(lines) > killed / 2  # the workers got somewhere
+    assert set() == set(lines) - charged
+    assert len(lines) == len(set(lines))
+    assert functools.reduce(account.accountant.after, losses, account.accountant.nothing) == account.spent()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+CRASH = """
+import os, signal, sys
+from fractions import Fraction
+from dfprivacy.accounting import Pure
+from dfprivacy.ledger import open_ledger
+
+account = open_ledger(sys.argv[1]).account("survey")
+account.charge(Pure(Fraction(3, 4)), call="c1", mechanism="mean")
+os.kill(os.getpid(), signal.SIGKILL)
+account.keep(call="c1", mechanism="mean", question="{}", release={})
+"""
+
+
+def test_a_crash_after_the_charge_leaves_the_charge(path):
+    """An answer lost between its charge and its release stays paid for."""
+    account = open_ledger(path).open_account("survey", epsilon=Fraction(1), **TERMS)
+
+    python(CRASH, path, status=-9)
+
+    assert [Fraction(3, 4)] == [entry.epsilon for entry in account.entries()]
+    assert account.answers() == []
+    with pytest.raises(BudgetExceeded):
+        account.charge(Pure(Fraction(1, 2)), call="c2", mechanism="mean")
+
+
+INTERRUPT = """
+import os, signal, sys
+from fractions import Fraction
+from dfprivacy.accounting import Pure
+from dfprivacy.ledger import open_ledger
+
+account = open_ledger(sys.argv[1]).account("survey")
+with account.ledger.transaction(write=True) as connection:
+    connection.exec_driver_sql("UPDATE accounts SET spent = 'half a charge'")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_crash_within_the_charge_leaves_nothing(path):
+    """A process killed before its commit has charged nothing, and holds nobody up."""
+    account = open_ledger(path).open_account("survey", epsilon=Fraction(1), **TERMS)
+
+    python(INTERRUPT, path, status=-9)
+
+    assert account.accountant.nothing == account.spent()
+    account.charge(Pure(Fraction(1)), call="c1", mechanism="mean")
+
+
+FORK = """
+import os, sys
+from fractions import Fraction
+from dfprivacy.accounting import Pure
+from dfprivacy.errors import BudgetExceeded
+from dfprivacy.ledger import open_ledger
+
+account = open_ledger(sys.argv[1]).account("survey")
+account.charge(Pure(Fraction(1, 100)), call="parent", mechanism="mean")
+children = []
+for child in range(3):
+    children.append(os.fork())
+    if children[-1] == 0:
+        break
+try:
+    while True:
+        account.charge(Pure(Fraction(1, 100)), call="more", mechanism="mean")
+except BudgetExceeded:
+    pass
+if 0 in children:
+    os._exit(0)
+assert all(os.waitpid(child, 0)[1] == 0 for child in children)
+"""
+
+
+def test_forks_share_the_budget(path):
+    """An account used before a fork can be used in every process after it, and they spend one budget."""
+    account = open_ledger(path).open_account("survey", epsilon=Fraction(1), **TERMS)
+
+    python(FORK, path)
+
+    assert len(account.entries()) == 100
