@@ -48,8 +48,18 @@ class Accessor:
         return getattr(view_of(self._frame), name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), "budget", "releases", "where", "select", "group_by", "explain",
-                       *registry().mechanisms})
+        return sorted(
+            {
+                *super().__dir__(),
+                "budget",
+                "releases",
+                "where",
+                "select",
+                "group_by",
+                "explain",
+                *registry().mechanisms,
+            }
+        )
 
     def __repr__(self) -> str:
         try:
@@ -69,11 +79,11 @@ def install() -> None:
     """Give the frames of pandas and Polars their ``dp``, as soon as the library is imported."""
 
     def pandas(module: ModuleType) -> None:
-        module.DataFrame.dp = _Attribute()  # type: ignore[attr-defined]
+        module.DataFrame.dp = _Attribute()
 
     def polars(module: ModuleType) -> None:
-        module.DataFrame.dp = _Attribute()  # type: ignore[attr-defined]
-        module.LazyFrame.dp = _Attribute()  # type: ignore[attr-defined]
+        module.DataFrame.dp = _Attribute()
+        module.LazyFrame.dp = _Attribute()
 
     wrapt.register_post_import_hook(pandas, "pandas")
     wrapt.register_post_import_hook(polars, "polars")

@@ -110,8 +110,8 @@ def exact(x: object) -> Fraction:
 
     Notes
     -----
-    Ten releases of 0.1 spend exactly 1, and k equal float shares of a total never exceed it. The guarantee
-    does not rest on how floats are read, because the noise is computed from the same fraction.
+    Ten releases of 0.1 spend exactly 1, and k equal float shares of a total of ten digits never exceed
+    it. The guarantee does not rest on how floats are read: the noise is computed from the same fraction.
 
     Examples
     --------
@@ -119,9 +119,11 @@ def exact(x: object) -> Fraction:
     (Fraction(1, 1), Fraction(1, 1), Fraction(333333333333333, 1000000000000000))
     """
     try:
-        if isinstance(x, int | Fraction | Decimal | str) and not isinstance(x, bool):
+        if isinstance(x, bool):
+            pass
+        elif isinstance(x, int | Fraction | Decimal | str):
             return Fraction(x)
-        if isinstance(x, Real) and isfinite(x):
+        elif isinstance(x, Real) and isfinite(x):
             return _snapped(Fraction(float(x)))
     except (ValueError, OverflowError, ZeroDivisionError):
         pass
@@ -265,9 +267,7 @@ class Laplace(_Loss):
 
     def mu_squared(self) -> Fraction | None:
         """Charge under Gaussian DP; None if no finite one will do."""
-        return _squared(
-            laplace_mu(self._continuous) if self.scale >= SCALE_MIN else pure_mu(above(self._ratio))
-        )
+        return _squared(laplace_mu(self._continuous) if self.scale >= SCALE_MIN else pure_mu(above(self._ratio)))
 
     def renyi(self, alpha: float) -> Fraction | None:
         """Charge under Rényi DP of order `alpha`; None if no finite one will do."""
@@ -671,7 +671,7 @@ class Accountant:
         -------
         Fraction
             What is left to the last digit where the basic filter decides; else eight significant digits,
-            rounded down by less than a millionth. 0 if not even a billionth of the budget is left.
+            rounded down by a millionth or 3e-10 at most. 0 if not even a billionth of the budget is left.
         """
 
         def admitted(epsilon: Fraction) -> bool:
@@ -688,15 +688,16 @@ class Accountant:
         while high - low > low / 2**30:
             middle = (low + high) / 2
             low, high = (middle, high) if admitted(middle) else (low, middle)
-        # Noise of 2^15 steps is charged up to 2^-32 more than the much finer noise of the example.
-        return max(best, _decimal(low * (1 - Fraction(1, 2**21)), 8, ROUND_DOWN))
+        # Laplace noise of 2^15 steps is charged as 2^-32 more than the much finer noise of the example, and
+        # Gaussian noise a relative 2^-32 more.
+        return max(best, _decimal(low - max(Fraction(1, 2**32), low / 2**24), 8, ROUND_DOWN))
 
     def _rest(self, spent: Spent) -> Fraction:
-        """Epsilon that the basic filter has left; 0 without one."""
+        """Epsilon that the basic filter has left, if any; 0 without such a filter."""
         count = spent.counts[0]
         if self.members[0].name != "basic" or count is None:
             return Fraction(0)
-        return max(self.members[0].caps[0] - count, 0) * UNIT
+        return (self.members[0].caps[0] - count) * UNIT
 
     def _example(self, kind: str, epsilon: Fraction, delta: Fraction | None) -> PrivacyLoss | None:
         """Give a release of `epsilon` on a very fine grid, if there is one."""
@@ -748,9 +749,7 @@ class Accountant:
             )
             for member in d["members"]
         )
-        return cls(
-            d["accounting"], Fraction(d["epsilon"]), Fraction(d["delta"]), members, Fraction(d["pool"])
-        )
+        return cls(d["accounting"], Fraction(d["epsilon"]), Fraction(d["delta"]), members, Fraction(d["pool"]))
 
 
 def _gaussian_cap(epsilon: Fraction, delta: Fraction) -> Fraction:

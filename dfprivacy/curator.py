@@ -16,7 +16,7 @@ import numpy as np
 
 from dfprivacy import noise as noises
 from dfprivacy.accounting import Approximate, Gaussian, Laplace, Pure, exact
-from dfprivacy.errors import ArgumentError, PluginError, ReadError
+from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
 from dfprivacy.features import Count, OneHot
 from dfprivacy.frames import withheld
 from dfprivacy.release import Measurement, Noise
@@ -58,6 +58,16 @@ class Table:
     conditions: tuple[Condition, ...] = ()
 
     @property
+    def rows(self) -> Frame:
+        """The frame; `NotProtected` if this is a copy without one."""
+        if self.frame is None:
+            raise NotProtected(
+                "This view came from a copy that carries no rows.",
+                "Protect the table under the same name where the rows are.",
+            )
+        return self.frame
+
+    @property
     def public(self) -> frozenset[str]:
         """The columns on which neighbouring tables agree."""
         return frozenset(name for name, column in self.schema.columns.items() if column.public)
@@ -78,14 +88,14 @@ class Table:
         """Exact sum of the features over the view's rows, in steps of 2 to the minus k."""
         total = [0] * features.dimension
         pending = np.zeros(features.dimension, dtype=np.int64)
-        rows = 0
-        for count, (batch, mask) in enumerate(batches(self.frame, features.reads, self.conditions), start=1):
-            rows += batch.size
+        seen = 0
+        for count, (batch, mask) in enumerate(batches(self.rows, features.reads, self.conditions), start=1):
+            seen += batch.size
             pending += features.total(batch, mask, k).astype(np.int64)
             if count % _FLUSH == 0:
                 total = [a + int(b) for a, b in zip(total, pending, strict=True)]
                 pending[:] = 0
-        if self.schema.size not in {None, rows}:
+        if self.schema.size not in {None, seen}:
             raise ReadError(
                 f"The table was protected with {self.schema.size} rows and now has another number.",
                 "Do not change a table after protecting it; protect the new one under a name of its own.",
@@ -185,6 +195,7 @@ class Curator:
             raise ArgumentError(f"noise={noise!r} is unknown.", 'Use "laplace" or "gaussian".')
         if not self._private(features):
             return self._public_sum(features)
+        _ = self._table.rows  # a copy without rows must not pay
         plan = self._plan(features, noise, share)
         self._purse.pay([plan.loss], self._rest())
         return self._release(features, plan)
@@ -248,7 +259,7 @@ class Curator:
         return self._purse.epsilon * part, self._purse.delta * part
 
     def _rest(self) -> list[PrivacyLoss]:
-        """What the call may still measure after this, at its worst."""
+        """Give what the call may still measure after this, at its worst."""
         if not self._left:
             return []
         epsilon, delta = self._purse.epsilon * self._left, self._purse.delta * self._left

@@ -32,6 +32,7 @@ __all__ = [
     "MissingDependency",
     "NotProtected",
     "PluginError",
+    "PluginWarning",
     "ReadError",
     "SchemaError",
 ]
@@ -96,6 +97,10 @@ class LedgerError(DPError):
 
 class PluginError(DPError):
     """A plugin cannot be used."""
+
+
+class PluginWarning(UserWarning):
+    """A plugin, or a part of it, is left out or does not behave."""
 
 
 class MissingDependency(DPError, ImportError):  # noqa: N818

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from dfprivacy.errors import ArgumentError
+from dfprivacy.errors import ArgumentError, PluginError
 from dfprivacy.rows import category, number
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ class RowFeatures(ABC):
             length = np.linalg.norm(rows, ord=norm, axis=1)
             over = length > self.radius(norm)
             rows[over] *= (self.radius(norm) / length[over])[:, None]
-        return np.rint(np.ldexp(rows, k))
+        rows *= 2.0**k
+        return np.rint(rows, out=rows)
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
         """Exact sum of a batch in whole steps, shape (d,). Whole numbers below 2^53: order cannot matter."""
@@ -121,6 +122,15 @@ class RowFeatures(ABC):
         """Name the feature in words for an explanation."""
         names = ", ".join(column.name for column in self.columns)
         return f"{type(self).__name__}({names})"
+
+    def __init_subclass__(cls) -> None:
+        # What privacy rests on is derived here from `rows` and `radius`, which are enforced.
+        derived = {"dimension", "support", "diameter", "steps", "total"} & vars(cls).keys()
+        if derived and cls.__module__ != __name__:
+            raise PluginError(
+                f"{cls.__name__} defines {sorted(derived)!r}, which RowFeatures derives.",
+                "Write rows() and radius() only.",
+            )
 
 
 @final
@@ -185,21 +195,31 @@ class Moments(RowFeatures):
         self.weights = np.array(scale[degree, count])
         self.shape = self.weights.shape
 
-    def coordinates(self, batch: Batch) -> list[NDArray[np.float64]]:
-        """Return the coordinates of a batch, weights included, one array each."""
+    def coordinates(self, batch: Batch) -> NDArray[np.float64]:
+        """Return the coordinates of a batch, weights included, shape (d, batch.size)."""
         y = batch.standardized(self.columns[0])
+        found = np.empty((self.dimension, batch.size))
         if self.degree == 1:
-            return [(1 + y) / 2, (1 - y) / 2] if self.count else [y]
-        square = y * y
-        return [y, 1 - square, square / 2] if self.count else [y, square / 2]
+            found[:] = y
+            if self.count:
+                np.negative(found[1], out=found[1])
+                found += 1
+                found /= 2
+            return found
+        found[0] = y
+        square = np.multiply(y, y, out=found[-1])
+        if self.count:
+            np.subtract(1, square, out=found[1])
+        square /= 2
+        return found
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
-        return np.column_stack(self.coordinates(batch))
+        return self.coordinates(batch).T
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
         """Return the vectors of a batch in whole steps, one column of memory for each coordinate."""
-        steps = np.array(self.coordinates(batch))
+        steps = self.coordinates(batch)
         steps *= 2.0**k
         return np.rint(steps, out=steps).T
 
@@ -270,7 +290,11 @@ class OneHot(RowFeatures):
         self._place[list(codes)] = np.arange(len(codes))
 
     def __mul__(self, of: RowFeatures) -> OneHot:
-        return OneHot(self.by, self.groups, of)
+        if self.of is None:
+            return OneHot(self.by, self.groups, of)
+        if isinstance(self.of, OneHot):
+            return OneHot(self.by, self.groups, self.of * of)
+        raise ArgumentError(f"{self.describe()} cannot be multiplied further.", "Only OneHot features multiply.")
 
     @property
     def reads(self) -> Sequence[Read]:

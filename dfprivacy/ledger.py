@@ -29,7 +29,7 @@ from dfprivacy.accounting import Accountant, Accounting, PrivacyLoss, Spent, los
 from dfprivacy.errors import AccountMismatch, ArgumentError, BudgetExceeded, LedgerError, MissingDependency
 
 if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from sqlalchemy import URL, Column, Connection, Engine, MetaData, Row, Table
 
@@ -114,25 +114,27 @@ class Account:
             row = connection.execute(accounts.select().where(accounts.c.name == self.name)).one()
         return self._spent(row)
 
-    def charge(self, loss: PrivacyLoss, *, call: str, mechanism: str, then: PrivacyLoss | None = None) -> int:
-        """Charge one measurement; when this returns, the charge is on the disk, for good.
+    def charge(
+        self, *losses: PrivacyLoss, call: str, mechanism: str, then: Sequence[PrivacyLoss] = ()
+    ) -> int:
+        """Charge losses, all at once or none; when this returns, the charge is on the disk, for good.
 
         Parameters
         ----------
-        loss : PrivacyLoss
-            The loss of the measurement about to be made.
+        *losses : PrivacyLoss
+            The losses of the measurement about to be made.
         call : str
             The call the measurement belongs to; a call may make several.
         mechanism : str
             The mechanism's name.
-        then : PrivacyLoss, optional
-            The loss of the rest of the call. It must fit as well, so that no call ends half way for want of
-            budget; it is charged only when it is measured.
+        then : sequence of PrivacyLoss, optional
+            The losses of the rest of the call. They must fit as well, so that no call ends half way for want of
+            budget; they are charged only when they are incurred.
 
         Returns
         -------
         int
-            The number of the entry.
+            The number of the last entry.
 
         Raises
         ------
@@ -143,16 +145,17 @@ class Account:
         """
         accounts, charges = _schema().accounts, _schema().charges
         this = accounts.c.name == self.name
-        paid = {"loss": json.dumps(loss.to_dict()), "epsilon": str(loss.epsilon), "delta": str(loss.delta)}
-        entry = charges.insert().values(**self._event(call, mechanism), **paid)
         with self.ledger.transaction(write=True) as connection:
             spent = self._spent(connection.execute(accounts.select().where(this).with_for_update()).one())
-            after = self.accountant.after(spent, loss)
-            whole = after if then is None else self.accountant.after(after, then)
+            after = functools.reduce(self.accountant.after, losses, spent)
+            whole = functools.reduce(self.accountant.after, then, after)
             if not (self.accountant.holds(after) and self.accountant.holds(whole)):
-                raise self._exceeded(spent, [loss] if then is None else [loss, then], mechanism)
+                raise self._exceeded(spent, [*losses, *then], mechanism)
             connection.execute(accounts.update().where(this).values(spent=json.dumps(after.to_list())))
-            key = connection.execute(entry).inserted_primary_key
+            for loss in losses:
+                paid = {"loss": json.dumps(loss.to_dict()), "epsilon": str(loss.epsilon), "delta": str(loss.delta)}
+                entry = charges.insert().values(**self._event(call, mechanism), **paid)
+                key = connection.execute(entry).inserted_primary_key
         return int(cast("Row[Any]", key)[0])
 
     def keep(self, *, call: str, mechanism: str, question: str | None, release: dict[str, Any]) -> None:
@@ -246,6 +249,10 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({self.where!r})"
 
+    def __reduce__(self) -> tuple[Callable[[str], Ledger], tuple[str]]:
+        # A copy in another process opens the same place. A password stays here: there it comes from the driver.
+        return open_ledger, (self.where,)
+
     def open_account(
         self,
         name: str,
@@ -312,9 +319,7 @@ class Ledger:
                     connection.execute(new)
             row = connection.execute(known).one()
         stored = {term: getattr(row, term) for term in asked}
-        differ = [
-            f"{term} = {stored[term]}, not {asked[term]}" for term in asked if stored[term] != asked[term]
-        ]
+        differ = [f"{term} = {stored[term]}, not {asked[term]}" for term in asked if stored[term] != asked[term]]
         if differ:
             raise AccountMismatch(
                 f"The data set {name!r} is known to the ledger {self.where} with {'; '.join(differ)}.",
@@ -346,9 +351,7 @@ class Ledger:
             engine.dispose()
 
     @contextmanager
-    def transaction(
-        self, *, write: bool = False, failure: type[LedgerError] = LedgerError
-    ) -> Iterator[Connection]:
+    def transaction(self, *, write: bool = False, failure: type[LedgerError] = LedgerError) -> Iterator[Connection]:
         """Open one transaction; with `write`, it takes the writers' lock now and is committed at the end."""
         from sqlalchemy.exc import SQLAlchemyError
 
@@ -476,9 +479,7 @@ def _default() -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise LedgerError(
-            f"The ledger's folder {folder} cannot be made: {error.strerror}.", _ELSEWHERE
-        ) from error
+        raise LedgerError(f"The ledger's folder {folder} cannot be made: {error.strerror}.", _ELSEWHERE) from error
     return folder / "ledger.sqlite"
 
 
@@ -491,9 +492,7 @@ def _url(where: str) -> URL:
     if "://" not in where:
         path = Path(where).expanduser().absolute()  # the working directory may change later
         if path.is_dir() or not path.parent.is_dir():
-            wrong = (
-                "is a folder" if path.is_dir() else f"cannot be made: the folder {path.parent} does not exist"
-            )
+            wrong = "is a folder" if path.is_dir() else f"cannot be made: the folder {path.parent} does not exist"
             raise LedgerError(f"The ledger {path} {wrong}.", "Name a file in a folder that exists.")
         return URL.create("sqlite", database=str(path))
     try:
@@ -518,9 +517,7 @@ def _engine(url: URL, where: str) -> Engine:
         "poolclass": StaticPool if where == MEMORY else NullPool,
         "hide_parameters": True,
     }
-    if (
-        url.get_backend_name() == "sqlite"
-    ):  # isolation_level None: BEGIN and COMMIT are ours, not the driver's
+    if url.get_backend_name() == "sqlite":  # isolation_level None: BEGIN and COMMIT are ours, not the driver's
         options["connect_args"] = {
             "timeout": LOCK_SECONDS,
             "isolation_level": None,
@@ -601,7 +598,5 @@ def _sha256(text: str) -> str:
 
 def _shown(number: Fraction) -> str:
     """Return at most ten digits, rounded down: what is said to be left must be affordable."""
-    digits = Context(prec=10, rounding=ROUND_FLOOR).divide(
-        Decimal(number.numerator), Decimal(number.denominator)
-    )
+    digits = Context(prec=10, rounding=ROUND_FLOOR).divide(Decimal(number.numerator), Decimal(number.denominator))
     return f"{float(digits):.10g}"

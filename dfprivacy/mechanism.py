@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from dfprivacy.errors import ArgumentError, PluginError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from dfprivacy.schema import Column, Schema
 
 __all__ = ["Mechanism", "mechanism"]
@@ -18,10 +19,9 @@ Kind = Literal["numeric", "category"]
 
 _PRICE = {
     "epsilon": "epsilon : float, str or None\n"
-    "    The privacy to pay: a number, an exact string such as ``\"1/3\"``, ``\"rest\"`` for all that is left, or\n"
+    '    The privacy to pay: a number, an exact string such as ``"1/3"``, ``"rest"`` for all that is left, or\n'
     "    None for the view's ``default_epsilon``.",
-    "delta": "delta : float, str or None\n"
-    "    The delta to pay; None for the budget's in proportion to epsilon.",
+    "delta": "delta : float, str or None\n    The delta to pay; None for the budget's in proportion to epsilon.",
     "fresh": "fresh : bool, default False\n"
     "    Pay for a new answer even if the ledger holds one to the same question.",
 }
@@ -187,7 +187,7 @@ def mechanism(
 
     def mark(function: Callable[..., Any]) -> Mechanism:
         return Mechanism(
-            name or getattr(function, "__name__", ""), function, columns=columns or {}, delta=delta
+            name or str(getattr(function, "__name__", "")), function, columns=columns or {}, delta=delta
         )
 
     return mark

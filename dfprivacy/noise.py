@@ -156,17 +156,11 @@ def check(values: NDArray[np.int64], scale: float) -> None:
         If they are not; a scale of 0 would release the values themselves. The message names no value.
     """
     if not isinstance(values, np.ndarray) or values.dtype != np.int64:
-        raise ArgumentError(
-            "Noise is added to arrays of 64-bit integers only.", "Put the sums on the grid first."
-        )
+        raise ArgumentError("Noise is added to arrays of 64-bit integers only.", "Put the sums on the grid first.")
     if not (isfinite(scale) and scale > 0):
-        raise ArgumentError(
-            f"Noise of scale {scale:g} protects nobody.", "The scale must be finite and above 0."
-        )
+        raise ArgumentError(f"Noise of scale {scale:g} protects nobody.", "The scale must be finite and above 0.")
     if values.size and (values.min() < -SUM_MAX or values.max() > SUM_MAX):
-        raise ArgumentError(
-            f"Sums must be clamped to {SUM_MAX} grid steps.", "Clamp them before adding noise."
-        )
+        raise ArgumentError(f"Sums must be clamped to {SUM_MAX} grid steps.", "Clamp them before adding noise.")
 
 
 class OpenDPSampler:
@@ -183,7 +177,9 @@ class OpenDPSampler:
     @property
     def name(self) -> str:
         """OpenDP and its version."""
-        return f"OpenDP {version('opendp')}: discrete Laplace and Gaussian from the operating system's secure source"
+        return (
+            f"OpenDP {version('opendp')}: discrete Laplace and Gaussian from the operating system's secure source"
+        )
 
     def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Add independent discrete Laplace noise; see `check` for what is refused."""

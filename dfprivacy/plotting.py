@@ -32,7 +32,5 @@ def axes(ax: Any = None) -> Any:
     try:
         from matplotlib import pyplot as plt
     except ImportError:
-        raise MissingDependency(
-            "Pictures need matplotlib.", 'Install it: pip install "dfprivacy[plot]".'
-        ) from None
+        raise MissingDependency("Pictures need matplotlib.", 'Install it: pip install "dfprivacy[plot]".') from None
     return plt.subplots(figsize=(6, 2.2), layout="constrained")[1]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import html
 import uuid
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -13,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 from dfprivacy import noise as noises
 from dfprivacy.accounting import exact
 from dfprivacy.curator import Curator, Planner, Table
-from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, NotProtected, PluginError
+from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, PluginError
 from dfprivacy.plugins import registry
 from dfprivacy.release import Groups, Noise, Privacy, Release, Value, plain_json
 from dfprivacy.rows import IsIn
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from dfprivacy.accounting import PrivacyLoss
     from dfprivacy.ledger import Account
     from dfprivacy.mechanism import Mechanism
@@ -125,11 +126,6 @@ class Question:
         return release if release.privacy is None else release.paid(replace(release.privacy, replayed=True))
 
     def _paid(self) -> Release:
-        if self.subject.table.frame is None:
-            raise NotProtected(
-                "This view came from a copy that carries no rows.",
-                "Protect the table under the same name where the rows are.",
-            )
         call = Call(self.subject.account, self.mechanism.name, self.epsilon, self.delta)
         release = self._conclude(call) if self.by is None else self._conclude_by_group(call, self.by)
         release = release.paid(self._privacy(call))
@@ -168,7 +164,7 @@ class Question:
             noise=tuple(call.noise),
             account=self.subject.account.name,
             mechanism=f"{self.mechanism.name} ({self.mechanism.origin})",
-            at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
             sampler=sampler.name,
             private=sampler.private,
         )
@@ -214,7 +210,7 @@ class Call:
 
     def pay(self, losses: Sequence[PrivacyLoss], then: Sequence[PrivacyLoss]) -> None:
         """Charge losses at once, or none of them and raise."""
-        self._account.charge(losses, call=self.id, mechanism=self._mechanism, then=then)
+        self._account.charge(*losses, call=self.id, mechanism=self._mechanism, then=then)
         self.losses += losses
 
 
@@ -342,8 +338,10 @@ class Explanation:
         return [
             f"price: epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else ""),
             *(f"measures {noise}" for noise in self.measurements),
-            *(f"{name}: {value:.4g}" if isinstance(value, float) else f"{name}: {value}"
-              for name, value in self.findings.items()),
+            *(
+                f"{name}: {value:.4g}" if isinstance(value, float) else f"{name}: {value}"
+                for name, value in self.findings.items()
+            ),
             f"the account {self.account!r} {afford} pay: the most it can pay at once is epsilon {self.largest:g}",
         ]
 

@@ -9,7 +9,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -149,6 +149,8 @@ class Release:
 
     privacy: Privacy | None = field(default=None, compare=False)
 
+    _shown: ClassVar[tuple[str, ...]] = ()  # the fields that people look at first; all if empty
+
     def paid(self, privacy: Privacy) -> Self:
         """Return the same result with the privacy that was paid for it."""
         return replace(self, privacy=privacy)
@@ -229,11 +231,9 @@ class Release:
         try:
             return importlib.import_module(library).DataFrame([row])
         except ImportError:
-            raise MissingDependency(
-                f"{library} is not installed.", f'pip install "dfprivacy[{library}]"'
-            ) from None
+            raise MissingDependency(f"{library} is not installed.", f'pip install "dfprivacy[{library}]"') from None
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None) -> Any:  # noqa: ARG002
         """Draw the release. Methods whose result can be looked at say how.
 
         Raises
@@ -243,20 +243,26 @@ class Release:
         """
         raise ArgumentError(f"A {type(self).__name__} has no picture.", "Use to_frame() or to_dict().")
 
+    def _rows(self) -> list[tuple[str, str]]:
+        names = self._shown or tuple(self.result)
+        values = ((name, getattr(self, name)) for name in names)
+        return [(name, _text(value)) for name, value in values if value is not None and value != ()]
+
     def __repr__(self) -> str:
-        width = max((len(name) for name in self.result), default=0)
-        lines = [f"  {name:<{width}}  {_text(value)}" for name, value in self.result.items()]
+        rows = self._rows()
+        width = max((len(name) for name, _ in rows), default=0)
+        lines = [f"  {name:<{width}}  {text}" for name, text in rows]
         if self.privacy is not None:
             lines.append(f"  {self.privacy}")
         return "\n".join([type(self).__name__, *lines])
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{html.escape(_text(value))}</td></tr>"
-            for name, value in self.result.items()
+            f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>"
+            for name, text in self._rows()
         )
         note = f"<caption>{html.escape(str(self.privacy))}</caption>" if self.privacy else ""
-        return f"<table><thead><tr><th colspan='2'>{type(self).__name__}</th></tr></thead>{note}{rows}</table>"
+        return f"<table>{note}<thead><tr><th colspan='2'>{type(self).__name__}</th></tr></thead>{rows}</table>"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -287,6 +293,11 @@ class Groups(Release):
     def __getitem__(self, key: object) -> Release:
         return self.releases[self.keys.index(key)]
 
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = (release._rows() for release in self.releases)  # noqa: SLF001 - of our own kind
+        brief = ("; ".join(f"{name} {text}" for name, text in row) for row in rows)
+        return [(f"{self.by} = {key}", text) for key, text in zip(self.keys, brief, strict=True)]
+
     def to_frame(self, library: str = "pandas") -> Any:
         """Return one row for each group."""
         rows = [
@@ -301,7 +312,7 @@ def plain_json(value: Any) -> str:
     return json.dumps(_plain(value), sort_keys=True, allow_nan=False, separators=(",", ":"))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> Any:  # noqa: C901 - one case for each type
     """JSON values; what JSON has no word for becomes a dictionary with one key that starts with a dollar."""
     if isinstance(value, Release):
         return {"$release": value.to_dict()}
@@ -353,7 +364,7 @@ def _rich(value: Any) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    """What fits in one cell of a frame."""
+    """Give what fits in one cell of a frame."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     return list(value) if isinstance(value, tuple) else value
@@ -363,5 +374,5 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, tuple):
-        return "(" + ", ".join(_text(item) for item in value) + ")"
+        return ", ".join(_text(item) for item in value)
     return str(value)

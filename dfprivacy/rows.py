@@ -37,25 +37,28 @@ class Batch:
 
     size: int
     raw: Mapping[Read, Raw]
-    _cleaned: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    _encoded: dict[str, Codes] = field(default_factory=dict)
+    _cleaned: dict[Column, NDArray[np.float64]] = field(default_factory=dict)
+    _encoded: dict[Column, Codes] = field(default_factory=dict)
 
     def values(self, column: Column) -> NDArray[np.float64]:
         """Numbers of a column within its bounds, shape (size,). Not to be written to."""
-        if column.name not in self._cleaned:
+        if column not in self._cleaned:
             raw = self.raw[number(column)]
-            self._cleaned[column.name] = column.clean(raw)  # type: ignore[arg-type]
-        return self._cleaned[column.name]
+            self._cleaned[column] = column.clean(raw)  # type: ignore[arg-type]
+        return self._cleaned[column]
 
     def standardized(self, column: Column) -> NDArray[np.float64]:
         """Numbers of a column mapped from its bounds to [-1, 1], shape (size,)."""
-        return (self.values(column) - column.mid) / column.half
+        y = self.values(column) - column.mid
+        y /= column.half
+        # The middle of the bounds is rounded: without this, bounds a few ulps apart would give y = 2.
+        return np.clip(y, -1, 1, out=y)
 
     def codes(self, column: Column) -> Codes:
         """Category codes of a column, ``len(categories)`` for none of them, shape (size,)."""
-        if column.name not in self._encoded:
-            self._encoded[column.name] = column.encode(self.raw[category(column)])
-        return self._encoded[column.name]
+        if column not in self._encoded:
+            self._encoded[column] = column.encode(self.raw[category(column)])
+        return self._encoded[column]
 
 
 def number(column: Column) -> Read:
@@ -199,6 +202,8 @@ def condition(schema: Schema, name: str, wanted: object) -> Condition:
         if len(wanted) != 2:  # noqa: PLR2004
             raise SchemaError(f"where({name}={wanted!r}): an interval is a pair (low, high).")
         low, high = (as_number(end, f"where({name}=...)") for end in wanted)
+        if low > high:
+            raise SchemaError(f"where({name}={wanted!r}): the interval is reversed.", "Give (low, high).")
         return Between(schema.numeric(name), low, high)
     column = schema.categorical(name)
     categories = tuple(wanted) if isinstance(wanted, list) else (wanted,)

@@ -14,7 +14,8 @@ decimal, integer of any size      the nearest float64, then as above
 date, datetime                    days since 1970-01-01 (UTC), with a fraction for the time of day
 text, or anything else, in a      missing
 column used as a number
-value among the categories        that category
+value among the categories        that category; numbers are compared as float64, so 1, 1.0 and True are one
+                                  category, and the text "1" is another
 any other value, or a missing     no category: the row counts nowhere; or the category ``"other"`` if the
 one                               column's missing-value rule is ``"other"``
 ================================  ==========================================================================
@@ -33,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from dfprivacy.errors import SchemaError
+from dfprivacy.frames import withheld
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,6 +47,9 @@ Codes: TypeAlias = "NDArray[np.intp]"
 
 OTHER = "other"
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_DAY_NS = 86_400 * 10**9
+_NUMBERS = (float, int, Decimal, np.bool_, Real)
+_FLOAT_EXACT = 2**53  # float64 holds every integer up to here
 _LUT_SPAN = 1 << 16  # widest range of integer categories that is looked up in a table
 
 
@@ -107,7 +112,7 @@ class Column:
     def code(self, category: object) -> int:
         """Code of one category, or a `SchemaError`."""
         for code, known in enumerate(self.categories or ()):
-            if known == category and isinstance(known, str) == isinstance(category, str):
+            if _key(known) == _key(category):
                 return code
         raise SchemaError(
             f"{category!r} is not a category of column {self.name!r}.",
@@ -138,10 +143,10 @@ class Column:
             A new array, every entry within the bounds.
         """
         low, high = self._bounds
-        values = np.array(raw, dtype=np.float64)
+        values = np.clip(np.asarray(raw, dtype=np.float64), low, high)
         missing = np.isnan(values)
-        np.clip(values, low, high, out=values)
-        values[missing] = self.fill
+        if missing.any():
+            values[missing] = self.fill
         return values
 
     def encode(self, raw: Raw) -> Codes:
@@ -171,42 +176,38 @@ class Column:
 
 
 def _key(value: object) -> object:
-    """1, 1.0 and True are one category; "1" is another; a value that cannot be hashed is none."""
-    if isinstance(value, str):
-        return ("text", value)
-    if isinstance(value, Real | Decimal | np.generic):
-        return value
-    return None
+    """What two values share if they are one category; a float that is NaN is no category's."""
+    return ("text", value) if isinstance(value, str) else plain_number(value, dates=False)
 
 
 def _encode_numbers(values: NDArray[Any], categories: tuple[Category, ...]) -> Codes:
     none = len(categories)
-    numbers = [(float(c), code) for code, c in enumerate(categories) if not isinstance(c, str)]
+    numbers = [(plain_number(c), code) for code, c in enumerate(categories) if not isinstance(c, str)]
     if not numbers:
         return np.full(len(values), none, dtype=np.intp)
     numbers.sort()
-    low, high = numbers[0][0], numbers[-1][0]
-    if values.dtype.kind in "bui" and high - low < _LUT_SPAN and max(-low, high) < 2**53:
-        lut = np.full(int(high - low) + 2, none, dtype=np.intp)
-        for number, code in numbers:
-            if number.is_integer():
-                lut[int(number - low)] = code
-        # Clamping before the cast keeps uint64 values above 2^63 from wrapping round into the domain.
-        span = np.clip(values, *_within(values.dtype, int(low) - 1, int(high) + 1)).astype(np.int64)
-        span -= int(low)
-        return lut[np.where((span < 0) | (span > int(high - low)), len(lut) - 1, span)]
     domain = np.array([number for number, _ in numbers])
     order = np.array([code for _, code in numbers], dtype=np.intp)
+    low, high = numbers[0][0], numbers[-1][0]
+    if high - low < _LUT_SPAN and max(-low, high) < _FLOAT_EXACT and (domain == np.rint(domain)).all():
+        first = int(low) - 1  # the table's first and last entries are for what lies outside
+        lut = np.full(int(high) - first + 2, none, dtype=np.intp)
+        lut[domain.astype(np.int64) - first] = order
+        return lut.take(_whole(values, first) - first, mode="clip")
     floats = np.asarray(values, dtype=np.float64)
     at = np.minimum(np.searchsorted(domain, floats), len(domain) - 1)
     return np.where(domain[at] == floats, order[at], none)
 
 
-def _within(dtype: np.dtype[Any], low: int, high: int) -> tuple[int, int]:
-    if dtype.kind == "b":
-        return 0, 1
-    limits = np.iinfo(dtype)
-    return max(low, int(limits.min)), min(high, int(limits.max))
+def _whole(values: NDArray[Any], first: int) -> NDArray[np.int64]:
+    """Turn whole numbers into int64 and all else into `first`."""
+    if values.dtype.kind == "f":
+        limited = np.clip(np.asarray(values, dtype=np.float64), -_FLOAT_EXACT, _FLOAT_EXACT)
+        limited[limited != np.rint(limited)] = first  # NaN differs from itself
+        return limited.astype(np.int64)
+    if values.dtype == np.uint64:  # a number above 2^63 must not become a negative one
+        values = np.minimum(values, np.uint64(_FLOAT_EXACT))
+    return np.asarray(values, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -291,7 +292,7 @@ def read_schema(
     doubles = sorted({name for name in names if names.count(name) > 1})
     if doubles:
         raise SchemaError(f"Columns {doubles!r} appear more than once.", "Give every column its own name.")
-    if neighbors not in {"replace_one", "add_remove"}:
+    if neighbors not in ("replace_one", "add_remove"):  # noqa: PLR6201 - it may be unhashable
         raise SchemaError(f"neighbors={neighbors!r} is unknown.", 'Use "replace_one" or "add_remove".')
     public = _names("public", public)
     if public and neighbors == "add_remove":
@@ -321,7 +322,7 @@ def read_schema(
         )
         if column != Column(name):
             columns[name] = column
-    size = None if neighbors == "add_remove" else frame.rows()
+    size = None if neighbors == "add_remove" else withheld(frame.rows)
     if size is not None and size < 1:
         raise SchemaError("The table has no rows.", "Protect a table with at least one row.")
     return Schema(names, columns, "add_remove" if neighbors == "add_remove" else "replace_one", size)
@@ -333,13 +334,20 @@ def _column(
     if kind == "boolean":  # the type itself says what the values can be
         bounds = (0, 1) if bounds is None else bounds
         categories = (False, True) if categories is None else categories
-    if bounds is not None and kind in {"text", "other"}:
+    if bounds is not None and kind == "text":
         raise SchemaError(
-            f"Column {name!r} holds {kind if kind == 'text' else 'neither numbers nor text'}; "
-            "it cannot have bounds.",
-            f"Give its categories instead: categories={{{name!r}: [...]}}."
-            if kind == "text"
-            else "Leave it out, or turn it into numbers first.",
+            f"Column {name!r} holds text; it cannot have bounds.",
+            f"Give its categories instead: categories={{{name!r}: [...]}}.",
+        )
+    if categories is not None and kind == "date":
+        raise SchemaError(
+            f"Column {name!r} holds dates; it cannot have categories.",
+            f"Give its bounds, bounds={{{name!r}: (first, last)}}, or turn it into text first.",
+        )
+    if kind == "other" and not (bounds is None and categories is None):
+        raise SchemaError(
+            f"Column {name!r} holds neither numbers nor text; it cannot have bounds or categories.",
+            "Leave it out, or turn it into numbers or text first.",
         )
     limits = None if bounds is None else _bounds(name, bounds)
     domain = None if categories is None else _categories(name, categories)
@@ -417,33 +425,53 @@ def as_number(value: object, what: str) -> float:
     return number
 
 
-def plain_number(value: object) -> float:
+def plain_number(value: object, *, dates: bool = True) -> float:
     """Turn one Python value into the number it stands for, NaN if it stands for none.
 
     Parameters
     ----------
     value : object
         Anything found in a table or said about one.
+    dates : bool
+        Whether a date stands for a number.
 
     Returns
     -------
     float
         A number for numbers, booleans, decimals and dates; NaN for all else.
     """
-    if isinstance(value, datetime.datetime | np.datetime64) and value != value:  # noqa: PLR0124 - NaT
+    try:
+        if isinstance(value, _NUMBERS) and not isinstance(value, np.timedelta64):
+            return _float(value)
+        if dates and isinstance(value, np.datetime64):
+            return float(days(value))
+        if dates and isinstance(value, datetime.datetime):
+            return _days(value)
+        if dates and isinstance(value, datetime.date):
+            return float((value - _EPOCH.date()).days)
+    except Exception:  # noqa: BLE001 - NaT, a signalling NaN, a broken object: an error would tell on its row
         return math.nan
-    if isinstance(value, np.datetime64):
-        return float((value - np.datetime64(0, "D")) / np.timedelta64(1, "D"))
-    if isinstance(value, datetime.datetime):
-        aware = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
-        return (aware - _EPOCH) / datetime.timedelta(days=1)
-    if isinstance(value, datetime.date):
-        return float((value - _EPOCH.date()).days)
-    if isinstance(value, Real | Decimal):
-        try:
-            return float(value)
-        except OverflowError:  # a huge integer
-            return math.inf if value > 0 else -math.inf
-        except ValueError:  # a signalling NaN
-            return math.nan
     return math.nan
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a huge integer
+        return math.inf if value > 0 else -math.inf
+
+
+def days(stamps: Any) -> Any:
+    """Days since 1970-01-01 of ``datetime64`` values of any unit, NaN for NaT.
+
+    Whole days and the time of day are converted apart, so that the unit cannot change the result.
+    """
+    whole = stamps.astype("datetime64[D]")
+    fraction = (stamps - whole) / np.timedelta64(1, "D")
+    return whole.astype(np.int64) + fraction
+
+
+def _days(stamp: datetime.datetime) -> float:
+    since = (stamp if stamp.tzinfo else stamp.replace(tzinfo=datetime.UTC)) - _EPOCH
+    nanoseconds = (since.seconds * 10**6 + since.microseconds) * 1000 + getattr(since, "nanoseconds", 0)
+    return since.days + nanoseconds / _DAY_NS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import html
-import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -24,6 +23,8 @@ from dfprivacy.rows import Satisfies, condition
 from dfprivacy.schema import Category, Schema, read_schema
 
 if TYPE_CHECKING:
+    import os
+
     from dfprivacy._bundled import BundledMethods
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.release import Release
@@ -338,7 +339,7 @@ class PrivateFrame(_Askable):
 
     def _repr_html_(self) -> str:
         *lines, _ = (f"<li>{html.escape(line)}</li>" for line in self._lines())
-        budget = self.budget._repr_html_()  # noqa: SLF001 - the notebook protocol
+        budget = self.budget._repr_html_()
         return f"<b>PrivateFrame {html.escape(self.name)}</b><ul>{''.join(lines)}</ul>{budget}"
 
     def _lines(self) -> list[str]:

@@ -156,20 +156,23 @@ def test_ten_tenths_are_one():
     assert 3 * exact(1e-6 / 3) <= exact(1e-6)
 
 
-@given(st.floats(1e-12, 1e6), st.integers(1, 10_000))
+@given(st.integers(1, 10**10 - 1), st.integers(-14, 2), st.integers(1, 10_000))
 @settings(max_examples=500, deadline=None)
-def test_equal_shares_never_exceed_the_total(total, k):
-    """k float shares of a float total never add up to more than the total."""
+def test_equal_shares_never_exceed_the_total(digits, exponent, k):
+    """k float shares of a total of up to ten digits never add up to more than the total."""
+    total = float(f"{digits}e{exponent}")
+
     assert k * exact(total / k) <= exact(total)
 
 
 def test_equal_shares_never_exceed_the_total_in_many_cases():
     """The same in 10^4 cases, of which a plain cut to fifteen digits fails some."""
     generator = random.Random(5)  # noqa: S311
-    cases = [(10 ** generator.uniform(-8, 2), generator.randint(1, 200)) for _ in range(10_000)]
+    typed = [float(f"{10 ** generator.uniform(-8, 2):.{generator.randint(1, 5)}g}") for _ in range(10_000)]
+    cases = [(total, generator.randint(1, 200)) for total in typed]
     cut = decimal.Context(prec=15, rounding=decimal.ROUND_DOWN)
     plain = sum(
-        k * Fraction(cut.create_decimal(Decimal(total / k))) > Fraction(cut.create_decimal(Decimal(total)))
+        k * Fraction(cut.create_decimal(Decimal(repr(total / k)))) > Fraction(Decimal(repr(total)))
         for total, k in cases
     )
     ours = sum(k * exact(total / k) > exact(total) for total, k in cases)
@@ -237,8 +240,9 @@ def test_mu_budget_errs_on_the_safe_side_only(epsilon, delta):
         e, mu = mpmath.mpf(epsilon), mpmath.mpf(mu_budget(epsilon, delta))
         true = mpmath.ncdf(-e / mu + mu / 2) - mpmath.exp(e) * mpmath.ncdf(-e / mu - mu / 2)
 
+        assert delta_gauss(epsilon, mu_budget(epsilon, delta)) <= delta
         assert true <= delta
-        assert true >= delta * (1 - 1e-9 - 1e-12 / epsilon)
+        assert true >= delta * (1 - 1e-9 - 1e-9 / epsilon)
 
 
 @pytest.mark.parametrize(
@@ -341,9 +345,7 @@ def test_charges_are_never_below_the_truth(epsilon, alpha):
     mpmath = pytest.importorskip("mpmath")
     with mpmath.workdps(60):
         e, a = mpmath.mpf(epsilon), mpmath.mpf(alpha)
-        lap = mpmath.log(
-            a / (2 * a - 1) * mpmath.exp((a - 1) * e) + (a - 1) / (2 * a - 1) * mpmath.exp(-a * e)
-        )
+        lap = mpmath.log(a / (2 * a - 1) * mpmath.exp((a - 1) * e) + (a - 1) / (2 * a - 1) * mpmath.exp(-a * e))
         p = 1 / (1 + mpmath.exp(-e))
         rr = mpmath.log(p**a * (1 - p) ** (1 - a) + (1 - p) ** a * p ** (1 - a))
 
@@ -381,7 +383,7 @@ def test_discrete_laplace_divergence(t, s, divergence):
     ("t", "s"), [(0.01, 1), (0.01, 10), (0.01, 100), (0.1, 1), (0.1, 10), (0.1, 40), (0.25, 1), (0.25, 8)]
 )
 def test_discrete_laplace_costs_no_more_than_it_is_charged(t, s):
-    """At every order, and at every epsilon, discrete Laplace noise is within its Rényi and Gaussian charge."""
+    """At every order and every epsilon, discrete Laplace noise is within its Rényi and Gaussian charge."""
     loss = Laplace(s, 1 / t, exact(str(s)) * exact(str(t)) * exact("1.0000001"))
     p, q = shifted(discrete_laplace(t, int(200 / t) + s), s)
     for alpha in (1.0001, 1.5, 2.0, 8.926, 21.98, 100.0, 1000.0):
@@ -406,7 +408,7 @@ def hockey_stick(sigma, shift, epsilon):
 
 
 def test_discrete_gaussian_needs_the_corrected_variance():
-    """The discrete Gaussian loses more than the continuous one of equal scale, not more than the corrected."""
+    """The discrete Gaussian loses more than the continuous one of equal scale, less than the corrected."""
     sigma = 42.247
     discrete = hockey_stick(sigma, 10, 1.0)
 
@@ -431,9 +433,10 @@ def test_rounded_gaussian_is_close_to_the_discrete_one(sigma):
     s2 = (sigma**2 + math.sqrt(sigma**4 - sigma**2 / 3)) / 2  # what 1/11 bounds from below
     assert s2 >= sigma**2 - 1 / 11
     assert distance(s2) <= float(rounding_delta(1, sigma, exact("1e-9"))) / 2
+    assert distance(sigma**2) > 100 * distance(s2) or sigma < 16
     if sigma == 8:
         assert distance(s2) * sigma**4 == pytest.approx(0.001373, abs=1e-5)
-    assert distance(sigma**2) * sigma**2 == pytest.approx(0.020104, abs=2e-4 if sigma < 8 else 5e-5)
+        assert distance(sigma**2) * sigma**2 == pytest.approx(0.020104, abs=1e-5)
 
 
 @pytest.mark.parametrize(("sigma", "shift"), [(5.0, 1), (20.0, 7), (42.247, 10)])
@@ -617,9 +620,7 @@ def test_how_many_releases_fit(epsilon, part, laplaces, gaussians):
 )
 def test_how_many_gaussians_fit_after_laplace_releases(epsilon, before, part, admitted):
     """Mixes of Laplace and Gaussian releases fit as often as the published table says."""
-    counts = tuple(
-        fits(account(kind, epsilon), gaussian(part), *[laplace(e) for e in before]) for kind in KINDS
-    )
+    counts = tuple(fits(account(kind, epsilon), gaussian(part), *[laplace(e) for e in before]) for kind in KINDS)
 
     assert admitted == counts
 
@@ -633,14 +634,22 @@ def test_basic_runs_out_of_delta():
 
 
 def test_the_portfolio_admits_whatever_adds_up():
-    """Releases whose epsilons add up to the total exactly are admitted, with default deltas; one more is not."""
+    """Releases whose epsilons add up to the total exactly are admitted, with default deltas."""
     opened = account(None, 3)
     parts = [exact("1/3")] * 3 + [exact(0.1)] * 10 + [exact("1/7")] * 7
     spent = charged(opened, *(gaussian(part, opened.default_delta(part)) for part in parts))
 
     assert opened.members[0].caps[0] == spent.counts[0]
     assert opened.holds(spent)
-    assert not opened.holds(charged(account("basic", 3, 0), *[Pure(part) for part in parts], Pure(UNIT)))
+
+
+def test_one_unit_too_much_is_refused():
+    """An account that is used up exactly does not admit one unit more."""
+    opened = account(None, 3, 0)
+    spent = charged(opened, *[Pure(exact("1/3"))] * 9)
+
+    assert opened.holds(spent)
+    assert not opened.holds(opened.after(spent, Pure(UNIT)))
 
 
 def test_approximate_losses_leave_only_the_basic_filter():
@@ -773,6 +782,23 @@ def test_largest_is_admitted_and_little_more_is_not(history, kind, noise):
         assert not opened.holds(opened.after(spent, make(exact("1e-9"))))
 
 
+@pytest.mark.parametrize("epsilon", [1e-5, 3e-5, 1e-4, 3e-4, 1e-3])
+def test_largest_is_admitted_on_the_coarsest_grid_of_the_core(epsilon):
+    """What is left can be asked for with noise of only 2^15 steps, which is charged a little more."""
+    opened = account("gdp", epsilon, "1e-9")
+    largest = opened.largest(opened.nothing)
+    correction = 2.0**-32  # 1 / (4 b^2)
+
+    assert laplace_mu(float(largest) + correction) ** 2 <= opened.members[0].caps[0] * UNIT
+
+
+def test_caps_are_rounded_down():
+    """A budget that is not a whole multiple of the unit is cut to one."""
+    cap = account("basic", "1/37", 0).members[0].caps[0] * UNIT
+
+    assert cap < Fraction(1, 37) < cap + UNIT
+
+
 def test_largest_takes_the_delta_that_is_named():
     """With a named delta, the largest epsilon is one for which that delta is admitted."""
     opened = account("portfolio")
@@ -817,10 +843,7 @@ def test_the_default_delta_is_in_proportion():
 
 def test_the_guarantee_in_words():
     """The description names epsilon and delta, and does without a delta where there is none."""
-    assert (
-        "(epsilon, delta)-differentially private with epsilon = 1 and delta = 1e-06"
-        in account("gdp").describe()
-    )
+    assert "(epsilon, delta)-differentially private with epsilon = 1 and delta = 1e-06" in account("gdp").describe()
     assert "epsilon-differentially private with epsilon = 0.5, whatever" in account(None, 0.5, 0).describe()
 
 
@@ -861,6 +884,6 @@ def free_choice(epsilon, delta, part, basic_delta, gauss_delta):
     [(1, 1e-6, 0.7, 1.964), (3, 1e-6, 0.7, 1.968), (1, 1e-2, 0.3, 1.490)],
 )
 def test_two_filters_at_the_full_delta_would_leak_twice_as_much(epsilon, delta, part, ratio):
-    """A free choice between filters at the full delta nearly reaches twice delta; at half each, at most delta."""
+    """A free choice between filters at the full delta nearly reaches twice delta; at half each, delta."""
     assert free_choice(epsilon, delta, part, delta, delta) == pytest.approx(ratio, abs=1e-3)
     assert free_choice(epsilon, delta, part, delta / 2, delta / 2) <= 1

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
 from dfprivacy_ttest.exact import exact_power, exact_size
-from dfprivacy_ttest.mechanisms import TTest, ttest, ztest
+from dfprivacy_ttest.mechanisms import TTest, findings, ttest, ztest
 from dfprivacy_ttest.planning import minimum_detectable_effect, power, sample_size
 
 __all__ = [
@@ -26,5 +26,5 @@ __all__ = [
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the t-test and the z-test."""
-    register(ttest)
-    register(ztest)
+    register(ttest.plans(findings))
+    register(ztest.plans(findings))

@@ -84,7 +84,7 @@ def normal_laplace_cdf(w: ArrayLike, tau: ArrayLike) -> Array:
     """
     w = _bounded(w)
     tau = _bounded(tau)
-    return ndtr(w) + _laplace_part(w, tau) / 2 - _laplace_part(-w, tau) / 2
+    return ndtr(w) + (_laplace_part(w, tau) - _laplace_part(-w, tau)) / 2
 
 
 def normal_two_laplace_cdf(w: ArrayLike, tau1: ArrayLike, tau2: ArrayLike) -> Array:
@@ -146,7 +146,7 @@ def normal_laplace_quantile(q: ArrayLike, tau: ArrayLike) -> Array:
     Examples
     --------
     >>> f"{normal_laplace_quantile(0.975, 2.0):.4f}"
-    '2.5150'
+    '2.4158'
     """
     tau = _bounded(tau)
     return _symmetric_quantile(q, lambda x: normal_laplace_cdf(-x, tau), [tau])
@@ -358,9 +358,8 @@ def _twice_noisy_variance_density(u: Array, k: Array, b: Array) -> Array:
     limit = np.maximum(1e4, 1e3 * np.sqrt(k))
     b_ = np.minimum(b, limit)
     below, above = _convolution_sides(u, k, k, b_)
-    below_g, above_g = _convolution_sides(
-        u, k + 1, k, b_
-    )  # the same integrals of g f(g): shape k+1, same rate
+    # The same integrals of g f(g), which is a gamma density of shape k + 1 and the same rate.
+    below_g, above_g = _convolution_sides(u, k + 1, k, b_)
     both = b_ / 4 * ((1 + b_ * u) * below - b_ * below_g + (1 - b_ * u) * above + b_ * above_g)
     # As for the means: noise far narrower than the gamma variable acts through its variance alone.
     return np.where(b > limit, noisy_variance_density(u, k, b / np.sqrt(2)), both)

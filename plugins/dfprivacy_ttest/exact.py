@@ -175,9 +175,7 @@ def exact_power(
     k = (n - 1) / 2
     b = sigma**2 / scale
     x, weight = _nodes(k, b)
-    return _expectation(
-        reject(-stdtrit(n - 1.0, tail) * x), weight * 2 * x * noisy_variance_density(x * x, k, b)
-    )
+    return _expectation(reject(-stdtrit(n - 1.0, tail) * x), weight * 2 * x * noisy_variance_density(x * x, k, b))
 
 
 def _pooled_t(
@@ -241,13 +239,9 @@ def _expectation(values: Array, mass: Array) -> float:
 
 def _check(test: str, n: int, n2: int | None, alternative: str) -> None:
     if test not in {"one-sample-z", "one-sample-t", "pooled-t"}:
-        raise ArgumentError(
-            f"There is no test {test!r}.", "Use 'one-sample-z', 'one-sample-t' or 'pooled-t'."
-        )
+        raise ArgumentError(f"There is no test {test!r}.", "Use 'one-sample-z', 'one-sample-t' or 'pooled-t'.")
     if alternative not in {"two-sided", "less", "greater"}:
-        raise ArgumentError(
-            f"There is no alternative {alternative!r}.", "Use 'two-sided', 'less' or 'greater'."
-        )
+        raise ArgumentError(f"There is no alternative {alternative!r}.", "Use 'two-sided', 'less' or 'greater'.")
     if (test == "pooled-t") != (n2 is not None):
         raise ArgumentError(f"n2={n2} does not go with {test!r}.", "Give n2 to 'pooled-t', and only to it.")
     smallest = 1 if test == "one-sample-z" else 2

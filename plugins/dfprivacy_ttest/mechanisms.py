@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from dfprivacy_ttest.calibrated import (
     one_sample_z,
     two_sample_t,
 )
-from dfprivacy_ttest.planning import minimum_detectable_effect
+from dfprivacy_ttest.planning import minimum_detectable_effect, sample_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,8 +61,8 @@ class TTest(Release):
         What was asked.
     notes : tuple of str
         What to know before trusting the numbers; an uninformative answer says so here.
-    released : ndarray of shape (groups, 2)
-        The noisy sums of y and y² behind all this, y being the column mapped from its bounds to [-1, 1].
+    released : tuple of pairs of float
+        For each group the noisy sums of y and y² behind all this; y is the column mapped from its bounds to [-1, 1].
     scales : tuple of float
         Scales of the Laplace noise in these sums.
     size_variance : float
@@ -91,10 +91,15 @@ class TTest(Release):
     alternative: Alternative
     method: Method
     notes: tuple[str, ...]
-    released: NDArray[np.float64]
+    released: tuple[tuple[float, float], ...]
     scales: tuple[float, float]
     size_variance: float
     bounds: tuple[float, float]
+
+    _shown = (
+        *("statistic", "pvalue", "df", "estimate", "low", "high"),
+        *("standard_error", "noise_standard_error", "sizes", "notes"),
+    )
 
     def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
         """Interval for the mean, or for the difference of means.
@@ -115,12 +120,10 @@ class TTest(Release):
 
     def _result(self) -> Result:
         groups = [
-            Group(float(s1), float(s2), size, *self.scales, self.size_variance)
-            for (s1, s2), size in zip(self.released, self.sizes, strict=True)
+            Group(*sums, size, *self.scales, self.size_variance)
+            for sums, size in zip(self.released, self.sizes, strict=True)
         ]
-        return _test(
-            groups, self.popmean, self.sigma, self.bounds, self.equal_var, self.alternative, self.method
-        )
+        return _test(groups, self.popmean, self.sigma, self.bounds, self.equal_var, self.alternative, self.method)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate, its interval, and the part of the interval that privacy adds.
@@ -139,19 +142,13 @@ class TTest(Release):
         share = np.sqrt(max(0.0, 1 - (self.noise_standard_error / self.standard_error) ** 2))
         ends = np.clip([self.low, self.high], *_reach(self.bounds, difference=self.by is not None))
         inner = self.estimate + (ends - self.estimate) * share
-        ax.plot(
-            ends, [0, 0], color="tab:orange", lw=3, label=f"{self.confidence:.0%} interval, noise included"
-        )
+        ax.plot(ends, [0, 0], color="tab:orange", lw=3, label=f"{self.confidence:.0%} interval, noise included")
         ax.plot(inner, [0, 0], color="tab:blue", lw=7, solid_capstyle="butt", label="of it from sampling")
         ax.plot(self.estimate, 0, "o", color="black", label="estimate")
-        ax.axvline(
-            0.0 if self.by is not None else self.popmean, color="grey", ls=":", label="null hypothesis"
-        )
-        what = (
-            self.column
-            if self.by is None
-            else f"{self.column}: {self.by} {self.groups[0]} minus {self.groups[1]}"
-        )  # type: ignore[index]
+        ax.axvline(0.0 if self.by is not None else self.popmean, color="grey", ls=":", label="null hypothesis")
+        what = self.column
+        if self.groups is not None:
+            what += f": {self.by} {self.groups[0]} minus {self.groups[1]}"
         ax.set(yticks=[], xlabel=what, title=f"p = {self.pvalue:.3g}")
         ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.3), ncols=2, fontsize="small", frameon=False)
         return ax
@@ -187,8 +184,8 @@ def ttest(
     alternative : {"two-sided", "less", "greater"}
         Side of the null hypothesis on which the truth is suspected.
     method : {"conv", "mc", "naive"}
-        ``"conv"``: the reference distribution is the convolution of the normal and the noise. ``"mc"``: a parametric
-        bootstrap, for tiny samples. ``"naive"``: the textbook test on noisy statistics, whose level is not the
+        ``"conv"``: the reference distribution is the convolution of the normal and the noise. ``"mc"``: a
+        parametric bootstrap, for tiny samples. ``"naive"``: the textbook test on noisy statistics, whose level is not the
         nominal one; for comparison.
     confidence : float
         Coverage of the interval.
@@ -237,9 +234,7 @@ def ttest(
         null = _null(popmean, column)
         return _measure(curator, column, None, None, null, None, equal_var, alternative, method, confidence)
     if popmean != 0:
-        raise ArgumentError(
-            "popmean= and by= exclude each other.", "With by=, equality of the means is tested."
-        )
+        raise ArgumentError("popmean= and by= exclude each other.", "With by=, equality of the means is tested.")
     pair = _pair(by, groups)
     return _measure(curator, column, by, pair, 0.0, None, equal_var, alternative, method, confidence)
 
@@ -308,6 +303,39 @@ def ztest(
     return _measure(curator, column, None, None, null, spread, False, alternative, "conv", confidence)
 
 
+def findings(
+    curator: Curator,
+    column: Column,
+    *,
+    by: Column | None = None,
+    groups: Sequence[Any] | None = None,
+    alternative: Alternative = "two-sided",
+    **_: Any,
+) -> Mapping[str, Any]:
+    """Say what the test could find out, from public numbers only; for ``explain``."""
+    scale = curator.measured[-1].scale
+    sizes = _sizes(curator, by, None if by is None else _pair(by, groups))
+    known: dict[str, Any] = {
+        "sd": column.half / 2,
+        "bounds": (column.low, column.high),
+        "alternative": alternative,
+        "fixed_groups": True,
+    }
+    given = f"with probability 0.8, if the standard deviation is {known['sd']:.3g}"
+    if sizes is None:  # plan for the noise that there is: at add_remove's sensitivity of 3/2
+        effect = column.half / 10
+        known |= {"epsilon": 1.5 / scale, "neighbors": "add_remove", "ratio": None if by is None else 1.0}
+        try:
+            rows = sample_size(0.8, effect=effect, **known)
+        except ArgumentError:
+            return {f"an effect of {effect:.3g} is found {given}": "never, at this price"}
+        each = "" if by is None else " in each group"
+        return {f"an effect of {effect:.3g} is found {given}": f"from {rows:,} rows{each}"}
+    first, *rest = (int(size) for size in sizes)
+    known |= {"epsilon": 2 / scale, "n2": rest[0] if rest else None}
+    return {f"smallest effect found {given}": minimum_detectable_effect(first, **known)}
+
+
 def _measure(
     curator: Curator,
     column: Column,
@@ -331,13 +359,10 @@ def _measure(
     if sizes is None:  # the coordinates are (y, 1-y², y²)
         sizes = values[:, 1] + values[:, 2]
         size_variance = float(2 * (scales[1] ** 2 + scales[2] ** 2))
-    released = values[:, [0, -1]]
+    released = tuple((float(row[0]), float(row[-1])) for row in values)
     noise = (float(scales[0]), float(scales[-1]))
     counts = tuple(float(size) for size in sizes)
-    groups = [
-        Group(float(s1), float(s2), size, *noise, size_variance)
-        for (s1, s2), size in zip(released, counts, strict=True)
-    ]
+    groups = [Group(*sums, size, *noise, size_variance) for sums, size in zip(released, counts, strict=True)]
     bounds = column.low, column.high
     result = _test(groups, null, sigma, bounds, equal_var, alternative, method)
     low, high = _interval(result, confidence, bounds, difference=by is not None)
@@ -379,7 +404,7 @@ def _test(
     alternative: Alternative,
     method: Method,
 ) -> Result:
-    """The test in units of y."""
+    """Test in units of y."""
     if len(groups) == 2:  # noqa: PLR2004
         first, second = groups
         return two_sample_t(first, second, equal_variances=equal_var, method=method, alternative=alternative)
@@ -399,7 +424,7 @@ def _interval(
 
 
 def _reach(bounds: tuple[float, float], *, difference: bool) -> tuple[float, float]:
-    """The values that a mean, or a difference of means, can take at all."""
+    """Give the values that a mean, or a difference of means, can take at all."""
     low, high = bounds
     return (low - high, high - low) if difference else (low, high)
 
@@ -437,7 +462,7 @@ def _null(popmean: object, column: Column) -> float:
     null = as_number(popmean, "popmean")
     if not column.low <= null <= column.high:
         raise ArgumentError(
-            f"popmean={popmean!r} lies outside the bounds of {column.name!r}, from {column.low:g} to {column.high:g}.",
+            f"popmean={popmean!r} lies outside the bounds of {column.name!r}, {column.low:g} to {column.high:g}.",
             "A mean of clipped values cannot be there; choose another null hypothesis, or wider bounds.",
         )
     return null
@@ -445,9 +470,7 @@ def _null(popmean: object, column: Column) -> float:
 
 def _check(alternative: str, method: str, confidence: float) -> None:
     if alternative not in get_args(Alternative):
-        raise ArgumentError(
-            f"alternative={alternative!r} is unknown.", f"Use one of {get_args(Alternative)}."
-        )
+        raise ArgumentError(f"alternative={alternative!r} is unknown.", f"Use one of {get_args(Alternative)}.")
     if method not in get_args(Method):
         raise ArgumentError(f"method={method!r} is unknown.", f"Use one of {get_args(Method)}.")
     if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence < 1:

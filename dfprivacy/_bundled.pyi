@@ -1,18 +1,13 @@
-"""The bundled methods, for type checkers only: at run time methods come from the plugins, and this is not imported."""
-
-from __future__ import annotations
+"""The bundled methods, for type checkers: at run time they come from the plugins. A test compares the two."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from dfprivacy_ttest import TTest
 
-_Alternative = Literal["two-sided", "less", "greater"]
-
+_Alternative: TypeAlias = Literal["two-sided", "less", "greater"]
 
 class BundledMethods:
-    """Signatures of the methods that come with the distribution; checked against the plugins by a test."""
-
     def ttest(
         self,
         column: str,
@@ -27,7 +22,6 @@ class BundledMethods:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> TTest: ...
-
     def ztest(
         self,
         column: str,

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -80,9 +81,7 @@ def new_database():
         def create():
             create.made += 1
             name = f"ledger{create.made}"
-            with psycopg.connect(
-                host=str(folder), user="analyst", dbname="postgres", autocommit=True
-            ) as server:
+            with psycopg.connect(host=str(folder), user="analyst", dbname="postgres", autocommit=True) as server:
                 server.execute(f"CREATE DATABASE {name}")
             return f"postgresql://analyst@/{name}?host={folder}"
 
@@ -169,9 +168,7 @@ def test_the_same_name_is_the_same_account(account, ledger):
 def test_other_terms_are_a_mismatch(account, ledger, term, other, said):
     """The error says which term differs and what is stored, and changes nothing."""
     with pytest.raises(AccountMismatch) as caught:
-        ledger.open_account(
-            account.name, **{"epsilon": Fraction(1), **TERMS, "accounting": "basic", term: other}
-        )
+        ledger.open_account(account.name, **{"epsilon": Fraction(1), **TERMS, "accounting": "basic", term: other})
 
     assert said in str(caught.value)
     assert account == ledger.account(account.name)
@@ -205,14 +202,14 @@ def test_a_refusal_charges_nothing(account):
 def test_the_rest_of_a_call_must_fit(account):
     """A measurement is refused if the rest of its call could not be paid."""
     with pytest.raises(BudgetExceeded, match=r"epsilon = 1\.1"):
-        pay(account, "0.5", then=Pure(Fraction(6, 10)))
+        pay(account, "0.5", then=[Pure(Fraction(6, 10))])
 
     assert account.entries() == []
 
 
 def test_the_rest_of_a_call_is_charged_later(account):
     """What must fit is not charged before it is measured."""
-    pay(account, "0.4", then=Pure(Fraction(6, 10)))
+    pay(account, "0.4", then=[Pure(Fraction(6, 10))])
 
     assert [Fraction(4, 10)] == [entry.epsilon for entry in account.entries()]
     pay(account, "0.6")
@@ -337,14 +334,77 @@ def test_processes_race_for_the_last_of_a_budget(shared_place):
     assert account.accountant.after(account.accountant.nothing, Pure(Fraction(1))) == account.spent()
 
 
+FORK = """
+import os, sys
+from fractions import Fraction
+from dfprivacy.accounting import Pure
+from dfprivacy.errors import BudgetExceeded
+from dfprivacy.ledger import open_ledger
+
+account = open_ledger(sys.argv[1]).account("fork")
+account.charge(Pure(Fraction(1, 100)), call="parent", mechanism="mean")
+children = []
+for child in range(3):
+    children.append(os.fork())
+    if children[-1] == 0:
+        break
+try:
+    while True:
+        account.charge(Pure(Fraction(1, 100)), call="more", mechanism="mean")
+except BudgetExceeded:
+    pass
+if 0 in children:
+    os._exit(0)
+assert all(os.waitpid(child, 0)[1] == 0 for child in children)
+"""
+
+
+def test_forks_share_the_budget(shared_place):
+    """An account used before a fork can be used in every process after it, and they spend one budget."""
+    account = open_ledger(shared_place).open_account("fork", epsilon=Fraction(1), **TERMS)
+
+    run = subprocess.run(
+        [sys.executable, "-c", FORK, shared_place], check=False, capture_output=True, text=True, timeout=60
+    )
+
+    assert (run.returncode, run.stderr) == (0, "")
+    assert len(account.entries()) == 100
+
+
+def test_one_of_two_opens_the_account(new_database):
+    """Who finds that another process has just opened the account gets that account, or the mismatch."""
+    import psycopg
+
+    where = new_database()
+    ledger = open_ledger(where)
+    ledger.open_account("first", epsilon=Fraction(1), **TERMS)
+    terms = "epsilon, delta, accounting, neighbors, public, accountant, opened, spent"
+
+    def open_meanwhile(name, epsilon):
+        with psycopg.connect(where) as other, ThreadPoolExecutor(1) as threads:
+            other.execute(f"INSERT INTO accounts (name, {terms}) SELECT %s, {terms} FROM accounts LIMIT 1", [name])  # noqa: S608
+            opening = threads.submit(ledger.open_account, name, epsilon=epsilon, **TERMS)
+            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+            deadline = time.monotonic() + 30
+            while on_server(where, waiting) != [(1,)] and time.monotonic() < deadline:
+                time.sleep(0.01)
+            other.commit()
+            return opening.result()
+
+    won = open_meanwhile("same", Fraction(1))
+    with pytest.raises(AccountMismatch, match="epsilon = 1, not 2"):
+        open_meanwhile("other", Fraction(2))
+
+    assert won == ledger.account("same")
+
+
 def test_a_commit_that_fails_is_a_charge_that_fails(new_database):
     """If the server refuses the commit, the caller learns it and the account has not moved."""
     where = new_database()
     account = open_ledger(where).open_account("x", epsilon=Fraction(1), **TERMS)
     on_server(
         where,
-        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
-        "$$ BEGIN RAISE EXCEPTION 'no room'; END $$",
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no room'; END $$",
         "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON charges DEFERRABLE INITIALLY DEFERRED "
         "FOR EACH ROW EXECUTE FUNCTION refuse()",
     )
@@ -381,7 +441,7 @@ def test_a_server_gone_is_a_ledger_error(new_database):
         "CREATE TRIGGER hang_up BEFORE INSERT ON charges FOR EACH ROW EXECUTE FUNCTION hang_up()",
     )
 
-    with pytest.raises(LedgerError, match=r"cannot be written: .*terminat"):
+    with pytest.raises(LedgerError, match="cannot be written"):
         pay(account, "0.5")
 
     assert account.accountant.nothing == account.spent()

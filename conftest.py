@@ -1,0 +1,78 @@
+"""Run every example of README, documentation and docstrings.
+
+A document's examples run in order and share their names, a working folder and a throwaway ledger. Noise is random,
+so output after a line marked ``# random`` is compared with its numbers left out; everything else must match.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sybil import Sybil
+from sybil.evaluators.doctest import DocTestEvaluator
+from sybil.parsers.abstract import DocTestStringParser
+from sybil.parsers.myst import PythonCodeBlockParser
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sybil import Document, Region
+
+_NUMBER = re.compile(r"-?\b\d+(\.\d+)?(e[-+]?\d+)?\b|-?\binf\b")
+
+
+class _Examples(DocTestStringParser):
+    """Doctest, but for random numbers."""
+
+    def _parse_example(self, *where: Any) -> tuple[str, dict[int, bool], str, str | None]:
+        source, options, want, message = super()._parse_example(*where)  # type: ignore[misc]
+        if "# random" in source:
+            want = _NUMBER.sub("...", want)
+            options[doctest.ELLIPSIS] = True
+        return source, options, want, message
+
+
+def _docstrings(document: Document) -> Iterable[Region]:
+    return _examples(document.text, document.path)
+
+
+def _setup(namespace: dict[str, Any]) -> None:
+    folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    namespace["_before"] = folder, Path.cwd(), os.environ.get("DFPRIVACY_LEDGER")
+    os.chdir(folder.name)
+    os.environ["DFPRIVACY_LEDGER"] = str(Path(folder.name) / "ledger.sqlite")
+
+
+def _teardown(namespace: dict[str, Any]) -> None:
+    from dfprivacy import ledger, plugins
+
+    folder, before, variable = namespace["_before"]
+    os.chdir(before)
+    del os.environ["DFPRIVACY_LEDGER"]
+    if variable is not None:
+        os.environ["DFPRIVACY_LEDGER"] = variable
+    folder.cleanup()
+    ledger._in_memory.clear()  # noqa: SLF001 - the ledger in memory lasts as long as the process
+    for plugin in plugins.registry().plugins:
+        if not plugin.distribution:
+            plugins.unregister(plugin.name)
+
+
+_examples = _Examples(DocTestEvaluator())
+_documents = PythonCodeBlockParser()
+_documents.doctest_parser = _examples
+
+pytest_collect_file = (
+    Sybil([_documents], patterns=["README.md", "docs/*.md", "docs/*/*.md"], setup=_setup, teardown=_teardown)
+    + Sybil(
+        [_docstrings],
+        patterns=["dfprivacy/*.py", "dfprivacy/*/*.py", "plugins/*/*.py"],
+        setup=_setup,
+        teardown=_teardown,
+    )
+).pytest()

@@ -1,0 +1,129 @@
+"""The command line: ``dfprivacy demo | plugins | ledger``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dfprivacy.budget import Budget, Releases
+from dfprivacy.errors import DPError
+from dfprivacy.ledger import open_ledger
+from dfprivacy.plugins import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        The words after ``dfprivacy``; default: those of the process.
+
+    Returns
+    -------
+    int
+        0, or 1 after an error that was explained.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except DPError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="dfprivacy", description="Differential privacy on any dataframe.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    demo = commands.add_parser("demo", help="protect a real survey and ask it questions until the budget is spent")
+    demo.add_argument("--ledger", help="keep the account here instead of in a throwaway file")
+    demo.set_defaults(run=_demo)
+
+    plugins = commands.add_parser("plugins", help="list the plugins, their methods, and what was left out")
+    plugins.add_argument("--json", action="store_true", help="as JSON")
+    plugins.set_defaults(run=_plugins)
+
+    ledger = commands.add_parser("ledger", help="list the accounts, what they have spent and what is left")
+    ledger.add_argument("account", nargs="?", help="show the entries of this account")
+    ledger.add_argument("--ledger", help="a SQLite file or database URL; default: DFPRIVACY_LEDGER, or the user's")
+    ledger.add_argument("--json", action="store_true", help="as JSON")
+    ledger.set_defaults(run=_ledger)
+    return parser
+
+
+def _demo(options: argparse.Namespace) -> None:
+    from dfprivacy.demo import run
+
+    if options.ledger:
+        run(options.ledger)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        run(str(Path(folder) / "demo.sqlite"))
+
+
+def _plugins(options: argparse.Namespace) -> None:
+    found = registry()
+    if options.json:
+        plugins = [
+            {
+                "name": plugin.name,
+                "distribution": plugin.distribution,
+                "version": plugin.version,
+                "status": plugin.status,
+                "methods": list(plugin.mechanisms),
+                "seconds": round(plugin.seconds, 3),
+                "problem": plugin.problem,
+            }
+            for plugin in found.plugins
+        ]
+        print(json.dumps({"plugins": plugins, "problems": list(found.problems)}, indent=2))
+        return
+    for plugin in found.plugins:
+        methods = ", ".join(plugin.mechanisms) or "no methods"
+        print(f"{plugin.name:<16} {plugin.distribution} {plugin.version}: {plugin.status}: {methods}")
+    for problem in found.problems:
+        print(f"left out: {problem}")
+
+
+def _ledger(options: argparse.Namespace) -> None:
+    ledger = open_ledger(options.ledger)
+    accounts = [ledger.account(options.account)] if options.account else ledger.accounts()
+    if options.json:
+        found = [
+            Budget(account).to_dict()
+            | {
+                "entries": [
+                    {
+                        "id": entry.id,
+                        "at": entry.at.isoformat(timespec="seconds"),
+                        "mechanism": entry.mechanism,
+                        "epsilon": str(entry.epsilon),
+                        "delta": str(entry.delta),
+                        "loss": entry.loss.to_dict(),
+                    }
+                    for entry in account.entries()
+                ]
+            }
+            for account in accounts
+        ]
+        print(json.dumps({"ledger": ledger.where, "accounts": found}, indent=2))
+        return
+    print(f"{ledger.where}: {len(accounts)} account{'' if len(accounts) == 1 else 's'}")
+    for account in accounts:
+        entries = account.entries()
+        print(f"\n{account.name}: {len(entries)} charges, {len(Releases(account))} answers")
+        print(f"  {Budget(account)}")
+        for entry in entries if options.account else ():
+            at = entry.at.isoformat(sep=" ", timespec="seconds")
+            print(f"  {entry.id:>6}  {at}  {entry.mechanism:<12} epsilon {float(entry.epsilon):g}")

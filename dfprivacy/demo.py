@@ -1,0 +1,95 @@
+"""The main job on a real survey: protect it, ask it questions from three kinds of frame, run out of budget.
+
+The data ship inside statsmodels: 6,366 women's answers about their extramarital affairs to the magazine Redbook in
+1974, analysed by R. Fair (1978), "A theory of extramarital affairs", Journal of Political Economy 86.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dfprivacy.errors import BudgetExceeded, MissingDependency
+from dfprivacy.view import protect
+
+if TYPE_CHECKING:
+    from dfprivacy.view import PrivateFrame
+
+__all__ = ["load_survey", "run"]
+
+# What everybody knows about the questionnaire without seeing an answer.
+BOUNDS = {"age": (15, 60), "rate_marriage": (1, 5), "yrs_married": (0, 40), "affairs": (0, 20)}
+CATEGORIES = {"religious": [1, 2, 3, 4]}
+
+
+def load_survey() -> Any:
+    """Load the survey as a pandas DataFrame."""
+    try:
+        from statsmodels.datasets import fair
+    except ImportError:
+        raise MissingDependency(
+            "The demo's survey ships with statsmodels.", 'Install it: pip install "dfprivacy[demo]".'
+        ) from None
+    return fair.load_pandas().data
+
+
+def run(ledger: str) -> None:
+    """Run the demo.
+
+    Parameters
+    ----------
+    ledger : str
+        Where the account is kept.
+    """
+    import polars as pl
+
+    survey = load_survey()
+    say("A survey about extramarital affairs", f"{len(survey):,} rows; columns: {', '.join(survey.columns)}")
+
+    private = _protect(survey, ledger)
+    say("Protected: this is all that a view shows", private)
+
+    say("What a question would cost and find, before asking it",
+        private.explain("ttest", "affairs", popmean=1, epsilon=0.3))  # fmt: skip
+
+    say("pandas: is the mean age 30?", survey.dp.ttest("age", popmean=30, epsilon=0.2))
+    say("", private.budget)
+
+    eager: Any = pl.DataFrame({name: survey[name].to_numpy() for name in survey.columns})
+    _protect(eager, ledger)
+    say("Polars DataFrame, same account: do the not (1) and the strongly (4) religious rate their marriage alike?",
+        eager.dp.ttest("rate_marriage", by="religious", groups=(1, 4), epsilon=0.5))  # fmt: skip
+    say("", private.budget)
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "survey.parquet"
+        eager.write_parquet(file)
+        lazy: Any = pl.scan_parquet(file)
+        _protect(lazy, ledger)
+        say("Polars LazyFrame, streamed from Parquet: do their affairs differ?",
+            lazy.dp.ttest("affairs", by="religious", groups=(1, 4), epsilon=0.2))  # fmt: skip
+    say("", private.budget)
+
+    again = survey.dp.ttest("age", popmean=30, epsilon=0.2)
+    say("The first question again: answered from the ledger", again.privacy, private.budget)
+
+    say("A question the account cannot pay")
+    try:
+        private.ttest("yrs_married", popmean=10, epsilon=0.5)
+    except BudgetExceeded as refusal:
+        say("", f"BudgetExceeded: {refusal}")
+
+    say("What is left", private.budget)
+
+
+def _protect(frame: Any, ledger: str) -> PrivateFrame:
+    return protect(frame, "fair-1978", epsilon=1, bounds=BOUNDS, categories=CATEGORIES, ledger=ledger)
+
+
+def say(title: str, *things: object) -> None:
+    """Print a title and what belongs to it."""
+    if title:
+        print(f"\n── {title}")  # noqa: T201
+    for thing in things:
+        print("\n".join(f"   {line}" for line in str(thing).splitlines()))  # noqa: T201

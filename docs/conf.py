@@ -1,0 +1,40 @@
+"""Sphinx: the pages are Markdown (MyST), the reference is made of the docstrings (numpydoc)."""
+
+from importlib.metadata import version as version_of
+
+project = "dfprivacy"
+author = "The dfprivacy developers"
+project_copyright = author
+release = version = version_of("dfprivacy")
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "myst_parser",
+    "numpydoc",
+]
+exclude_patterns = ["_build", "example_plugin"]
+html_theme = "furo"
+html_title = f"dfprivacy {release}"
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "fieldlist"]
+myst_heading_anchors = 3
+
+default_role = "py:obj"  # a name in single backticks is looked up
+add_module_names = False
+autodoc_typehints = "none"  # the docstrings say the types, with shapes and units
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+nitpicky = True
+nitpick_ignore_regex = [
+    # Rooms that are not public: the explanation tells of them, the reference does not.
+    ("py:obj", r"dfprivacy\.(accounting|conversions|curator|noise|plugins|schema|testing)(\..*)?"),
+    # Parameters, symbols and words of the field in single backticks.
+    ("py:obj", r"[a-z_0-9]+"),
+    # Base classes from the standard library and from what autodoc sees of type checkers' helpers.
+    ("py:class", r"(abc|enum|typing|collections)\..*"),
+    ("py:class", r"dfprivacy\.(view|question)\._.*"),
+]

@@ -1,0 +1,480 @@
+"""The loader of plugins, on installed distributions that are broken in every way we know of."""
+
+# ruff: noqa: SIM300 - expected == actual
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import types
+from dataclasses import replace
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+
+import dfprivacy as dp
+from dfprivacy.accessor import Accessor
+from dfprivacy.plugins import RESERVED, Plugin, register, register_mechanism, registry, unregister
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+VERSION = metadata.version("dfprivacy")
+GOOD = """
+    from dfprivacy import hookimpl, mechanism
+
+    @mechanism(name="{method}")
+    def method(curator):
+        "The number of rows."
+        return curator.size
+
+    @hookimpl
+    def dfprivacy_register_mechanisms(register):
+        register(method)
+"""
+REPORT = """
+import json, sys, warnings
+
+import polars as pl
+
+import dfprivacy as dp
+from dfprivacy.plugins import registry
+
+early = sorted(name for name in sys.modules if name.startswith(("plugin_", "dfprivacy_ttest")))
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    view = dp.protect(pl.DataFrame({"x": [0.0, 1.0] * 9}), "t", epsilon=9, bounds={"x": (0, 1)}, ledger="memory:")
+    found = registry()
+    ask = getattr(view, "ttest", None)
+    bundled = ask and [ask("x", popmean=0.5, epsilon=e).privacy.mechanism for e in (1, 2)][-1]
+    registry()
+report = {
+    "early": early,
+    "bundled": bundled,
+    "origins": {name: m.origin for name, m in found.mechanisms.items() if name not in ("ttest", "ztest")},
+    "plugins": {f"{p.name} of {p.distribution}": p.status for p in found.plugins if p.distribution != "dfprivacy"},
+    "seconds": [p.seconds for p in found.plugins if p.distribution != "dfprivacy"],
+    "problems": found.problems,
+    "warnings": [str(w.message) for w in caught if w.category is dp.errors.PluginWarning],
+}
+print(json.dumps(report))
+"""
+
+
+def install(
+    site: Path, distribution: str, version: str, points: Mapping[str, str], modules: Mapping[str, str]
+) -> None:
+    """Install a distribution as a wheel would be: modules, metadata and entry points."""
+    for name, source in modules.items():
+        (site / f"{name}.py").write_text(textwrap.dedent(source))
+    info = site / f"{distribution.replace('-', '_')}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
+    lines = [f"{name} = {module}" for name, module in points.items()]
+    (info / "entry_points.txt").write_text("\n".join(["[dfprivacy]", *lines, ""]))
+
+
+def report(site: Path, **environment: str) -> dict[str, Any]:
+    """Load all plugins in a new process that finds the distributions of a folder, and use a bundled one."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("DFPRIVACY_")}
+    done = subprocess.run(
+        [sys.executable, "-c", REPORT],
+        env={**kept, "PYTHONPATH": str(site), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not done.returncode, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_installed_plugin_adds_its_mechanism(tmp_path: Path) -> None:
+    """A mechanism of an installed distribution is there, with its origin, and not before it is needed."""
+    install(tmp_path, "alpha", "1.0", {"a": "plugin_a"}, {"plugin_a": GOOD.format(method="alpha_rows")})
+
+    found = report(tmp_path)
+
+    assert [] == found["early"]
+    assert {"alpha_rows": "alpha 1.0"} == found["origins"]
+    assert {"a of alpha": "loaded"} == found["plugins"]
+    assert [] == found["problems"] == found["warnings"]
+
+
+B = "Plugin 'b' (beta 2.0)"
+FAILED = f"{B} is left out: loading it failed with"
+BLOCK = "Give it another name, or put one of the two plugins into DFPRIVACY_BLOCK."
+MARKED = "from dfprivacy import hookimpl\n@hookimpl\n"
+BROKEN = {
+    "import": ("import no_such", f"{FAILED} ModuleNotFoundError: No module named 'no_such'.", "failed"),
+    "syntax": ("def (:", f"{FAILED} SyntaxError: invalid syntax (plugin_b.py, line 1).", "failed"),
+    "exit": ("raise SystemExit(3)", f"{FAILED} SystemExit: 3.", "failed"),
+    "panic": ("class Panic(BaseException): pass\nraise Panic", f"{FAILED} Panic.", "failed"),
+    "half way": (
+        GOOD.format(method="half") + "        raise RuntimeError('half\\n   way')\n",
+        f"{FAILED} RuntimeError: half way.",
+        "failed",
+    ),
+    "misspelt": (
+        f"{MARKED}def dfprivacy_register_mechanism(register): pass",
+        (
+            f"{B} implements a hook 'dfprivacy_register_mechanism', which does not exist. "
+            "Did you mean 'dfprivacy_register_mechanisms'?"
+        ),
+        "loaded",
+    ),
+    "unmarked": (
+        "def dfprivacy_register_mechanisms(register): pass",
+        (
+            f"{B} does nothing: no function of it is marked with @hookimpl. "
+            "Known: dfprivacy_register_mechanisms, dfprivacy_released."
+        ),
+        "loaded",
+    ),
+    "no mechanism": (
+        f"{MARKED}def dfprivacy_register_mechanisms(register): register('rows')",
+        (
+            f"{B} registered an object of type str, which is no mechanism and is left out. "
+            "Mark the function with @mechanism(...)."
+        ),
+        "loaded",
+    ),
+    "reserved": (
+        GOOD.format(method="budget"),
+        (
+            "Mechanism 'budget' of plugin 'b' (beta 2.0) is left out: every view has an attribute of that name. "
+            "Give it another name."
+        ),
+        "loaded",
+    ),
+    "bundled name": (
+        GOOD.format(method="ttest"),
+        (
+            "Mechanism 'ttest' of plugin 'b' (beta 2.0) is left out: "
+            f"plugin 'ttest' (dfprivacy {VERSION}) has one of the same name, which is kept. {BLOCK}"
+        ),
+        "loaded",
+    ),
+    "twice": (
+        GOOD.format(method="rows") + "        register(method)\n",
+        (
+            "Mechanism 'rows' of plugin 'b' (beta 2.0) is left out: "
+            "the plugin registered another of the same name before."
+        ),
+        "loaded",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_broken_plugin_costs_itself_only(kind: str, tmp_path: Path) -> None:
+    """A broken plugin is named once with its version, and every other plugin works, bundled or not."""
+    source, problem, status = BROKEN[kind]
+    install(tmp_path, "alpha", "1.0", {"a": "plugin_a"}, {"plugin_a": GOOD.format(method="alpha_rows")})
+    install(tmp_path, "beta", "2.0", {"b": "plugin_b"}, {"plugin_b": source})
+    install(tmp_path, "gamma", "3.0", {"c": "plugin_c"}, {"plugin_c": GOOD.format(method="gamma_rows")})
+
+    found = report(tmp_path)
+
+    own = {"rows": "beta 2.0"} if kind == "twice" else {}
+    assert {"alpha_rows": "alpha 1.0", **own, "gamma_rows": "gamma 3.0"} == found["origins"]
+    assert {"a of alpha": "loaded", "b of beta": status, "c of gamma": "loaded"} == found["plugins"]
+    assert [problem] == found["problems"] == found["warnings"]
+    assert f"ttest (dfprivacy {VERSION})" == found["bundled"]
+
+
+def test_raising_listener_is_a_warning(tmp_path: Path) -> None:
+    """A plugin that fails on hearing of a release is named each time it matters; the release stands."""
+    source = """
+        from dfprivacy import hookimpl
+
+        @hookimpl
+        def dfprivacy_released(release, account):
+            raise SystemExit(f"{account} {release.privacy.epsilon:g}")
+    """
+    install(tmp_path, "beta", "2.0", {"b": "plugin_b"}, {"plugin_b": source})
+
+    found = report(tmp_path)
+
+    failed = "The hook dfprivacy_released of plugin 'b' (beta 2.0) failed with SystemExit: t {}. "
+    assert [failed.format(e) + "The release is not affected." for e in (1, 2)] == found["warnings"]
+    assert f"ttest (dfprivacy {VERSION})" == found["bundled"]
+
+
+def test_clash_of_entry_points_names_both(tmp_path: Path) -> None:
+    """Of two plugins of the same name, the first by distribution is kept and the other is said to be left out."""
+    install(tmp_path, "Zeta", "1.0", {"same": "plugin_z"}, {"plugin_z": GOOD.format(method="zeta_rows")})
+    install(tmp_path, "alpha", "2.0", {"same": "plugin_a"}, {"plugin_a": GOOD.format(method="alpha_rows")})
+    install(tmp_path, "beta", "3.0", {"ttest": "plugin_b"}, {"plugin_b": GOOD.format(method="beta_rows")})
+
+    found = report(tmp_path)
+
+    kept = "has the same name and is kept. Uninstall one of the two distributions."
+    assert {"alpha_rows": "alpha 2.0"} == found["origins"]
+    assert {"same of alpha": "loaded", "ttest of beta": "failed", "same of Zeta": "failed"} == found["plugins"]
+    assert [
+        f"Plugin 'ttest' (beta 3.0) is left out: plugin 'ttest' (dfprivacy {VERSION}) {kept}",
+        f"Plugin 'same' (Zeta 1.0) is left out: plugin 'same' (alpha 2.0) {kept}",
+    ] == found["warnings"]
+    assert f"ttest (dfprivacy {VERSION})" == found["bundled"]
+
+
+def test_clash_of_mechanisms_names_both(tmp_path: Path) -> None:
+    """Of two mechanisms of the same name, the first by distribution is kept; the other plugin's others stay."""
+    more = GOOD.format(method="rows") + "        register(__import__('dataclasses').replace(method, name='more'))\n"
+    install(tmp_path, "zeta", "1.0", {"z": "plugin_z"}, {"plugin_z": more})
+    install(tmp_path, "alpha", "2.0", {"a": "plugin_a"}, {"plugin_a": GOOD.format(method="rows")})
+
+    found = report(tmp_path)
+
+    assert {"rows": "alpha 2.0", "more": "zeta 1.0"} == found["origins"]
+    assert [
+        (
+            "Mechanism 'rows' of plugin 'z' (zeta 1.0) is left out: "
+            f"plugin 'a' (alpha 2.0) has one of the same name, which is kept. {BLOCK}"
+        )
+    ] == found["warnings"]
+    assert f"ttest (dfprivacy {VERSION})" == found["bundled"]
+
+
+def test_slow_plugin_is_reported_with_its_time(tmp_path: Path) -> None:
+    """A plugin that takes more than a second to load works and is named."""
+    slow = "import time\ntime.sleep(1.1)\n" + textwrap.dedent(GOOD.format(method="rows"))
+    install(tmp_path, "alpha", "1.0", {"a": "plugin_a"}, {"plugin_a": slow})
+
+    found = report(tmp_path)
+
+    assert {"rows": "alpha 1.0"} == found["origins"]
+    took = f"Plugin 'a' (alpha 1.0) took {found['seconds'][0]:.1f} s to load."
+    assert [f"{took} It should import heavy libraries where it uses them."] == found["warnings"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "origins", "bundled", "warnings"),
+    [
+        ({"DFPRIVACY_PLUGINS": "a"}, {"rows": "alpha 1.0"}, False, []),
+        ({"DFPRIVACY_PLUGINS": " b , ttest "}, {"rows": "beta 2.0"}, True, []),
+        ({"DFPRIVACY_PLUGINS": ""}, {}, False, []),
+        ({"DFPRIVACY_BLOCK": "a"}, {"rows": "beta 2.0"}, True, []),
+        ({"DFPRIVACY_PLUGINS": "a,b", "DFPRIVACY_BLOCK": "a,ttest"}, {"rows": "beta 2.0"}, False, []),
+        (
+            {"DFPRIVACY_PLUGINS": "tttest", "DFPRIVACY_BLOCK": "everything"},
+            {},
+            False,
+            [
+                "DFPRIVACY_PLUGINS names 'tttest', which is not installed. Did you mean 'ttest'?",
+                "DFPRIVACY_BLOCK names 'everything', which is not installed. Known: ",
+            ],
+        ),
+    ],
+)
+def test_lists_choose_plugins(
+    environment: dict[str, str], origins: dict[str, str], bundled: bool, warnings: list[str], tmp_path: Path
+) -> None:
+    """The allow list means exactly these, the block list keeps out, and a name on neither shelf is said."""
+    install(tmp_path, "alpha", "1.0", {"a": "plugin_a"}, {"plugin_a": GOOD.format(method="rows")})
+    install(tmp_path, "beta", "2.0", {"b": "plugin_b"}, {"plugin_b": GOOD.format(method="rows")})
+
+    found = report(tmp_path, **environment)
+
+    assert origins == found["origins"]
+    assert (f"ttest (dfprivacy {VERSION})" if bundled else None) == found["bundled"]
+    assert warnings == [said[: len(start)] for said, start in zip(found["warnings"], warnings, strict=True)]
+
+
+def test_damaged_installation_costs_itself_only(tmp_path: Path) -> None:
+    """Malformed entry points and missing metadata of one distribution leave the others alone."""
+    install(tmp_path, "alpha", "1.0", {"a": "plugin_a"}, {"plugin_a": GOOD.format(method="alpha_rows")})
+    install(tmp_path, "beta", "2.0", {}, {})
+    (tmp_path / "beta-2.0.dist-info" / "entry_points.txt").write_text("[dfprivacy]\nno equals sign\n")
+    install(tmp_path, "gamma", "3.0", {"c": "plugin_c"}, {"plugin_c": GOOD.format(method="gamma_rows")})
+    (tmp_path / "gamma-3.0.dist-info" / "METADATA").unlink()
+
+    found = report(tmp_path)
+
+    (problem,) = found["warnings"]
+    assert {"alpha_rows": "alpha 1.0", "gamma_rows": "unknown unknown"} == found["origins"]
+    assert problem.startswith("The entry points of beta 2.0 cannot be read (")
+    assert f"ttest (dfprivacy {VERSION})" == found["bundled"]
+
+
+def test_of_two_copies_the_first_on_the_path_counts(tmp_path: Path) -> None:
+    """A distribution that is installed twice is loaded once, from where Python imports it."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    for site, version in ((first, "2.0"), (second, "1.0")):
+        site.mkdir()
+        install(site, "alpha", version, {"a": "plugin_a"}, {"plugin_a": GOOD.format(method="rows")})
+
+    found = report(tmp_path, PYTHONPATH=os.pathsep.join(map(str, (first, second))))
+
+    assert {"rows": "alpha 2.0"} == found["origins"]
+    assert [] == found["warnings"]
+
+
+def test_warnings_as_errors_do_not_cost_a_paid_answer(tmp_path: Path) -> None:
+    """Where warnings are errors, a failing listener goes to the log and the release to the caller."""
+    source = "from dfprivacy import hookimpl\n@hookimpl\ndef dfprivacy_released(release, account): raise KeyError"
+    install(tmp_path, "beta", "2.0", {"b": "plugin_b"}, {"plugin_b": source})
+    quiet = REPORT.replace('simplefilter("always")', 'simplefilter("error")')
+
+    done = subprocess.run(
+        [sys.executable, "-c", quiet],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert f"ttest (dfprivacy {VERSION})" == json.loads(done.stdout)["bundled"]
+    assert "of plugin 'b' (beta 2.0) failed with KeyError" in done.stderr
+
+
+def test_reserved_names_are_those_of_the_views() -> None:
+    """No mechanism can hide an attribute of a view, of a grouped view or of df.dp."""
+    views = (dp.PrivateFrame, dp.GroupedView, Accessor)
+
+    public = {name for view in views for name in dir(view) if not name.startswith("_")}
+
+    assert public == RESERVED
+
+
+@pytest.fixture
+def forget() -> Iterator[None]:
+    """Leave the registry of this process as it was."""
+    before = {plugin.name for plugin in registry().plugins}
+    yield
+    for plugin in registry().plugins:
+        if plugin.name not in before:
+            unregister(plugin.name)
+
+
+@dp.mechanism()
+def answer(curator: dp.Curator) -> int | None:
+    """Return the number of rows."""
+    return curator.size
+
+
+class Listener:
+    """A plugin that is an object, and cannot be hashed."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, bool]] = []
+
+    @dp.hookimpl
+    def dfprivacy_released(self, release: dp.Release, account: str) -> None:
+        assert release.privacy is not None
+        self.heard.append((account, release.privacy.replayed))
+
+
+def view(name: str) -> dp.PrivateFrame:
+    """Protect ten rows."""
+    df = pd.DataFrame({"x": [0.0, 1.0] * 5})
+    return dp.protect(df, name, epsilon=1, bounds={"x": (0, 1)}, ledger="memory:")
+
+
+@pytest.mark.usefixtures("forget")
+def test_mechanism_can_be_tried_in_one_line() -> None:
+    """A registered mechanism is a method at once, of views that exist already too."""
+    table = view("one line")
+
+    returned = register_mechanism(answer)
+
+    assert answer is returned
+    assert {"value": 10} == table.answer(epsilon=0.1).result
+    assert Plugin("answer", mechanisms=("answer",)) == replace(registry().plugins[-1], seconds=0.0)
+
+
+@pytest.mark.usefixtures("forget")
+def test_rewritten_mechanism_replaces_the_old_one() -> None:
+    """A notebook's next version of a mechanism takes the place of the last, with an origin of its own."""
+
+    def rewritten(curator: dp.Curator) -> str:
+        return "rewritten"
+
+    register_mechanism(answer)
+    first = registry().mechanisms["answer"].origin
+    register_mechanism(dp.mechanism(name="answer")(rewritten))
+
+    assert {"value": "rewritten"} == view("rewritten").answer(epsilon=0.1).result
+    assert first != registry().mechanisms["answer"].origin
+    assert first.startswith("registered in this process, source ")
+
+
+@pytest.mark.usefixtures("forget")
+def test_listener_hears_of_new_releases_only() -> None:
+    """A release is announced once with its account, and not again when it is replayed."""
+    listener = Listener()
+    register(listener)
+    table = view("listened to")
+
+    first, second = (table.ttest("x", popmean=0.5, epsilon=0.1) for _ in range(2))
+
+    assert [("listened to", False)] == listener.heard
+    assert (False, True) == tuple(r.privacy.replayed for r in (first, second) if r.privacy)
+
+
+@pytest.mark.usefixtures("forget")
+@pytest.mark.parametrize(
+    ("plugin", "name", "said"),
+    [
+        (types.SimpleNamespace(), "empty", "does nothing"),
+        (Listener(), "ttest", "There is already a plugin 'ttest' (dfprivacy"),
+    ],
+)
+def test_wrong_plugin_is_refused(plugin: object, name: str, said: str) -> None:
+    """Registering something wrong by hand is an error, and changes nothing."""
+    before = registry()
+
+    with pytest.raises(dp.PluginError, match=said.replace("(", r"\(")):
+        register(plugin, name)
+
+    assert before is registry()
+
+
+@pytest.mark.usefixtures("forget")
+@pytest.mark.parametrize(
+    ("mechanism", "said"),
+    [
+        (dp.mechanism(name="ttest")(lambda curator: 0), "There is already a plugin 'ttest'"),
+        (dp.mechanism(name="ztest")(lambda curator: 0), "which is kept"),
+        (dp.mechanism(name="where")(lambda curator: 0), "every view has an attribute of that name"),
+        (len, "registered an object of type builtin_function_or_method"),
+    ],
+)
+def test_wrong_mechanism_is_refused(mechanism: Any, said: str) -> None:
+    """Registering a mechanism that cannot be a method is an error, and changes nothing."""
+    before = registry()
+
+    with pytest.raises(dp.PluginError, match=said):
+        register_mechanism(mechanism)
+
+    assert before == registry()
+
+
+def test_only_what_was_registered_here_can_be_forgotten() -> None:
+    """An installed plugin is not unregistered."""
+    with pytest.raises(dp.PluginError, match="No plugin 'ttest' was registered in this process"):
+        unregister("ttest")
+
+
+def test_plugins_are_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that ask at the same time get the same registry."""
+    monkeypatch.setattr("dfprivacy.plugins._registry", None)
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(registry())) for _ in range(8)]
+
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert 1 == len({id(each) for each in found})
