@@ -33,7 +33,6 @@ class _Examples(DocTestStringParser):
         source, options, want, message = super()._parse_example(*where)  # type: ignore[misc]
         if "# random" in source:
             want = _NUMBER.sub("...", want)
-            options[doctest.ELLIPSIS] = True
         return source, options, want, message
 
 
@@ -63,7 +62,7 @@ def _teardown(namespace: dict[str, Any]) -> None:
             plugins.unregister(plugin.name)
 
 
-_examples = _Examples(DocTestEvaluator())
+_examples = _Examples(DocTestEvaluator(doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE))
 _documents = PythonCodeBlockParser()
 _documents.doctest_parser = _examples
 

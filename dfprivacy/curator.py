@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 
 from dfprivacy import noise as noises
-from dfprivacy.accounting import Approximate, Gaussian, Laplace, Pure, exact
+from dfprivacy.accounting import exact
 from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
 from dfprivacy.features import Count, OneHot
 from dfprivacy.frames import withheld
+from dfprivacy.losses import Approximate, Gaussian, Laplace, Pure
 from dfprivacy.release import Measurement, Noise
 from dfprivacy.rows import BATCH_ROWS, batches
 
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy.accounting import PrivacyLoss
     from dfprivacy.features import RowFeatures
     from dfprivacy.frames import Frame
+    from dfprivacy.losses import PrivacyLoss
     from dfprivacy.rows import Condition
     from dfprivacy.schema import Category, Column, Schema
 

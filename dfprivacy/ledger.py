@@ -25,8 +25,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from dfprivacy.accounting import Accountant, Accounting, PrivacyLoss, Spent, loss_from_dict
+from dfprivacy.accounting import Accountant, Accounting, Spent
 from dfprivacy.errors import AccountMismatch, ArgumentError, BudgetExceeded, LedgerError, MissingDependency
+from dfprivacy.losses import PrivacyLoss, loss_from_dict
 
 if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
     from collections.abc import Callable, Iterator, Sequence
@@ -114,9 +115,7 @@ class Account:
             row = connection.execute(accounts.select().where(accounts.c.name == self.name)).one()
         return self._spent(row)
 
-    def charge(
-        self, *losses: PrivacyLoss, call: str, mechanism: str, then: Sequence[PrivacyLoss] = ()
-    ) -> int:
+    def charge(self, *losses: PrivacyLoss, call: str, mechanism: str, then: Sequence[PrivacyLoss] = ()) -> int:
         """Charge losses, all at once or none; when this returns, the charge is on the disk, for good.
 
         Parameters

@@ -20,8 +20,8 @@ from dfprivacy.rows import IsIn
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dfprivacy.accounting import PrivacyLoss
     from dfprivacy.ledger import Account
+    from dfprivacy.losses import PrivacyLoss
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Column
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from dfprivacy.schema import Codes
 
-BATCH_ROWS = 1 << 14
+BATCH_ROWS = 1 << 13
 """Rows in a batch: small enough for the cache, and for float64 to hold exact sums of grid steps."""
 
 Row: TypeAlias = Mapping[str, "float | Category | None"]

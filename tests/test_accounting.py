@@ -15,19 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from dfprivacy.accounting import (
-    UNIT,
-    Accountant,
-    Approximate,
-    BoundedRange,
-    Gaussian,
-    Laplace,
-    Member,
-    Pure,
-    Spent,
-    exact,
-    loss_from_dict,
-)
+from dfprivacy.accounting import UNIT, Accountant, Member, Spent, exact
 from dfprivacy.conversions import (
     above,
     alpha_star,
@@ -48,6 +36,7 @@ from dfprivacy.conversions import (
     rounding_delta,
 )
 from dfprivacy.errors import ArgumentError
+from dfprivacy.losses import Approximate, BoundedRange, Gaussian, Laplace, Pure, loss_from_dict
 
 TIGHT = 1e-9
 

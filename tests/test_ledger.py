@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from dfprivacy.accounting import Pure
 from dfprivacy.errors import ArgumentError, LedgerError, MissingDependency
 from dfprivacy.ledger import open_ledger
+from dfprivacy.losses import Pure
 
 TERMS = {
     "epsilon": Fraction(1),
@@ -122,7 +122,7 @@ def test_memory_is_no_second_budget_in_a_fork():
     script = """
 import os, sys
 from fractions import Fraction
-from dfprivacy.accounting import Pure
+from dfprivacy.losses import Pure
 from dfprivacy.errors import LedgerError
 from dfprivacy.ledger import open_ledger
 account = open_ledger("memory:").open_account(
@@ -243,7 +243,7 @@ def test_a_full_disk(path):
     script = """
 import resource, sys
 from fractions import Fraction
-from dfprivacy.accounting import Pure
+from dfprivacy.losses import Pure
 from dfprivacy.errors import LedgerError
 from dfprivacy.ledger import open_ledger
 account = open_ledger(sys.argv[1]).open_account(

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from dfprivacy.accounting import Pure
 from dfprivacy.errors import AccountMismatch, BudgetExceeded, LedgerError
 from dfprivacy.ledger import open_ledger
+from dfprivacy.losses import Pure
 
 TERMS = {"delta": Fraction(0), "accounting": None, "neighbors": "replace_one", "public": ("size",)}
 
@@ -290,7 +290,7 @@ def test_threads_share_a_budget(account):
 RACER = """
 import sys
 from fractions import Fraction
-from dfprivacy.accounting import Pure
+from dfprivacy.losses import Pure
 from dfprivacy.errors import BudgetExceeded
 from dfprivacy.ledger import open_ledger
 import sqlalchemy
@@ -337,7 +337,7 @@ def test_processes_race_for_the_last_of_a_budget(shared_place):
 FORK = """
 import os, sys
 from fractions import Fraction
-from dfprivacy.accounting import Pure
+from dfprivacy.losses import Pure
 from dfprivacy.errors import BudgetExceeded
 from dfprivacy.ledger import open_ledger
 

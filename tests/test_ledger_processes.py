@@ -11,9 +11,9 @@ from fractions import Fraction
 
 import pytest
 
-from dfprivacy.accounting import Pure
 from dfprivacy.errors import BudgetExceeded
 from dfprivacy.ledger import open_ledger
+from dfprivacy.losses import Pure
 
 TERMS = {"delta": Fraction(0), "accounting": None, "neighbors": "replace_one", "public": ()}
 
@@ -41,7 +41,7 @@ def python(script, *arguments, status=0):
 KILLER = """
 import os, random, signal, sys, time
 from fractions import Fraction
-from dfprivacy.accounting import Pure
+from dfprivacy.losses import Pure
 from dfprivacy.ledger import open_ledger
 
 path, released, kills = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -112,7 +112,7 @@ def test_a_kill_gives_no_answer_away(path, tmp_path):
 CRASH = """
 import os, signal, sys
 from fractions import Fraction
-from dfprivacy.accounting import Pure
+from dfprivacy.losses import Pure
 from dfprivacy.ledger import open_ledger
 
 account = open_ledger(sys.argv[1]).account("survey")
@@ -137,7 +137,7 @@ def test_a_crash_after_the_charge_leaves_the_charge(path):
 INTERRUPT = """
 import os, signal, sys
 from fractions import Fraction
-from dfprivacy.accounting import Pure
+from dfprivacy.losses import Pure
 from dfprivacy.ledger import open_ledger
 
 account = open_ledger(sys.argv[1]).account("survey")

@@ -342,13 +342,15 @@ def _upper_gamma_fraction(shape: Array, z: Array) -> Array:
     c = np.full_like(z, np.inf)
     d = 1 / denominator
     value = d.copy()
+    converged = np.zeros(z.shape, dtype=bool)
     for j in range(1, 20_000):
         step = j * (shape - j)
         denominator = denominator + 2
         d = 1 / (denominator + step * d)
         c = denominator + step / c
         value = value * (c * d)
-        if np.all(np.abs(c * d - 1) < 1e-15):  # noqa: PLR2004
+        converged |= np.abs(c * d - 1) < 1e-15  # noqa: PLR2004
+        if converged.all():
             break
     return value
 

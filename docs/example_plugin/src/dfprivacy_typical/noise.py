@@ -1,0 +1,47 @@
+"""How far sums of Laplace noise reach."""
+
+import math
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import nbinom, poisson
+
+from dfprivacy import ArgumentError
+
+
+def error_rate(confidence: float) -> float:
+    """Read a confidence level, before anything is paid."""
+    if not 0 < confidence < 1:
+        raise ArgumentError(f"confidence={confidence!r} must lie between 0 and 1.", "Typical: 0.95.")
+    return 1 - confidence
+
+
+def tail(t: float, count: int) -> float:
+    """Probability that `count` independent Laplace variables of scale 1 add up to more than t ≥ 0.
+
+    Notes
+    -----
+    The sum is A - B, two gamma variables with `count` steps each. A > t + B says that a Poisson process makes fewer
+    than `count` steps until t + B: a Poisson number until t and, B being random, a negative binomial number after.
+
+    Examples
+    --------
+    >>> tail(0.0, 1), round(tail(2.0, 2), 4)  # (2 + t) exp(-t) / 4 for two
+    (0.5, 0.1353)
+    """
+    after = np.arange(count)
+    return float(nbinom.pmf(after, count, 0.5) @ poisson.cdf(count - 1 - after, t))
+
+
+def reach(probability: float, count: int) -> float:
+    """Return the t that `count` independent Laplace variables of scale 1 exceed with this probability.
+
+    Examples
+    --------
+    >>> round(reach(0.025, 1), 4), round(reach(0.025, 64), 4)
+    (2.9957, 22.1969)
+    """
+    if probability >= 1 / 2:
+        return 0.0
+    farther = 2 * (math.log(1 / probability) + count * math.log(4 / 3))  # Chernoff's bound at 1/2
+    return float(brentq(lambda t: tail(t, count) - probability, 0.0, farther))
