@@ -23,12 +23,13 @@ from dfprivacy.errors import (
     MissingDependency,
     NotProtected,
     PluginError,
+    PluginWarning,
     ReadError,
     SchemaError,
 )
 from dfprivacy.hookspecs import hookimpl
 from dfprivacy.mechanism import Mechanism, mechanism
-from dfprivacy.plugins import register
+from dfprivacy.plugins import register, register_mechanism, unregister
 from dfprivacy.question import Explanation
 from dfprivacy.release import ConfidenceInterval, Groups, Measurement, Noise, Privacy, Release, Value
 from dfprivacy.schema import Column, Schema
@@ -55,6 +56,7 @@ __all__ = [
     "Noise",
     "NotProtected",
     "PluginError",
+    "PluginWarning",
     "Privacy",
     "PrivateFrame",
     "ReadError",
@@ -70,6 +72,8 @@ __all__ = [
     "mechanism",
     "protect",
     "register",
+    "register_mechanism",
+    "unregister",
 ]
 
 install()

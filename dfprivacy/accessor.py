@@ -39,7 +39,7 @@ class Accessor:
 
     @property
     def view(self) -> PrivateFrame:
-        """The frame's private view; `NotProtected` if it has none."""
+        """The frame's private view; `dfprivacy.NotProtected` if it has none."""
         return view_of(self._frame)
 
     def __getattr__(self, name: str) -> Any:

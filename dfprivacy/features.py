@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Count", "Moments", "OneHot", "RowFeatures"]
 
 Norm = int  # 1 or 2
-_FEW = 4  # groups up to which their sums are faster as products than by bincount; both are exact
+_FEW = 5  # bins up to which a product of matrices is faster than np.bincount; both are exact
 
 
 class RowFeatures(ABC):
@@ -196,22 +196,20 @@ class Moments(RowFeatures):
         self.weights = np.array(scale[degree, count])
         self.shape = self.weights.shape
 
-    def coordinates(self, batch: Batch) -> NDArray[np.float64]:
-        """Return the coordinates of a batch, weights included, shape (d, batch.size)."""
+    def coordinates(self, batch: Batch, unit: float = 1.0) -> NDArray[np.float64]:
+        """Return the coordinates of a batch, weights included, times a power of two, shape (d, batch.size)."""
         y = batch.standardized(self.columns[0])
         found = np.empty((self.dimension, batch.size))
-        if self.degree == 1:
-            found[:] = y
+        np.multiply(y, unit, out=found[0])
+        if self.degree == 1 and self.count:
+            np.subtract(unit, found[0], out=found[1])
+            found[0] += unit
+            found /= 2
+        elif self.degree == 2:  # noqa: PLR2004
+            square = np.multiply(y, found[0], out=found[-1])
             if self.count:
-                np.negative(found[1], out=found[1])
-                found += 1
-                found /= 2
-            return found
-        found[0] = y
-        square = np.multiply(y, y, out=found[-1])
-        if self.count:
-            np.subtract(1, square, out=found[1])
-        square /= 2
+                np.subtract(unit, square, out=found[1])
+            square /= 2
         return found
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
@@ -220,8 +218,7 @@ class Moments(RowFeatures):
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
         """Return the vectors of a batch in whole steps, one column of memory for each coordinate."""
-        steps = self.coordinates(batch)
-        steps *= 2.0**k
+        steps = self.coordinates(batch, 2.0**k)
         return np.rint(steps, out=steps).T
 
     def radius(self, norm: Norm) -> float:
@@ -287,8 +284,9 @@ class OneHot(RowFeatures):
         self.columns = (column, *(of.columns if of else ()))
         self.shape = (len(codes), *(of.shape if of else ()))
         self.weights = of.weights if of else 1.0
+        self._codes = np.array(codes)
         self._place = np.full(len(known) + 1, len(codes), dtype=np.intp)
-        self._place[list(codes)] = np.arange(len(codes))
+        self._place[self._codes] = np.arange(len(codes))
 
     def __mul__(self, of: RowFeatures) -> OneHot:
         if self.of is None:
@@ -325,18 +323,23 @@ class OneHot(RowFeatures):
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
         """Return the exact sum of a batch in whole steps, without building the product."""
-        place = self._place[batch.codes(self.by)]
-        if mask is not None:
-            place = np.where(mask, place, len(self.groups))
-        bins = len(self.groups) + 1
-        if self.of is None:
-            return np.ldexp(np.bincount(place, minlength=bins)[:-1].astype(np.float64), k)
-        steps = self.of.steps(batch, k).T
-        if len(self.groups) <= _FEW:
-            hot = (np.arange(len(self.groups))[:, None] == place).astype(np.float64)
-            few: NDArray[np.float64] = np.einsum("gn,dn->gd", hot, steps).ravel()
-            return few
-        return np.column_stack([np.bincount(place, weights=c, minlength=bins)[:-1] for c in steps]).ravel()
+        codes, bins = batch.codes(self.by), len(self.groups) + 1
+        total: NDArray[np.float64]
+        if self.of is None or bins > _FEW:
+            place = self._place[codes]
+            if mask is not None:
+                place[~mask] = bins - 1
+            if self.of is None:
+                total = np.bincount(place, minlength=bins)[:-1] * 2.0**k
+            else:
+                steps = self.of.steps(batch, k).T
+                total = np.array([np.bincount(place, weights=c, minlength=bins)[:-1] for c in steps]).T
+        else:
+            hot = codes == self._codes[:, None]
+            if mask is not None:
+                hot &= mask
+            total = hot.astype(np.float64) @ self.of.steps(batch, k)
+        return total.ravel()
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""

@@ -55,6 +55,8 @@ class Mechanism:
     origin: str = ""
 
     def __post_init__(self) -> None:
+        for attribute in ("__doc__", "__module__"):  # so that help() shows the function's
+            object.__setattr__(self, attribute, getattr(self.function, attribute))
         if not self.name.isidentifier() or self.name.startswith("_"):
             raise PluginError(f"{self.name!r} cannot be the name of a method.", "Use a plain identifier.")
         own = inspect.signature(self.function).parameters

@@ -23,7 +23,7 @@ one                               column's missing-value rule is ``"other"``
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,7 +46,7 @@ Neighbors = Literal["replace_one", "add_remove"]
 Codes: TypeAlias = "NDArray[np.intp]"
 
 OTHER = "other"
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _DAY_NS = 86_400 * 10**9
 _NUMBERS = (float, int, Decimal, np.bool_, Real)
 _FLOAT_EXACT = 2**53  # float64 holds every integer up to here
@@ -97,8 +97,8 @@ class Column:
 
     @property
     def half(self) -> float:
-        """Half the width of the bounds."""
-        return self.high / 2 - self.low / 2
+        """Half the width of the bounds, so rounded that no value within them is further from `mid`."""
+        return max(self.high - self.mid, self.mid - self.low)
 
     @property
     def _bounds(self) -> tuple[float, float]:
@@ -176,7 +176,7 @@ class Column:
 
 
 def _key(value: object) -> object:
-    """What two values share if they are one category; a float that is NaN is no category's."""
+    """Return what two values share if they are one category; NaN, which no category has, for what is none."""
     return ("text", value) if isinstance(value, str) else plain_number(value, dates=False)
 
 
@@ -292,7 +292,7 @@ def read_schema(
     doubles = sorted({name for name in names if names.count(name) > 1})
     if doubles:
         raise SchemaError(f"Columns {doubles!r} appear more than once.", "Give every column its own name.")
-    if neighbors not in ("replace_one", "add_remove"):  # noqa: PLR6201 - it may be unhashable
+    if neighbors not in ("replace_one", "add_remove"):
         raise SchemaError(f"neighbors={neighbors!r} is unknown.", 'Use "replace_one" or "add_remove".')
     public = _names("public", public)
     if public and neighbors == "add_remove":
@@ -328,9 +328,7 @@ def read_schema(
     return Schema(names, columns, "add_remove" if neighbors == "add_remove" else "replace_one", size)
 
 
-def _column(
-    name: str, kind: str, bounds: object, categories: object, missing: object, *, public: bool
-) -> Column:
+def _column(name: str, kind: str, bounds: object, categories: object, missing: object, *, public: bool) -> Column:
     if kind == "boolean":  # the type itself says what the values can be
         bounds = (0, 1) if bounds is None else bounds
         categories = (False, True) if categories is None else categories
@@ -404,9 +402,7 @@ def _categories(name: str, categories: object) -> tuple[Category, ...]:
     domain: list[Category] = []
     for item in categories:
         value = item.item() if isinstance(item, np.generic) else item
-        if not isinstance(value, str | int | float) or (
-            isinstance(value, float) and not math.isfinite(value)
-        ):
+        if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
             raise SchemaError(f"categories[{name!r}] may hold strings and finite numbers, not {value!r}.")
         if not isinstance(value, str):
             as_number(value, f"categories[{name!r}]")
@@ -418,7 +414,7 @@ def _categories(name: str, categories: object) -> tuple[Category, ...]:
 
 
 def as_number(value: object, what: str) -> float:
-    """Turn a public number, boolean or date into a finite float, or raise a `SchemaError`."""
+    """Turn a public number, boolean or date into a finite float, or raise a `dfprivacy.SchemaError`."""
     number = plain_number(value)
     if not math.isfinite(number):
         raise SchemaError(f"{what} must be a finite number or a date, not {value!r}.")
@@ -441,13 +437,15 @@ def plain_number(value: object, *, dates: bool = True) -> float:
         A number for numbers, booleans, decimals and dates; NaN for all else.
     """
     try:
-        if isinstance(value, _NUMBERS) and not isinstance(value, np.timedelta64):
+        if isinstance(value, np.timedelta64):  # NumPy calls it an integer
+            return math.nan
+        if isinstance(value, _NUMBERS):
             return _float(value)
         if dates and isinstance(value, np.datetime64):
             return float(days(value))
-        if dates and isinstance(value, datetime.datetime):
+        if dates and isinstance(value, dt.datetime):
             return _days(value)
-        if dates and isinstance(value, datetime.date):
+        if dates and isinstance(value, dt.date):
             return float((value - _EPOCH.date()).days)
     except Exception:  # noqa: BLE001 - NaT, a signalling NaN, a broken object: an error would tell on its row
         return math.nan
@@ -471,7 +469,7 @@ def days(stamps: Any) -> Any:
     return whole.astype(np.int64) + fraction
 
 
-def _days(stamp: datetime.datetime) -> float:
-    since = (stamp if stamp.tzinfo else stamp.replace(tzinfo=datetime.UTC)) - _EPOCH
+def _days(stamp: dt.datetime) -> float:
+    since = (stamp if stamp.tzinfo else stamp.replace(tzinfo=dt.UTC)) - _EPOCH
     nanoseconds = (since.seconds * 10**6 + since.microseconds) * 1000 + getattr(since, "nanoseconds", 0)
     return since.days + nanoseconds / _DAY_NS

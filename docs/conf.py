@@ -1,6 +1,10 @@
 """Sphinx: the pages are Markdown (MyST), the reference is made of the docstrings (numpydoc)."""
 
+import inspect
 from importlib.metadata import version as version_of
+
+from dfprivacy import PrivateFrame
+from dfprivacy.plugins import registry
 
 project = "dfprivacy"
 author = "The dfprivacy developers"
@@ -38,3 +42,19 @@ nitpick_ignore_regex = [
     ("py:class", r"(abc|enum|typing|collections)\..*"),
     ("py:class", r"dfprivacy\.(view|question)\._.*"),
 ]
+
+
+def _method(mechanism):
+    """A method of views as help() shows it: at run time views find it in the registry of plugins."""
+
+    def method(self): ...
+
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    method.__name__, method.__doc__ = mechanism.name, mechanism.doc
+    method.__module__ = mechanism.function.__module__
+    method.__signature__ = mechanism.signature.replace(parameters=[own, *mechanism.signature.parameters.values()])
+    return method
+
+
+for _name, _mechanism in registry().mechanisms.items():
+    setattr(PrivateFrame, _name, _method(_mechanism))

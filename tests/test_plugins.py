@@ -478,3 +478,19 @@ def test_plugins_are_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
         thread.join()
 
     assert 1 == len({id(each) for each in found})
+
+
+def test_interrupted_loading_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while plugins are loaded is not a broken plugin: the next use loads all of them."""
+    source = f"import os\nif os.environ.pop('INTERRUPT', ''): raise KeyboardInterrupt\n{textwrap.dedent(GOOD)}"
+    install(
+        tmp_path, "alpha", "1.0", {"a": "plugin_interrupted"}, {"plugin_interrupted": source.format(method="rows")}
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("INTERRUPT", "yes")
+    monkeypatch.setattr("dfprivacy.plugins._registry", None)
+
+    with pytest.raises(KeyboardInterrupt):
+        registry()
+
+    assert "alpha 1.0" == registry().mechanisms["rows"].origin

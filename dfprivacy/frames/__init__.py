@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from dfprivacy.errors import ArgumentError, ReadError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -56,7 +57,7 @@ class Frame(Protocol):
         ...
 
     def rows(self) -> int:
-        """Number of rows."""
+        """Count the rows."""
         ...
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
@@ -120,9 +121,9 @@ def withheld(work: Callable[[], T]) -> T:
     """
     try:
         return work()
-    except ReadError:
+    except (ReadError, KeyboardInterrupt, SystemExit):
         raise
-    except Exception as error:  # noqa: BLE001 - any error may quote data
+    except BaseException as error:  # noqa: BLE001 - any error may quote data, and a panic of Rust is no Exception
         failed = type(error).__name__
     # Raised outside the handler, so that the error does not carry the engine's along as its context.
     raise ReadError(

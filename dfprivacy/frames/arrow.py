@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dfprivacy.errors import ArgumentError, MissingDependency
-from dfprivacy.frames import Dictionary, Frame, Kind, Raw, Read
-from dfprivacy.schema import plain_number
+from dfprivacy.frames import Dictionary, Frame, Kind, Raw, Read, withheld
+from dfprivacy.schema import days, plain_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 try:
     import pyarrow as pa
@@ -35,7 +37,7 @@ class ArrowFrame:
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
-        self._schema = self._open().schema
+        self._schema = withheld(lambda: self._open().schema)
 
     def _open(self) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_stream(self._frame)
@@ -50,7 +52,7 @@ class ArrowFrame:
         return kind(self._schema.field(name).type)
 
     def rows(self) -> int:
-        """Number of rows."""
+        """Count the rows."""
         return sum(batch.num_rows for batch in self._open())
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
@@ -58,7 +60,7 @@ class ArrowFrame:
         for whole in self._open():
             for start in range(0, whole.num_rows, size):
                 batch = whole.slice(start, size)
-                yield batch.num_rows, {read: _raw(batch.column(read.name), read) for read in reads}
+                yield batch.num_rows, {read: raw(batch.column(read.name), read) for read in reads}
 
 
 def kind(dtype: pa.DataType) -> Kind:
@@ -73,23 +75,22 @@ def kind(dtype: pa.DataType) -> Kind:
         return "date"
     if _is_text(dtype):
         return "text"
-    return "other"
+    return "mixed" if pa.types.is_null(dtype) else "other"
 
 
 def _is_text(dtype: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_string_view(dtype)
-    )
+    return bool(pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_string_view(dtype))
 
 
-def _raw(column: pa.Array, read: Read) -> Raw:
+def raw(column: pa.Array, read: Read) -> Raw:
+    """Return an array as a raw column."""
     if pa.types.is_dictionary(column.type):
-        if _is_text(column.type.value_type):
+        if _is_text(column.type.value_type) and len(column.dictionary) <= len(column):
             return _dictionary(column)
-        column = column.dictionary_decode()
+        column = column.dictionary_decode()  # a dictionary longer than the batch is not worth looking through
     if read.domain is not None and _is_text(column.type):
         return _dictionary(pc.dictionary_encode(column.cast(pa.large_string())))
-    return numbers(column)
+    return _numbers(column)
 
 
 def _dictionary(column: pa.DictionaryArray) -> Dictionary:
@@ -97,14 +98,11 @@ def _dictionary(column: pa.DictionaryArray) -> Dictionary:
     return Dictionary(codes.astype(np.intp), column.dictionary.to_pylist())
 
 
-def numbers(column: pa.Array) -> np.ndarray[Any, Any]:
-    """Return numbers, booleans, decimals and dates as a NumPy array, NaN where missing."""
+def _numbers(column: pa.Array) -> np.ndarray[Any, Any]:
     dtype = column.type
     if pa.types.is_timestamp(dtype) or pa.types.is_date(dtype):
-        column = column.cast(pa.timestamp(dtype.unit if pa.types.is_timestamp(dtype) else "s"))
-        stamps = column.to_numpy(zero_copy_only=False)
-        days: np.ndarray[Any, Any] = (stamps - np.datetime64(0, "D")) / np.timedelta64(1, "D")
-        return days
+        since: np.ndarray[Any, Any] = days(column.to_numpy(zero_copy_only=False))
+        return since
     if pa.types.is_boolean(dtype):
         column = column.cast(pa.uint8())
     elif pa.types.is_decimal(dtype):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from pandas.api import types
 
 from dfprivacy.frames import Dictionary, Frame, Kind, Raw, Read
-from dfprivacy.schema import plain_number
+from dfprivacy.schema import days, plain_number
 
-_DAY = np.timedelta64(1, "D")
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
 
 def adapt(frame: object) -> Frame | None:
@@ -36,7 +38,7 @@ class PandasFrame:
         return _kind(self._column(name).dtype)
 
     def rows(self) -> int:
-        """Number of rows."""
+        """Count the rows."""
         return len(self._frame)
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
@@ -63,7 +65,11 @@ def _is_plain(dtype: Any) -> bool:
 
 
 def _kind(dtype: Any) -> Kind:
-    if isinstance(dtype, pd.CategoricalDtype):
+    if isinstance(dtype, pd.ArrowDtype):
+        from dfprivacy.frames import arrow
+
+        return arrow.kind(dtype.pyarrow_dtype)
+    if isinstance(dtype, pd.CategoricalDtype) or types.is_object_dtype(dtype):
         return "mixed"
     if types.is_bool_dtype(dtype):
         return "boolean"
@@ -71,45 +77,42 @@ def _kind(dtype: Any) -> Kind:
         return "other" if types.is_complex_dtype(dtype) else "number"
     if types.is_datetime64_any_dtype(dtype):
         return "date"
-    if dtype == object:
-        return "mixed"
-    if types.is_string_dtype(dtype):
-        return "text"
-    if isinstance(dtype, pd.ArrowDtype):
-        return _arrow_kind(dtype)
-    return "other"
-
-
-def _arrow_kind(dtype: pd.ArrowDtype) -> Kind:
-    import pyarrow as pa
-
-    from dfprivacy.frames.arrow import kind
-
-    return kind(pa.field("column", dtype.pyarrow_dtype).type)
+    return "text" if types.is_string_dtype(dtype) else "other"
 
 
 def _raw(column: pd.Series[Any], read: Read) -> Raw:
     dtype: Any = column.dtype
-    if read.domain is None:
-        return _numbers(column)
-    if isinstance(dtype, pd.CategoricalDtype):
-        return Dictionary(column.cat.codes.to_numpy().astype(np.intp), list(column.cat.categories))
-    if types.is_numeric_dtype(dtype) and not types.is_object_dtype(dtype):
-        return column.to_numpy(dtype=np.float64, na_value=np.nan)
-    codes, values = pd.factorize(column)
-    return Dictionary(codes.astype(np.intp), list(values))
-
-
-def _numbers(column: pd.Series[Any]) -> Raw:
-    dtype: Any = column.dtype
     if isinstance(dtype, pd.ArrowDtype):
-        from dfprivacy.frames.arrow import numbers
+        from dfprivacy.frames import arrow
 
-        return numbers(column.array.__arrow_array__())
+        array: Any = column.array
+        return arrow.raw(array.__arrow_array__().combine_chunks(), read)
+    if isinstance(dtype, pd.CategoricalDtype):
+        return _categorical(column, read)
     if types.is_datetime64_any_dtype(dtype):
-        naive = column.dt.tz_convert("UTC").dt.tz_localize(None) if getattr(dtype, "tz", None) else column
-        days: np.ndarray[Any, Any] = (naive.to_numpy() - np.datetime64(0, "D")) / _DAY
-        return days
+        naive = column.dt.tz_convert(None) if isinstance(dtype, pd.DatetimeTZDtype) else column
+        since: NDArray[np.float64] = days(naive.to_numpy())
+        return since
     if types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
-    return np.fromiter((plain_number(value) for value in column), dtype=np.float64, count=len(column))
+    if read.domain is None:
+        return _numbers(column)
+    if types.infer_dtype(column, skipna=True) == "string":
+        codes, values = pd.factorize(column)
+        return Dictionary(codes, list(values))
+    # pandas would take unlike objects for one if they say they are equal; which one must not depend on other rows.
+    return Dictionary(np.arange(len(column)), list(column))
+
+
+def _categorical(column: pd.Series[Any], read: Read) -> Raw:
+    if len(column.cat.categories) > len(column):  # not worth looking through
+        column = column.cat.remove_unused_categories()
+    values = list(column.cat.categories)
+    codes = column.cat.codes.to_numpy().astype(np.intp)
+    if read.domain is not None:
+        return Dictionary(codes, values)
+    return _numbers([*values, None])[codes]  # the code -1 (missing) is the last entry
+
+
+def _numbers(values: Collection[object]) -> NDArray[np.float64]:
+    return np.fromiter((plain_number(value) for value in values), dtype=np.float64, count=len(values))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from dfprivacy.frames import Dictionary, Frame, Kind, Raw, Read
-from dfprivacy.schema import plain_number
+from dfprivacy.frames import Dictionary, Frame, Kind, Raw, Read, withheld
+from dfprivacy.schema import days, plain_number
 
-_PER_DAY = {"ns": 86_400_000_000_000, "us": 86_400_000_000, "ms": 86_400_000}
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
 _STREAMED = 1 << 17  # rows asked of the streaming engine at a time
 
 
@@ -40,7 +41,7 @@ class PolarsFrame:
         return _kind(self._frame.schema[name])
 
     def rows(self) -> int:
-        """Number of rows."""
+        """Count the rows."""
         return self._frame.height
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
@@ -53,7 +54,7 @@ class PolarsLazyFrame:
 
     def __init__(self, frame: pl.LazyFrame) -> None:
         self._frame = frame
-        self._schema = frame.collect_schema()
+        self._schema = withheld(frame.collect_schema)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -65,7 +66,7 @@ class PolarsLazyFrame:
         return _kind(self._schema[name])
 
     def rows(self) -> int:
-        """Number of rows."""
+        """Count the rows."""
         return int(self._frame.select(pl.len()).collect(engine="streaming").item())
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
@@ -84,9 +85,7 @@ def _names(reads: Sequence[Read], columns: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(read.name for read in reads)) or list(columns[:1])
 
 
-def _slices(
-    frame: pl.DataFrame, reads: Sequence[Read], size: int
-) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
+def _slices(frame: pl.DataFrame, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
     for batch in frame.iter_slices(size):
         if batch.height:
             yield batch.height, {read: _raw(batch[read.name], read) for read in reads}
@@ -97,9 +96,9 @@ def _kind(dtype: pl.DataType) -> Kind:
         return "boolean"
     if dtype.is_numeric():
         return "number"
-    if dtype == pl.Date or dtype == pl.Datetime:
+    if dtype in (pl.Date, pl.Datetime):
         return "date"
-    if dtype == pl.Object:
+    if dtype in (pl.Object, pl.Null):
         return "mixed"
     if dtype in (pl.String, pl.Categorical, pl.Enum):
         return "text"
@@ -123,10 +122,9 @@ def _numbers(column: pl.Series) -> np.ndarray[Any, Any]:
     dtype = column.dtype
     if dtype == pl.Boolean:
         column = column.cast(pl.UInt8)
-    elif dtype == pl.Date:
-        column = column.cast(pl.Int32)
-    elif isinstance(dtype, pl.Datetime):
-        column = column.cast(pl.Int64) / _PER_DAY[dtype.time_unit]
+    elif dtype in (pl.Date, pl.Datetime):
+        since: np.ndarray[Any, Any] = days(column.to_numpy())
+        return since
     elif dtype.is_decimal() or not dtype.is_numeric() or dtype in (pl.Int128, pl.UInt128, pl.Float16):
         column = column.cast(pl.Float64, strict=False)
     return column.to_numpy()  # integers with nulls become float64 with NaN

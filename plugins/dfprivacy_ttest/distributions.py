@@ -49,6 +49,7 @@ __all__ = [
 
 # Beyond 1e100 every distribution has long reached its limit, and squares stay finite below it.
 _HUGE = 1e100
+_TINY = 1e-100  # counts as zero: scipy's hyp1f1 has no value at subnormal numbers
 # Two rates nearer than this (relative to their sum) count as one. The error of that is of second order
 # (1e-10), and the weights of the general formula, 1/(4 · 1e-5), cost it less than 5 digits.
 _SAME_RATE = 1e-5
@@ -318,7 +319,7 @@ def _convolution_sides(u: Array, shape: Array, rate: Array, b: Array) -> tuple[A
     # factor is then at most 1 (log(1+y) <= y), so that neither overflows when the other underflows.
     x = v * (rate - b)
     far = x > shape + 1
-    kummer = f * v / shape * hyp1f1(1.0, shape + 1, np.where(far, 0.0, x))
+    kummer = f * v / shape * _kummer(shape, np.where(far, 0.0, x))
     gap = np.where(far, rate - b, rate)
     far_below = np.exp(shape * np.log(rate / gap) - b * v) * gammainc(shape, v * gap)
     below = np.where(far, far_below, kummer)
@@ -334,6 +335,14 @@ def _convolution_sides(u: Array, shape: Array, rate: Array, b: Array) -> tuple[A
     with np.errstate(over="ignore"):
         beyond_zero = np.exp(at_zero + b * np.minimum(u, 0.0))
     return np.where(positive, below, 0.0), np.where(positive, above, beyond_zero)
+
+
+def _kummer(shape: Array, x: Array) -> Array:
+    """1F1(1; s+1; x) for x <= s + 1, by its asymptotic series where scipy's is slow or gives up."""
+    remote = x < -1e6 * (shape + 1)
+    inverse = -1 / np.where(remote, x, -1.0)
+    series = shape * inverse * (1 - (shape - 1) * inverse * (1 - (shape - 2) * inverse))
+    return np.where(remote, series, hyp1f1(1.0, shape + 1, np.where(remote | (np.abs(x) < _TINY), 0.0, x)))
 
 
 def _upper_gamma_fraction(shape: Array, z: Array) -> Array:

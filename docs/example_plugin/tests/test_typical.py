@@ -1,11 +1,12 @@
 """Exactness, honesty, determinism and sensitivity of the mode and the median."""
 
+import doctest
 from itertools import count, pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
-from dfprivacy_typical import Histogram
+from dfprivacy_typical import Histogram, median, mode
 from dfprivacy_typical.noise import reach, tail
 from scipy.stats import laplace
 
@@ -51,7 +52,7 @@ def test_mode_is_seldom_wrong_and_sure():
             found = view.mode("color", epsilon=0.2, fresh=True)
             wrong_and_sure += found.mode != "green" and not found.notes
 
-    print("WRONG", wrong_and_sure); assert 0 < wrong_and_sure < 45  # of 400 at 5 in 100, more than 44 come once in a million
+    assert 0 < wrong_and_sure < 45  # of 400 at 5 in 100, more than 44 come once in a million
 
 
 def test_median_is_exact_without_noise(numbers):
@@ -77,7 +78,7 @@ def test_median_interval_covers(numbers, neighbors):
             found = view.median("x", epsilon=0.5, fresh=True)
             missed += not found.low <= np.median(numbers) <= found.high
 
-    assert missed < 45, missed; print("MISSED", missed, found.high-found.low)
+    assert missed < 45
     assert found.high - found.low < 32
 
 
@@ -160,3 +161,11 @@ def test_tail_is_that_of_sums_of_laplace_variables():
     assert all(a > b for a, b in pairwise(tail(t, 9) for t in range(9)))
     assert (sums > reach(0.1, 9)).mean() == pytest.approx(0.1, abs=0.004)
     assert reach(0.5, 9) == 0
+
+
+@pytest.mark.parametrize("method", [mode, median], ids=["mode", "median"])
+def test_examples_of_the_docstrings_run(method):
+    """What the docstring of a mechanism shows is what happens."""
+    (example,) = doctest.DocTestFinder().find(method.function, globs={})
+
+    assert doctest.DocTestRunner().run(example) == (0, len(example.examples))

@@ -26,8 +26,8 @@ def tail(t: float, count: int) -> float:
 
     Examples
     --------
-    >>> tail(0.0, 1), round(tail(2.0, 2), 4)  # (2 + t) exp(-t) / 4 for two
-    (0.5, 0.1353)
+    >>> round(tail(2.0, 1), 4), round(tail(2.0, 2), 4)  # exp(-t) / 2 for one, (2 + t) exp(-t) / 4 for two
+    (0.0677, 0.1353)
     """
     after = np.arange(count)
     return float(nbinom.pmf(after, count, 0.5) @ poisson.cdf(count - 1 - after, t))
@@ -39,7 +39,7 @@ def reach(probability: float, count: int) -> float:
     Examples
     --------
     >>> round(reach(0.025, 1), 4), round(reach(0.025, 64), 4)
-    (2.9957, 22.1969)
+    (2.9957, 22.2113)
     """
     if probability >= 1 / 2:
         return 0.0

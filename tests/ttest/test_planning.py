@@ -1,0 +1,163 @@
+"""Power, sample size and detectable effect before any budget is spent."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dfprivacy import ArgumentError
+from dfprivacy_ttest.calibrated import Group, one_sample_t, two_sample_t
+from dfprivacy_ttest.planning import minimum_detectable_effect, power, sample_size
+
+RUNS = 40_000
+TOLERANCE = 0.01 + 5 * 0.5 / math.sqrt(RUNS)  # the accuracy claimed, and five standard errors
+
+
+def released(rng, n, mean, sd, scale, *, private):
+    """Releases of normal samples in y units, with noise of scales (scale, 2 scale), and scale for Σ(1 - y²)."""
+    average = mean + sd / math.sqrt(n) * rng.standard_normal(RUNS)
+    squares_noise = rng.laplace(0, 2 * scale, RUNS)
+    total = n * average + rng.laplace(0, scale, RUNS)
+    squares = sd**2 * rng.chisquare(n - 1, RUNS) + n * average**2 + squares_noise
+    if not private:
+        return Group(total, squares, n, scale, 2 * scale)
+    size = n + squares_noise + rng.laplace(0, scale, RUNS)
+    return Group(total, squares, size, scale, 2 * scale, size_variance=10 * scale**2)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("n", "epsilon", "sd", "mean", "effect", "neighbors"),
+    [
+        (20, 1.0, 0.3, 0.0, 0.25, "replace_one"),
+        (100, 0.1, 0.5, 0.0, 0.8, "replace_one"),
+        (2000, 0.5, 0.3, 0.4, 0.02, "replace_one"),
+        (400, 0.5, 0.5, 0.0, 0.1, "add_remove"),
+        (2000, 0.5, 0.3, 0.4, 0.02, "add_remove"),
+    ],
+)
+def test_one_sample_power_agrees_with_simulation(n, epsilon, sd, mean, effect, neighbors):
+    """The power of the one-sample test is the simulated one, up to 0.01 and the error of the simulation."""
+    private = neighbors == "add_remove"
+    sensitivity = 1.5 if private else 2.0
+    rng = np.random.default_rng(n)
+    group = released(rng, n, mean + effect, sd, sensitivity / epsilon, private=private)
+
+    expected = power(n, epsilon, effect=effect, sd=sd, mean=mean, neighbors=neighbors)
+
+    assert (one_sample_t(group, mean).pvalue < 0.05).mean() == pytest.approx(expected, abs=TOLERANCE)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("neighbors", "fixed_groups", "sensitivity"),
+    [("replace_one", True, 2.0), ("replace_one", False, 3.0), ("add_remove", False, 1.5)],
+)
+@pytest.mark.parametrize(
+    ("n", "n2", "epsilon", "sd", "mean", "effect"), [(50, 100, 1.0, 0.5, 0.2, 0.3), (1000, 500, 0.2, 0.4, 0.0, 0.1)]
+)
+def test_two_sample_power_agrees_with_simulation(
+    n, n2, epsilon, sd, mean, effect, neighbors, fixed_groups, sensitivity
+):
+    """The power of the two-sample test is the simulated one, whatever is public about the groups."""
+    rng = np.random.default_rng(n2)
+    scale, private = sensitivity / epsilon, sensitivity != 2.0
+    first = released(rng, n, mean + effect / 2, sd, scale, private=private)
+    second = released(rng, n2, mean - effect / 2, sd, scale, private=private)
+    how = {"n2": n2, "effect": effect, "sd": sd, "mean": mean, "neighbors": neighbors, "fixed_groups": fixed_groups}
+
+    simulated = (two_sample_t(first, second, alternative="greater").pvalue < 0.05).mean()
+
+    assert simulated == pytest.approx(power(n, epsilon, alternative="greater", **how), abs=TOLERANCE)
+
+
+def test_power_is_the_level_without_effect_and_grows_with_everything():
+    """No effect gives the level; more rows, more budget, more effect and less spread give more power."""
+    base = {"n": 400, "epsilon": 0.5, "effect": 0.08, "sd": 0.5}
+    better = [
+        {"n": 500},
+        {"epsilon": 0.8},
+        {"effect": 0.1},
+        {"sd": 0.4},
+        {"alternative": "greater"},
+        {"alpha": 0.1},
+    ]
+
+    assert power(**base | {"effect": 0.0}) == pytest.approx(0.05, abs=0.005)
+    assert all(power(**base | change) > power(**base) + 0.03 for change in better)
+
+
+def test_signs_and_sides():
+    """A two-sided test does not care for the sign; a one-sided test finds nothing on its other side."""
+    up = power(400, 0.5, effect=0.1, sd=0.5)
+
+    assert power(400, 0.5, effect=-0.1, sd=0.5) == pytest.approx(up, abs=0.005)
+    assert power(400, 0.5, effect=-0.1, sd=0.5, alternative="greater") < 0.001
+    assert power(400, 0.5, effect=-0.1, sd=0.5, alternative="less") > up
+
+
+def test_units_are_those_of_the_bounds():
+    """Effect, standard deviation and mean may be given in the units of the data."""
+    in_half_widths = power(400, 0.5, effect=0.1, sd=0.5, mean=0.2, neighbors="add_remove")
+
+    in_years = power(400, 0.5, effect=6, sd=30, mean=72, bounds=(0, 120), neighbors="add_remove")
+
+    assert in_years == pytest.approx(in_half_widths, rel=1e-9)
+
+
+@pytest.mark.parametrize("ratio", [None, 0.5])
+def test_sample_size_is_the_smallest_that_suffices(ratio):
+    """The sample reaches the power, and one row less does not."""
+    how = {"effect": -0.15, "sd": 0.5, "alternative": "less"}
+
+    n = sample_size(0.8, 0.5, ratio=ratio, **how)
+
+    def reached(rows):
+        return power(rows, 0.5, n2=None if ratio is None else round(ratio * rows), **how)
+
+    assert reached(n) >= 0.8 > reached(n - 1)
+
+
+@pytest.mark.parametrize("alternative", ["two-sided", "less", "greater"])
+@pytest.mark.parametrize("n2", [None, 300])
+def test_minimum_detectable_effect_has_its_power(n2, alternative):
+    """The smallest detectable effect is detected with the wanted power, in the units of the bounds."""
+    how = {"sd": 12.0, "n2": n2, "bounds": (10, 60), "alternative": alternative}
+
+    effect = minimum_detectable_effect(400, 0.5, power=0.9, **how)
+    signed = -effect if alternative == "less" else effect
+
+    assert power(400, 0.5, effect=signed, **how) == pytest.approx(0.9, abs=0.003)
+
+
+def test_nothing_is_detectable_in_too_much_noise():
+    """Where no effect between the bounds can be found, the smallest one is infinite."""
+    assert minimum_detectable_effect(20, 0.01, sd=0.5) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: power(1, 1, effect=0.1, sd=0.5), "out of range"),
+        (lambda: power(10, 1, effect=0.1, sd=0.5, n2=1), "out of range"),
+        (lambda: power(10, 0, effect=0.1, sd=0.5), "epsilon"),
+        (lambda: power(10, 1, effect=3, sd=0.5), "does not fit between the bounds"),
+        (lambda: power(10, 1, effect=math.nan, sd=0.5), "does not fit between the bounds"),
+        (lambda: power(10, 1, effect=0.1, sd=1.5), "at most half the width"),
+        (lambda: power(10, 1, effect=0.1, sd=0.5, bounds=(1, 1)), "not an interval"),
+        (lambda: power(10, 1, effect=0.1, sd=0.5, mean=2), "outside the bounds"),
+        (lambda: power(10, 1, effect=0.1, sd=0.5, alpha=0), "alpha"),
+        (lambda: power(10, 1, effect=0.1, sd=0.5, alternative="both"), "no alternative"),
+        (lambda: power(10, 1, effect=0.1, sd=0.5, neighbors="none"), "no neighbors"),
+        (lambda: sample_size(0.8, 1, effect=0, sd=0.5), "large enough"),
+        (lambda: sample_size(0.8, 1, effect=-0.1, sd=0.5, alternative="greater"), "large enough"),
+        (lambda: sample_size(0.8, 1, effect=0.1, sd=0.5, ratio=0), "ratio"),
+        (lambda: sample_size(0.01, 1, effect=0.1, sd=0.5), "between alpha"),
+        (lambda: sample_size(0.8, 1e-12, effect=0.1, sd=0.5), "would be needed"),
+        (lambda: minimum_detectable_effect(10, 1, sd=0.5, power=1), "between alpha"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(call, message):
+    """Every argument is checked, and the message says what is wrong."""
+    with pytest.raises(ArgumentError, match=message):
+        call()
