@@ -236,6 +236,7 @@ class Accountant:
 
     Examples
     --------
+    >>> from dfprivacy.losses import Pure
     >>> account = Accountant.open(None, exact(1), exact(0))
     >>> spent = account.after(account.nothing, Pure(exact(0.1)))
     >>> account.holds(spent), account.largest(spent)

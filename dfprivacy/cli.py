@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import sys
 import tempfile
@@ -34,6 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0, or 1 after an error that was explained.
     """
     options = _parser().parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # bars and Greek letters must not fail on an old terminal
+            stream.reconfigure(errors="replace")
     try:
         options.run(options)
     except DPError as error:

@@ -58,6 +58,10 @@ class Table:
     schema: Schema
     conditions: tuple[Condition, ...] = ()
 
+    def __reduce__(self) -> tuple[type[Table], tuple[None, Schema, tuple[Condition, ...]]]:
+        # What is pickled or copied, a view, a call or whatever holds a table, carries no rows.
+        return Table, (None, self.schema, self.conditions)
+
     @property
     def rows(self) -> Frame:
         """The frame; `NotProtected` if this is a copy without one."""
@@ -194,9 +198,9 @@ class Curator:
         """
         if noise not in {"laplace", "gaussian"}:
             raise ArgumentError(f"noise={noise!r} is unknown.", 'Use "laplace" or "gaussian".')
+        _ = self._table.rows  # a copy without rows must not pay
         if not self._private(features):
             return self._public_sum(features)
-        _ = self._table.rows  # a copy without rows must not pay
         plan = self._plan(features, noise, share)
         self._purse.pay([plan.loss], self._rest())
         return self._release(features, plan)

@@ -28,9 +28,7 @@ def load_survey() -> Any:
     try:
         from statsmodels.datasets import fair
     except ImportError:
-        raise MissingDependency(
-            "The demo's survey ships with statsmodels.", 'Install it: pip install "dfprivacy[demo]".'
-        ) from None
+        raise _incomplete("statsmodels") from None
     return fair.load_pandas().data
 
 
@@ -42,7 +40,10 @@ def run(ledger: str) -> None:
     ledger : str
         Where the account is kept.
     """
-    import polars as pl
+    try:
+        import polars as pl
+    except ImportError:
+        raise _incomplete("Polars") from None
 
     survey = load_survey()
     say("A survey about extramarital affairs", f"{len(survey):,} rows; columns: {', '.join(survey.columns)}")
@@ -81,6 +82,10 @@ def run(ledger: str) -> None:
         say("", f"BudgetExceeded: {refusal}")
 
     say("What is left", private.budget)
+
+
+def _incomplete(library: str) -> MissingDependency:
+    return MissingDependency(f"The demo needs {library}.", 'Install it: pip install "dfprivacy[demo]".')
 
 
 def _protect(frame: Any, ledger: str) -> PrivateFrame:

@@ -330,7 +330,7 @@ class OneHot(RowFeatures):
             if mask is not None:
                 place[~mask] = bins - 1
             if self.of is None:
-                total = np.bincount(place, minlength=bins)[:-1] * 2.0**k
+                total = np.bincount(place, minlength=bins)[:-1].astype(np.float64) * 2.0**k
             else:
                 steps = self.of.steps(batch, k).T
                 total = np.array([np.bincount(place, weights=c, minlength=bins)[:-1] for c in steps]).T

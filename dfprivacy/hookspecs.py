@@ -73,7 +73,7 @@ def dfprivacy_released(release: Release, account: str) -> None:
     Notes
     -----
     Called after every new release, in the process that made it; an answer replayed from the ledger is not
-    announced again. If it raises, a `dfprivacy.errors.PluginWarning` says so and the release stands: it was paid
+    announced again. If it raises, a `dfprivacy.PluginWarning` says so and the release stands: it was paid
     for.
 
     Examples

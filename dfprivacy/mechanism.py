@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sized
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from dfprivacy.errors import ArgumentError, PluginError
+from dfprivacy.errors import ArgumentError, PluginError, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Mechanism", "mechanism"]
 
 Kind = Literal["numeric", "category"]
+_KINDS: tuple[object, ...] = (*get_args(Kind), *([kind] for kind in get_args(Kind)))
 
 _PRICE = {
     "epsilon": "epsilon : float, str or None\n"
@@ -37,8 +39,8 @@ class Mechanism:
         Its name as a method of a view.
     function : callable
         ``function(curator, ...) -> Release``.
-    columns : mapping of str to {"numeric", "category"}
-        The parameters that name columns, and what kind each must be.
+    columns : mapping of str to {"numeric", "category", ["numeric"], ["category"]}
+        The parameters that name columns, and what kind each must be; in brackets if it takes a list of them.
     delta : bool
         Whether it takes a delta.
     planner : callable or None
@@ -49,7 +51,7 @@ class Mechanism:
 
     name: str
     function: Callable[..., Any]
-    columns: Mapping[str, Kind] = field(default_factory=dict)
+    columns: Mapping[str, Kind | list[Kind]] = field(default_factory=dict)
     delta: bool = False
     planner: Callable[..., Mapping[str, Any]] | None = None
     origin: str = ""
@@ -71,6 +73,19 @@ class Mechanism:
                 else f"Mechanism {self.name!r} has a parameter {taken!r}, which the core adds.",
                 "Make the parameters of columns= those of the function, without epsilon, delta and fresh.",
             )
+        _, *asked = own.values()
+        for one in asked:
+            if one.kind not in {one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY}:
+                raise PluginError(
+                    f"Mechanism {self.name!r} has a parameter {one} that is not passed by name.",
+                    "Name every parameter: a question is written down with its arguments by name.",
+                )
+        for parameter, kind in self.columns.items():
+            if kind not in _KINDS:
+                raise PluginError(
+                    f"columns={{{parameter!r}: {kind!r}}} of mechanism {self.name!r} is unknown.",
+                    'Use "numeric" or "category" for one column, ["numeric"] or ["category"] for a list of them.',
+                )
 
     def __call__(self, curator: Any, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself."""
@@ -85,8 +100,7 @@ class Mechanism:
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False if name == "fresh" else None)
             for name in prices
         ]
-        variadic = [p for p in own if p.kind is inspect.Parameter.VAR_KEYWORD]
-        return inspect.Signature([*(p for p in own if p not in variadic), *added, *variadic])
+        return inspect.Signature([*own, *added])
 
     @property
     def doc(self) -> str:
@@ -102,6 +116,18 @@ class Mechanism:
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Match the arguments of a call with the function's parameters, defaults filled in.
 
+        Parameters
+        ----------
+        args : sequence
+            Arguments by position.
+        kwargs : mapping
+            Arguments by name.
+
+        Returns
+        -------
+        dict
+            The arguments by parameter.
+
         Raises
         ------
         ArgumentError
@@ -111,12 +137,33 @@ class Mechanism:
         try:
             bound = inspect.Signature(own).bind(*args, **kwargs)
         except TypeError as error:
-            raise ArgumentError(f"{self.name}(): {error}.", f"It is called {self.name}{self.signature}.") from None
+            bare = [p.replace(annotation=inspect.Parameter.empty) for p in self.signature.parameters.values()]
+            hint = f"It is called {self.name}{inspect.Signature(bare)}."
+            raise ArgumentError(f"{self.name}(): {error}.", hint) from None
         bound.apply_defaults()
+        for name, value in bound.arguments.items():
+            # Nothing that a question is made of may be data: it is kept in the ledger and quoted in errors.
+            if isinstance(value, Sized) and type(value).__module__.startswith(("pandas.", "polars.", "pyarrow.")):
+                raise ArgumentError(
+                    f"{self.name}(): {name} is a {type(value).__name__}; questions are made of public values only.",
+                    "Pass the name of a column, or the values as numbers, strings or a list of them.",
+                )
         return dict(bound.arguments)
 
     def resolve(self, schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Replace column names by what is public about the columns.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is public about the table.
+        arguments : mapping
+            The arguments by parameter.
+
+        Returns
+        -------
+        dict
+            The same, with a `Column` for the name of each.
 
         Raises
         ------
@@ -124,16 +171,21 @@ class Mechanism:
             If a column is not there, or not of the kind the method needs.
         """
 
-        def look_up(kind: Kind, name: object) -> Column | tuple[Column, ...] | None:
-            if name is None:
+        def look_up(parameter: str, kind: Kind | list[Kind]) -> Column | tuple[Column, ...] | None:
+            given = arguments[parameter]
+            if given is None and self.signature.parameters[parameter].default is None:
                 return None
-            find = schema.numeric if kind == "numeric" else schema.categorical
-            if isinstance(name, list | tuple):
-                return tuple(find(item) for item in name)
-            return find(name)
+            find = schema.numeric if kind in ("numeric", ["numeric"]) else schema.categorical
+            if not isinstance(kind, list):
+                return find(given)
+            if not isinstance(given, list | tuple):
+                raise SchemaError(
+                    f"{self.name}(): {parameter} takes a list of columns, not a {type(given).__name__}.",
+                    f"For example {parameter}=['age', 'income'].",
+                )
+            return tuple(find(item) for item in given)
 
-        looked_up = {name: look_up(kind, arguments[name]) for name, kind in self.columns.items()}
-        return {**arguments, **looked_up}
+        return {**arguments, **{parameter: look_up(parameter, kind) for parameter, kind in self.columns.items()}}
 
     def plans(self, planner: Callable[..., Mapping[str, Any]]) -> Mechanism:
         """Return the same mechanism with a planner, which ``explain`` calls.
@@ -155,7 +207,7 @@ class Mechanism:
 def mechanism(
     *,
     name: str | None = None,
-    columns: Mapping[str, Kind] | None = None,
+    columns: Mapping[str, Kind | list[Kind]] | None = None,
     delta: bool = False,
 ) -> Callable[[Callable[..., Any]], Mechanism]:
     """Mark a function as a mechanism.
@@ -164,9 +216,10 @@ def mechanism(
     ----------
     name : str, optional
         Its name as a method of a view; default: the function's.
-    columns : mapping of str to {"numeric", "category"}, optional
-        The parameters that name columns. The function receives a `Column` (or a tuple of them, or None) in place
-        of the name, checked to have bounds or categories.
+    columns : mapping of str to {"numeric", "category", ["numeric"], ["category"]}, optional
+        The parameters that name columns. In place of the name the function receives a `Column`, checked to have
+        bounds or categories; where the kind is in brackets, a tuple of them in place of a list of names. None
+        stays None where it is the default.
     delta : bool, default False
         Whether the method takes a delta (for Gaussian noise).
 

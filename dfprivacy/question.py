@@ -6,13 +6,17 @@ import datetime as dt
 import html
 import uuid
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
+from numbers import Real
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from dfprivacy import noise as noises
 from dfprivacy.accounting import exact
 from dfprivacy.curator import Curator, Planner, Table
-from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, PluginError
+from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, PluginError, ReadError
 from dfprivacy.plugins import registry
 from dfprivacy.release import Groups, Noise, Privacy, Release, Value, plain_json
 from dfprivacy.rows import IsIn
@@ -25,19 +29,56 @@ if TYPE_CHECKING:
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Column
 
-__all__ = ["Explanation", "Question", "Subject", "positive"]
+__all__ = ["Explanation", "Question", "Subject", "positive", "slack"]
 
+EPSILON_MIN = Fraction(1, 10**9)  # below it a release says nothing
 EPSILON_MAX = 10**6  # beyond it there is no privacy left to speak of, and noise finer than the grid
+_BITS_MAX = 1000  # of an exact price's denominator
 
 
 def positive(argument: str, value: object) -> Fraction:
     """Read a positive price exactly, or raise an `ArgumentError`."""
-    number = exact(value)
-    if not 0 < number <= EPSILON_MAX:
+    number = _number(argument, value)
+    if not EPSILON_MIN <= number <= EPSILON_MAX:
         raise ArgumentError(
-            f"{argument}={value!r} must be above zero and at most {EPSILON_MAX}.", "Typical: between 0.01 and 10."
+            f"{argument}{_shown(value)} must be above zero, from {float(EPSILON_MIN):g} to {EPSILON_MAX}.",
+            "Typical: between 0.01 and 10.",
         )
     return number
+
+
+def slack(argument: str, value: object) -> Fraction:
+    """Read a delta exactly, or raise an `ArgumentError`."""
+    number = _number(argument, value)
+    if not 0 <= number < 1:
+        raise ArgumentError(
+            f"{argument}{_shown(value)} must be at least 0 and below 1.", "Typical: far below one over the rows."
+        )
+    return number
+
+
+def _number(argument: str, value: object) -> Fraction:
+    hint = "Give a number, or a string such as '0.1' or '1/3'."
+    if not isinstance(value, str | Real | Decimal):
+        raise ArgumentError(f"{argument}{_shown(value)} is not a number.", hint)
+    try:
+        number = exact(value)
+    except ArgumentError:
+        raise ArgumentError(f"{argument}{_shown(value)} is not a finite number.", hint) from None
+    if number.denominator.bit_length() > _BITS_MAX:
+        raise ArgumentError(f"{argument} has too many digits.", hint)
+    return number
+
+
+def _shown(value: object) -> str:
+    """Quote an argument, but nothing long: a column passed by mistake would be quoted with its values."""
+    if value is None or isinstance(value, bool | float | complex):
+        return f"={value!r}"
+    if isinstance(value, str):
+        return f"={value[:40]!r}"
+    if isinstance(value, int) and abs(value) < 10**20:
+        return f"={value}"
+    return f" (of type {type(value).__name__})"
 
 
 @dataclass(frozen=True)
@@ -49,7 +90,7 @@ class Subject:
     default_epsilon: Fraction | None = None
 
     def price(self, epsilon: object, delta: object, *, takes_delta: bool) -> tuple[Fraction, Fraction]:
-        """Read the price of a call: ``"rest"``, the default, or a number."""
+        """Read the price of a call: ``"rest"`` (0 if nothing is left), the default, or a number."""
         accountant = self.account.accountant
         if epsilon is None:
             if self.default_epsilon is None:
@@ -58,18 +99,17 @@ class Subject:
                     "Say what the answer may cost, epsilon=0.1, or protect the table with a default_epsilon.",
                 )
             price = self.default_epsilon
-        elif epsilon == "rest":
+        elif _is_rest(epsilon):
             price = accountant.largest(self.account.spent())
-            if not price > 0:
-                raise BudgetExceeded(f"Nothing is left of the budget of {self.account.name!r}.")
         else:
             price = positive("epsilon", epsilon)
         if not takes_delta:
             return price, Fraction(0)
-        slack = accountant.default_delta(price) if delta is None else exact(delta)
-        if not 0 <= slack < 1:
-            raise ArgumentError(f"delta={delta!r} must be at least 0 and below 1.")
-        return price, slack
+        return price, accountant.default_delta(price) if delta is None else slack("delta", delta)
+
+
+def _is_rest(epsilon: object) -> bool:
+    return isinstance(epsilon, str) and epsilon == "rest"
 
 
 @dataclass(frozen=True)
@@ -106,13 +146,14 @@ class Question:
         delta = rest.pop("delta", None) if mechanism.delta else None
         fresh = rest.pop("fresh", False)
         if not isinstance(fresh, bool):
-            raise ArgumentError(f"fresh={fresh!r} must be True or False.")
+            raise ArgumentError(f"fresh{_shown(fresh)} is neither True nor False.", "Use fresh=True to pay again.")
         arguments = mechanism.bind(args, rest)
         resolved = mechanism.resolve(subject.table.schema, arguments)
-        epsilon, slack = subject.price(asked, delta, takes_delta=mechanism.delta)
-        price = asked if asked == "rest" else str(epsilon)
-        text = _written(subject.table, mechanism, arguments, resolved, by, [price, str(slack)])
-        return cls(subject, mechanism, resolved, epsilon, slack, fresh, by, text)
+        price = subject.price(asked, delta, takes_delta=mechanism.delta)
+        # What "rest" was depends on what is left now; the same words must find the same answer.
+        words = ["rest", None if delta is None else str(price[1])] if _is_rest(asked) else [str(p) for p in price]
+        text = _written(subject.table, mechanism, arguments, resolved, by, words)
+        return cls(subject, mechanism, resolved, *price, fresh, by, text)
 
     def ask(self) -> Release:
         """Answer from the ledger if the answer is there, else pay, measure and conclude."""
@@ -126,14 +167,24 @@ class Question:
         return release if release.privacy is None else release.paid(replace(release.privacy, replayed=True))
 
     def _paid(self) -> Release:
+        self._check_rest()
         call = Call(self.subject.account, self.mechanism.name, self.epsilon, self.delta)
         release = self._conclude(call) if self.by is None else self._conclude_by_group(call, self.by)
         release = release.paid(self._privacy(call))
-        self.subject.account.keep(
-            call=call.id, mechanism=self.mechanism.name, question=self.text, release=release.to_dict()
-        )
+        try:
+            plain = release.to_dict()
+        except TypeError as error:
+            raise _failure(self.mechanism, error, call) from error
+        self.subject.account.keep(call=call.id, mechanism=self.mechanism.name, question=self.text, release=plain)
         registry().announce(release, self.subject.account.name)
         return release
+
+    def _check_rest(self) -> None:
+        if not self.epsilon > 0:
+            raise BudgetExceeded(
+                f"Nothing is left of the budget of {self.subject.account.name!r}.",
+                "A question that was answered before can be asked again at no charge.",
+            )
 
     def _conclude(self, call: Call) -> Release:
         curator = Curator(self.subject.table, call)
@@ -146,6 +197,9 @@ class Question:
         # A row that changes is in one group or, if its group changes with it, in two.
         touched = 2 if table.schema.neighbors == "replace_one" and not by.public else 1
         keys = by.categories or ()
+        if by.public:  # a group that cannot be asked is found before another one has paid
+            for key in keys:
+                self._plan(replace(table, conditions=(*table.conditions, IsIn(by, (key,)))), Fraction(touched))
         paid: set[tuple[int, PrivacyLoss]] = set()
         releases = []
         for key in keys:
@@ -158,8 +212,8 @@ class Question:
     def _privacy(self, call: Call) -> Privacy:
         sampler = noises.sampler()
         return Privacy(
-            epsilon=float(sum((loss.epsilon for loss in call.losses), Fraction(0))),
-            delta=float(sum((loss.delta for loss in call.losses), Fraction(0))),
+            epsilon=float(_epsilon(call.losses)),
+            delta=float(_delta(call.losses)),
             neighbors=self.subject.table.schema.neighbors,
             noise=tuple(call.noise),
             account=self.subject.account.name,
@@ -171,29 +225,42 @@ class Question:
 
     def explain(self) -> Explanation:
         """Plan the measurements without reading private columns and without a charge."""
+        self._check_rest()
         table, touched = self.subject.table, Fraction(1)
         if self.by is not None and self.by.categories:
             table = replace(table, conditions=(*table.conditions, IsIn(self.by, self.by.categories[:1])))
             touched = Fraction(2 if table.schema.neighbors == "replace_one" and not self.by.public else 1)
+        planner = self._plan(table, touched)
+        try:
+            findings = self.mechanism.planner(planner, **self.arguments) if self.mechanism.planner else {}
+        except DPError:
+            raise
+        except Exception as error:
+            raise _failure(self.mechanism, error) from error
+        account = self.subject.account
+        gaussian = any(noise.delta for noise in planner.measured)
+        largest = account.accountant.largest(account.spent(), *(("gaussian", self.delta) if gaussian else ()))
+        return Explanation(
+            method=self.mechanism.name,
+            account=account.name,
+            epsilon=float(self.epsilon),
+            delta=float(self.delta),
+            measurements=tuple(planner.measured),
+            largest=float(largest),
+            findings=dict(findings),
+        )
+
+    def _plan(self, table: Table, touched: Fraction) -> Planner:
+        """Let the mechanism plan its measurements of a table."""
         planner = Planner(table, Estimate(self.epsilon / touched, self.delta / touched))
         try:
             self.mechanism.function(planner, **self.arguments)
         except DPError:
             raise
-        except Exception:
-            if not planner.measured:  # what a mechanism makes of an empty table is void
-                raise
-        plan = self.mechanism.planner
-        largest = self.subject.account.accountant.largest(self.subject.account.spent())
-        return Explanation(
-            method=self.mechanism.name,
-            account=self.subject.account.name,
-            epsilon=float(self.epsilon),
-            delta=float(self.delta),
-            measurements=tuple(planner.measured),
-            largest=float(largest),
-            findings=dict(plan(planner, **self.arguments)) if plan else {},
-        )
+        except Exception as error:
+            if not planner.measured:  # else: what a mechanism makes of an empty table is void
+                raise _failure(self.mechanism, error) from error
+        return planner
 
 
 class Call:
@@ -210,6 +277,13 @@ class Call:
 
     def pay(self, losses: Sequence[PrivacyLoss], then: Sequence[PrivacyLoss]) -> None:
         """Charge losses at once, or none of them and raise."""
+        whole = [*self.losses, *losses]
+        if _epsilon(whole) > self.epsilon or _delta(whole) > self.delta:
+            raise PluginError(
+                f"Mechanism {self._mechanism!r} measures one group otherwise than another, "
+                "and all groups together more than the call may cost.",
+                "Tell its authors: shares must not depend on the group.",
+            )
         self._account.charge(*losses, call=self.id, mechanism=self._mechanism, then=then)
         self.losses += losses
 
@@ -253,18 +327,35 @@ def _run(mechanism: Mechanism, curator: Curator, arguments: Mapping[str, Any], c
     """Let a mechanism measure and conclude."""
     try:
         found = mechanism.function(curator, **arguments)
-    except DPError:
+    except ReadError:  # says itself what became of the charge
         raise
+    except DPError as error:
+        if not call.losses:
+            raise
+        raise error.after(_stays(call)) from error
     except Exception as error:
-        failure = PluginError(
-            f"Mechanism {mechanism.name!r} ({mechanism.origin}) failed with {type(error).__name__}: {error}.",
-            "Tell its authors.",
-        )
-        if call.losses:
-            spent = float(sum((loss.epsilon for loss in call.losses), Fraction(0)))
-            failure = failure.after(f"Nothing was released; its measurements stay charged: epsilon {spent:g}.")
-        raise failure from error
+        raise _failure(mechanism, error, call) from error
     return found if isinstance(found, Release) else Value(value=found)
+
+
+def _failure(mechanism: Mechanism, error: Exception, call: Call | None = None) -> PluginError:
+    failure = PluginError(
+        f"Mechanism {mechanism.name!r} ({mechanism.origin}) failed with {type(error).__name__}: {error}.",
+        "Tell its authors.",
+    )
+    return failure.after(_stays(call)) if call and call.losses else failure
+
+
+def _stays(call: Call) -> str:
+    return f"Nothing was released; its measurements stay charged: epsilon {float(_epsilon(call.losses)):g}."
+
+
+def _epsilon(losses: Sequence[PrivacyLoss]) -> Fraction:
+    return sum((loss.epsilon for loss in losses), Fraction(0))
+
+
+def _delta(losses: Sequence[PrivacyLoss]) -> Fraction:
+    return sum((loss.delta for loss in losses), Fraction(0))
 
 
 def _written(
@@ -273,7 +364,7 @@ def _written(
     arguments: Mapping[str, Any],
     resolved: Mapping[str, Any],
     by: Column | None,
-    price: Sequence[str],
+    price: Sequence[str | None],
 ) -> str | None:
     """Write a question down, with all that is public and could change its answer; None if it cannot be."""
     conditions = [condition.describe() for condition in table.conditions]
@@ -287,7 +378,7 @@ def _written(
             {
                 "mechanism": mechanism.name,
                 "origin": mechanism.origin,
-                "arguments": arguments,
+                "arguments": {name: _same(value) for name, value in arguments.items()},
                 "price": price,
                 "where": conditions,
                 "group_by": by.name if by else None,
@@ -299,6 +390,15 @@ def _written(
         )
     except TypeError:
         return None
+
+
+def _same(value: Any) -> Any:
+    """Write a whole number as an integer: 30 and 30.0 ask the same."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, list | tuple):
+        items = [_same(item) for item in value]
+        return tuple(items) if isinstance(value, tuple) else items
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _many(value: Any) -> Sequence[Column]:

@@ -203,12 +203,17 @@ class Release:
                 f"{plain.get('type')!r} is no release that is installed here.",
                 "Install the plugin that made it.",
             )
-        made = kind(**{key: _rich(value) for key, value in plain.items() if key not in {"type", "privacy"}})
         paid = plain.get("privacy")
-        if paid is None:
-            return made
-        noise = tuple(Noise(**item) for item in paid["noise"])
-        return made.paid(Privacy(**{**paid, "noise": noise}))
+        try:
+            made = kind(**{key: _rich(value) for key, value in plain.items() if key not in {"type", "privacy"}})
+            if paid is None:
+                return made
+            return made.paid(Privacy(**{**paid, "noise": tuple(Noise(**item) for item in paid["noise"])}))
+        except (TypeError, KeyError, ValueError):
+            raise ArgumentError(
+                f"This {name} does not have the fields that the {name} installed here has.",
+                "Install the version that made it.",
+            ) from None
 
     def to_frame(self, library: str = "pandas") -> Any:
         """Return one row with the result and the price.
@@ -235,6 +240,16 @@ class Release:
 
     def plot(self, ax: Any = None) -> Any:  # noqa: ARG002
         """Draw the release. Methods whose result can be looked at say how.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
 
         Raises
         ------
@@ -291,6 +306,8 @@ class Groups(Release):
     releases: tuple[Release, ...]
 
     def __getitem__(self, key: object) -> Release:
+        if key not in self.keys:
+            raise ArgumentError(f"There is no such group of {self.by!r}.", f"The groups are {list(self.keys)!r}.")
         return self.releases[self.keys.index(key)]
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -319,7 +336,8 @@ def _plain(value: Any) -> Any:  # noqa: C901 - one case for each type
     if isinstance(value, Privacy):
         return dataclasses.asdict(value) | {"noise": [dataclasses.asdict(noise) for noise in value.noise]}
     if isinstance(value, np.ndarray):
-        return {"$array": [_plain(item) for item in value.ravel().tolist()], "shape": list(value.shape)}
+        items = [_plain(item) for item in value.ravel().tolist()]
+        return {"$array": items, "shape": list(value.shape), "dtype": value.dtype.str}
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
@@ -338,8 +356,8 @@ def _plain(value: Any) -> Any:  # noqa: C901 - one case for each type
 
 
 def _key(key: object) -> str:
-    if not isinstance(key, str):
-        raise TypeError("the keys of a dictionary in a release must be strings")
+    if not isinstance(key, str) or key.startswith("$"):
+        raise TypeError("the keys of a dictionary in a release must be strings, without a dollar in front")
     return key
 
 
@@ -352,8 +370,8 @@ def _rich(value: Any) -> Any:
     match value:
         case {"$release": plain}:
             return Release.from_dict(plain)
-        case {"$array": items, "shape": shape}:
-            return np.array([_rich(item) for item in items]).reshape(shape)
+        case {"$array": items, "shape": shape, "dtype": dtype}:
+            return np.array([_rich(item) for item in items], dtype=dtype).reshape(shape)
         case {"$float": text}:
             return float(text)
         case {"$interval": ends}:

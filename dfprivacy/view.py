@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import difflib
 import html
+import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from dfprivacy.accounting import exact
 from dfprivacy.budget import Budget, Releases
 from dfprivacy.curator import Table
-from dfprivacy.errors import ArgumentError, NotProtected, SchemaError
+from dfprivacy.errors import ArgumentError, LedgerError, NotProtected, SchemaError
 from dfprivacy.frames import adapt
 from dfprivacy.ledger import open_ledger
 from dfprivacy.plugins import registry
-from dfprivacy.question import Explanation, Question, Subject, positive
+from dfprivacy.question import Explanation, Question, Subject, positive, slack
 from dfprivacy.release import plain_json
 from dfprivacy.rows import Satisfies, condition
 from dfprivacy.schema import Category, Schema, read_schema
 
 if TYPE_CHECKING:
-    import os
-
     from dfprivacy._bundled import BundledMethods
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.release import Release
@@ -36,7 +35,9 @@ else:
 __all__ = ["GroupedView", "PrivateFrame", "protect", "view_of"]
 
 Price = str | int | float | Fraction
-_VIEWS: dict[int, tuple[weakref.ref[Any], PrivateFrame]] = {}
+# By the frame's id: the frame, its view, and what it takes to make the view again without its rows. Nothing here
+# keeps a frame alive: a view does that for as long as somebody holds it.
+_VIEWS: dict[int, tuple[weakref.ref[Any], weakref.ref[PrivateFrame], Subject]] = {}
 
 
 def protect(
@@ -114,27 +115,29 @@ def protect(
     Fraction(1, 1)
     """
     if not isinstance(name, str) or not name.strip():
-        raise ArgumentError(f"The data set's name must be a non-empty string, not {name!r}.")
-    budget, slack = positive("epsilon", epsilon), exact(delta)
-    if not 0 <= slack < 1:
-        raise ArgumentError(f"delta={delta!r} must be at least 0 and below 1.", "Typical: below 1 / rows.")
+        given = "an empty one" if isinstance(name, str) else f"a {type(name).__name__}"
+        raise ArgumentError(f"The data set's name must be a string, not {given}.", "For example 'survey-2024'.")
+    if not isinstance(ledger, str | os.PathLike | None):
+        raise LedgerError(f"A {type(ledger).__name__} is no ledger.", "Name a file, or the address of a database.")
+    whole = {"epsilon": positive("epsilon", epsilon), "delta": slack("delta", delta)}
     frame = adapt(df)
     schema = read_schema(
         frame, bounds=bounds, categories=categories, public=public, missing=missing, neighbors=neighbors
     )
     default = None if default_epsilon is None else positive("default_epsilon", default_epsilon)
     account = open_ledger(ledger).open_account(
-        name, epsilon=budget, delta=slack, accounting=accounting, neighbors=neighbors, public=tuple(sorted(public))
+        name, **whole, accounting=accounting, neighbors=neighbors, public=tuple(sorted(public))
     )
-    view = PrivateFrame(Subject(account, Table(frame, schema), default))
-    _remember(df, view)
+    return _remembered(df, Subject(account, Table(frame, schema), default))
+
+
+def _remembered(df: object, subject: Subject) -> PrivateFrame:
+    """Make the view that ``df.dp`` finds, for as long as this very object lives."""
+    key, view = id(df), PrivateFrame(subject)
+    with suppress(TypeError):  # what cannot be referred to weakly is no frame with a ``dp``
+        frame = weakref.ref(df, lambda _: _VIEWS.pop(key, None))
+        _VIEWS[key] = frame, weakref.ref(view), replace(subject, table=replace(subject.table, frame=None))
     return view
-
-
-def _remember(df: object, view: PrivateFrame) -> None:
-    """Let ``df.dp`` find the view of this very object, for as long as it lives."""
-    key = id(df)
-    _VIEWS[key] = (weakref.ref(df, lambda _: _VIEWS.pop(key, None)), view)
 
 
 def view_of(df: object) -> PrivateFrame:
@@ -145,13 +148,16 @@ def view_of(df: object) -> PrivateFrame:
     NotProtected
         If this very object has none.
     """
-    reference, view = _VIEWS.get(id(df), (None, None))
-    if view is None or reference is None or reference() is not df:
+    frame, known, subject = _VIEWS.get(id(df), (None, None, None))
+    if frame is None or known is None or subject is None or frame() is not df:
         raise NotProtected(
             "This frame has no private view: it was never protected, or it was made from one that was.",
             "Protect it, df.dp.protect('name', epsilon=..., bounds={...}), or, for a part of a protected table, "
             "use its view: view.where(...), view.select(...), view.group_by(...), which share one budget.",
         )
+    view = known()
+    if view is None:  # nobody held it
+        view = _remembered(df, replace(subject, table=replace(subject.table, frame=adapt(df))))
     return view
 
 
@@ -187,7 +193,9 @@ class _Askable(BundledMethods):
         return Question.read(self._subject, mechanism, args, kwargs, self._by)
 
     def __getattr__(self, name: str) -> Callable[..., Release]:
-        mechanism = None if name.startswith("_") else registry().mechanisms.get(name)
+        if name.startswith("_"):  # what Python and notebooks probe for
+            raise AttributeError(name)
+        mechanism = registry().mechanisms.get(name)
         if mechanism is None:
             raise AttributeError(f"There is no method {name!r}. {_near(name)}")
 
@@ -201,6 +209,13 @@ class _Askable(BundledMethods):
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *registry().mechanisms})
+
+    # A copy is the same view. A pickled one knows the account and its answers, but carries no rows: see Table.
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
 
 def _near(name: str) -> str:
@@ -324,30 +339,28 @@ class PrivateFrame(_Askable):
         """
         return GroupedView(self._subject, self.schema.categorical(by))
 
-    def __copy__(self) -> PrivateFrame:
-        return self
-
-    def __deepcopy__(self, memo: object) -> PrivateFrame:
-        return self
-
-    def __reduce__(self) -> tuple[Callable[[Subject], PrivateFrame], tuple[Subject]]:
-        # A copy in another place knows the account, and what was answered, but carries no rows.
-        return PrivateFrame, (replace(self._subject, table=replace(self._subject.table, frame=None)),)
-
     def __repr__(self) -> str:
-        return "\n".join([f"PrivateFrame {self.name!r}", *(f"  {line}" for line in self._lines())])
+        lines = [*self._lines(), str(self._account())]
+        return "\n".join([f"PrivateFrame {self.name!r}", *(f"  {line}" for line in lines)])
+
+    def _account(self) -> Budget | str:
+        try:
+            return self.budget
+        except LedgerError as error:  # what shows a view must not fail
+            return f"budget unknown: {error.what}"
 
     def _repr_html_(self) -> str:
-        *lines, _ = (f"<li>{html.escape(line)}</li>" for line in self._lines())
-        budget = self.budget._repr_html_()
-        return f"<b>PrivateFrame {html.escape(self.name)}</b><ul>{''.join(lines)}</ul>{budget}"
+        lines = "".join(f"<li>{html.escape(line)}</li>" for line in self._lines())
+        account = self._account()
+        shown = html.escape(account) if isinstance(account, str) else account._repr_html_()
+        return f"<b>PrivateFrame {html.escape(self.name)}</b><ul>{lines}</ul>{shown}"
 
     def _lines(self) -> list[str]:
         schema = self.schema
         lines = [f"rows: {'private' if schema.size is None else schema.size}; neighbors: {schema.neighbors}"]
         lines += [f"{name}: {_known(schema.columns.get(name))}" for name in schema.names]
         lines += [f"where {_said(c)}" for c in self._subject.table.conditions]
-        return [*lines, repr(self.budget)]
+        return lines
 
 
 class GroupedView(_Askable):

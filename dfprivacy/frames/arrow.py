@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dfprivacy.errors import ArgumentError, MissingDependency
-from dfprivacy.frames import Dictionary, Frame, Kind, Raw, Read, withheld
+from dfprivacy.frames import Dictionary, Frame, Kind, Raw, Read
 from dfprivacy.schema import days, plain_number
 
 if TYPE_CHECKING:
@@ -29,7 +30,12 @@ def adapt(frame: Any) -> Frame:
             "A RecordBatchReader can be read once only, and every question reads the table again.",
             "Pass the table, data set or query it comes from.",
         )
-    return ArrowFrame(frame)
+    with suppress(Exception):  # its text may quote the data
+        return ArrowFrame(frame)
+    raise ArgumentError(
+        f"The Arrow stream of a {type(frame).__name__} could not be opened as a table.",
+        "Pass a table: a stream of named columns.",
+    )
 
 
 class ArrowFrame:
@@ -37,7 +43,7 @@ class ArrowFrame:
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
-        self._schema = withheld(lambda: self._open().schema)
+        self._schema = self._open().schema
 
     def _open(self) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_stream(self._frame)

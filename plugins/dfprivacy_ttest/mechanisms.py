@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import astuple, dataclass, fields
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -46,9 +47,9 @@ class TTest(Release):
     estimate : float
         The noisy mean, or the first mean minus the second.
     standard_error : float
-        Standard error of the estimate, from sampling and noise together.
+        Standard error of the estimate, from sampling and noise together (``"naive"``: from sampling alone).
     noise_standard_error : float
-        The part of it that privacy adds.
+        The standard error that privacy adds.
     means : tuple of float
         The noisy mean of each group.
     sizes : tuple of float
@@ -61,12 +62,10 @@ class TTest(Release):
         What was asked.
     notes : tuple of str
         What to know before trusting the numbers; an uninformative answer says so here.
-    released : tuple of pairs of float
-        For each group the noisy sums of y and y² behind all this; y is the column mapped from its bounds to [-1, 1].
-    scales : tuple of float
-        Scales of the Laplace noise in these sums.
-    size_variance : float
-        Variance of the noise in the sizes; 0 where they are public.
+    released : tuple of tuples of float
+        What all this follows from: for each group the noisy sums of y and y² (y is the column mapped from its
+        bounds to [-1, 1]), the rows, the scales of the noise in the two sums, and the variance of the noise in
+        the rows.
     bounds : tuple of float
         The column's bounds.
     """
@@ -91,9 +90,7 @@ class TTest(Release):
     alternative: Alternative
     method: Method
     notes: tuple[str, ...]
-    released: tuple[tuple[float, float], ...]
-    scales: tuple[float, float]
-    size_variance: float
+    released: tuple[tuple[float, ...], ...]
     bounds: tuple[float, float]
 
     _shown = (
@@ -116,14 +113,8 @@ class TTest(Release):
         """
         if confidence_level is None:
             return ConfidenceInterval(self.low, self.high)
-        return _interval(self._result(), confidence_level, self.bounds, difference=self.by is not None)
-
-    def _result(self) -> Result:
-        groups = [
-            Group(*sums, size, *self.scales, self.size_variance)
-            for sums, size in zip(self.released, self.sizes, strict=True)
-        ]
-        return _test(groups, self.popmean, self.sigma, self.bounds, self.equal_var, self.alternative, self.method)
+        asked = _Asked(**{field.name: getattr(self, field.name) for field in fields(_Asked)})
+        return asked.interval(asked.test([Group(*numbers) for numbers in self.released]), confidence_level)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate, its interval, and the part of the interval that privacy adds.
@@ -139,10 +130,14 @@ class TTest(Release):
             The axes.
         """
         ax = axes(ax)
-        share = np.sqrt(max(0.0, 1 - (self.noise_standard_error / self.standard_error) ** 2))
-        ends = np.clip([self.low, self.high], *_reach(self.bounds, difference=self.by is not None))
-        inner = self.estimate + (ends - self.estimate) * share
-        ax.plot(ends, [0, 0], color="tab:orange", lw=3, label=f"{self.confidence:.0%} interval, noise included")
+        low, high = self.bounds
+        reach = (low, high) if self.by is None else (low - high, high - low)  # what an estimate can be at all
+        ends = np.clip([self.low, self.high], *reach)
+        sampling = self.standard_error
+        if self.method != "naive":
+            sampling = math.sqrt(max(0.0, sampling**2 - self.noise_standard_error**2))
+            ax.plot(ends, [0, 0], color="tab:orange", lw=3, label=f"{self.confidence:.0%} interval, noise included")
+        inner = self.estimate + (ends - self.estimate) * (sampling / self.standard_error)
         ax.plot(inner, [0, 0], color="tab:blue", lw=7, solid_capstyle="butt", label="of it from sampling")
         ax.plot(self.estimate, 0, "o", color="black", label="estimate")
         ax.axvline(0.0 if self.by is not None else self.popmean, color="grey", ls=":", label="null hypothesis")
@@ -152,6 +147,93 @@ class TTest(Release):
         ax.set(yticks=[], xlabel=what, title=f"p = {self.pvalue:.3g}")
         ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.3), ncols=2, fontsize="small", frameon=False)
         return ax
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What is tested, in the column's units; `TTest` has the same fields."""
+
+    column: str
+    bounds: tuple[float, float]
+    by: str | None = None
+    groups: tuple[Any, ...] | None = None
+    popmean: float = 0.0
+    sigma: float | None = None
+    equal_var: bool = False
+    alternative: Alternative
+    method: Method = "conv"
+    confidence: float
+
+    def __post_init__(self) -> None:
+        low, high = self.bounds
+        if self.by is None and not low <= self.popmean <= high:
+            raise ArgumentError(
+                f"popmean={self.popmean:g} lies outside the bounds of {self.column!r}, {low:g} to {high:g}.",
+                "A mean of clipped values cannot be there; choose another null hypothesis, or wider bounds.",
+            )
+        if self.sigma is not None and not self.sigma > 0:
+            raise ArgumentError(f"sigma={self.sigma:g} must be positive.", "Give the known standard deviation.")
+        if self.alternative not in get_args(Alternative):
+            raise ArgumentError(
+                f"alternative={self.alternative!r} is unknown.", f"Use one of {get_args(Alternative)}."
+            )
+        if self.method not in get_args(Method):
+            raise ArgumentError(f"method={self.method!r} is unknown.", f"Use one of {get_args(Method)}.")
+        number = isinstance(self.confidence, int | float)
+        if not (number and 0 < self.confidence < 1):
+            raise ArgumentError(
+                f"confidence={self.confidence!r} is not between 0 and 1.", "Use, for example, 0.95."
+            )
+
+    @property
+    def mid(self) -> float:
+        return self.bounds[0] / 2 + self.bounds[1] / 2
+
+    @property
+    def half(self) -> float:
+        return self.bounds[1] / 2 - self.bounds[0] / 2
+
+    @property
+    def shift(self) -> float:
+        """What an estimate of 0 in units of y stands for: the middle, or no difference."""
+        return self.mid if self.by is None else 0.0
+
+    def test(self, measured: Sequence[Group]) -> Result:
+        """Test in units of y."""
+        if self.by is not None:
+            first, second = measured
+            return two_sample_t(
+                first, second, equal_variances=self.equal_var, method=self.method, alternative=self.alternative
+            )
+        (group,) = measured
+        null = (self.popmean - self.mid) / self.half
+        if self.sigma is not None:
+            return one_sample_z(group, null, sd=self.sigma / self.half, alternative=self.alternative)
+        return one_sample_t(group, null, method=self.method, alternative=self.alternative)
+
+    def interval(self, result: Result, confidence: float) -> ConfidenceInterval:
+        low, high = (float(end) * self.half + self.shift for end in result.interval(confidence))
+        return ConfidenceInterval(low, high)
+
+    def conclude(self, measured: Sequence[Group]) -> TTest:
+        """Test, and return to the column's units."""
+        result = self.test(measured)
+        low, high = self.interval(result, self.confidence)
+        return TTest(
+            **vars(self),
+            statistic=float(result.statistic),
+            pvalue=float(result.pvalue),
+            df=float(result.df),
+            estimate=float(result.estimate) * self.half + self.shift,
+            standard_error=float(result.standard_error) * self.half,
+            noise_standard_error=float(result.noise_standard_error) * self.half,
+            means=tuple(float(group.mean) * self.half + self.mid for group in measured),
+            sizes=tuple(float(group.size) for group in measured),
+            low=low,
+            high=high,
+            notes=result.warnings,
+            released=tuple(astuple(group) for group in measured),
+        )
 
 
 @mechanism(columns={"column": "numeric", "by": "category"})
@@ -177,7 +259,7 @@ def ttest(
         Without `by`: the mean under the null hypothesis, within the bounds.
     by : str, optional
         A column with categories: compare two groups instead.
-    groups : sequence of two categories, optional
+    groups : list or tuple of two categories, optional
         The groups to compare, first minus second; default: the column's, if it has two.
     equal_var : bool
         Pool the variances (Student) instead of keeping them apart (Welch).
@@ -185,8 +267,8 @@ def ttest(
         Side of the null hypothesis on which the truth is suspected.
     method : {"conv", "mc", "naive"}
         ``"conv"``: the reference distribution is the convolution of the normal and the noise. ``"mc"``: a
-        parametric bootstrap, for tiny samples. ``"naive"``: the textbook test on noisy statistics, whose level is not the
-        nominal one; for comparison.
+        parametric bootstrap, for tiny samples. ``"naive"``: the textbook test on noisy statistics, whose level
+        is not the nominal one; for comparison.
     confidence : float
         Coverage of the interval.
 
@@ -227,16 +309,22 @@ def ttest(
     >>> view.ttest("bmi", by="smoker", epsilon=0.5).pvalue < 0.01
     True
     """
-    _check(alternative, method, confidence)
-    if by is None:
-        if groups is not None:
-            raise ArgumentError("groups= was given without by=.", "Name the column that holds the groups.")
-        null = _null(popmean, column)
-        return _measure(curator, column, None, None, null, None, equal_var, alternative, method, confidence)
-    if popmean != 0:
+    if by is None and groups is not None:
+        raise ArgumentError("groups= was given without by=.", "Name the column that holds the groups.")
+    if by is not None and popmean != 0:
         raise ArgumentError("popmean= and by= exclude each other.", "With by=, equality of the means is tested.")
-    pair = _pair(by, groups)
-    return _measure(curator, column, by, pair, 0.0, None, equal_var, alternative, method, confidence)
+    asked = _Asked(
+        column=column.name,
+        bounds=(column.low, column.high),
+        by=None if by is None else by.name,
+        groups=None if by is None else _pair(by, groups),
+        popmean=as_number(popmean, "popmean"),
+        equal_var=bool(equal_var),
+        alternative=alternative,
+        method=method,
+        confidence=confidence,
+    )
+    return asked.conclude(_measure(curator, column, by, asked.groups))
 
 
 @mechanism(columns={"column": "numeric"})
@@ -295,12 +383,15 @@ def ztest(
     >>> view.ztest("iq", popmean=110, sigma=15, epsilon=0.5).pvalue < 0.01
     True
     """
-    _check(alternative, "conv", confidence)
-    spread = as_number(sigma, "sigma")
-    if not spread > 0:
-        raise ArgumentError(f"sigma={sigma!r} must be positive.", "Give the known standard deviation.")
-    null = _null(popmean, column)
-    return _measure(curator, column, None, None, null, spread, False, alternative, "conv", confidence)
+    asked = _Asked(
+        column=column.name,
+        bounds=(column.low, column.high),
+        popmean=as_number(popmean, "popmean"),
+        sigma=as_number(sigma, "sigma"),
+        alternative=alternative,
+        confidence=confidence,
+    )
+    return asked.conclude(_measure(curator, column))
 
 
 def findings(
@@ -309,130 +400,61 @@ def findings(
     *,
     by: Column | None = None,
     groups: Sequence[Any] | None = None,
+    popmean: float = 0.0,
+    sigma: float | None = None,
     alternative: Alternative = "two-sided",
     **_: Any,
 ) -> Mapping[str, Any]:
     """Say what the test could find out, from public numbers only; for ``explain``."""
     scale = curator.measured[-1].scale
     sizes = _sizes(curator, by, None if by is None else _pair(by, groups))
+    sd = column.half / 2 if sigma is None else min(as_number(sigma, "sigma"), column.half)
+    given = f"with probability 0.8, if the standard deviation is {sd:.3g}"
     known: dict[str, Any] = {
-        "sd": column.half / 2,
+        "sd": sd,
         "bounds": (column.low, column.high),
+        "mean": None if by is not None else as_number(popmean, "popmean"),
         "alternative": alternative,
-        "fixed_groups": True,
     }
-    given = f"with probability 0.8, if the standard deviation is {known['sd']:.3g}"
-    if sizes is None:  # plan for the noise that there is: at add_remove's sensitivity of 3/2
-        effect = column.half / 10
-        known |= {"epsilon": 1.5 / scale, "neighbors": "add_remove", "ratio": None if by is None else 1.0}
-        try:
-            rows = sample_size(0.8, effect=effect, **known)
-        except ArgumentError:
-            return {f"an effect of {effect:.3g} is found {given}": "never, at this price"}
-        each = "" if by is None else " in each group"
-        return {f"an effect of {effect:.3g} is found {given}": f"from {rows:,} rows{each}"}
-    first, *rest = (int(size) for size in sizes)
-    known |= {"epsilon": 2 / scale, "n2": rest[0] if rest else None}
-    return {f"smallest effect found {given}": minimum_detectable_effect(first, **known)}
+    if sizes is not None:  # plan for the noise that there is: at the sensitivity 2 of public sizes
+        first, *rest = (int(size) for size in sizes)
+        known |= {"epsilon": 2 / scale, "fixed_groups": True, "n2": rest[0] if rest else None}
+        return {f"smallest effect found {given}": minimum_detectable_effect(first, **known)}
+    effect = column.half / 10
+    known |= {"epsilon": 1.5 / scale, "neighbors": "add_remove", "ratio": None if by is None else 1.0}
+    try:
+        rows = sample_size(0.8, effect=-effect if alternative == "less" else effect, **known)
+    except ArgumentError:
+        return {f"an effect of {effect:.3g} is found {given}": "never, at this price"}
+    each = "" if by is None else " in each group"
+    return {f"an effect of {effect:.3g} is found {given}": f"from {rows:,} rows{each}"}
 
 
 def _measure(
-    curator: Curator,
-    column: Column,
-    by: Column | None,
-    pair: tuple[Any, Any] | None,
-    null: float,
-    sigma: float | None,
-    equal_var: bool,  # noqa: FBT001
-    alternative: Alternative,
-    method: Method,
-    confidence: float,
-) -> TTest:
+    curator: Curator, column: Column, by: Column | None = None, pair: tuple[Any, ...] | None = None
+) -> list[Group]:
+    """Measure the noisy sums of y and y² of all rows, or of each group, and their number where it is private."""
     sizes = _sizes(curator, by, pair)
     moments: features.RowFeatures = features.Moments(column, count=sizes is None)
     if by is not None:
         moments = features.OneHot(by, pair) * moments
     measured = curator.sum(moments)
-    values = measured.values.reshape(-1, measured.values.shape[-1])
-    scales = measured.scales.reshape(values.shape)[0]
+    values, scales = (np.atleast_2d(part) for part in (measured.values, measured.scales))
     size_variance = 0.0
     if sizes is None:  # the coordinates are (y, 1-y², y²)
         sizes = values[:, 1] + values[:, 2]
-        size_variance = float(2 * (scales[1] ** 2 + scales[2] ** 2))
-    released = tuple((float(row[0]), float(row[-1])) for row in values)
-    noise = (float(scales[0]), float(scales[-1]))
-    counts = tuple(float(size) for size in sizes)
-    groups = [Group(*sums, size, *noise, size_variance) for sums, size in zip(released, counts, strict=True)]
-    bounds = column.low, column.high
-    result = _test(groups, null, sigma, bounds, equal_var, alternative, method)
-    low, high = _interval(result, confidence, bounds, difference=by is not None)
-    shift = 0.0 if by is not None else column.mid
-    return TTest(
-        statistic=float(result.statistic),
-        pvalue=float(result.pvalue),
-        df=float(result.df),
-        estimate=float(result.estimate) * column.half + shift,
-        standard_error=float(result.standard_error) * column.half,
-        noise_standard_error=float(result.noise_standard_error) * column.half,
-        means=tuple(float(group.mean) * column.half + column.mid for group in groups),
-        sizes=counts,
-        low=low,
-        high=high,
-        confidence=confidence,
-        column=column.name,
-        by=by.name if by is not None else None,
-        groups=pair,
-        popmean=null,
-        sigma=sigma,
-        equal_var=bool(equal_var),
-        alternative=alternative,
-        method=method,
-        notes=result.warnings,
-        released=released,
-        scales=noise,
-        size_variance=size_variance,
-        bounds=bounds,
-    )
+        size_variance = 2 * float(scales[0, 1] ** 2 + scales[0, 2] ** 2)
+    return [
+        Group(float(sums[0]), float(sums[-1]), float(size), float(scale[0]), float(scale[-1]), size_variance)
+        for sums, size, scale in zip(values, sizes, scales, strict=True)
+    ]
 
 
-def _test(
-    groups: Sequence[Group],
-    null: float,
-    sigma: float | None,
-    bounds: tuple[float, float],
-    equal_var: bool,  # noqa: FBT001
-    alternative: Alternative,
-    method: Method,
-) -> Result:
-    """Test in units of y."""
-    if len(groups) == 2:  # noqa: PLR2004
-        first, second = groups
-        return two_sample_t(first, second, equal_variances=equal_var, method=method, alternative=alternative)
-    mid, half = (bounds[0] + bounds[1]) / 2, (bounds[1] - bounds[0]) / 2
-    mean = (null - mid) / half
-    if sigma is not None:
-        return one_sample_z(groups[0], mean, sd=sigma / half, alternative=alternative)
-    return one_sample_t(groups[0], mean, method=method, alternative=alternative)
-
-
-def _interval(
-    result: Result, confidence: float, bounds: tuple[float, float], *, difference: bool
-) -> ConfidenceInterval:
-    mid, half = (bounds[0] + bounds[1]) / 2, (bounds[1] - bounds[0]) / 2
-    low, high = (float(end) * half + (0.0 if difference else mid) for end in result.interval(confidence))
-    return ConfidenceInterval(low, high)
-
-
-def _reach(bounds: tuple[float, float], *, difference: bool) -> tuple[float, float]:
-    """Give the values that a mean, or a difference of means, can take at all."""
-    low, high = bounds
-    return (low - high, high - low) if difference else (low, high)
-
-
-def _sizes(curator: Curator, by: Column | None, pair: tuple[Any, Any] | None) -> NDArray[np.float64] | None:
+def _sizes(curator: Curator, by: Column | None, pair: tuple[Any, ...] | None) -> NDArray[np.float64] | None:
     """Rows in each group, None where they are private; an error if a public group is too small to test."""
     if by is None:
-        sizes = None if curator.size is None else np.array([float(curator.size)])
+        size = curator.size
+        sizes = None if size is None else np.array([float(size)])
     else:
         sizes = curator.sizes(by, pair)
     if sizes is not None and sizes.min() < 2:  # noqa: PLR2004
@@ -445,7 +467,7 @@ def _sizes(curator: Curator, by: Column | None, pair: tuple[Any, Any] | None) ->
 def _pair(by: Column, groups: Sequence[Any] | None) -> tuple[Any, Any]:
     known = by.categories or ()
     pair = known if groups is None else groups
-    if isinstance(pair, str) or len(pair) != 2:  # noqa: PLR2004
+    if not isinstance(pair, tuple | list) or len(pair) != 2:  # noqa: PLR2004
         raise ArgumentError(
             f"A t-test compares two groups; {by.name!r} has {list(known)!r}."
             if groups is None
@@ -456,22 +478,3 @@ def _pair(by: Column, groups: Sequence[Any] | None) -> tuple[Any, Any]:
     if first == second:
         raise ArgumentError(f"groups={groups!r} are the same group.", "Name two different ones.")
     return first, second
-
-
-def _null(popmean: object, column: Column) -> float:
-    null = as_number(popmean, "popmean")
-    if not column.low <= null <= column.high:
-        raise ArgumentError(
-            f"popmean={popmean!r} lies outside the bounds of {column.name!r}, {column.low:g} to {column.high:g}.",
-            "A mean of clipped values cannot be there; choose another null hypothesis, or wider bounds.",
-        )
-    return null
-
-
-def _check(alternative: str, method: str, confidence: float) -> None:
-    if alternative not in get_args(Alternative):
-        raise ArgumentError(f"alternative={alternative!r} is unknown.", f"Use one of {get_args(Alternative)}.")
-    if method not in get_args(Method):
-        raise ArgumentError(f"method={method!r} is unknown.", f"Use one of {get_args(Method)}.")
-    if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence < 1:
-        raise ArgumentError(f"confidence={confidence!r} is not between 0 and 1.", "Use, for example, 0.95.")

@@ -4,8 +4,8 @@
 
 Data are normal, clipped to [0, 1]; the hypothesis tested is the true mean of the clipped data. The noise is
 numpy's continuous Laplace instead of the library's discrete one: that is fine here, where nothing is private,
-and does not change a level. Prints a Markdown table of rejection rates at the nominal 5% level and exits with status 1 if
-a one-sample cell is outside [0.043, 0.062].
+and does not change a level. Prints a Markdown table of rejection rates at the nominal 5% level and exits with
+status 1 if a one-sample cell is outside [0.043, 0.062].
 """
 
 from __future__ import annotations

@@ -1,0 +1,275 @@
+"""The documents are complete, agree with the code, and speak of nothing but the project."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import pydoc
+import re
+import tomllib
+from pathlib import Path
+
+import numpydoc.docscrape
+import numpydoc.validate
+import pytest
+
+import dfprivacy as dp
+from dfprivacy import cli, errors, features, hookspecs
+from dfprivacy.accounting import Accountant, exact
+from dfprivacy.conversions import gaussian_scale, laplace_scale
+from dfprivacy.losses import Gaussian, Laplace
+from dfprivacy.plugins import BUNDLED, registry
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")} - {*(ROOT / "docs/example_plugin").rglob("*")})
+REFERENCE = "\n".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs/reference").glob("*.md")))
+SOURCES = sorted([*(ROOT / "dfprivacy").rglob("*.py"), *(ROOT / "plugins").rglob("*.py")])
+BUNDLED_MECHANISMS = [m for m in registry().mechanisms.values() if m.origin.startswith(f"{BUNDLED} ")]
+
+# What a docstring must have. Left out: closing quotes on a line of their own (GL02), an imperative that numpydoc
+# guesses from the last letter (SS05), capital letters where a text begins with a symbol (PR08, RT04), an extended
+# summary, "See Also" and examples everywhere (ES01, SA01, EX01), and Returns where the summary says it (RT01).
+CHECKS = {
+    "GL03", "GL05", "GL06", "GL07", "GL08", "GL10",
+    "SS01", "SS02", "SS03", "SS04", "SS06",
+    "PR01", "PR02", "PR03", "PR05", "PR06", "PR07", "PR09", "PR10",
+    "RT05",
+}  # fmt: skip
+
+
+def documented(directives):
+    """Full names of what the reference documents with one of the directives."""
+    module, found = "", set()
+    for directive, name in re.findall(r"^\.\. (\w+):: ([\w.]+)", REFERENCE, flags=re.MULTILINE):
+        if directive == "currentmodule":
+            module = name
+        elif re.fullmatch(directives, directive):
+            found |= {name, f"{module}.{name}"}
+    return found
+
+
+NAMES = documented("auto(function|class|exception|method|data|module)|data")
+
+
+def members(name):
+    """What the reference lists of a class, None if it lists all."""
+    block = re.search(rf"^\.\. autoclass:: {re.escape(name)}\n((?:   .*\n)*)", REFERENCE, flags=re.MULTILINE)
+    listed = re.search(r":members:(.*)", block[1])[1]
+    return {each.strip() for each in listed.split(",")} if listed.strip() else None
+
+
+@pytest.mark.parametrize("name", sorted({*dp.__all__} - {"errors", "features"}))
+def test_public_names_are_in_the_reference(name):
+    """Every name of `dfprivacy.__all__` has an entry in the reference."""
+    assert f"dfprivacy.{name}" in NAMES
+
+
+@pytest.mark.parametrize("name", sorted(features.__all__))
+def test_features_are_in_the_reference(name):
+    """Every row feature has an entry in the reference."""
+    assert f"dfprivacy.features.{name}" in NAMES
+
+
+@pytest.mark.parametrize("name", sorted(errors.__all__))
+def test_errors_are_in_the_reference(name):
+    """Every exception has an entry in the reference."""
+    assert {f"dfprivacy.errors.{name}", f"dfprivacy.{name}"} & NAMES
+
+
+@pytest.mark.parametrize("name", sorted(name for name in vars(hookspecs) if name.startswith("dfprivacy_")))
+def test_hooks_are_in_the_reference(name):
+    """Every hook has an entry in the reference."""
+    assert f"dfprivacy.hookspecs.{name}" in NAMES
+
+
+@pytest.mark.parametrize("mechanism", BUNDLED_MECHANISMS, ids=lambda mechanism: mechanism.name)
+def test_bundled_mechanisms_are_in_the_reference(mechanism):
+    """Every method that the distribution adds to views has an entry in the reference."""
+    assert f"dfprivacy.PrivateFrame.{mechanism.name}" in NAMES
+
+
+@pytest.mark.parametrize("module", sorted({m.function.__module__.split(".")[0] for m in BUNDLED_MECHANISMS}))
+def test_bundled_plugins_are_in_the_reference(module):
+    """Every public name of a bundled plugin has an entry in the reference: mechanisms as methods of views."""
+    exported = importlib.import_module(module).__all__
+    missing = [
+        name
+        for name in exported
+        if f"{module}.{name}" not in NAMES and f"dfprivacy.PrivateFrame.{name}" not in NAMES
+    ]
+
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", ["PrivateFrame", "GroupedView"])
+def test_members_of_views_are_in_the_reference(name):
+    """Every public attribute that a view has of its own is listed."""
+    public = {member for member in dir(getattr(dp, name)) if not member.startswith("_")}
+    public -= set(registry().mechanisms)
+
+    assert members(name) == public
+
+
+def test_environment_variables_are_in_the_reference():
+    """Every environment variable that the source reads is in the reference, and no other."""
+    read = {found for source in SOURCES for found in re.findall(r"DFPRIVACY_[A-Z]+", source.read_text("utf-8"))}
+    page = (ROOT / "docs/reference/environment.md").read_text(encoding="utf-8")
+
+    assert read == set(re.findall(r"^`(DFPRIVACY_[A-Z]+)`$", page, flags=re.MULTILINE))
+
+
+def test_the_command_line_is_in_the_reference():
+    """Every subcommand and option is in the reference, and no other."""
+    (commands,) = (a for a in cli._parser()._actions if isinstance(a, argparse._SubParsersAction))
+    asked = {
+        name: {
+            max(option.option_strings, key=len, default=option.dest.upper())
+            for option in parser._actions
+            if option.dest != "help"
+        }
+        for name, parser in commands.choices.items()
+    }
+    page = (ROOT / "docs/reference/command-line.md").read_text(encoding="utf-8")
+    _, *parts = re.split(r"^## `dfprivacy (\w+)`$", page, flags=re.MULTILINE)
+    told = {
+        name: {term.split()[0] for term in re.findall(r"^`([^`]+)`$", text, flags=re.MULTILINE)}
+        for name, text in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+    assert asked == told
+
+
+def public_objects():
+    """Full name of everything public with a docstring, for numpydoc."""
+    tops = [
+        f"dfprivacy.{name}" for name in dp.__all__ if name not in {"__version__", "errors", "features", "hookimpl"}
+    ]
+    tops += [f"dfprivacy.features.{name}" for name in features.__all__]
+    tops += [f"dfprivacy.errors.{name}" for name in errors.__all__]
+    tops += [f"dfprivacy.hookspecs.{name}" for name in vars(hookspecs) if name.startswith("dfprivacy_")]
+    tops += ["dfprivacy.accessor.Accessor", "dfprivacy.plotting.axes", "dfprivacy.rows.Batch"]
+    for module in {m.function.__module__.split(".")[0] for m in BUNDLED_MECHANISMS}:
+        mechanisms = {m.name for m in BUNDLED_MECHANISMS}
+        tops += [f"{module}.{name}" for name in importlib.import_module(module).__all__ if name not in mechanisms]
+    for top in tops:
+        yield top
+        owner, _, name = top.rpartition(".")
+        thing = getattr(importlib.import_module(owner), name)
+        if inspect.isclass(thing) and thing.__module__.startswith("dfprivacy"):
+            yield from (
+                f"{top}.{member}"
+                for member, value in vars(thing).items()
+                if not member.startswith("_") and (inspect.isroutine(value) or isinstance(value, property))
+            )
+
+
+@pytest.mark.parametrize("name", sorted(set(public_objects())))
+def test_docstrings_are_valid(name):
+    """Every public docstring is numpydoc by the checks above."""
+    found = numpydoc.validate.validate(name)["errors"]
+
+    assert [(code, text) for code, text in found if code in CHECKS and not waived(name, code)] == []
+
+
+def waived(name, code):
+    """Whether a docstring may do without its list of parameters: it is one line, or lists a class's attributes."""
+    thing = pydoc.locate(name)
+    if inspect.isclass(thing):
+        return code in {"PR01", "PR02"}
+    return code == "PR01" and "\n" not in inspect.getdoc(thing)
+
+
+@pytest.mark.parametrize("mechanism", BUNDLED_MECHANISMS, ids=lambda mechanism: mechanism.name)
+def test_mechanisms_state_their_guarantee(mechanism):
+    """A bundled mechanism's docstring says what privacy it gives and where it comes from, with an example."""
+    doc = numpydoc.docscrape.NumpyDocString(mechanism.doc)
+
+    assert re.search(r"\*\*Privacy\.\*\*.*differential privacy", " ".join(doc["Notes"]))
+    assert doc["References"]
+    assert any(line.startswith(">>> ") for line in doc["Examples"])
+    assert [p.name for p in doc["Parameters"]] == list(mechanism.signature.parameters)
+
+
+@pytest.mark.parametrize("page", [*PAGES, *SOURCES], ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_no_document_knows_a_machine(page):
+    """No document or source names a path of somebody's machine."""
+    text = page.read_text(encoding="utf-8")
+
+    assert re.findall(r"(?<![\w.])/(?:home|root|Users|work|tmp)/\w+", text) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page):
+    """Every relative link of a document leads to a file."""
+    links = re.findall(
+        r"\]\((?!https?:|#)([^)#]+)",
+        re.sub(r"```.*?```|`[^`]*`|\$[^$]*\$", "", page.read_text("utf-8"), flags=re.DOTALL),
+    )
+
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def rows(cells):
+    """Rows of a Markdown table that begin with a number."""
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in cells if re.match(r"\| \d", line)]
+
+
+def test_how_many_releases_fit():
+    """The table in the explanation of the accounting is what the accounting does."""
+    page = (ROOT / "docs/explanation/accounting.md").read_text(encoding="utf-8")
+    table = rows(page.partition("<!-- how many fit")[2].splitlines())
+    steps, delta = 2**30, exact("1e-8")
+
+    for total, part, *told in table:
+        epsilon = exact(part)
+        laplace = Laplace(steps, laplace_scale(steps, epsilon), epsilon)
+        gaussian = Gaussian(steps**2, gaussian_scale(steps**2, 1, epsilon, delta), 1, epsilon, delta)
+        accounts = [
+            Accountant.open(kind, *map(exact, total.split(", "))) for kind in ("basic", "rdp", "gdp", "portfolio")
+        ]
+
+        assert [str(fits(account, loss)) for loss in (laplace, gaussian) for account in accounts] == told
+
+    assert len(table) == 6
+
+
+def fits(account, loss):
+    """Count how often a loss is admitted."""
+    spent, count = account.nothing, 0
+    while account.holds(spent := account.after(spent, loss)):
+        count += 1
+    return count
+
+
+def test_both_commands_of_the_readme_are_the_real_ones():
+    """The README's second command is what CI runs, and its first is the demo."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    first, second = re.findall(r"^\$ (.*)$", readme, flags=re.MULTILINE)
+
+    assert first == 'python -m venv .venv && .venv/bin/pip install ".[demo]" && .venv/bin/dfprivacy demo'
+    assert (ROOT / ".ci/run").read_text(encoding="utf-8").splitlines() == [
+        "#!/usr/bin/env bash",
+        "set -euo pipefail",
+        'cd "$(dirname "$0")/.."',
+        second,
+    ]
+
+
+def test_the_wall_around_the_core_is_complete():
+    """import-linter forbids plugins every room of dfprivacy but those that are public."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    (forbidden,) = (
+        c["forbidden_modules"] for c in contracts if c["name"].startswith("plugins import what is public")
+    )
+    rooms = {
+        f"dfprivacy.{path.stem}"
+        for path in (ROOT / "dfprivacy").iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    public = {f"dfprivacy.{name}" for name in ("__init__", "errors", "features", "plotting", "schema")}
+    shadowed = {"dfprivacy.mechanism"}  # `from dfprivacy import mechanism` means the function
+
+    assert rooms - public - shadowed == {room for room in forbidden if room.startswith("dfprivacy.")}

@@ -1,0 +1,459 @@
+"""The promise itself: how far apart neighbouring tables can be told from what is released about them.
+
+Three audits, from the inside out. The exact one needs no chance: a sampler that adds nothing writes down the sums
+and scales that the noise is for, and the L1 distance of the sums of two neighbouring tables over the scale is the
+largest privacy loss that Laplace noise can have. The second holds the released numbers against the law that they
+must have, discrete Laplace around the exact sums. The third looks from the outside for an event of the p-value or
+the statistic that is likelier on one table than epsilon allows.
+
+An audit that cannot fail shows nothing: each of them has to find the faults that the last tests plant.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import dfprivacy as dp
+from dfprivacy import noise
+from dfprivacy.curator import Table
+from dfprivacy.errors import ArgumentError
+from dfprivacy.features import Moments, OneHot
+from dfprivacy.losses import Laplace
+from dfprivacy.question import Branch
+from dfprivacy.testing.noise import seeded_noise
+from dfprivacy_ttest.calibrated import Group, one_sample_t, two_sample_t
+
+NAMES = (f"privacy-{number}" for number in itertools.count())
+
+
+# Tables. A standardized value y stands for x = MID + HALF * y; only the columns of PUBLIC can be public.
+
+LOW, HIGH = -3.0, 1.5
+MID, HALF = (LOW + HIGH) / 2, (HIGH - LOW) / 2
+CATEGORIES = {
+    "group": ["a", "b", "c"],
+    "home": ["p", "q"],
+    "arm": ["u", "v"],
+    "site": ["s", "t"],
+    "era": ["old", "new"],
+}
+PUBLIC = ("arm", "site", "era")
+
+
+def row(y=0.0, group="a", home="p", w=0.8, public=("u", "s", "new")):
+    return {"x": MID + HALF * y, "group": group, "home": home, "w": w, **dict(zip(PUBLIC, public, strict=True))}
+
+
+# Three rows in every cell of the public columns, so that each public group can be tested.
+CROWD = [
+    row(y, group, home, w, public)
+    for public in itertools.product(*(CATEGORIES[name] for name in PUBLIC))
+    for y, group, home, w in [(0.3, "a", "p", 0.9), (-0.8, "b", "q", 0.1), (0.1, "b", "p", 0.7)]
+]
+
+
+def one_more():
+    """Rows that another may take the place of: corners, gradients, missing values, extremes, moves, random ones."""
+    chance = np.random.default_rng(20_240_501)
+    near = [2.0**-power for power in (1, 3, 8, 16, 20, 24, 32)]
+    ys = [-1, -2 / 3, -1 / 3, 0, 1 / 3, 2 / 3, 1, *(1 - e for e in near), *(e - 1 for e in near)]
+    ys += [-1 / 3 + e for e in near]
+    rows = [row(y) for y in ys]
+    rows += [row(y, group) for y in (-1, 1) for group in ("b", "c", None, "unheard of")]
+    rows += [row(y, home=home) for y in (-1, 1) for home in ("q", None)]
+    rows += [row(y, w=w) for y in (-1, 1) for w in (0.2, 0.5, math.nan, -math.inf, 7.0)]
+    rows += [{**row(), "x": x} for x in (math.nan, math.inf, -math.inf, 1e300, -1e300, 5e-324)]
+    rows += [row(y, public=public) for y in (-1, 1) for public in (("v", "s", "new"), ("u", "t", "old"))]
+    rows += [
+        row(y, chance.choice(["a", "b", "c"]), chance.choice(["p", "q"]), w)
+        for y, w in chance.uniform((-1, 0), (1, 1), size=(10, 2))
+    ]
+    return rows
+
+
+@dataclass(frozen=True)
+class Case:
+    """How a t-test is asked for."""
+
+    neighbors: str = "replace_one"
+    by: str | None = None
+    where: str | None = None
+    group_by: str | None = None
+
+    def view(self, rows, name, epsilon=10**6):
+        view = dp.protect(
+            pd.DataFrame(rows),
+            name,
+            epsilon=epsilon,
+            bounds={"x": (LOW, HIGH), "w": (0, 1)},
+            categories=CATEGORIES,
+            public=PUBLIC if self.neighbors == "replace_one" else (),
+            neighbors=self.neighbors,
+            ledger="memory:",
+        )
+        if self.where == "w":
+            view = view.where(w=(0.5, 1))
+        elif self.where == "function":
+            view = view.where(lambda row: row["w"] >= 0.5 and 1 / row["x"] < 2)  # fails for x = 0
+        elif self.where:
+            view = view.where({self.where: "new"})
+        return view.group_by(self.group_by) if self.group_by else view
+
+    def ask(self, rows, name, epsilon="1/3"):
+        # "naive" makes the least of what is measured, so it is the fastest; the measurement is the same.
+        about = {"popmean": 0} if self.by is None else {"by": self.by, "groups": CATEGORIES[self.by][:2]}
+        return self.view(rows, name).ttest("x", **about, method="naive", epsilon=epsilon, fresh=True)
+
+
+CASES = [
+    Case(neighbors, by, where, group_by)
+    for neighbors, public in (("replace_one", True), ("add_remove", False))
+    for by in (None, "group", "arm")[: 2 + public]
+    for where in (None, "w", "era")[: 2 + public]
+    for group_by in (None, "home", "site")[: 2 + public]
+] + [Case(neighbors, where="function") for neighbors in ("replace_one", "add_remove")]
+
+
+# The exact audit.
+
+
+class Recorder:
+    """Adds nothing, and writes down the sums and the scale it was given."""
+
+    name = "NOT PRIVATE: a recorder of exact sums"
+    private = False
+
+    def __init__(self):
+        self.seen = []
+
+    def laplace(self, values, scale):
+        noise.check(values, scale)
+        self.seen.append((values.astype(object).ravel(), Fraction(scale)))
+        return values
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the noise of one call was for, and all that was released without noise."""
+
+    sums: list
+    scales: list
+    public: object
+
+    @classmethod
+    def of(cls, case, rows, name):
+        with noise.use(Recorder()) as recorder:
+            release = case.ask(rows, name)
+        parts = release.releases if isinstance(release, dp.Groups) else (release,)
+        sizes = [part.sizes for part in parts if not part.released[0][-1]]  # those whose noise has no variance
+        sums, scales = zip(*recorder.seen, strict=True)
+        return cls(sums, scales, (sizes, [noise.grid for noise in release.privacy.noise]))
+
+    def loss(self, other):
+        """The largest privacy loss between two tables: infinite if the noise or what is public tells them apart."""
+        if self.scales != other.scales or self.public != other.public:
+            return math.inf
+        distances = (int(np.abs(mine - its).sum()) for mine, its in zip(self.sums, other.sums, strict=True))
+        return sum(distance / scale for distance, scale in zip(distances, self.scales, strict=True))
+
+
+def largest_loss(case, rows):
+    """The largest loss between neighbouring tables: the crowd with one of the rows, or another, or none."""
+    name = next(NAMES)
+    with_row = [Seen.of(case, [*CROWD, one], name) for one in rows]
+    if case.neighbors == "add_remove":
+        without = Seen.of(case, CROWD, name)
+        return max(without.loss(seen) for seen in with_row)
+    agree = [tuple(one[column] for column in PUBLIC) for one in rows]
+    pairs = itertools.combinations(range(len(rows)), 2)
+    return max(with_row[i].loss(with_row[j]) for i, j in pairs if agree[i] == agree[j])
+
+
+def charged(case):
+    """What the account says it has paid for one such call."""
+    name = next(NAMES)
+    case.ask(CROWD, name)
+    return Case(case.neighbors).view(CROWD, name).budget.spent
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_no_neighbouring_table_is_farther_than_the_charge(case):
+    """The exact privacy loss never exceeds the epsilon charged, nor that the one asked, and comes close."""
+    paid = charged(case)
+
+    loss = largest_loss(case, one_more())
+
+    # A row that changes its group changes two releases, each of which is made for the worst that can happen to one
+    # group alone: what is charged is then safe, but not the least that would do.
+    least = 0.49 if case.neighbors == "replace_one" and case.group_by == "home" else 0.9
+    assert least * paid <= loss <= paid <= Fraction(1, 3)
+
+
+# The law of what is released.
+
+CELLS = 60
+
+
+def released_integers(calls):
+    """Real releases of groups of the same two rows: the integers behind them, the exact sums, and the noise."""
+    ys = [0.75, -0.3]
+    table = pd.DataFrame({"y": ys * CELLS, "cell": np.repeat(np.arange(CELLS), 2)})
+    view = dp.protect(
+        table,
+        next(NAMES),
+        epsilon=100,
+        bounds={"y": (-1, 1)},
+        categories={"cell": list(range(CELLS))},
+        public=["cell"],
+        ledger="memory:",
+    ).group_by("cell")
+    answers = [view.ttest("y", method="naive", epsilon=1, fresh=True) for _ in range(calls)]
+    made = answers[0].privacy.noise[0]
+    sums = np.array([release.released[0][:2] for answer in answers for release in answer.releases])
+    steps = sums * [1, 0.5] * 2.0**made.grid
+    exact = [sum(round(y * 2**made.grid) for y in ys), sum(round(y * y / 2 * 2**made.grid) for y in ys)]
+    return steps, exact, made
+
+
+def strangeness(steps, exact, made):
+    """P-value of chi-square against independent discrete Laplace noise of the scale that privacy asks for."""
+    noise_steps = (steps - exact).astype(np.int64)
+    scale = 2 * 2.0**made.grid / made.epsilon  # L1 sensitivity 2, in steps
+    parts = 6
+    # For so large a scale a quantile of the discrete law is one of the continuous law, rounded.
+    inner = np.rint(stats.laplace(scale=scale).ppf(np.arange(1, parts) / parts))
+    place = np.searchsorted(inner, noise_steps - 0.5)
+    edges = np.concatenate([[0], discrete_laplace_cdf(inner, scale), [1]])
+    low_bits = (noise_steps % 4).T
+    counts = np.zeros((parts, parts, 4, 4))
+    np.add.at(counts, (*place.T, *low_bits), 1)
+    each = np.diff(edges)
+    joint = stats.chisquare(counts.sum((2, 3)).ravel(), len(steps) * np.outer(each, each).ravel()).pvalue
+    bits = stats.chisquare(counts.sum((0, 1)).ravel()).pvalue  # 16 is nothing beside the scale
+    return min(joint, bits)
+
+
+def discrete_laplace_cdf(x, scale):
+    """P(X <= x) for whole x, where P(X = x) is proportional to exp(-abs(x) / scale)."""
+    tail = np.exp(-np.where(x < 0, -x, x + 1) / scale) / (1 + np.exp(-1 / scale))
+    return np.where(x < 0, tail, 1 - tail)
+
+
+@pytest.mark.statistical
+def test_what_is_released_follows_the_law():
+    """The integers behind real releases are the exact sums plus independent discrete Laplace noise, bit by bit."""
+    steps, exact, made = released_integers(calls=20)
+
+    assert np.array_equal(steps, np.rint(steps))
+    assert strangeness(steps, exact, made) > 1e-7
+
+
+# The audit from outside.
+
+RUNS = 100_000
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Two neighbouring tables that are as far apart as any, and how to test many noisy sums of them at once."""
+
+    case: Case
+    epsilon: float
+    one: dict
+    other: dict | None  # None: the row is not there
+
+    def outputs(self, row):
+        """Statistic and p-value of many releases: the house's sums, its noise, the plugin's conclusions."""
+        rows = CROWD[:24] if row is None else [*CROWD[:24], row]
+        with noise.use(Recorder()) as recorder:
+            release = self.case.ask(rows, next(NAMES), self.epsilon)
+        ((exact, scale),) = recorder.seen
+        sums = np.tile(exact.astype(np.int64), (RUNS, 1))
+        noisy = np.ldexp(noise.sampler().laplace(sums, float(scale)).astype(float), -release.privacy.noise[0].grid)
+        return self.conclude(noisy, release.released[0])
+
+    def conclude(self, noisy, released):
+        *_, n, scale, scale_squares, size_variance = released
+        if self.case.by is None:
+            result = one_sample_t(Group(noisy[:, 0], 2 * noisy[:, 1], n, scale, scale_squares), 0.0)
+        else:
+            groups = [
+                Group(total, 2 * half_squares, rest + 2 * half_squares, scale, scale_squares, size_variance)
+                for total, rest, half_squares in np.moveaxis(noisy.reshape(RUNS, 2, 3), 0, -1)
+            ]
+            result = two_sample_t(*groups)
+        return {"statistic": result.statistic, "pvalue": result.pvalue}
+
+    def epsilon_lower(self):
+        """The privacy loss that the best event proves, wrong with a probability of one in a million at most."""
+        mine, its = self.outputs(self.one), self.outputs(self.other)
+        return max(separation(mine[output], its[output]) for output in mine)
+
+
+def separation(mine, its, error=1e-6 / 2):
+    """Choose an event on one half of two samples; give a lower bound of its privacy loss from the other half."""
+    half = len(mine) // 2
+    cuts = np.quantile(np.concatenate([mine[:half], its[:half]]), np.linspace(0.001, 0.999, 999))
+
+    def counts(sample):  # of the events "at most" and "above" for each cut
+        below = np.searchsorted(np.sort(sample), cuts, side="right")
+        return np.concatenate([below, len(sample) - below])
+
+    def proved(a, b, error):
+        """log(P(A)/P(B)) at least, by Clopper and Pearson."""
+        least = stats.beta.ppf(error, a, half - a + 1)
+        most = stats.beta.ppf(1 - error, b + 1, half - b)
+        return np.log(least / most)
+
+    a, b = counts(mine[:half]), counts(its[:half])
+    forth, back = (np.nan_to_num(proved(*order, error), nan=-np.inf) for order in ((a, b), (b, a)))
+    chosen = max(forth.argmax(), back.argmax(), key=lambda event: max(forth[event], back[event]))
+    order = (mine, its) if forth[chosen] >= back[chosen] else (its, mine)
+    return proved(*(counts(sample[half:])[chosen] for sample in order), error / 2)
+
+
+AUDITS = {
+    "values": Audit(Case(), 1.0, row(1), row(-1)),
+    "presence": Audit(Case("add_remove", by="group"), 1.0, row(1), None),
+}
+
+
+@pytest.mark.statistical
+def test_no_event_betrays_a_value():
+    """With OpenDP's noise no event of statistic or p-value is likelier on a neighbouring table than allowed."""
+    audit = AUDITS["values"]
+
+    assert 0.8 * audit.epsilon < audit.epsilon_lower() <= audit.epsilon
+
+
+@pytest.mark.statistical
+def test_no_event_betrays_a_presence():
+    """Nor does any tell whether a row is there."""
+    audit = AUDITS["presence"]
+
+    with seeded_noise(20_240_502):
+        found = audit.epsilon_lower()
+
+    assert 0.4 * audit.epsilon < found <= audit.epsilon
+
+
+# The faults that the audits have to find.
+
+
+def half_the_noise(patch):
+    right = noise.laplace_scale
+    patch.setattr(noise, "laplace_scale", lambda *request: right(*request) / 2)
+    patch.setattr(Laplace, "__post_init__", lambda _: None)
+
+
+def smaller_diameter(patch):
+    patch.setattr(Moments, "diameter", lambda *_: 2.0)
+
+
+def smaller_radius(patch):
+    patch.setattr(Moments, "radius", lambda *_: 1.0)
+
+
+def groups_never_change(patch):
+    patch.setattr(OneHot, "diameter", lambda self, *request: self.of.diameter(*request) if self.of else 1.0)
+
+
+def selections_are_public(patch):
+    patch.setattr(Table, "private_selection", False)
+
+
+def a_change_touches_one_group(patch):
+    right = Branch.__init__
+    patch.setattr(Branch, "__init__", lambda self, call, _, paid: right(self, call, 1, paid))
+
+
+def rounding_is_free(patch):
+    patch.setattr(Moments, "support", 0)
+
+
+def scale_from_the_data(patch):
+    right = Table.total
+
+    def total(self, features, k):
+        found = right(self, features, k)
+        patch.setattr(noise, "laplace_scale", lambda steps, epsilon: 2 * steps / epsilon + abs(found[0]) * 2.0**-k)
+        return found
+
+    patch.setattr(Table, "total", total)
+
+
+EXACT_FAULTS = [
+    (half_the_noise, Case()),
+    (half_the_noise, Case("add_remove", by="group", group_by="home")),
+    (smaller_diameter, Case(where="w")),
+    (smaller_radius, Case("add_remove")),
+    (groups_never_change, Case(by="group")),
+    (selections_are_public, Case(where="w")),
+    (selections_are_public, Case(group_by="home")),
+    (a_change_touches_one_group, Case(group_by="home")),
+    (rounding_is_free, Case(by="group")),
+    (scale_from_the_data, Case()),
+]
+
+
+@pytest.mark.parametrize(("fault", "case"), EXACT_FAULTS, ids=str)
+def test_the_exact_audit_finds_the_fault(fault, case, monkeypatch):
+    """With the fault planted, two neighbouring tables are farther apart than what is charged."""
+    # Where the loss is largest it is flat, and only what rounding adds is left.
+    close = np.arange(40) / 40 * 2.0**-20
+    rows = [*one_more(), *(row(1 - distance, group) for distance in close for group in ("a", "b"))]
+    fault(monkeypatch)
+
+    assert largest_loss(case, rows) > charged(case)
+
+
+def same_draw_for_all(patch):
+    right = noise.OpenDPSampler.laplace
+    one = np.zeros(1, dtype=np.int64)
+    patch.setattr(noise.OpenDPSampler, "laplace", lambda self, values, scale: values + right(self, one, scale))
+
+
+def coarse_noise(patch):
+    right = noise.OpenDPSampler.laplace
+
+    def laplace(self, values, scale):
+        return values + right(self, np.zeros_like(values), scale) // 4 * 4
+
+    patch.setattr(noise.OpenDPSampler, "laplace", laplace)
+
+
+@pytest.mark.parametrize("fault", [half_the_noise, same_draw_for_all, coarse_noise])
+def test_the_law_does_not_survive_the_fault(fault, monkeypatch):
+    """Noise of half the scale, the same for all sums, or in multiples of four steps, is not the law's."""
+    fault(monkeypatch)
+
+    assert strangeness(*released_integers(calls=20)) < 1e-7
+
+
+def test_the_audit_from_outside_finds_half_the_noise(monkeypatch):
+    """With half the noise an event proves that more was lost than epsilon."""
+    audit = AUDITS["values"]
+    half_the_noise(monkeypatch)
+
+    with seeded_noise(20_240_503):
+        assert audit.epsilon_lower() > audit.epsilon
+
+
+def test_too_little_noise_is_refused(monkeypatch):
+    """A scale that does not carry its claim is refused before anything is charged."""
+    right = noise.laplace_scale
+    monkeypatch.setattr(noise, "laplace_scale", lambda *request: right(*request) * (1 - 1e-9))
+    view = Case().view(CROWD, next(NAMES))
+
+    with pytest.raises(ArgumentError, match="is not 1-differentially private"):
+        view.ttest("x", epsilon=1)
+
+    assert view.budget.spent == 0

@@ -1,0 +1,279 @@
+"""Conditions: which rows a view selects."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dfprivacy import rows
+from dfprivacy.errors import SchemaError
+from dfprivacy.frames import Dictionary, adapt
+from dfprivacy.rows import Batch, Between, IsIn, Satisfies, batches, category, condition, number
+from dfprivacy.schema import Column
+
+X = Column("x", bounds=(0.0, 10.0), fill=5.0)
+BY = Column("by", categories=("a", "b", 3))
+FLAG = Column("flag", bounds=(0.0, 1.0), categories=(False, True), fill=0.5)
+NOTHING = Column("nothing", public=True)
+
+TABLE = {"x": [0.0, 2.0, math.nan, 8.0, 99.0, -math.inf], "by": ["a", "b", 3, None, "zzz", "a"]}
+
+
+def selected(frame, *conditions):
+    """Row by row, whether all conditions select it."""
+    found = [
+        np.ones(batch.size, bool) if mask is None else mask for batch, mask in batches(adapt(frame), (), conditions)
+    ]
+    return np.concatenate(found).tolist()
+
+
+def table():
+    return pd.DataFrame({"x": TABLE["x"], "by": pd.Series(TABLE["by"], dtype=object)})
+
+
+# ---- batches ---------------------------------------------------------------------------------------------
+
+
+def test_values_and_codes_are_made_once_for_each_column():
+    """A batch cleans a column once; columns of one name and other bounds do not share the result."""
+    batch = Batch(2, {number(X): np.array([4.0, 20.0]), category(X): np.array([4.0, 20.0])})
+    narrow = Column("x", bounds=(0.0, 5.0), categories=(4,), fill=1.0)
+
+    assert batch.values(X) is batch.values(X)
+    assert batch.values(X).tolist() == [4, 10]
+    assert batch.values(narrow).tolist() == [4, 5]
+    assert batch.codes(narrow) is batch.codes(narrow)
+    assert batch.codes(narrow).tolist() == [0, 1]
+
+
+def test_standardized_values_lie_between_minus_one_and_one():
+    """The bounds are mapped to -1 and 1, the middle to 0."""
+    batch = Batch(4, {number(X): np.array([0.0, 10.0, math.nan, 7.5])})
+
+    assert batch.standardized(X).tolist() == [-1, 1, 0, 0.5]
+
+
+@pytest.mark.parametrize(("low", "high"), [(1e16, 1e16 + 2), (0.1, 0.1 + 2e-17), (1 / 3, 2 / 3), (-1e308, 7e307)])
+def test_rounding_does_not_carry_values_beyond_one(low, high):
+    """Bounds so close or so far that their middle is rounded still map to [-1, 1]."""
+    column = Column("x", bounds=(low, high), fill=low)
+    batch = Batch(4, {number(column): np.array([low, high, math.inf, -math.inf])})
+
+    y = batch.standardized(column)
+
+    assert np.abs(y).max() == 1
+    assert y[2] == y[1] >= y[0] == y[3]
+
+
+def test_batches_hold_at_most_so_many_rows(constructor, monkeypatch):
+    """Rows come in batches of `BATCH_ROWS`, each row once."""
+    monkeypatch.setattr(rows, "BATCH_ROWS", 3)
+    frame = constructor({"x": np.arange(10.0)})
+
+    found = [batch.values(X).tolist() for batch, mask in batches(adapt(frame), [number(X)], ())]
+
+    assert max(map(len, found)) == 3
+    assert sorted(sum(found, [])) == [*range(10)]
+
+
+# ---- what a condition selects ----------------------------------------------------------------------------
+
+
+def test_an_interval_includes_its_ends():
+    """Both ends of an interval belong to it, to the last bit."""
+    frame = pd.DataFrame({"x": [2.0, np.nextafter(2, 1), np.nextafter(2, 3), 8.0, np.nextafter(8, 9)]})
+
+    assert selected(frame, Between(X, 2, 8)) == [True, False, True, True, False]
+    assert selected(frame, Between(X, 2, 2)) == [True, False, False, False, False]
+
+
+def test_a_missing_number_counts_as_its_fill_value():
+    """An interval selects a missing number if it holds the fill value, and values beyond the bounds as the bounds."""
+    assert selected(table(), Between(X, 5, 5)) == [False, False, True, False, False, False]
+    assert selected(table(), Between(X, 10, 10)) == [False, False, False, False, True, False]
+    assert selected(table(), Between(X, -5, 0)) == [True, False, False, False, False, True]
+
+
+def test_what_is_no_category_is_in_no_list():
+    """Rows whose value is missing or unknown are selected by no list of categories."""
+    assert selected(table(), IsIn(BY, ("a", 3))) == [True, False, True, False, False, True]
+    assert selected(table(), IsIn(BY, ("a", "b", 3))) == [True, True, True, False, False, True]
+    assert selected(table(), IsIn(BY, ())) == [False] * 6
+
+
+def test_the_category_other_can_be_asked_for():
+    """Where all else counts as "other", a list may name it."""
+    column = Column("by", categories=("a", "other"), other=True)
+
+    assert selected(table(), IsIn(column, ("other",))) == [False, True, True, True, True, False]
+
+
+def test_conditions_hold_together():
+    """A row is selected if every condition selects it."""
+    both = selected(table(), Between(X, 0, 5), IsIn(BY, ("a", "b")))
+
+    assert both == [True, True, False, False, False, True]
+
+
+def test_a_function_is_asked_row_by_row():
+    """A function sees one row at a time, cleaned: numbers, categories, None for none of them."""
+    seen = []
+    flags = pd.DataFrame({**table(), "flag": [True, False] * 3, "nothing": range(6)})
+
+    assert selected(flags, Satisfies((X, BY, FLAG, NOTHING), lambda row: seen.append(row) or row["x"] > 4)) == [
+        *[False] * 2,
+        *[True] * 3,
+        False,
+    ]
+    assert seen == [
+        {"x": x, "by": by, "flag": flag, "nothing": None}
+        for x, by, flag in zip([0, 2, 5, 8, 10, 0], ["a", "b", 3, None, None, "a"], [1, 0] * 3, strict=True)
+    ]
+
+
+def test_a_function_that_fails_selects_nothing():
+    """A row for which the function fails is not selected, and nothing is said about it."""
+
+    def picky(row):
+        if row["by"] is None:
+            raise ValueError("canary")
+        return 1 / row["x"] > 0
+
+    assert selected(table(), Satisfies((X, BY), picky)) == [False, True, True, False, False, False]
+
+
+@pytest.mark.parametrize("answer", [None, math.nan, "yes", [], np.array([1, 2]), np.bool_(True)])
+def test_a_function_that_answers_strangely(answer):
+    """What a function says is taken as Python takes it; what has no truth value is false."""
+    try:
+        truth = bool(answer)
+    except ValueError:
+        truth = False
+
+    assert selected(table(), Satisfies((X,), lambda _: answer)) == [truth] * 6
+
+
+def test_a_function_sees_categories_under_their_own_names():
+    """The table itself can have columns of any name."""
+    frame = pd.DataFrame({"class": [1.0, 9.0]})
+
+    assert selected(frame, Satisfies((Column("class", (0, 10), fill=5),), lambda row: row["class"] > 5)) == [
+        False,
+        True,
+    ]
+
+
+values = st.one_of(st.floats(allow_nan=True), st.none())
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    data=st.lists(st.tuples(values, st.sampled_from(["a", "b", 3, 3.5, None, True])), min_size=1, max_size=25),
+    order=st.randoms(use_true_random=False),
+    size=st.integers(1, 7),
+)
+def test_what_is_selected_depends_on_the_row_alone(data, order, size, monkeypatch):
+    """Neither the order of the rows nor how they are batched changes which are selected."""
+    conditions = [
+        Between(X, 1, 6),
+        IsIn(BY, ("a", 3)),
+        Satisfies((X, BY), lambda row: row["x"] > 2 or row["by"] == "b"),
+    ]
+
+    def frame(rows):
+        x, by = zip(*rows, strict=True)
+        return pd.DataFrame({"x": pd.Series(x, dtype=float), "by": pd.Series(by, dtype=object)})
+
+    shuffled = list(range(len(data)))
+    order.shuffle(shuffled)
+    for c in conditions:
+        alone = [selected(frame([row]), c)[0] for row in data]
+        with monkeypatch.context() as patch:
+            patch.setattr(rows, "BATCH_ROWS", size)
+            together = selected(frame([data[i] for i in shuffled]), c)
+
+        assert together == [alone[i] for i in shuffled]
+
+
+# ---- how a condition is written --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def schema(schema_of):
+    return schema_of(
+        table(), bounds={"x": (0, 10)}, categories={"by": ["a", "b", 3]}, public=["by"], missing={"x": 5}
+    )
+
+
+def test_a_pair_is_an_interval(schema):
+    """A tuple asks for the numbers between its two."""
+    found = condition(schema, "x", (2, 4.5))
+
+    assert found == Between(schema.columns["x"], 2.0, 4.5)
+    assert found.describe() == {"x": {"between": [2.0, 4.5]}}
+    assert not found.public
+
+
+def test_a_list_or_a_value_is_a_choice(schema):
+    """A list asks for its categories, in the order of their codes; a value for itself."""
+    assert condition(schema, "by", [3.0, "a", "a"]) == IsIn(schema.columns["by"], ("a", 3))
+    assert condition(schema, "by", "b") == IsIn(schema.columns["by"], ("b",))
+    assert condition(schema, "by", [3, "a"]).describe() == {"by": {"in": ["a", 3]}}
+    assert condition(schema, "by", "b").public
+
+
+def test_a_function_is_not_public_and_not_written_down():
+    """A function of a row is private and has no description."""
+    found = Satisfies((X,), bool)
+
+    assert found.describe() is None
+    assert not found.public
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "text"),
+    [
+        ("nope", (0, 1), "no column 'nope'"),
+        ("x", (1,), "pair"),
+        ("x", (1, 2, 3), "pair"),
+        ("x", (4, 2), "reversed"),
+        ("x", (math.nan, 2), "finite number"),
+        ("x", ("a", 2), "finite number"),
+        ("by", (0, 1), "is categorical"),
+        ("x", 5, "has no categories"),
+        ("by", "z", "'z' is not a category"),
+        ("by", ["a", "3"], "'3' is not a category"),
+        ("by", None, "None is not a category"),
+    ],
+)
+def test_conditions_that_cannot_be_used(schema, name, wanted, text):
+    """A condition that does not fit the schema is refused."""
+    with pytest.raises(SchemaError, match=text):
+        condition(schema, name, wanted)
+
+
+def test_no_warning_tells_on_a_row():
+    """Extreme values pass through conditions without a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        frame = pd.DataFrame({"x": [1.7e308, -1.7e308, math.inf, math.nan]})
+
+        assert selected(frame, Between(Column("x", (-1e307, 1e307), fill=0.0), -1, 1)) == [
+            False,
+            False,
+            False,
+            True,
+        ]
+
+
+def test_a_condition_on_codes_reads_dictionaries():
+    """Categories are looked up in a dictionary of raw values."""
+    batch = Batch(3, {category(BY): Dictionary(np.array([1, -1, 0]), ["b", 3])})
+
+    assert IsIn(BY, (3,)).selects(batch).tolist() == [True, False, False]
