@@ -94,12 +94,13 @@ class Table:
         total = [0] * features.dimension
         pending = np.zeros(features.dimension, dtype=np.int64)
         seen = 0
-        for count, (batch, mask) in enumerate(batches(self.rows, features.reads, self.conditions), start=1):
-            seen += batch.size
-            pending += features.total(batch, mask, k).astype(np.int64)
-            if count % _FLUSH == 0:
-                total = [a + int(b) for a, b in zip(total, pending, strict=True)]
-                pending[:] = 0
+        with np.errstate(all="ignore"):  # a warning would tell on a row
+            for count, (batch, mask) in enumerate(batches(self.rows, features.reads, self.conditions), start=1):
+                seen += batch.size
+                pending += features.total(batch, mask, k).astype(np.int64)
+                if count % _FLUSH == 0:
+                    total = [a + int(b) for a, b in zip(total, pending, strict=True)]
+                    pending[:] = 0
         if self.schema.size not in {None, seen}:
             raise ReadError(
                 f"The table was protected with {self.schema.size} rows and now has another number.",

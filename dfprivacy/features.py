@@ -177,7 +177,7 @@ class Moments(RowFeatures):
     1, no          y                                1, 2                  1, 2
     2, no          y, y²/2                          3/2, 2                √5/2, 2
     1, yes         (1+y)/2, (1-y)/2                 1, 2                  1, √2
-    2, yes         y, 1-y², y²/2                    3/2, 8/3              √5/2, 2.028...
+    2, yes         y, 1-y², y²/2                    3/2, 8/3              √5/2, 2
     ============== ================================ ===================== =====================
 
     For two values with difference d and sum s, :math:`|s| \le 2 - d`, so the distance of (y, c y²) is at most
@@ -310,15 +310,15 @@ class OneHot(RowFeatures):
         hot = np.eye(len(self.groups) + 1)[self._place[batch.codes(self.by)], :-1]
         if self.of is None:
             return hot
-        inner = self.of.rows(batch).reshape(batch.size, 1, -1)
-        product: NDArray[np.float64] = (hot[:, :, None] * inner).reshape(batch.size, -1)
+        inner = self.of.rows(batch).reshape(batch.size, 1, self.of.dimension)
+        product: NDArray[np.float64] = (hot[:, :, None] * inner).reshape(batch.size, self.dimension)
         return product
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
         """Return the vectors of a batch in whole steps, those of `of` clipped as they would be alone."""
         hot = np.eye(len(self.groups) + 1)[self._place[batch.codes(self.by)], :-1]
         inner = self.of.steps(batch, k) if self.of else np.full((batch.size, 1), 2.0**k)
-        product: NDArray[np.float64] = (hot[:, :, None] * inner[:, None, :]).reshape(batch.size, -1)
+        product: NDArray[np.float64] = (hot[:, :, None] * inner[:, None, :]).reshape(batch.size, self.dimension)
         return product
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:

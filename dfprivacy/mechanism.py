@@ -142,12 +142,7 @@ class Mechanism:
             raise ArgumentError(f"{self.name}(): {error}.", hint) from None
         bound.apply_defaults()
         for name, value in bound.arguments.items():
-            # Nothing that a question is made of may be data: it is kept in the ledger and quoted in errors.
-            if isinstance(value, Sized) and type(value).__module__.startswith(("pandas.", "polars.", "pyarrow.")):
-                raise ArgumentError(
-                    f"{self.name}(): {name} is a {type(value).__name__}; questions are made of public values only.",
-                    "Pass the name of a column, or the values as numbers, strings or a list of them.",
-                )
+            refuse_data(f"{self.name}(): {name}", value)
         return dict(bound.arguments)
 
     def resolve(self, schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -202,6 +197,16 @@ class Mechanism:
             The mechanism to register.
         """
         return replace(self, planner=planner)
+
+
+def refuse_data(what: str, value: object) -> None:
+    """Refuse a column or a table: nothing that a question is made of may be data, for it is kept and quoted."""
+    library = type(value).__module__.partition(".")[0]
+    if isinstance(value, Sized) and library in {"pandas", "polars", "pyarrow"}:
+        raise ArgumentError(
+            f"{what} is a {type(value).__name__}; questions are made of public values only.",
+            "Pass the name of a column, or the values as numbers, strings or a list of them.",
+        )
 
 
 def mechanism(

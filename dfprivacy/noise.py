@@ -18,7 +18,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.metadata import version
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Protocol
@@ -174,7 +174,7 @@ class OpenDPSampler:
 
     private = True
 
-    @property
+    @cached_property
     def name(self) -> str:
         """OpenDP and its version."""
         return (

@@ -34,6 +34,7 @@ __all__ = ["Explanation", "Question", "Subject", "positive", "slack"]
 EPSILON_MIN = Fraction(1, 10**9)  # below it a release says nothing
 EPSILON_MAX = 10**6  # beyond it there is no privacy left to speak of, and noise finer than the grid
 _BITS_MAX = 1000  # of an exact price's denominator
+_NUMBER = "Give a number, or a string such as '0.1' or '1/3'."
 
 
 def positive(argument: str, value: object) -> Fraction:
@@ -44,7 +45,7 @@ def positive(argument: str, value: object) -> Fraction:
             f"{argument}{_shown(value)} must be above zero, from {float(EPSILON_MIN):g} to {EPSILON_MAX}.",
             "Typical: between 0.01 and 10.",
         )
-    return number
+    return _written_out(argument, number)
 
 
 def slack(argument: str, value: object) -> Fraction:
@@ -54,19 +55,21 @@ def slack(argument: str, value: object) -> Fraction:
         raise ArgumentError(
             f"{argument}{_shown(value)} must be at least 0 and below 1.", "Typical: far below one over the rows."
         )
-    return number
+    return _written_out(argument, number)
 
 
 def _number(argument: str, value: object) -> Fraction:
-    hint = "Give a number, or a string such as '0.1' or '1/3'."
     if not isinstance(value, str | Real | Decimal):
-        raise ArgumentError(f"{argument}{_shown(value)} is not a number.", hint)
+        raise ArgumentError(f"{argument}{_shown(value)} is not a number.", _NUMBER)
     try:
-        number = exact(value)
+        return exact(value)
     except ArgumentError:
-        raise ArgumentError(f"{argument}{_shown(value)} is not a finite number.", hint) from None
-    if number.denominator.bit_length() > _BITS_MAX:
-        raise ArgumentError(f"{argument} has too many digits.", hint)
+        raise ArgumentError(f"{argument}{_shown(value)} is not a finite number.", _NUMBER) from None
+
+
+def _written_out(argument: str, number: Fraction) -> Fraction:
+    if number.denominator.bit_length() > _BITS_MAX:  # the ledger keeps prices as text
+        raise ArgumentError(f"{argument} has too many digits.", _NUMBER)
     return number
 
 

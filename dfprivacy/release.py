@@ -228,15 +228,10 @@ class Release:
         pandas.DataFrame or polars.DataFrame
             One row.
         """
-        if library not in {"pandas", "polars"}:
-            raise ArgumentError(f"library={library!r} is unknown.", 'Use "pandas" or "polars".')
         row = {name: _cell(value) for name, value in self.result.items()}
         if self.privacy is not None:
             row |= {"epsilon": self.privacy.epsilon, "delta": self.privacy.delta}
-        try:
-            return importlib.import_module(library).DataFrame([row])
-        except ImportError:
-            raise MissingDependency(f"{library} is not installed.", f'pip install "dfprivacy[{library}]"') from None
+        return _frame([row], library)
 
     def plot(self, ax: Any = None) -> Any:  # noqa: ARG002
         """Draw the release. Methods whose result can be looked at say how.
@@ -261,7 +256,7 @@ class Release:
     def _rows(self) -> list[tuple[str, str]]:
         names = self._shown or tuple(self.result)
         values = ((name, getattr(self, name)) for name in names)
-        return [(name, _text(value)) for name, value in values if value is not None and value != ()]
+        return [(name, _text(value)) for name, value in values if not isinstance(value, tuple | None) or value]
 
     def __repr__(self) -> str:
         rows = self._rows()
@@ -321,7 +316,7 @@ class Groups(Release):
             {self.by: key, **{name: _cell(value) for name, value in release.result.items()}}
             for key, release in zip(self.keys, self.releases, strict=True)
         ]
-        return type(self.releases[0].to_frame(library))(rows)
+        return _frame(rows, library)
 
 
 def plain_json(value: Any) -> str:
@@ -379,6 +374,17 @@ def _rich(value: Any) -> Any:
         case {"$tuple": items}:
             return tuple(_rich(item) for item in items)
     return {key: _rich(item) for key, item in value.items()}
+
+
+def _frame(rows: list[dict[str, Any]], library: str) -> Any:
+    if library not in ("pandas", "polars"):
+        raise ArgumentError(f"library={library!r} is unknown.", 'Use "pandas" or "polars".')
+    # Polars wants one type in a column, such as that of ("yes", 1): text.
+    options = {"strict": False, "infer_schema_length": None} if library == "polars" else {}
+    try:
+        return importlib.import_module(library).DataFrame(rows, **options)
+    except ImportError:
+        raise MissingDependency(f"{library} is not installed.", f'pip install "dfprivacy[{library}]"') from None
 
 
 def _cell(value: Any) -> Any:

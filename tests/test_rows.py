@@ -42,8 +42,9 @@ def table():
 
 def test_values_and_codes_are_made_once_for_each_column():
     """A batch cleans a column once; columns of one name and other bounds do not share the result."""
-    batch = Batch(2, {number(X): np.array([4.0, 20.0]), category(X): np.array([4.0, 20.0])})
     narrow = Column("x", bounds=(0.0, 5.0), categories=(4,), fill=1.0)
+    raw = np.array([4.0, 20.0])
+    batch = Batch(2, {number(X): raw, category(narrow): raw})
 
     assert batch.values(X) is batch.values(X)
     assert batch.values(X).tolist() == [4, 10]
@@ -79,7 +80,7 @@ def test_batches_hold_at_most_so_many_rows(constructor, monkeypatch):
     found = [batch.values(X).tolist() for batch, mask in batches(adapt(frame), [number(X)], ())]
 
     assert max(map(len, found)) == 3
-    assert sorted(sum(found, [])) == [*range(10)]
+    assert sorted(np.concatenate(found)) == [*range(10)]
 
 
 # ---- what a condition selects ----------------------------------------------------------------------------
@@ -94,7 +95,7 @@ def test_an_interval_includes_its_ends():
 
 
 def test_a_missing_number_counts_as_its_fill_value():
-    """An interval selects a missing number if it holds the fill value, and values beyond the bounds as the bounds."""
+    """An interval sees a missing number as the fill value, and one beyond the bounds as the bound."""
     assert selected(table(), Between(X, 5, 5)) == [False, False, True, False, False, False]
     assert selected(table(), Between(X, 10, 10)) == [False, False, False, False, True, False]
     assert selected(table(), Between(X, -5, 0)) == [True, False, False, False, False, True]

@@ -121,7 +121,6 @@ def test_categories_that_cannot_be_used(constructor, schema_of, categories):
         {"bounds": {"age": (0, 1)}, "missing": {"age": "zero"}},
         {"categories": {"arm": ["a"]}, "missing": {"arm": "another"}},
         {"categories": {"arm": ["a"]}, "missing": {"arm": 0}},
-        {"bounds": {"arm": (0, 1)}},
     ],
 )
 def test_what_cannot_be_said(constructor, schema_of, said):
@@ -153,6 +152,13 @@ def test_types_that_are_neither_numbers_nor_text(schema_of, dtype):
     with pytest.raises(SchemaError, match="neither numbers nor text"):
         schema_of(frame, categories={"x": ["a"]})
     assert schema_of(frame).columns == {}
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame({"x": pd.array(["a"], "string")}), pl.DataFrame({"x": ["a"]})])
+def test_text_has_categories_and_no_bounds(schema_of, frame):
+    """A column of text cannot be given bounds."""
+    with pytest.raises(SchemaError, match="holds text"):
+        schema_of(frame, bounds={"x": (0, 1)})
 
 
 def test_dates_have_bounds_and_no_categories(constructor, schema_of):

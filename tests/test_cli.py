@@ -1,0 +1,199 @@
+"""The command line: what it prints, as text and as JSON, and how it fails."""
+
+# ruff: noqa: SIM300 - expected == actual
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import dfprivacy as dp
+from dfprivacy.cli import main
+from dfprivacy.plugins import register_mechanism, unregister
+
+SCRIPT = Path(sys.executable).parent / "dfprivacy"
+DATA = {"age": [987654.25, 31.0, 45.0, 28.0] * 50, "g": ["CANARY", "b"] * 100}
+
+
+@pytest.fixture
+def spent():
+    """Two accounts, of which one has paid for three measurements and two answers."""
+    df = pd.DataFrame(DATA)
+    terms = {"bounds": {"age": (18, 90)}, "categories": {"g": ["a", "b"]}}
+    clinic = dp.protect(df, "clinic", epsilon=2, delta=1e-6, **terms)
+    dp.protect(df, "school", epsilon="1/3", neighbors="add_remove", **terms)
+    clinic.ttest("age", popmean=30, epsilon="1/3")
+    clinic.group_by("g").ttest("age", popmean=30, epsilon=0.5)
+    return clinic
+
+
+def run(capsys, *arguments):
+    """Run a command in this process; its exit code, output and errors."""
+    code = main(arguments)
+    return code, *capsys.readouterr()
+
+
+def test_plugins_as_text(capsys):
+    """A line for each plugin: its name, distribution, version, status and methods."""
+    code, out, err = run(capsys, "plugins")
+
+    assert (0, "") == (code, err)
+    assert f"ttest            dfprivacy {metadata.version('dfprivacy')}: loaded: ttest, ztest" in out.splitlines()
+
+
+def test_plugins_as_json(capsys):
+    """The same as JSON, with the time it took and what is wrong."""
+    code, out, err = run(capsys, "plugins", "--json")
+
+    found = json.loads(out)
+    (ttest,) = (plugin for plugin in found["plugins"] if plugin["name"] == "ttest")
+    assert (0, "") == (code, err)
+    assert ["ttest", "ztest"] == ttest["methods"]
+    assert ("dfprivacy", "loaded") == (ttest["distribution"], ttest["status"])
+    assert {"plugins", "problems"} == found.keys()
+
+
+def test_plugins_of_this_process_are_listed(capsys):
+    """A mechanism that was registered by hand is listed without a distribution."""
+
+    @register_mechanism
+    @dp.mechanism()
+    def rows(curator):
+        "The number of rows."
+        return curator.size
+
+    try:
+        _, out, _ = run(capsys, "plugins")
+    finally:
+        unregister("rows")
+
+    assert any(line.startswith("rows ") and line.endswith("loaded: rows") for line in out.splitlines())
+
+
+def test_a_ledger_without_accounts(capsys, ledger):
+    """A new ledger has no accounts."""
+    assert (0, f"{ledger}: 0 accounts\n", "") == run(capsys, "ledger")
+
+
+def test_the_ledger_as_text(capsys, ledger, spent):
+    """Each account with its charges, answers, and what is left; no value of the data."""
+    code, out, err = run(capsys, "ledger")
+
+    assert (0, "") == (code, err)
+    assert out.splitlines() == [
+        f"{ledger}: 2 accounts",
+        "",
+        "clinic: 3 charges, 2 answers",
+        f"  {spent.budget!r}",
+        "",
+        "school: 0 charges, 0 answers",
+        f"  budget {'░' * 20} spent 0 of epsilon 0.333333; the largest next Laplace release is ε = 0.333333",
+    ]
+
+
+def test_one_account_as_text(capsys, ledger, spent):
+    """A named account is shown with every charge, oldest first."""
+    code, out, err = run(capsys, "ledger", "clinic")
+
+    charges = [line.split() for line in out.splitlines() if " ttest " in line]
+    assert (0, "") == (code, err)
+    assert ["0.333333", "0.25", "0.25"] == [charge[-1] for charge in charges]
+    assert "school" not in out
+
+
+def test_the_ledger_as_json(capsys, ledger, spent):
+    """As JSON, budgets are exact and every charge has its loss."""
+    code, out, err = run(capsys, "ledger", "--json")
+
+    found = json.loads(out)
+    clinic, school = found["accounts"]
+    assert (0, "", str(ledger)) == (code, err, found["ledger"])
+    assert ("clinic", "2", "1/1000000", "portfolio") == tuple(
+        clinic[key] for key in ("account", "epsilon", "delta", "accounting")
+    )
+    assert ("5/6", "7/6") == (clinic["spent"], clinic["remaining"])
+    assert ["1/3", "1/4", "1/4"] == [entry["epsilon"] for entry in clinic["entries"]]
+    assert all(entry["loss"] and entry["at"].endswith("+00:00") for entry in clinic["entries"])
+    assert ("1/3", "1/3", "add_remove", []) == tuple(
+        school[key] for key in ("epsilon", "remaining", "neighbors", "entries")
+    )
+    assert "CANARY" not in out
+    assert "987654" not in out
+
+
+def test_another_ledger_can_be_named(capsys, tmp_path, spent):
+    """``--ledger`` shows another ledger than that of the environment."""
+    other = tmp_path / "other.sqlite"
+    dp.protect(pd.DataFrame(DATA), "elsewhere", epsilon=1, ledger=other)
+
+    _, out, _ = run(capsys, "ledger", "--ledger", str(other), "--json")
+
+    assert ["elsewhere"] == [account["account"] for account in json.loads(out)["accounts"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["ledger", "clinc"], "LedgerError: The ledger .* has no account 'clinc'; it has 'clinic', 'school'"),
+        (["ledger", "clinc", "--json"], "LedgerError: The ledger"),
+        (["ledger", "--ledger", "no/such/folder/l.sqlite"], "LedgerError: The ledger .* does not exist"),
+        (["ledger", "--ledger", "nosql://x"], "LedgerError: 'nosql' is no database"),
+        (["demo", "--ledger", "no/such/folder/l.sqlite"], "LedgerError: The ledger .* does not exist"),
+    ],
+)
+def test_an_error_is_text_on_stderr(capsys, spent, arguments, text):
+    """What goes wrong is explained on stderr, without a traceback, and the exit code is 1."""
+    code, _, err = run(capsys, *arguments)
+
+    assert 1 == code
+    assert re.match(text, err)
+    assert "Nothing was released or spent." in err
+
+
+def test_a_corrupt_ledger_is_an_error(capsys, ledger):
+    """A file that is no ledger is reported like any other error."""
+    ledger.write_bytes(b"this is no database" * 1000)
+
+    code, out, err = run(capsys, "ledger")
+
+    assert (1, "") == (code, out)
+    assert err.startswith("LedgerError: The ledger")
+
+
+@pytest.mark.parametrize("arguments", [[], ["nothing"], ["ledger", "--nothing"], ["plugins", "surplus"]])
+def test_wrong_words_are_usage_errors(capsys, arguments):
+    """What is no command is refused with the usage, by exit code 2."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+
+    assert 2 == ended.value.code
+    assert "usage: dfprivacy" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["plugins", "--help"], ["ledger", "--help"]])
+def test_there_is_help(capsys, arguments):
+    """Every command explains itself."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+
+    assert 0 == ended.value.code
+    assert "usage: dfprivacy" in capsys.readouterr().out
+
+
+def test_the_installed_command_works_on_an_old_terminal(ledger, spent):
+    """The installed script runs, and bars and Greek letters do not fail where the terminal cannot show them."""
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONWARNINGS": "error"}
+
+    ended = subprocess.run([SCRIPT, "ledger"], check=False, capture_output=True, env=environment)
+
+    assert (0, b"") == (ended.returncode, ended.stderr)
+    assert b"clinic: 3 charges" in ended.stdout
+    assert b"?" in ended.stdout

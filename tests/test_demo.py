@@ -1,0 +1,84 @@
+"""The demo: the main job on a real survey, run as a new user runs it."""
+
+# ruff: noqa: SIM300 - expected == actual
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from dfprivacy.ledger import open_ledger
+
+pytest.importorskip("statsmodels")
+
+
+def demo(*arguments, blocked=None):
+    """Run the demo in a process of its own, as if a library were not installed."""
+    script = f"import sys; sys.modules[{blocked!r}] = None; from dfprivacy.cli import main; sys.exit(main())"
+    module = ["-c", script] if blocked else ["-c", "import sys; from dfprivacy.cli import main; sys.exit(main())"]
+    return subprocess.run(
+        [sys.executable, "-W", "error", *module, "demo", *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env={**os.environ, "PYTHONUTF8": "1"},
+    )
+
+
+def test_the_demo_runs_twice_with_a_throwaway_ledger(ledger):
+    """Two runs, each under a minute, ask from three kinds of frame, are refused at the end, and leave nothing."""
+    start = time.perf_counter()
+
+    runs = [demo() for _ in range(2)]
+
+    assert time.perf_counter() - start < 120
+    assert not ledger.exists()
+    for run in runs:
+        assert (0, "") == (run.returncode, run.stderr)
+        places = [
+            run.stdout.index(text)
+            for text in (
+                "6,366 rows",
+                "PrivateFrame 'fair-1978'",
+                "nothing was charged or read",
+                "── pandas",
+                "spent 0.2 of epsilon 1",
+                "── Polars DataFrame",
+                "spent 0.7 of epsilon 1",
+                "── Polars LazyFrame",
+                "spent 0.9 of epsilon 1",
+                "replayed at no charge",
+                "BudgetExceeded: ttest asks for epsilon = 0.5",
+                "── What is left",
+            )
+        ]
+        assert sorted(places) == places
+        assert run.stdout.rstrip().endswith("spent 0.9 of epsilon 1; the largest next Laplace release is ε = 0.1")
+
+
+def test_a_kept_ledger_pays_once(tmp_path):
+    """With a ledger of one's own the second run replays the answers of the first."""
+    path = tmp_path / "demo.sqlite"
+
+    first, second = demo("--ledger", str(path)), demo("--ledger", str(path))
+
+    entries = open_ledger(path).account("fair-1978").entries()
+    assert (0, 0) == (first.returncode, second.returncode)
+    assert ["1/5", "1/2", "1/5"] == [str(entry.epsilon) for entry in entries]
+    assert 1 == first.stdout.count("replayed at no charge")
+    assert 4 == second.stdout.count("replayed at no charge")
+
+
+@pytest.mark.parametrize("library", ["statsmodels", "polars"])
+def test_a_missing_library_is_named(library):
+    """Without its libraries the demo says what to install, by exit code 1."""
+    run = demo(blocked=library)
+
+    assert (1, "") == (run.returncode, run.stdout)
+    assert f"needs {library}" in run.stderr.lower().replace("the demo ", "")
+    assert 'pip install "dfprivacy[demo]"' in run.stderr

@@ -1,0 +1,378 @@
+"""Releases: a trip through JSON, a row of a frame, a table in a notebook, a picture."""
+
+# ruff: noqa: SIM300 - expected == actual
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+import dfprivacy as dp
+from dfprivacy.release import ConfidenceInterval, Groups, Noise, Privacy, Release, Value
+
+NOISE = Noise("the sum of x", "discrete Laplace", 2.0, 40, 2.0, 1.0, 0.0)
+PAID = Privacy(1.0, 1e-6, "replace_one", (NOISE, NOISE), "clinic", "mean (p 1)", "2024-01-01T00:00:00+00:00", "OS")
+INTERVAL = ConfidenceInterval(-math.inf, 1.5)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Everything(Release):
+    number: float = 0.5
+    count: int = 3
+    text: str = "<b>text</b>"
+    flag: bool = True
+    nothing: Any = None
+    infinite: float = math.inf
+    unknown: float = math.nan
+    interval: ConfidenceInterval = INTERVAL
+    groups: tuple[Any, ...] = ("a", 1, None, (2.5, math.nan))
+    empty: tuple[Any, ...] = ()
+    words: Any = ("x",)
+    table: Any = None
+    inner: Any = None
+
+
+def through_json(release):
+    return Release.from_dict(json.loads(json.dumps(release.to_dict(), allow_nan=False)))
+
+
+def same(a, b):
+    """Equality that knows NaN and arrays, and tells a tuple from a list."""
+    if isinstance(a, np.ndarray):
+        return (
+            isinstance(b, np.ndarray) and a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+        )
+    if isinstance(a, Release):
+        return type(a) is type(b) and a.privacy == b.privacy and same(a.result, b.result)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
+    return type(a) is type(b) and (a == b or (a != a and b != b))  # noqa: PLR0124 - NaN
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        Everything(),
+        Everything(privacy=PAID),
+        Everything(table=np.array([[1.5, np.nan], [-np.inf, 0]])),
+        Everything(table={"a": {"b": [1, 2.5, None, (3,)]}}),
+        Everything(inner=Value(value=1.5)),
+        Value(value=np.arange(6, dtype=np.int32).reshape(2, 3)),
+        Value(value=np.array([], dtype=np.float32)),
+        Value(value=np.zeros((2, 0, 3))),
+        Value(value=np.array([True, False])),
+        Value(value=np.array(["a", "bcd"])),
+        Value(value={}),
+        Value(value=[]),
+        Groups(by="g", keys=(1, "x", True), releases=(Everything(), Value(value=2), Value(value=()))),
+        Groups(by="g", keys=(), releases=()),
+        Groups(
+            by="g", keys=("a",), releases=(Groups(by="h", keys=(1.5,), releases=(Everything(),)),), privacy=PAID
+        ),
+    ],
+)
+def test_a_release_survives_json(release):
+    """Every kind of value comes back as it was, strict JSON in between."""
+    again = through_json(release)
+
+    assert same(release, again)
+    assert json.dumps(release.to_dict()) == json.dumps(again.to_dict())
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: (
+        st.lists(inner)
+        | st.lists(inner).map(tuple)
+        | st.dictionaries(st.text().filter(lambda key: not key.startswith("$")), inner)
+        | st.builds(ConfidenceInterval, inner, inner)
+        | arrays.arrays(np.float64, arrays.array_shapes(max_dims=3, max_side=3))
+    ),
+)
+
+
+@given(plain)
+def test_whatever_a_plugin_returns_survives_json(value):
+    """Numbers, texts, lists, tuples, dictionaries, intervals and arrays, however they are nested."""
+    assert same(Value(value=value), through_json(Value(value=value)))
+
+
+def test_numpy_scalars_become_plain_numbers():
+    """A NumPy scalar is written as the number it is."""
+    release = Value(value=[np.float64(0.5), np.int8(3), np.bool_(True), np.str_("x"), np.float32("nan")])
+
+    assert same([0.5, 3, True, "x", math.nan], through_json(release).value)
+
+
+@pytest.mark.parametrize(
+    "value", [{1, 2}, 1j, object(), b"x", {1: 2}, {"$float": "nan"}, {"a": {"$tuple": []}}, np.array([object()])]
+)
+def test_what_json_has_no_word_for_is_refused(value):
+    """Nothing is kept that would not come back as it was."""
+    with pytest.raises(TypeError):
+        Value(value=value).to_dict()
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {},
+        {"type": None},
+        {"type": "nonsense"},
+        {"type": "no.such.module:Thing"},
+        {"type": "dfprivacy.release:Nothing"},
+        {"type": "os:system", "command": "true"},
+        {"type": "dfprivacy.release:Privacy"},
+        {"type": "dfprivacy.release:Value"},
+        {"type": "dfprivacy.release:Value", "value": 1, "other": 2},
+        {"type": "dfprivacy.release:Value", "value": 1, "privacy": {"epsilon": 1}},
+        {"type": "dfprivacy.release:Value", "value": 1, "privacy": {"noise": [{"what": 1}]}},
+        {"type": "dfprivacy.release:Value", "value": {"$array": [1, 2], "shape": [3], "dtype": "<f8"}},
+    ],
+)
+def test_what_is_no_release_of_ours_is_refused(stored):
+    """A stored release whose class or fields are not those installed is an error with a way out."""
+    with pytest.raises(dp.ArgumentError, match="Install"):
+        Release.from_dict(stored)
+
+
+def test_a_release_survives_pickle():
+    """A release can be sent to another process."""
+    release = Everything(privacy=PAID)
+
+    assert same(release, pickle.loads(pickle.dumps(release)))  # noqa: S301
+
+
+def test_a_release_is_frozen():
+    """What was released does not change."""
+    with pytest.raises(AttributeError):
+        Everything().number = 2
+
+
+# Frames
+
+
+@pytest.mark.parametrize(("library", "kind"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)])
+def test_a_release_is_one_row(library, kind):
+    """One row holds every field of the result, and the price."""
+    frame = Everything(privacy=PAID, table=np.ones(2)).to_frame(library)
+
+    assert isinstance(frame, kind)
+    assert (1, len(Everything().result) + 2) == frame.shape
+    assert 0.5 == frame["number"][0]
+    assert [1.0, 1.0] == list(frame["table"][0])
+    assert (1.0, 1e-6) == (frame["epsilon"][0], frame["delta"][0])
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_real_test_is_one_row(library):
+    """The t-test's release, the row that people ask for most, has its names as columns."""
+    view = protect()
+
+    frame = view.ttest("age", popmean=30, epsilon=0.5).to_frame(library)
+
+    assert 1 == len(frame)
+    assert {"statistic", "pvalue", "df", "low", "high", "epsilon"} <= set(frame.columns)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_groups_are_one_row_each(library):
+    """Groups become one row each, with the group in the first column."""
+    groups = Groups(by="g", keys=("a", "b"), releases=(Value(value=1.5), Value(value=2.5)), privacy=PAID)
+
+    frame = groups.to_frame(library)
+
+    assert ["g", "value"] == list(frame.columns)
+    assert (["a", "b"], [1.5, 2.5]) == (list(frame["g"]), list(frame["value"]))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_groups_of_mixed_kinds_become_rows(library):
+    """Categories may be numbers and texts at once, which Polars keeps as text."""
+    groups = Groups(by="g", keys=(1, "b", True), releases=tuple(Value(value=v) for v in (None, 2, 2.5)))
+
+    frame = groups.to_frame(library)
+
+    assert ["1", "b"] == [str(key) for key in frame["g"]][:2]
+    assert 2.5 == frame["value"][2]
+
+
+def test_an_unknown_library_is_refused():
+    """Frames are made by pandas or Polars."""
+    with pytest.raises(dp.ArgumentError, match='Use "pandas" or "polars"'):
+        Value(value=1).to_frame("excel")
+
+
+# Groups
+
+
+def test_groups_are_found_by_their_key():
+    """A group's release is found by the group, and what is no group is refused with the groups there are."""
+    groups = Groups(by="g", keys=("a", 2), releases=(Value(value=1.5), Value(value=2.5)))
+
+    assert (1.5, 2.5) == (groups["a"].value, groups[2].value)
+    with pytest.raises(dp.ArgumentError, match=r"no such group of 'g'.*The groups are \['a', 2\]"):
+        groups["c"]
+
+
+# Text
+
+
+def test_a_release_shows_its_fields_and_its_guarantee():
+    """The repr is a line for each field that has something to say, and what is guaranteed."""
+    shown = repr(Everything(privacy=PAID, table=np.array([0.5, 0.25])))
+
+    assert shown.splitlines() == [
+        "Everything",
+        "  number    0.5",
+        "  count     3",
+        "  text      <b>text</b>",
+        "  flag      True",
+        "  infinite  inf",
+        "  unknown   nan",
+        "  interval  -inf, 1.5",
+        "  groups    a, 1, None, 2.5, nan",
+        "  words     x",
+        "  table     [0.5  0.25]",
+        "  (1, 1e-06)-differential privacy for tables that differ in the content of one row",
+    ]
+
+
+def test_groups_show_a_line_for_each():
+    """The repr of groups is a line for each group."""
+    groups = Groups(by="g", keys=("a", "b"), releases=(Value(value=1.5), Value(value=2.5)))
+
+    assert ["Groups", "  g = a  value 1.5", "  g = b  value 2.5"] == repr(groups).splitlines()
+
+
+def test_html_is_escaped():
+    """Field values and guarantees are text, not markup."""
+    release = Everything(words=("<script>",), privacy=replace(PAID, at="<i>", replayed=True))
+
+    shown = release._repr_html_()
+
+    assert "<b>text" not in shown
+    assert "<script>" not in shown
+    assert "<i>" not in shown
+    assert "&lt;b&gt;text&lt;/b&gt;" in shown
+    assert "<table>" in shown
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "(1, 1e-06)-differential privacy for tables that differ in the content of one row"),
+        (
+            {"delta": 0.0, "neighbors": "add_remove"},
+            "1-differential privacy for tables that differ by one row more or less",
+        ),
+        ({"private": False}, "NOT PRIVATE: the noise came from a test-only sampler"),
+    ],
+)
+def test_the_guarantee_in_words(changes, words):
+    """The guarantee names the price and the relation, or says that there is none."""
+    assert words == replace(PAID, **changes).guarantee
+
+
+def test_a_replay_says_so():
+    """A replayed answer shows its date and that it was free."""
+    assert str(replace(PAID, replayed=True)).endswith(f", answered on {PAID.at} and replayed at no charge")
+
+
+# Pictures
+
+
+def protect(**terms):
+    df = pd.DataFrame({"age": [31.0, 45.0, 28.0, 52.0] * 50, "g": ["a", "b"] * 100})
+    said = {"epsilon": 10, "bounds": {"age": (18, 90)}, "categories": {"g": ["a", "b"]}}
+    return dp.protect(df, "clinic", **{**said, **terms})
+
+
+@pytest.fixture
+def plt(monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
+    yield pyplot
+    pyplot.close("all")
+
+
+@pytest.mark.parametrize(
+    ("asked", "null"), [({"popmean": 30}, 30.0), ({"by": "g"}, 0.0), ({"popmean": 30, "alternative": "less"}, 30.0)]
+)
+def test_a_picture_shows_estimate_interval_and_noise(plt, asked, null):
+    """A test's picture has the estimate, the interval, the part of it that is sampling alone, and the null."""
+    test = protect().ttest("age", epsilon=2, **asked)
+
+    ax = test.plot()
+
+    lines = {line.get_label(): np.asarray(line.get_xdata(), dtype=float) for line in ax.get_lines()}
+    interval, sampling = lines["95% interval, noise included"], lines["of it from sampling"]
+    assert {"estimate", "null hypothesis"} < set(lines)
+    assert test.estimate == lines["estimate"][0]
+    assert null == lines["null hypothesis"][0]
+    assert np.isfinite(interval).all()
+    assert interval[0] <= sampling[0] <= test.estimate <= sampling[1] <= interval[1]
+    assert sampling[1] - sampling[0] < interval[1] - interval[0]
+    assert f"p = {test.pvalue:.3g}" == ax.get_title()
+    ax.figure.canvas.draw()
+
+
+def test_a_picture_can_be_drawn_into_others(plt):
+    """Given axes are drawn on, and given back."""
+    _, ax = plt.subplots()
+
+    assert protect().ttest("age", popmean=30, epsilon=1).plot(ax) is ax
+
+
+def test_what_cannot_be_looked_at_says_so():
+    """A release without a picture names what there is instead."""
+    with pytest.raises(dp.ArgumentError, match=r"A Value has no picture.*Use to_frame"):
+        Value(value=1).plot()
+
+
+@pytest.mark.parametrize(
+    ("missing", "call", "hint"),
+    [
+        ("matplotlib", "test.plot()", 'pip install "dfprivacy[plot]"'),
+        ("pandas", "test.to_frame('pandas')", 'pip install "dfprivacy[pandas]"'),
+    ],
+)
+def test_a_missing_library_is_named_with_its_extra(missing, call, hint):
+    """Where an optional library is not installed, the error says how to get it, and is an ImportError."""
+    script = f"""
+    import sys
+    sys.modules["{missing}"] = None  # as if it were not installed
+    import polars as pl, dfprivacy as dp
+    df = pl.DataFrame({{"age": [31.0, 45.0] * 50}})
+    test = df.dp.protect("m", epsilon=1, bounds={{"age": (18, 90)}}).ttest("age", popmean=30, epsilon=1)
+    try:
+        {call}
+    except dp.MissingDependency as error:
+        assert isinstance(error, ImportError)
+        print(error)
+    """
+
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(script)], check=False, capture_output=True, text=True
+    )
+
+    assert "" == run.stderr
+    assert hint in run.stdout
+    assert missing in run.stdout

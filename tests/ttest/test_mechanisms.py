@@ -1,0 +1,549 @@
+"""``view.ttest`` and ``view.ztest`` through the whole house."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import stats
+from statsmodels.stats.weightstats import ztest as textbook_ztest
+
+import dfprivacy as dp
+from dfprivacy.testing.noise import seeded_noise
+from dfprivacy_ttest import TTest, minimum_detectable_effect, sample_size
+
+NAMES = (f"mechanisms-{number}" for number in itertools.count())
+ROWS = 5000
+PLENTY = 20_000  # an epsilon at which the noise is far smaller than what sampling leaves open
+
+chance = np.random.default_rng(20_240_601)
+ARM = chance.choice(["drug", "placebo"], ROWS)
+PRESSURE = np.clip(np.where(ARM == "drug", 131.0, 132.0) + chance.normal(0, 12, ROWS), 80, 200)
+DRUG, PLACEBO = PRESSURE[ARM == "drug"], PRESSURE[ARM == "placebo"]
+SEEN = np.datetime64("2020-01-01") + chance.integers(0, 1000, ROWS)
+
+ENGINES = {
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "polars lazy": pl.LazyFrame,
+}
+TABLE = {"pressure": PRESSURE, "arm": ARM, "seen": SEEN.astype("datetime64[ms]")}
+TERMS = {
+    "bounds": {"pressure": (80, 200), "seen": (dt.date(2020, 1, 1), dt.date(2022, 12, 31))},
+    "categories": {"arm": ["placebo", "drug"]},
+}
+
+
+def protect(table=TABLE, engine=pd.DataFrame, **terms):
+    terms = {"epsilon": 10**6, "ledger": "memory:", **TERMS, **terms}
+    return dp.protect(engine(table), next(NAMES), **terms)
+
+
+RELATIONS = {
+    "public size": {"neighbors": "replace_one"},
+    "private size": {"neighbors": "add_remove"},
+}
+GROUPINGS = {
+    **RELATIONS,
+    "public groups": {"neighbors": "replace_one", "public": ["arm"]},
+}
+
+
+@pytest.fixture(params=RELATIONS.values(), ids=RELATIONS)
+def relation(request):
+    return request.param
+
+
+@pytest.fixture(params=GROUPINGS.values(), ids=GROUPINGS)
+def grouping(request):
+    return request.param
+
+
+@pytest.fixture(params=ENGINES.values(), ids=ENGINES)
+def engine(request):
+    return request.param
+
+
+# Without noise to speak of, they are the textbook's tests.
+
+
+def about_null(textbook, n):
+    """The statistic with the variance taken about the null hypothesis, from the textbook's t."""
+    return textbook * math.sqrt(n / (n - 1)) / math.sqrt(1 + textbook**2 / (n - 1))
+
+
+@pytest.mark.parametrize("alternative", ["two-sided", "less", "greater"])
+def test_one_sample_is_scipys(engine, relation, alternative):
+    """At a huge epsilon the one-sample test is scipy's, but for the variance, which is taken about the null."""
+    textbook = stats.ttest_1samp(PRESSURE, 132, alternative=alternative)
+
+    found = protect(engine=engine, **relation).ttest(
+        "pressure", popmean=132, alternative=alternative, epsilon=PLENTY
+    )
+
+    assert found.estimate == pytest.approx(PRESSURE.mean(), abs=1e-3)
+    assert found.statistic == pytest.approx(about_null(textbook.statistic, ROWS), abs=1e-2)
+    assert found.pvalue == pytest.approx(textbook.pvalue, rel=0.05)
+    assert list(found.confidence_interval()) == pytest.approx(list(textbook.confidence_interval()), abs=1e-2)
+
+
+@pytest.mark.parametrize("alternative", ["two-sided", "less", "greater"])
+def test_two_samples_are_scipys(engine, grouping, alternative):
+    """At a huge epsilon the comparison of two groups is Welch's as scipy has it."""
+    textbook = stats.ttest_ind(DRUG, PLACEBO, equal_var=False, alternative=alternative)
+
+    found = protect(engine=engine, **grouping).ttest(
+        "pressure", by="arm", groups=("drug", "placebo"), alternative=alternative, epsilon=PLENTY
+    )
+
+    assert found.estimate == pytest.approx(DRUG.mean() - PLACEBO.mean(), abs=1e-3)
+    assert found.statistic == pytest.approx(textbook.statistic, abs=1e-2)
+    assert found.pvalue == pytest.approx(textbook.pvalue, rel=0.1)
+    assert list(found.confidence_interval()) == pytest.approx(list(textbook.confidence_interval()), abs=1e-2)
+    assert list(found.means) == pytest.approx([DRUG.mean(), PLACEBO.mean()], abs=1e-3)
+    assert list(found.sizes) == pytest.approx([DRUG.size, PLACEBO.size], abs=1e-2)
+
+
+def test_z_is_statsmodels(engine, relation):
+    """At a huge epsilon, given the sample's own standard deviation, the z-test is that of statsmodels."""
+    statistic, pvalue = textbook_ztest(PRESSURE, value=132)
+
+    found = protect(engine=engine, **relation).ztest(
+        "pressure", popmean=132, sigma=float(PRESSURE.std(ddof=1)), epsilon=PLENTY
+    )
+
+    assert found.statistic == pytest.approx(statistic, abs=1e-2)
+    assert found.pvalue == pytest.approx(pvalue, rel=0.05)
+
+
+@pytest.mark.parametrize("equal_var", [False, True])
+def test_naive_is_scipys(grouping, equal_var):
+    """At a huge epsilon the naive test is scipy's with its t-distribution, pooled or not."""
+    textbook = stats.ttest_ind(DRUG, PLACEBO, equal_var=equal_var)
+
+    found = protect(**grouping).ttest(
+        "pressure", by="arm", groups=["drug", "placebo"], equal_var=equal_var, method="naive", epsilon=PLENTY
+    )
+
+    assert found.pvalue == pytest.approx(textbook.pvalue, rel=0.02)
+    assert found.df == pytest.approx(textbook.df, rel=1e-3)
+
+
+def test_the_bootstrap_agrees_with_the_convolution(relation):
+    """The p-values of "mc" and "conv" are the same but for the 999 replicates."""
+    view = protect(**relation)
+    null = float(PRESSURE.mean()) + 0.15
+
+    found, exact = (
+        view.ttest("pressure", popmean=null, method=method, epsilon=PLENTY) for method in ("mc", "conv")
+    )
+
+    assert 0.2 < exact.pvalue < 0.8
+    assert found.pvalue == pytest.approx(exact.pvalue, abs=5 * 0.5 / math.sqrt(999))
+
+
+@pytest.mark.parametrize("level", [0.5, 0.99])
+def test_other_intervals_come_for_free(level, grouping):
+    """Intervals at other levels are computed from what was released, and are the textbook's."""
+    view = protect(**grouping)
+    found = view.ttest("pressure", by="arm", groups=("drug", "placebo"), epsilon=PLENTY)
+
+    interval = found.confidence_interval(level)
+
+    textbook = stats.ttest_ind(DRUG, PLACEBO, equal_var=False).confidence_interval(level)
+    assert list(interval) == pytest.approx(list(textbook), abs=1e-2)
+    assert view.budget.spent == PLENTY
+
+
+def test_the_interval_asked_for_is_the_one_computed_again():
+    """``confidence=`` and ``confidence_interval()`` give the same ends."""
+    found = protect().ttest("pressure", popmean=130, confidence=0.8, epsilon=1)
+
+    assert found.confidence_interval() == pytest.approx(found.confidence_interval(0.8), rel=1e-12)
+
+
+def test_a_one_sided_interval_has_one_end():
+    """The interval of a one-sided test is infinite on the side of its alternative."""
+    view = protect()
+
+    less = view.ttest("pressure", popmean=130, alternative="less", epsilon=1)
+    greater = view.ttest("pressure", popmean=130, alternative="greater", epsilon=1)
+
+    assert (less.low, greater.high) == (-math.inf, math.inf)
+    assert math.isfinite(less.high)
+    assert math.isfinite(greater.low)
+
+
+def test_the_order_of_the_groups_is_the_sign():
+    """Groups the other way round, the statistic is the negative and the p-value the same."""
+    view = protect()
+
+    forth, back = (
+        view.ttest("pressure", by="arm", groups=pair, epsilon=PLENTY)
+        for pair in (("drug", "placebo"), ("placebo", "drug"))
+    )
+
+    assert forth.statistic == pytest.approx(-back.statistic, abs=1e-2)
+    assert forth.pvalue == pytest.approx(back.pvalue, rel=0.1)
+
+
+def test_groups_come_in_the_order_of_the_categories():
+    """Without ``groups`` the two categories are compared in the order in which they were declared."""
+    found = protect().ttest("pressure", by="arm", epsilon=PLENTY)
+
+    assert found.groups == ("placebo", "drug")
+    assert found.estimate == pytest.approx(PLACEBO.mean() - DRUG.mean(), abs=1e-2)
+
+
+def test_dates_count_in_days(engine):
+    """A column of dates is tested in days, against a date."""
+    days = SEEN.astype("datetime64[D]").astype(float)
+    null = dt.date(2021, 5, 20)
+    textbook = stats.ttest_1samp(days, (null - dt.date(1970, 1, 1)).days)
+
+    found = protect(engine=engine).ttest("seen", popmean=null, epsilon=PLENTY)
+
+    assert found.estimate == pytest.approx(days.mean(), abs=1e-2)
+    assert found.pvalue == pytest.approx(textbook.pvalue, rel=0.05)
+
+
+@pytest.mark.parametrize(("missing", "filled"), [(None, 140.0), ({"pressure": 100}, 100.0)])
+def test_a_missing_value_counts_as_its_fill(engine, missing, filled):
+    """Missing values are the middle of the bounds, or what was said; the rows stay."""
+    holes = [None if number % 10 == 0 else float(x) for number, x in enumerate(PRESSURE)]
+    full = np.array([filled if x is None else x for x in holes])
+    textbook = stats.ttest_1samp(full, 131)
+
+    found = protect({**TABLE, "pressure": holes}, engine, missing=missing).ttest(
+        "pressure", popmean=131, epsilon=PLENTY
+    )
+
+    assert found.sizes == (ROWS,)
+    assert found.statistic == pytest.approx(about_null(textbook.statistic, ROWS), abs=1e-2)
+
+
+def test_values_outside_count_as_the_bounds(engine):
+    """What is tested is the mean of the values clipped to the bounds."""
+    clipped = np.clip(PRESSURE, 120, 140)
+
+    found = protect(engine=engine, bounds={"pressure": (120, 140)}).ttest("pressure", popmean=130, epsilon=PLENTY)
+
+    assert found.estimate == pytest.approx(clipped.mean(), abs=1e-3)
+
+
+# The noise is what the sensitivity asks for, and no more.
+
+SENSITIVITIES = [
+    # A row's (y, y²/2) can change by 2 in all: the squares are free.
+    ({"neighbors": "replace_one"}, None, 2.0),
+    # A row brings or takes (y, 1-y², y²/2), at most 3/2.
+    ({"neighbors": "add_remove"}, None, 1.5),
+    ({"neighbors": "add_remove"}, "arm", 1.5),
+    # A row that changes its group takes 3/2 and brings 3/2.
+    ({"neighbors": "replace_one"}, "arm", 3.0),
+    # It cannot if the groups are public.
+    ({"neighbors": "replace_one", "public": ["arm"]}, "arm", 2.0),
+]
+
+
+@pytest.mark.parametrize(("terms", "by", "sensitivity"), SENSITIVITIES)
+@pytest.mark.parametrize("epsilon", [0.1, 1, 7])
+def test_the_noise_is_what_the_sensitivity_asks_for(terms, by, sensitivity, epsilon):
+    """The scale of the noise is the sensitivity over epsilon; rounding adds five grid steps at most."""
+    about = {"popmean": 130} if by is None else {"by": by}
+    squares = 2 * sensitivity / epsilon
+
+    found = protect(**terms).ttest("pressure", **about, epsilon=epsilon)
+
+    (noise,) = found.privacy.noise
+    slack = 5 * 2.0**-noise.grid  # half a step for each of three coordinates of two rows, and two for safety
+    assert sensitivity <= noise.sensitivity <= sensitivity + slack
+    assert sensitivity / epsilon <= noise.scale <= (sensitivity + slack) / epsilon * (1 + 1e-15)
+    assert slack < 1e-8
+    for _, _, _, scale, scale_squares, size_variance in found.released:
+        assert scale == noise.scale
+        assert scale_squares == pytest.approx(squares, rel=1e-8)
+        public = sensitivity == 2
+        assert size_variance == (0 if public else pytest.approx(2 * scale**2 + 2 * scale_squares**2))
+
+
+@pytest.mark.parametrize("where", [{"pressure": (80, 140)}, {"arm": "drug"}])
+def test_a_private_selection_has_a_private_size(where):
+    """Under a condition on a private column the size is noisy, and a row's value or presence may change: 8/3."""
+    found = protect().where(where).ttest("pressure", popmean=130, epsilon=PLENTY)
+
+    assert found.privacy.noise[0].sensitivity == pytest.approx(8 / 3, rel=1e-9)
+    assert found.released[0][-1] > 0
+
+
+def test_a_public_selection_has_a_public_size():
+    """Under a condition on a public column the size is exact, and the noise that of a table of that size."""
+    found = protect(public=["arm"]).where(arm="drug").ttest("pressure", popmean=130, epsilon=1)
+
+    assert found.sizes == (DRUG.size,)
+    assert found.privacy.noise[0].sensitivity == pytest.approx(2, rel=1e-9)
+
+
+# Level and power.
+
+CONFIGURATIONS = {
+    "one sample": ({"neighbors": "replace_one"}, None),
+    "one sample of private size": ({"neighbors": "add_remove"}, None),
+    "two private groups": ({"neighbors": "replace_one"}, "arm"),
+    "two public groups": ({"neighbors": "replace_one", "public": ["arm"]}, "arm"),
+    "two groups of private size": ({"neighbors": "add_remove"}, "arm"),
+}
+
+
+def rejections(terms, by, *, effect, runs, rows=400, epsilon=0.5):
+    """How many of many tests, each of a new sample, reject at 5%."""
+    draw = np.random.default_rng(20_240_602)
+    rejected = 0
+    for _ in range(runs):
+        arm = np.repeat(["drug", "placebo"], rows // 2)
+        shift = np.where(arm == "drug", effect, 0.0) if by else effect
+        table = {"y": draw.normal(0.1, 0.5, rows) + shift, "arm": arm}
+        view = protect(table, bounds={"y": (-1, 1)}, epsilon=epsilon, **terms)
+        about = {"by": by, "groups": ("drug", "placebo")} if by else {"popmean": 0.1}
+        rejected += view.ttest("y", **about, epsilon=epsilon).pvalue <= 0.05
+    return rejected
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("terms", "by"), CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+def test_a_true_hypothesis_is_rejected_at_its_level(terms, by):
+    """Of 200 tests of a true hypothesis at 5% as many reject as a level between 3% and 6.5% lets."""
+    runs = 200
+
+    with seeded_noise(20_240_603):
+        rejected = rejections(terms, by, effect=0.0, runs=runs)
+
+    assert stats.binom.ppf(5e-7, runs, 0.03) <= rejected <= stats.binom.isf(5e-7, runs, 0.065)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("terms", "by"), CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+def test_an_effect_is_found_as_often_as_planned(terms, by):
+    """Of 100 tests of the effect that planning says is found in four of five, about as many find it."""
+    runs = 100
+    plan = {
+        "sd": 0.46,  # of the clipped values
+        "bounds": (-1, 1),
+        "neighbors": terms["neighbors"],
+        "fixed_groups": "public" in terms,
+        "mean": 0.1,
+    }
+    effect = minimum_detectable_effect(200 if by else 400, 0.5, n2=200 if by else None, **plan)
+
+    with seeded_noise(20_240_604):
+        rejected = rejections(terms, by, effect=effect, runs=runs)
+
+    assert stats.binom.ppf(5e-7, runs, 0.7) <= rejected <= stats.binom.isf(5e-7, runs, 0.9)
+
+
+@pytest.mark.parametrize("about", [{"popmean": 130}, {"by": "arm"}])
+def test_an_uninformative_answer_says_so(about):
+    """Where the noise drowns the data, the release carries a note, and does not reject."""
+    view = protect({column: values[:20] for column, values in TABLE.items()})
+
+    with seeded_noise(20_240_605):
+        found = view.ttest("pressure", **about, epsilon=0.001)
+
+    assert any(note.startswith("Uninformative") for note in found.notes)
+    assert any(note in repr(found) for note in found.notes)
+    assert found.pvalue > 0.01
+
+
+def test_an_informative_answer_has_no_notes():
+    """Notes are for the doubtful."""
+    assert protect().ttest("pressure", popmean=130, epsilon=1).notes == ()
+
+
+# What is said about the tests.
+
+
+@pytest.mark.parametrize(
+    ("terms", "method", "about", "plan"),
+    [
+        ({}, "ttest", {"popmean": 130}, {"n": ROWS, "sd": 30}),
+        ({}, "ztest", {"popmean": 130, "sigma": 12}, {"n": ROWS, "sd": 12}),
+        ({}, "ttest", {"popmean": 90, "alternative": "less"}, {"n": ROWS, "sd": 30}),
+        (
+            {"public": ["arm"]},
+            "ttest",
+            {"by": "arm"},
+            {"n": PLACEBO.size, "n2": DRUG.size, "sd": 30, "fixed_groups": True},
+        ),
+    ],
+)
+def test_explain_plans_for_the_sizes(terms, method, about, plan):
+    """Where sizes are public, explain says the smallest effect that planning says is found in four of five."""
+    mean = {"mean": about["popmean"]} if "popmean" in about else {}
+    side = {"alternative": about.get("alternative", "two-sided")}
+    expected = minimum_detectable_effect(epsilon=0.5, bounds=(80, 200), **plan, **mean, **side)
+
+    explained = protect(**terms).explain(method, "pressure", **about, epsilon=0.5)
+
+    ((finding, effect),) = explained.findings.items()
+    assert finding == f"smallest effect found with probability 0.8, if the standard deviation is {plan['sd']}"
+    assert effect == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("terms", "about", "plan", "end"),
+    [
+        ({"neighbors": "add_remove"}, {"popmean": 130}, {"mean": 130}, "rows"),
+        ({"neighbors": "add_remove"}, {"by": "arm"}, {"ratio": 1}, "rows in each group"),
+        ({}, {"by": "arm", "alternative": "less"}, {"ratio": 1}, "rows in each group"),
+        ({}, {"by": "arm", "alternative": "greater"}, {"ratio": 1}, "rows in each group"),
+    ],
+)
+def test_explain_plans_the_sizes(terms, about, plan, end):
+    """Where sizes are private, explain says from how many rows planning finds an effect in four of five."""
+    neighbors = terms.get("neighbors", "replace_one")
+    side = about.get("alternative", "two-sided")
+    effect = -6 if side == "less" else 6
+    rows = sample_size(
+        0.8, 0.5, effect=effect, sd=30, bounds=(80, 200), neighbors=neighbors, alternative=side, **plan
+    )
+
+    explained = protect(**terms).explain("ttest", "pressure", **about, epsilon=0.5)
+
+    given = "an effect of 6 is found with probability 0.8, if the standard deviation is 30"
+    assert explained.findings == {given: f"from {rows:,} {end}"}
+
+
+@pytest.mark.parametrize("about", [{"popmean": 130}, {"by": "arm"}, {"by": "arm", "method": "naive"}])
+def test_a_release_survives_json(about):
+    """A release makes the same release again from its dictionary, with what it answers later."""
+    found = protect().ttest("pressure", **about, epsilon=1)
+
+    again = dp.Release.from_dict(json.loads(json.dumps(found.to_dict())))
+
+    assert isinstance(again, TTest)
+    assert again == found
+    assert again.privacy == found.privacy
+    assert again.confidence_interval(0.5) == found.confidence_interval(0.5)
+
+
+def test_a_release_is_a_row(engine):
+    """A release is one row of a frame, with scipy's names and the price."""
+    found = protect(engine=engine).ttest("pressure", by="arm", epsilon=0.5)
+
+    pandas, polars = found.to_frame(), found.to_frame("polars")
+
+    assert len(pandas) == polars.height == 1
+    assert pandas["pvalue"].item() == polars["pvalue"].item() == found.pvalue
+    assert polars["epsilon"].item() == 0.5
+
+
+@pytest.mark.parametrize(
+    ("about", "null"),
+    [
+        ({"popmean": 130}, 130),
+        ({"popmean": 130, "method": "naive"}, 130),
+        ({"popmean": 130, "alternative": "greater"}, 130),
+        ({"by": "arm"}, 0),
+    ],
+    ids=str,
+)
+def test_a_release_has_a_picture(about, null):
+    """The picture shows the interval, cut where no estimate can be, the part of it from sampling, and the null."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
+    found = protect().ttest("pressure", **about, epsilon=0.1)
+
+    ax = found.plot()
+
+    ax.figure.canvas.draw()
+    drawn = {line.get_label(): list(line.get_xdata()) for line in ax.lines}
+    pyplot.close(ax.figure)
+    assert drawn["null hypothesis"] == [null, null]
+    assert drawn["estimate"] == [found.estimate]
+    low, high = drawn["of it from sampling"]
+    if about.get("method") == "naive":  # its interval leaves the noise out
+        assert (low, high) == found.confidence_interval()
+    else:
+        left, right = drawn["95% interval, noise included"]
+        assert left < low < found.estimate < high < right
+        assert (left, right) == (max(found.low, -120 if "by" in about else 80), min(found.high, 200))
+
+
+# What cannot be asked is refused before it is paid.
+
+REFUSED = [
+    ({"popmean": 130, "groups": ("drug", "placebo")}, "groups= was given without by="),
+    ({"popmean": 130, "by": "arm"}, "exclude each other"),
+    ({"popmean": 79}, "lies outside the bounds of 'pressure', 80 to 200"),
+    ({"popmean": math.nan}, "popmean must be a finite number"),
+    ({"popmean": "130"}, "popmean must be a finite number"),
+    ({"by": "arm", "groups": "ab"}, "must be two categories of 'arm'"),
+    ({"by": "arm", "groups": 2}, "must be two categories of 'arm'"),
+    ({"by": "arm", "groups": ("drug",)}, "must be two categories of 'arm'"),
+    ({"by": "arm", "groups": ("drug", "drug")}, "are the same group"),
+    ({"by": "arm", "groups": ("drug", "herbs")}, "'herbs' is not a category of column 'arm'"),
+    ({"by": "pressure"}, "has no categories"),
+    ({"popmean": 130, "alternative": "both"}, "alternative='both' is unknown"),
+    ({"popmean": 130, "method": "exact"}, "method='exact' is unknown"),
+    ({"popmean": 130, "confidence": 95}, "confidence=95 is not between 0 and 1"),
+    ({"popmean": 130, "confidence": math.nan}, "confidence=nan is not between 0 and 1"),
+    ({"popmean": 130, "confidence": "95%"}, "is not between 0 and 1"),
+    ({"popmean": 130, "sigma": 3}, "unexpected keyword argument 'sigma'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), REFUSED)
+def test_what_cannot_be_tested_costs_nothing(arguments, message):
+    """A t-test that makes no sense is refused before any charge."""
+    view = protect()
+
+    with pytest.raises(dp.ArgumentError, match=message):
+        view.ttest("pressure", **arguments, epsilon=1)
+
+    assert view.budget.spent == 0
+
+
+@pytest.mark.parametrize("sigma", [0, -1, math.inf, math.nan, "12", None])
+def test_a_z_test_needs_a_standard_deviation(sigma):
+    """A sigma that is no positive finite number is refused before any charge."""
+    view = protect()
+
+    with pytest.raises(dp.ArgumentError, match="sigma"):
+        view.ztest("pressure", popmean=130, sigma=sigma, epsilon=1)
+
+    assert view.budget.spent == 0
+
+
+def test_three_categories_need_a_choice():
+    """A column with more than two categories is compared in two groups that must be named."""
+    view = protect(categories={"arm": ["drug", "placebo", "nothing"]})
+
+    with pytest.raises(dp.ArgumentError, match="A t-test compares two groups; 'arm' has"):
+        view.ttest("pressure", by="arm", epsilon=1)
+
+    assert view.ttest("pressure", by="arm", groups=("drug", "placebo"), epsilon=1).groups == ("drug", "placebo")
+
+
+def test_a_public_group_of_one_is_refused():
+    """Two rows are needed in every group whose size is public; nothing is charged."""
+    arm = np.where(np.arange(ROWS) == 0, "drug", "placebo")
+    view = protect({**TABLE, "arm": arm}, public=["arm"])
+
+    with pytest.raises(dp.ArgumentError, match="A group has 1 rows"):
+        view.ttest("pressure", by="arm", epsilon=1)
+
+    assert view.budget.spent == 0
+
+
+def test_one_row_is_too_few():
+    """A table of one row is no sample."""
+    view = protect({column: values[:1] for column, values in TABLE.items()})
+
+    with pytest.raises(dp.ArgumentError, match="A group has 1 rows"):
+        view.ttest("pressure", popmean=130, epsilon=1)
