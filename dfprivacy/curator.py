@@ -20,6 +20,7 @@ from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
 from dfprivacy.features import Count, OneHot
 from dfprivacy.frames import withheld
 from dfprivacy.losses import Approximate, Gaussian, Laplace, Pure
+from dfprivacy.progress import progress
 from dfprivacy.release import Measurement, Noise
 from dfprivacy.rows import BATCH_ROWS, batches
 
@@ -94,9 +95,11 @@ class Table:
         total = [0] * features.dimension
         pending = np.zeros(features.dimension, dtype=np.int64)
         seen = 0
-        with np.errstate(all="ignore"):  # a warning would tell on a row
+        # A warning of NumPy's would tell on a row.
+        with np.errstate(all="ignore"), progress(self.schema.size) as bar:
             for count, (batch, mask) in enumerate(batches(self.rows, features.reads, self.conditions), start=1):
                 seen += batch.size
+                bar.update(batch.size)
                 pending += features.total(batch, mask, k).astype(np.int64)
                 if count % _FLUSH == 0:
                     total = [a + int(b) for a, b in zip(total, pending, strict=True)]

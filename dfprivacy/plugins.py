@@ -43,7 +43,7 @@ __all__ = ["RESERVED", "Plugin", "Registry", "register", "register_mechanism", "
 
 GROUP = "dfprivacy"
 BUNDLED = "dfprivacy"  # the distribution whose plugins win every clash
-SLOW_SECONDS = 1.0
+SLOW_SECONDS = 2.0
 RESERVED = frozenset(
     {"budget", "explain", "group_by", "name", "protect", "releases", "schema", "select", "view", "where"}
 )
@@ -419,7 +419,7 @@ def _load(about: Plugin, load: Callable[[], object], others: Registry) -> Loaded
             problems.append(refusal)
         else:
             kept[item.name] = item
-    if seconds > SLOW_SECONDS and about.distribution:
+    if seconds > SLOW_SECONDS and about.distribution not in {"", BUNDLED}:
         problems.append(
             f"Plugin {about} took {seconds:.1f} s to load. It should import heavy libraries where it uses them."
         )

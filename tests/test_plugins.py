@@ -245,8 +245,8 @@ def test_clash_of_mechanisms_names_both(tmp_path: Path) -> None:
 
 
 def test_slow_plugin_is_reported_with_its_time(tmp_path: Path) -> None:
-    """A plugin that takes more than a second to load works and is named."""
-    slow = "import time\ntime.sleep(1.1)\n" + textwrap.dedent(GOOD.format(method="rows"))
+    """A plugin that takes more than two seconds to load works and is named."""
+    slow = "import time\ntime.sleep(2.1)\n" + textwrap.dedent(GOOD.format(method="rows"))
     install(tmp_path, "alpha", "1.0", {"a": "plugin_a"}, {"plugin_a": slow})
 
     found = report(tmp_path)

@@ -46,7 +46,9 @@ class ArrowFrame:
         self._schema = self._open().schema
 
     def _open(self) -> pa.RecordBatchReader:
-        if isinstance(self._frame, pa.Table):  # the stream of one with short string views crashes pyarrow 23 and older
+        if isinstance(
+            self._frame, pa.Table
+        ):  # the stream of one with short string views crashes pyarrow 23 and older
             return self._frame.to_reader()
         return pa.RecordBatchReader.from_stream(self._frame)
 

@@ -267,8 +267,8 @@ def ttest(
         Side of the null hypothesis on which the truth is suspected.
     method : {"conv", "mc", "naive"}
         ``"conv"``: the reference distribution is the convolution of the normal and the noise. ``"mc"``: a
-        parametric bootstrap, for tiny samples. ``"naive"``: the textbook test on noisy statistics, whose level
-        is not the nominal one; for comparison.
+        parametric bootstrap, with the t-distribution's tails. ``"naive"``: the textbook test on noisy
+        statistics, whose level is not the nominal one; for comparison.
     confidence : float
         Coverage of the interval.
 

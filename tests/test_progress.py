@@ -1,0 +1,60 @@
+"""Progress bars: where a person is looking, after two seconds, and without private numbers."""
+
+import os
+import pty
+import subprocess
+import sys
+
+SLOW = """
+import sys
+import numpy as np, pandas as pd, dfprivacy as dp
+from dfprivacy import progress
+progress.DELAY_SECONDS = float(sys.argv[1])
+frame = pd.DataFrame({"x": np.linspace(0, 1, 400_123)})
+view = dp.protect(frame, "slow", epsilon=1, bounds={"x": (0, 1)}, neighbors=sys.argv[2], ledger="memory:")
+view.where(lambda row: row["x"] > 0.5).ttest("x", popmean=0.5, epsilon=0.5)
+"""
+
+
+def on_a_terminal(*arguments):
+    """What a script writes to the terminal that its standard error is."""
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-c", SLOW, *arguments]
+    subprocess.run(command, stderr=follower, check=True)
+    os.set_blocking(leader, False)
+    try:
+        return os.read(leader, 1 << 20).decode()
+    except BlockingIOError:
+        return ""
+    finally:
+        os.close(leader)
+        os.close(follower)
+
+
+def test_a_long_pass_shows_how_far_it_is():
+    """On a terminal a long pass over the rows shows the public number of rows."""
+    shown = on_a_terminal("0", "replace_one")
+
+    assert "reading rows" in shown
+    assert "400k" in shown
+
+
+def test_a_private_number_of_rows_is_not_shown():
+    """Where the number of rows is private, the bar shows the time only."""
+    shown = on_a_terminal("0", "add_remove")
+
+    assert "reading rows" in shown
+    assert "400" not in shown
+
+
+def test_a_short_pass_shows_nothing():
+    """What is over before the delay shows no bar."""
+    assert on_a_terminal("1000", "replace_one") == ""
+
+
+def test_nothing_is_written_to_a_file():
+    """Where standard error is no terminal, there is no bar."""
+    command = [sys.executable, "-c", SLOW, "0", "replace_one"]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+
+    assert done.stderr == ""
