@@ -4,6 +4,7 @@ import os
 import pty
 import subprocess
 import sys
+import termios
 
 SLOW = """
 import sys
@@ -19,6 +20,7 @@ view.where(lambda row: row["x"] > 0.5).ttest("x", popmean=0.5, epsilon=0.5)
 def on_a_terminal(*arguments):
     """What a script writes to the terminal that its standard error is."""
     leader, follower = pty.openpty()
+    termios.tcsetwinsize(follower, (24, 80))
     command = [sys.executable, "-c", SLOW, *arguments]
     subprocess.run(command, stderr=follower, check=True)
     os.set_blocking(leader, False)
