@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import wrapt
 
-from dfprivacy import errors
 from dfprivacy.plugins import registry
 from dfprivacy.view import protect, view_of
 
@@ -20,21 +19,6 @@ if TYPE_CHECKING:
     from dfprivacy.view import PrivateFrame
 
 __all__ = ["Accessor", "install"]
-
-
-class NotProtected(errors.NotProtected, AttributeError):  # noqa: N818
-    """The same as an `AttributeError`, so that ``hasattr`` and the like see an attribute that is not there."""
-
-    def __init__(self, what: str, hint: str = "") -> None:
-        super().__init__(what, hint)
-        self.obj = None  # else Python keeps the frame here, and asks "Did you mean: 'ztest'?"
-
-
-def _view_of(frame: object) -> PrivateFrame:
-    try:
-        return view_of(frame)
-    except errors.NotProtected as error:
-        raise NotProtected(error.what, error.hint) from None
 
 
 class Accessor:
@@ -56,12 +40,12 @@ class Accessor:
     @property
     def view(self) -> PrivateFrame:
         """The frame's private view; `dfprivacy.NotProtected` if it has none."""
-        return _view_of(self._frame)
+        return view_of(self._frame)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # what Python and notebooks probe for
             raise AttributeError(name)
-        return getattr(_view_of(self._frame), name)
+        return getattr(view_of(self._frame), name)
 
     def __dir__(self) -> list[str]:
         return sorted(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dfprivacy.budget import Budget, Releases
-from dfprivacy.errors import DPError
+from dfprivacy.errors import DPError, LedgerError
 from dfprivacy.ledger import open_ledger
 from dfprivacy.plugins import registry
 
@@ -101,6 +101,10 @@ def _plugins(options: argparse.Namespace) -> None:
 
 
 def _ledger(options: argparse.Namespace) -> None:
+    if options.ledger and "://" not in options.ledger and not Path(options.ledger).is_file():
+        raise LedgerError(
+            f"The ledger {options.ledger!r} does not exist.", "Check the path: looking does not make one."
+        )
     ledger = open_ledger(options.ledger)
     accounts = [ledger.account(options.account)] if options.account else ledger.accounts()
     if options.json:

@@ -91,25 +91,31 @@ class Table:
         return max(diameter, features.radius(norm)) if self.private_selection else diameter
 
     def total(self, features: RowFeatures, k: int) -> list[int]:
-        """Exact sum of the features over the view's rows, in steps of 2 to the minus k."""
+        """Exact sum of the features over the view's rows, in steps of 2 to the minus k; `ReadError` if it fails."""
+        frame = self.rows
+        total, seen = withheld(lambda: self._added_up(frame, features, k))
+        if self.schema.size not in {None, seen}:
+            raise ReadError(
+                f"The table was protected with {self.schema.size} rows and now has another number.",
+                "Do not change a table after protecting it; protect the new one under a name of its own.",
+            )
+        return total
+
+    def _added_up(self, frame: Frame, features: RowFeatures, k: int) -> tuple[list[int], int]:
+        """Sum, and number of rows read."""
         total = [0] * features.dimension
         pending = np.zeros(features.dimension, dtype=np.int64)
         seen = 0
         # A warning of NumPy's would tell on a row.
         with np.errstate(all="ignore"), progress(self.schema.size) as bar:
-            for count, (batch, mask) in enumerate(batches(self.rows, features.reads, self.conditions), start=1):
+            for count, (batch, mask) in enumerate(batches(frame, features.reads, self.conditions), start=1):
                 seen += batch.size
                 bar.update(batch.size)
                 pending += features.total(batch, mask, k).astype(np.int64)
                 if count % _FLUSH == 0:
                     total = [a + int(b) for a, b in zip(total, pending, strict=True)]
                     pending[:] = 0
-        if self.schema.size not in {None, seen}:
-            raise ReadError(
-                f"The table was protected with {self.schema.size} rows and now has another number.",
-                "Do not change a table after protecting it; protect the new one under a name of its own.",
-            )
-        return [a + int(b) for a, b in zip(total, pending, strict=True)]
+        return [a + int(b) for a, b in zip(total, pending, strict=True)], seen
 
 
 @dataclass
@@ -276,7 +282,7 @@ class Curator:
 
     def _release(self, features: RowFeatures, plan: _Plan) -> Measurement:
         sampler = noises.sampler()
-        total = withheld(lambda: self._table.total(features, plan.k))
+        total = self._table.total(features, plan.k)
         # Clamping is 1-Lipschitz in each coordinate, so it is safe; it is there for a private number of rows.
         clamped = np.array([max(-noises.SUM_MAX, min(noises.SUM_MAX, t)) for t in total], dtype=np.int64)
         draw: Callable[[NDArray[np.int64], float], NDArray[np.int64]] = (
@@ -288,7 +294,7 @@ class Curator:
 
     def _public_sum(self, features: RowFeatures) -> Measurement:
         k = 30
-        total = withheld(lambda: self._table.total(features, k))
+        total = self._table.total(features, k)
         values = np.array([float(Fraction(t, 2**k)) for t in total])
         return _measurement(features, values, None)
 

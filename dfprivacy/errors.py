@@ -3,7 +3,7 @@
 ::
 
     DPError
-    ├── NotProtected        this frame has no private view
+    ├── NotProtected        this frame has no private view              (also an AttributeError)
     ├── ArgumentError       an argument of a call cannot be used        (also a ValueError)
     │   └── SchemaError     a column, a bound, a category               (also a ValueError)
     ├── BudgetError
@@ -67,8 +67,12 @@ class DPError(Exception):
         return type(self), (self.what, self.hint)
 
 
-class NotProtected(DPError):  # noqa: N818 - reads as the sentence it is
-    """The frame has no private view."""
+class NotProtected(DPError, AttributeError):  # noqa: N818 - reads as the sentence it is
+    """The frame has no private view, so ``hasattr`` and the like see an attribute that is not there."""
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what, hint)
+        self.obj = None  # else Python keeps the frame here, and asks "Did you mean: 'ztest'?"
 
 
 class ArgumentError(DPError, ValueError):
@@ -111,3 +115,25 @@ class ReadError(DPError):
     """The data could not be read. The original error is withheld: its text may quote the data."""
 
     outcome = "Nothing was released; what was charged stays charged."
+
+
+def quoted(value: object) -> str:
+    """Quote an argument in a message, but nothing long: a column passed by mistake would be quoted with its values.
+
+    Parameters
+    ----------
+    value : object
+        The argument.
+
+    Returns
+    -------
+    str
+        What stands after its name.
+    """
+    if value is None or isinstance(value, bool | float | complex):
+        return f"={value!r}"
+    if isinstance(value, str):
+        return f"={value[:40]!r}"
+    if isinstance(value, int) and abs(value) < 10**20:
+        return f"={value}"
+    return f" (of type {type(value).__name__})"

@@ -489,9 +489,15 @@ def _url(where: str) -> URL:
     if where in {MEMORY, ":memory:"}:
         return URL.create("sqlite")
     if "://" not in where:
-        path = Path(where).expanduser().absolute()  # the working directory may change later
-        if path.is_dir() or not path.parent.is_dir():
-            wrong = "is a folder" if path.is_dir() else f"cannot be made: the folder {path.parent} does not exist"
+        if "\0" in where:
+            raise LedgerError("The ledger's path holds a null character.", "Name a file in a folder that exists.")
+        try:
+            path = Path(where).expanduser().absolute()  # the working directory may change later
+            folder, homeless = path.is_dir(), not path.parent.is_dir()
+        except (OSError, ValueError, RuntimeError) as error:
+            raise LedgerError(f"The ledger's path cannot be used: {error}.", _ELSEWHERE) from error
+        if folder or homeless:
+            wrong = "is a folder" if folder else f"cannot be made: the folder {path.parent} does not exist"
             raise LedgerError(f"The ledger {path} {wrong}.", "Name a file in a folder that exists.")
         return URL.create("sqlite", database=str(path))
     try:

@@ -16,7 +16,7 @@ import numpy as np
 from dfprivacy import noise as noises
 from dfprivacy.accounting import exact
 from dfprivacy.curator import Curator, Planner, Table
-from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, PluginError, ReadError
+from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, PluginError, ReadError, quoted
 from dfprivacy.plugins import registry
 from dfprivacy.release import Groups, Noise, Privacy, Release, Value, plain_json
 from dfprivacy.rows import IsIn
@@ -42,7 +42,7 @@ def positive(argument: str, value: object) -> Fraction:
     number = _number(argument, value)
     if not EPSILON_MIN <= number <= EPSILON_MAX:
         raise ArgumentError(
-            f"{argument}{_shown(value)} must be above zero, from {float(EPSILON_MIN):g} to {EPSILON_MAX}.",
+            f"{argument}{quoted(value)} must be above zero, from {float(EPSILON_MIN):g} to {EPSILON_MAX}.",
             "Typical: between 0.01 and 10.",
         )
     return _written_out(argument, number)
@@ -53,35 +53,24 @@ def slack(argument: str, value: object) -> Fraction:
     number = _number(argument, value)
     if not 0 <= number < 1:
         raise ArgumentError(
-            f"{argument}{_shown(value)} must be at least 0 and below 1.", "Typical: far below one over the rows."
+            f"{argument}{quoted(value)} must be at least 0 and below 1.", "Typical: far below one over the rows."
         )
     return _written_out(argument, number)
 
 
 def _number(argument: str, value: object) -> Fraction:
     if not isinstance(value, str | Real | Decimal):
-        raise ArgumentError(f"{argument}{_shown(value)} is not a number.", _NUMBER)
+        raise ArgumentError(f"{argument}{quoted(value)} is not a number.", _NUMBER)
     try:
         return exact(value)
     except ArgumentError:
-        raise ArgumentError(f"{argument}{_shown(value)} is not a finite number.", _NUMBER) from None
+        raise ArgumentError(f"{argument}{quoted(value)} is not a finite number.", _NUMBER) from None
 
 
 def _written_out(argument: str, number: Fraction) -> Fraction:
     if number.denominator.bit_length() > _BITS_MAX:  # the ledger keeps prices as text
         raise ArgumentError(f"{argument} has too many digits.", _NUMBER)
     return number
-
-
-def _shown(value: object) -> str:
-    """Quote an argument, but nothing long: a column passed by mistake would be quoted with its values."""
-    if value is None or isinstance(value, bool | float | complex):
-        return f"={value!r}"
-    if isinstance(value, str):
-        return f"={value[:40]!r}"
-    if isinstance(value, int) and abs(value) < 10**20:
-        return f"={value}"
-    return f" (of type {type(value).__name__})"
 
 
 @dataclass(frozen=True)
@@ -149,7 +138,7 @@ class Question:
         delta = rest.pop("delta", None) if mechanism.delta else None
         fresh = rest.pop("fresh", False)
         if not isinstance(fresh, bool):
-            raise ArgumentError(f"fresh{_shown(fresh)} is neither True nor False.", "Use fresh=True to pay again.")
+            raise ArgumentError(f"fresh{quoted(fresh)} is neither True nor False.", "Use fresh=True to pay again.")
         arguments = mechanism.bind(args, rest)
         resolved = mechanism.resolve(subject.table.schema, arguments)
         price = subject.price(asked, delta, takes_delta=mechanism.delta)

@@ -23,18 +23,16 @@ one                               column's missing-value rule is ``"other"``
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from dfprivacy.errors import SchemaError
+from dfprivacy.errors import SchemaError, quoted
 from dfprivacy.frames import withheld
+from dfprivacy.frames.values import plain_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,9 +44,6 @@ Neighbors = Literal["replace_one", "add_remove"]
 Codes: TypeAlias = "NDArray[np.intp]"
 
 OTHER = "other"
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_DAY_NS = 86_400 * 10**9
-_NUMBERS = (float, int, Decimal, np.bool_, Real)
 _FLOAT_EXACT = 2**53  # float64 holds every integer up to here
 _LUT_SPAN = 1 << 16  # widest range of integer categories that is looked up in a table
 
@@ -266,7 +261,7 @@ class Schema:
 
     def _known(self, name: object) -> str:
         if not isinstance(name, str):
-            raise SchemaError(f"A column is named by a string, not by {type(name).__name__}.")
+            raise SchemaError(f"A column is named by a string, not by {type(name).__name__}.", "Pass its name.")
         if name not in self.names:
             raise SchemaError(f"There is no column {name!r}.", f"The columns are {list(self.names)!r}.")
         return name
@@ -298,6 +293,7 @@ def read_schema(
     if public and neighbors == "add_remove":
         raise SchemaError(
             "public columns need neighbors='replace_one': tables that differ by a row do not agree on any column.",
+            "Leave out public=, or protect the content of rows instead of their presence.",
         )
     said = {
         "bounds": _mapping("bounds", bounds),
@@ -363,7 +359,10 @@ def _column(name: str, kind: str, bounds: object, categories: object, missing: o
             )
         fill = as_number(missing, f"missing[{name!r}]")
         if not limits[0] <= fill <= limits[1]:
-            raise SchemaError(f"missing[{name!r}] = {missing!r} lies outside the bounds {list(limits)!r}.")
+            raise SchemaError(
+                f"missing[{name!r}] = {missing!r} lies outside the bounds {list(limits)!r}.",
+                "Choose a value within.",
+            )
     return Column(name, limits, domain, fill, other, public)
 
 
@@ -392,7 +391,10 @@ def _bounds(name: str, bounds: object) -> tuple[float, float]:
             f"bounds[{name!r}] = {tuple(bounds)!r} are equal or reversed.", "Give (low, high) with low < high."
         )
     if not math.isfinite(high - low) or (high - low) / 2 < 1e-300:  # noqa: PLR2004 - or 1/half overflows
-        raise SchemaError(f"bounds[{name!r}] = {tuple(bounds)!r} are too far apart or too close for float64.")
+        raise SchemaError(
+            f"bounds[{name!r}] = {tuple(bounds)!r} are too far apart or too close for float64.",
+            "Narrow or widen them.",
+        )
     return low, high
 
 
@@ -403,7 +405,10 @@ def _categories(name: str, categories: object) -> tuple[Category, ...]:
     for item in categories:
         value = item.item() if isinstance(item, np.generic) else item
         if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
-            raise SchemaError(f"categories[{name!r}] may hold strings and finite numbers, not {value!r}.")
+            raise SchemaError(
+                f"categories[{name!r}] may hold strings and finite numbers; found one{quoted(value)}.",
+                "Missing values are in no category, or in one of their own: missing={...: 'other'}.",
+            )
         if not isinstance(value, str):
             as_number(value, f"categories[{name!r}]")
         domain.append(value)
@@ -417,59 +422,8 @@ def as_number(value: object, what: str) -> float:
     """Turn a public number, boolean or date into a finite float, or raise a `dfprivacy.SchemaError`."""
     number = plain_number(value)
     if not math.isfinite(number):
-        raise SchemaError(f"{what} must be a finite number or a date, not {value!r}.")
+        raise SchemaError(
+            f"{what}{quoted(value)} must be a finite number or a date.",
+            "Write it as a number, or as a datetime.date.",
+        )
     return number
-
-
-def plain_number(value: object, *, dates: bool = True) -> float:
-    """Turn one Python value into the number it stands for, NaN if it stands for none.
-
-    Parameters
-    ----------
-    value : object
-        Anything found in a table or said about one.
-    dates : bool
-        Whether a date stands for a number.
-
-    Returns
-    -------
-    float
-        A number for numbers, booleans, decimals and dates; NaN for all else.
-    """
-    try:
-        if isinstance(value, np.timedelta64):  # NumPy calls it an integer
-            return math.nan
-        if isinstance(value, _NUMBERS):
-            return _float(value)
-        if dates and isinstance(value, np.datetime64):
-            return float(days(value))
-        if dates and isinstance(value, dt.datetime):
-            return _days(value)
-        if dates and isinstance(value, dt.date):
-            return float((value - _EPOCH.date()).days)
-    except Exception:  # noqa: BLE001 - NaT, a signalling NaN, a broken object: an error would tell on its row
-        return math.nan
-    return math.nan
-
-
-def _float(value: Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:  # a huge integer
-        return math.inf if value > 0 else -math.inf
-
-
-def days(stamps: Any) -> Any:
-    """Days since 1970-01-01 of ``datetime64`` values of any unit, NaN for NaT.
-
-    Whole days and the time of day are converted apart, so that the unit cannot change the result.
-    """
-    whole = stamps.astype("datetime64[D]")
-    fraction = (stamps - whole) / np.timedelta64(1, "D")
-    return whole.astype(np.int64) + fraction
-
-
-def _days(stamp: dt.datetime) -> float:
-    since = (stamp if stamp.tzinfo else stamp.replace(tzinfo=dt.UTC)) - _EPOCH
-    nanoseconds = (since.seconds * 10**6 + since.microseconds) * 1000 + getattr(since, "nanoseconds", 0)
-    return since.days + nanoseconds / _DAY_NS

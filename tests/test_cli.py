@@ -197,3 +197,14 @@ def test_the_installed_command_works_on_an_old_terminal(ledger, spent):
     assert (0, b"") == (ended.returncode, ended.stderr)
     assert b"clinic: 3 charges" in ended.stdout
     assert b"?" in ended.stdout
+
+
+def test_looking_makes_no_ledger(capsys, tmp_path):
+    """A path that was mistyped is an error, and no ledger is made there."""
+    typo = tmp_path / "typo.sqlite"
+
+    code, out, err = run(capsys, "ledger", "--ledger", str(typo))
+
+    assert (1, "") == (code, out)
+    assert "does not exist" in err
+    assert not typo.exists()

@@ -210,6 +210,18 @@ def test_links_lead_somewhere(page):
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+def test_the_architecture_shows_every_room():
+    """Every module of dfprivacy stands in the table of rooms, and nothing else does."""
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    table = page.partition("## The rooms")[2].partition("\nThe bundled methods")[0]
+    shown = {room for line in table.splitlines() for room in re.findall(r"`(\w+\.py|\w+/)`", line.split(" | ")[0])}
+
+    modules = {path.name for path in (ROOT / "dfprivacy").glob("*.py")}
+    packages = {f"{path.parent.name}/" for path in (ROOT / "dfprivacy").glob("*/__init__.py")}
+
+    assert modules | packages == shown
+
+
 def rows(cells):
     """Rows of a Markdown table that begin with a number."""
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in cells if re.match(r"\| \d", line)]

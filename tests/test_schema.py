@@ -18,7 +18,8 @@ import pytest
 import dfprivacy
 from dfprivacy.errors import SchemaError
 from dfprivacy.frames import Dictionary
-from dfprivacy.schema import Column, Schema, days, plain_number
+from dfprivacy.frames.values import days, plain_number
+from dfprivacy.schema import Column, Schema
 
 CANARY = 31337.25
 DAYS = {"age": [CANARY, 2.0], "arm": ["a", "canary"], "note": ["canary", "b"]}

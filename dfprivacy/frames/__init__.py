@@ -121,7 +121,7 @@ def withheld(work: Callable[[], T]) -> T:
     """
     try:
         return work()
-    except (ReadError, KeyboardInterrupt, SystemExit):
+    except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - any error may quote data, and a panic of Rust is no Exception
         failed = type(error).__name__

@@ -9,7 +9,7 @@ import numpy as np
 
 from dfprivacy.errors import ArgumentError, MissingDependency
 from dfprivacy.frames import Dictionary, Frame, Kind, Raw, Read
-from dfprivacy.schema import days, plain_number
+from dfprivacy.frames.values import days, plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

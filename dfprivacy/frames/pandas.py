@@ -9,7 +9,7 @@ import pandas as pd
 from pandas.api import types
 
 from dfprivacy.frames import Dictionary, Frame, Kind, Raw, Read
-from dfprivacy.schema import days, plain_number
+from dfprivacy.frames.values import days, plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from dfprivacy.frames import Dictionary, Frame, Kind, Raw, Read, withheld
-from dfprivacy.schema import days, plain_number
+from dfprivacy.frames.values import days, plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

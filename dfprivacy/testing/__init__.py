@@ -1,0 +1,1 @@
+"""Tools for tests: noise that can be repeated, and that protects nobody."""
