@@ -541,7 +541,7 @@ def test_a_path_that_is_none(constructor, path):
         lambda: dp.protect(constructor(DATA), "clinic", epsilon=1, ledger=path),
         LedgerError,
         "path|folder",
-        "ledger",
+        "ledger|file",
     )
 
 
