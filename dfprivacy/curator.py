@@ -8,7 +8,7 @@ and only then read rows and add noise.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -22,7 +22,7 @@ from dfprivacy.frames import withheld
 from dfprivacy.losses import Approximate, Gaussian, Laplace, Pure
 from dfprivacy.progress import progress
 from dfprivacy.release import Measurement, Noise
-from dfprivacy.rows import BATCH_ROWS, batches
+from dfprivacy.rows import BATCH_ROWS, IsIn, batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,15 +53,24 @@ class Purse(Protocol):
 
 @dataclass(frozen=True)
 class Table:
-    """A protected table as the curator sees it: the frame, what is public about it, and a view's conditions."""
+    """A protected table as the curator sees it: the frame, what is public about it, and a view's conditions.
+
+    With `by`, the table is one group of that column, and the same is asked of the others.
+    """
 
     frame: Frame | None
     schema: Schema
     conditions: tuple[Condition, ...] = ()
+    by: Column | None = None
 
-    def __reduce__(self) -> tuple[type[Table], tuple[None, Schema, tuple[Condition, ...]]]:
+    def __reduce__(self) -> tuple[type[Table], tuple[None, Schema, tuple[Condition, ...], Column | None]]:
         # What is pickled or copied, a view, a call or whatever holds a table, carries no rows.
-        return Table, (None, self.schema, self.conditions)
+        return Table, (None, self.schema, self.conditions, self.by)
+
+    def groups(self, by: Column) -> list[Table]:
+        """Give the parts of the table by category."""
+        parts = ((*self.conditions, IsIn(by, (key,))) for key in by.categories or ())
+        return [replace(self, conditions=conditions, by=by) for conditions in parts]
 
     @property
     def rows(self) -> Frame:
@@ -84,11 +93,15 @@ class Table:
         return any(not condition.public for condition in self.conditions)
 
     def sensitivity(self, features: RowFeatures, norm: int) -> float:
-        """L1 or L2 sensitivity of the sum of row features, before rounding."""
+        """L1 or L2 sensitivity of the sum of row features before rounding; for a group, of all groups' sums."""
+        radius = features.radius(norm)
         if self.schema.neighbors == "add_remove":
-            return features.radius(norm)
+            return radius
         diameter = features.diameter(norm, self.public)
-        return max(diameter, features.radius(norm)) if self.private_selection else diameter
+        if self.by is not None and not self.by.public:
+            # A row that changes its group leaves one sum and enters another.
+            return max(diameter, radius * (2.0 if norm == 1 else math.sqrt(2.0)))
+        return max(diameter, radius) if self.private_selection else diameter
 
     def total(self, features: RowFeatures, k: int) -> list[int]:
         """Exact sum of the features over the view's rows, in steps of 2 to the minus k; `ReadError` if it fails."""

@@ -19,7 +19,6 @@ from dfprivacy.curator import Curator, Planner, Table
 from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, PluginError, ReadError, quoted
 from dfprivacy.plugins import registry
 from dfprivacy.release import Groups, Noise, Privacy, Release, Value, plain_json
-from dfprivacy.rows import IsIn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -185,21 +184,17 @@ class Question:
         return release
 
     def _conclude_by_group(self, call: Call, by: Column) -> Release:
-        table = self.subject.table
-        # A row that changes is in one group or, if its group changes with it, in two.
-        touched = 2 if table.schema.neighbors == "replace_one" and not by.public else 1
-        keys = by.categories or ()
+        parts = self.subject.table.groups(by)
         if by.public:  # a group that cannot be asked is found before another one has paid
-            for key in keys:
-                self._plan(replace(table, conditions=(*table.conditions, IsIn(by, (key,)))), Fraction(touched))
+            for part in parts:
+                self._plan(part)
         paid: set[tuple[int, PrivacyLoss]] = set()
         releases = []
-        for key in keys:
-            part = replace(table, conditions=(*table.conditions, IsIn(by, (key,))))
-            curator = Curator(part, Branch(call, touched, paid))
+        for part in parts:
+            curator = Curator(part, Branch(call, paid))
             releases.append(_run(self.mechanism, curator, self.arguments, call))
             call.noise += curator.measured
-        return Groups(by=by.name, keys=tuple(keys), releases=tuple(releases))
+        return Groups(by=by.name, keys=tuple(by.categories or ()), releases=tuple(releases))
 
     def _privacy(self, call: Call) -> Privacy:
         sampler = noises.sampler()
@@ -218,11 +213,8 @@ class Question:
     def explain(self) -> Explanation:
         """Plan the measurements without reading private columns and without a charge."""
         self._check_rest()
-        table, touched = self.subject.table, Fraction(1)
-        if self.by is not None and self.by.categories:
-            table = replace(table, conditions=(*table.conditions, IsIn(self.by, self.by.categories[:1])))
-            touched = Fraction(2 if table.schema.neighbors == "replace_one" and not self.by.public else 1)
-        planner = self._plan(table, touched)
+        table = self.subject.table
+        planner = self._plan(table if self.by is None else table.groups(self.by)[0])
         try:
             findings = self.mechanism.planner(planner, **self.arguments) if self.mechanism.planner else {}
         except DPError:
@@ -242,11 +234,12 @@ class Question:
             findings=dict(findings),
         )
 
-    def _plan(self, table: Table, touched: Fraction) -> Planner:
+    def _plan(self, table: Table) -> Planner:
         """Let the mechanism plan its measurements of a table."""
-        planner = Planner(table, Estimate(self.epsilon / touched, self.delta / touched))
+        planner = Planner(table, Estimate(self.epsilon, self.delta))
         try:
-            self.mechanism.function(planner, **self.arguments)
+            with np.errstate(all="ignore"):  # of an empty table
+                self.mechanism.function(planner, **self.arguments)
         except DPError:
             raise
         except Exception as error:
@@ -283,15 +276,14 @@ class Call:
 class Branch:
     """What pays for one group of a call by group.
 
-    Groups are disjoint, so their losses compose in parallel: what one group has paid for its i-th measurement
-    covers the same loss of the others' i-th. Where one changed row can touch two groups, it is paid twice.
+    What one group has paid for its i-th measurement covers the same loss of the others' i-th: the loss is that of
+    all groups' sums together, because the curator takes the sensitivity of them all (`Table.sensitivity`).
     """
 
-    def __init__(self, call: Call, touched: int, paid: set[tuple[int, PrivacyLoss]]) -> None:
-        self.epsilon = call.epsilon / touched
-        self.delta = call.delta / touched
+    def __init__(self, call: Call, paid: set[tuple[int, PrivacyLoss]]) -> None:
+        self.epsilon = call.epsilon
+        self.delta = call.delta
         self._call = call
-        self._touched = touched
         self._paid = paid
         self._next = 0
 
@@ -299,7 +291,7 @@ class Branch:
         """Charge what no other group has paid."""
         for loss in losses:
             if (self._next, loss) not in self._paid:
-                self._call.pay([loss] * self._touched, [*then] * self._touched)
+                self._call.pay([loss], then)
                 self._paid.add((self._next, loss))
             self._next += 1
 

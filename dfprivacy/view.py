@@ -339,7 +339,7 @@ class PrivateFrame(_Askable):
         GroupedView
             A view whose methods answer for each group. A row is in one group only, so all groups together cost
             what one costs. Under ``replace_one`` a row may leave a group for another, unless the column is
-            public: then two groups change, and each group's answer gets half of the epsilon asked for.
+            public: then two groups change, and the noise is that of ``add_remove`` at half the epsilon.
 
         Raises
         ------

@@ -398,6 +398,13 @@ BAD_QUESTIONS = {
     "method none": (one(method=None), ArgumentError, "method=None is unknown", "conv"),
     "equal_var a column": (two(equal_var=pd.Series([True])), ArgumentError, "equal_var is a Series", "Pass the"),
     "sigma zero": (lambda v: v.ztest("age", popmean=30, sigma=0, epsilon=1), ArgumentError, "must be positive", ""),
+    "sigma huge": (
+        lambda v: v.ztest("age", popmean=30, sigma=1e308, epsilon=1),
+        ArgumentError,
+        "at most half the width",
+        "wider bounds",
+    ),
+    "equal_var text": (two(equal_var="x"), ArgumentError, "neither True nor False", "equal_var=True"),
     "sigma nan": (
         lambda v: v.ztest("age", popmean=30, sigma=float("nan"), epsilon=1),
         SchemaError,

@@ -241,9 +241,11 @@ def noisy_pooled_variance_density(u: ArrayLike, k: ArrayLike, b1: ArrayLike, b2:
 
 
 def solve_decreasing(function: Callable[[Array], Array], target: ArrayLike, high: ArrayLike) -> Array:
-    """Solve function(x) = target elementwise for a decreasing function on [0, high], by bisection.
+    """Solve function(x) = target elementwise for a decreasing function on [0, high].
 
-    Bisection because it cannot fail: 64 halvings leave less than one unit in the last place of `high`.
+    By Chandrupatla's method: inverse quadratic interpolation through the last three points where these lie so
+    that it can be trusted, else bisection. The solution stays bracketed, as with bisection, but a dozen
+    evaluations do for sixty-four.
 
     Parameters
     ----------
@@ -257,16 +259,40 @@ def solve_decreasing(function: Callable[[Array], Array], target: ArrayLike, high
     Returns
     -------
     ndarray
-        The solutions; `high` where the function is above the target everywhere.
+        The solutions, to two units in the last place of `high`; `high` where the function is above the target
+        everywhere.
+
+    References
+    ----------
+    T. R. Chandrupatla. A new hybrid quadratic/bisection algorithm for finding the zero of a nonlinear function
+    without using derivatives. Advances in Engineering Software 28, 145-149 (1997).
     """
-    high = np.asarray(high, dtype=np.float64)
     goal = np.asarray(target, dtype=np.float64)
-    low = np.zeros_like(high)
+    # The solution lies between a, the newest point, and b; c is the one that was left last.
+    a = np.broadcast_to(np.asarray(high, dtype=np.float64), np.broadcast_shapes(np.shape(high), goal.shape))
+    fa = function(a) - goal
+    b = c = np.where(fa > 0, a, 0.0)
+    fb = fc = function(b) - goal
+    near = a * 2.0**-52
+    share = np.full_like(a, 0.5)  # of the way from a to b
     for _ in range(64):
-        middle = (low + high) / 2
-        left = function(middle) > goal
-        low, high = np.where(left, middle, low), np.where(left, high, middle)
-    return high
+        x = a + share * (b - a)
+        fx = function(x) - goal
+        beyond = (fx > 0) == (fa > 0)  # then a is left, else b
+        b, c = np.where(beyond, b, a), np.where(beyond, a, b)
+        fb, fc = np.where(beyond, fb, fa), np.where(beyond, fa, fb)
+        a, fa = x, fx
+        width = np.abs(b - a)
+        if np.all(width <= 2 * near):
+            break
+        with np.errstate(divide="ignore", invalid="ignore"):
+            xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
+            trusted = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
+            quadratic = fa / (fb - fa) * fc / (fb - fc)
+            quadratic += (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+            least = np.minimum(near / width, 0.5)
+        share = np.where(trusted, np.clip(quadratic, least, 1 - least), 0.5)
+    return np.maximum(a, b)
 
 
 def _laplace_part(w: Array, tau: Array) -> Array:

@@ -171,8 +171,16 @@ class _Asked:
                 f"popmean={self.popmean:g} lies outside the bounds of {self.column!r}, {low:g} to {high:g}.",
                 "A mean of clipped values cannot be there; choose another null hypothesis, or wider bounds.",
             )
-        if self.sigma is not None and not self.sigma > 0:
-            raise ArgumentError(f"sigma={self.sigma:g} must be positive.", "Give the known standard deviation.")
+        if self.by == self.column:
+            raise ArgumentError(f"by={self.by!r} is the column that is tested.", "Name the column of the groups.")
+        if self.sigma is not None and not 0 < self.sigma <= self.half:
+            raise ArgumentError(
+                f"sigma={self.sigma:g} must be positive, and at most half the width of the bounds, {self.half:g}: "
+                "values between them cannot vary more.",
+                "Give the known standard deviation, or wider bounds.",
+            )
+        if not isinstance(self.equal_var, bool | np.bool_):
+            raise ArgumentError("equal_var is neither True nor False.", "Use equal_var=True to pool the variances.")
         if self.alternative not in get_args(Alternative):
             raise ArgumentError(
                 f"alternative={self.alternative!r} is unknown.", f"Use one of {get_args(Alternative)}."
@@ -320,7 +328,7 @@ def ttest(
         by=None if by is None else by.name,
         groups=None if by is None else _pair(by, groups),
         popmean=as_number(popmean, "popmean"),
-        equal_var=bool(equal_var),
+        equal_var=equal_var,
         alternative=alternative,
         method=method,
         confidence=confidence,

@@ -481,8 +481,8 @@ REFUSED = [
     ({"popmean": 130, "groups": ("drug", "placebo")}, "groups= was given without by="),
     ({"popmean": 130, "by": "arm"}, "exclude each other"),
     ({"popmean": 79}, "lies outside the bounds of 'pressure', 80 to 200"),
-    ({"popmean": math.nan}, "popmean must be a finite number"),
-    ({"popmean": "130"}, "popmean must be a finite number"),
+    ({"popmean": math.nan}, "popmean.*must be a finite number"),
+    ({"popmean": "130"}, "popmean.*must be a finite number"),
     ({"by": "arm", "groups": "ab"}, "must be two categories of 'arm'"),
     ({"by": "arm", "groups": 2}, "must be two categories of 'arm'"),
     ({"by": "arm", "groups": ("drug",)}, "must be two categories of 'arm'"),
@@ -509,7 +509,7 @@ def test_what_cannot_be_tested_costs_nothing(arguments, message):
     assert view.budget.spent == 0
 
 
-@pytest.mark.parametrize("sigma", [0, -1, math.inf, math.nan, "12", None])
+@pytest.mark.parametrize("sigma", [0, -1, 1e308, math.inf, math.nan, "12", None])
 def test_a_z_test_needs_a_standard_deviation(sigma):
     """A sigma that is no positive finite number is refused before any charge."""
     view = protect()
