@@ -95,6 +95,11 @@ class Table:
     def sensitivity(self, features: RowFeatures, norm: int) -> float:
         """L1 or L2 sensitivity of the sum of row features before rounding; for a group, of all groups' sums."""
         radius = features.radius(norm)
+        if not 0 <= radius < math.inf:  # NaN or a negative number would pass for a sum that needs no noise
+            raise PluginError(
+                f"The L{norm} radius of {features.describe()} is {radius!r}.",
+                "A radius is finite and not negative.",
+            )
         if self.schema.neighbors == "add_remove":
             return radius
         diameter = features.diameter(norm, self.public)

@@ -7,10 +7,12 @@ import warnings
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import dfprivacy as dp
 from dfprivacy.errors import ArgumentError, PluginError
 from dfprivacy.features import Count, Moments, OneHot, RowFeatures, _parabola_diameter
 from dfprivacy.frames import Dictionary
@@ -418,3 +420,39 @@ def test_third_party_diameter():
     assert Claim(3.0).diameter(1, frozenset({"x"})) == 6
     assert (OneHot(BY) * Claim(3.0)).diameter(1, frozenset()) == 6
     assert (OneHot(BY) * Claim(3.0)).diameter(1, frozenset({"by"})) == 6
+
+
+@pytest.mark.parametrize("radius", [-1.0, math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("by_group", [False, True])
+def test_a_radius_that_is_none_buys_no_exact_sum(radius, neighbors, by_group):
+    """A third party's radius that is negative or not finite is refused before any charge, and sums nothing."""
+
+    class Unbounded(RowFeatures):
+        shape = (1,)
+
+        def __init__(self, column):
+            self.columns = (column,)
+
+        def rows(self, batch):
+            return batch.values(self.columns[0])[:, None]
+
+        def radius(self, norm):
+            return radius
+
+    @dp.mechanism(columns={"column": "numeric", "by": "category"})
+    def exact(curator, column, by):
+        asked = Unbounded(column)
+        return curator.sum(OneHot(by) * asked if by_group else asked).values  # noqa: PD011
+
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "g": ["a", "b", "a"]})
+    terms = {"bounds": {"x": (0, 4)}, "categories": {"g": ["a", "b"]}, "neighbors": neighbors}
+    view = dp.protect(frame, f"radius {radius} {neighbors} {by_group}", epsilon=1, **terms)
+    dp.register_mechanism(exact)
+    try:
+        with pytest.raises(dp.PluginError, match="A radius is finite and not negative"):
+            view.exact("x", "g", epsilon=1)
+    finally:
+        dp.unregister("exact")
+
+    assert view.budget.spent == 0
