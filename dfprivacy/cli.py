@@ -1,4 +1,4 @@
-"""The command line: ``dfprivacy demo | plugins | ledger``."""
+"""The command line: ``dfprivacy demo | plugins | ledger | audit``."""
 
 from __future__ import annotations
 
@@ -32,18 +32,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0, or 1 after an error that was explained.
+        0, or 1 after an error that was explained, or after an audit that found something.
     """
     options = _parser().parse_args(arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # bars and Greek letters must not fail on an old terminal
             stream.reconfigure(errors="replace")
     try:
-        options.run(options)
+        return options.run(options) or 0
     except DPError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -63,6 +62,12 @@ def _parser() -> argparse.ArgumentParser:
     ledger.add_argument("--ledger", help="a SQLite file or database URL; default: DFPRIVACY_LEDGER, or the user's")
     ledger.add_argument("--json", action="store_true", help="as JSON")
     ledger.set_defaults(run=_ledger)
+
+    audit = commands.add_parser("audit", help="check that mechanisms keep the privacy they promise")
+    audit.add_argument("name", nargs="*", help="methods; default: all that are installed")
+    audit.add_argument("--output", help="also write every outcome to this file, as JSON")
+    audit.add_argument("--samples", type=int, help="outputs on each side of a sampling audit; default: 100000")
+    audit.set_defaults(run=_audit)
     return parser
 
 
@@ -135,3 +140,13 @@ def _ledger(options: argparse.Namespace) -> None:
         for entry in entries if options.account else ():
             at = entry.at.isoformat(sep=" ", timespec="seconds")
             print(f"  {entry.id:>6}  {at}  {entry.mechanism:<12} epsilon {float(entry.epsilon):g}")
+
+
+def _audit(options: argparse.Namespace) -> int:
+    from dfprivacy.testing import report
+
+    outcomes = report.run(options.name, options.samples)
+    print(report.as_table(outcomes))
+    if options.output:
+        Path(options.output).write_text(report.as_json(outcomes) + "\n", encoding="utf-8")
+    return int(any(outcome.status == "failed" for outcome in outcomes))

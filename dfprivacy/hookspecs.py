@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING
 import pluggy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.release import Release
+    from dfprivacy.testing.cases import Case
 
-__all__ = ["PROJECT", "dfprivacy_register_mechanisms", "dfprivacy_released", "hookimpl"]
+__all__ = [
+    "PROJECT",
+    "dfprivacy_conformance_cases",
+    "dfprivacy_register_mechanisms",
+    "dfprivacy_released",
+    "hookimpl",
+]
 
 PROJECT = "dfprivacy"
 
@@ -91,4 +98,34 @@ def dfprivacy_released(release: Release, account: str) -> None:
     >>> log
     ['logged members: epsilon 0.5 for ttest (dfprivacy 0.1.0)']
     >>> dp.plugins.unregister("Log")
+    """
+
+
+@hookspec
+def dfprivacy_conformance_cases(mechanism: Mechanism, case: type[Case]) -> Sequence[Case] | None:
+    """Say how a mechanism is to be called when it is audited.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        One of the plugin's own.
+    case : type
+        `dfprivacy.testing.Case`, so that nothing has to be imported.
+
+    Returns
+    -------
+    sequence of Case or None
+        The cases; None for those that follow from the mechanism's columns.
+
+    Notes
+    -----
+    Called by `dfprivacy.testing.check_mechanism`, and so by ``dfprivacy audit`` and ``pytest --dp-conformance``.
+
+    Examples
+    --------
+    >>> import dfprivacy as dp
+    >>> class Averages:
+    ...     @dp.hookimpl
+    ...     def dfprivacy_conformance_cases(self, mechanism, case):
+    ...         return [case(arguments={"column": "age"}, bounds={"age": (18, 90)})]
     """

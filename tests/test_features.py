@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import dfprivacy as dp
 from dfprivacy.errors import ArgumentError, PluginError
-from dfprivacy.features import Count, Moments, OneHot, RowFeatures, _parabola_diameter
+from dfprivacy.features import Count, Moments, OneHot, RowFeatures
+from dfprivacy.features.moments import _parabola_diameter
 from dfprivacy.frames import Dictionary
 from dfprivacy.rows import Batch, category, number
 from dfprivacy.schema import Column

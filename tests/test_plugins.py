@@ -134,7 +134,7 @@ BROKEN = {
         "def dfprivacy_register_mechanisms(register): pass",
         (
             f"{B} does nothing: no function of it is marked with @hookimpl. "
-            "Known: dfprivacy_register_mechanisms, dfprivacy_released."
+            "Known: dfprivacy_conformance_cases, dfprivacy_register_mechanisms, dfprivacy_released."
         ),
         "loaded",
     ),

@@ -1,1 +1,6 @@
-"""Tools for tests: noise that can be repeated, and that protects nobody."""
+"""Tools for tests: noise that can be repeated, and a conformance kit for mechanisms."""
+
+from dfprivacy.testing.cases import Case
+from dfprivacy.testing.conformance import CHECKS, Check, MechanismConformance, Outcome, catalogue, check_mechanism
+
+__all__ = ["CHECKS", "Case", "Check", "MechanismConformance", "Outcome", "catalogue", "check_mechanism"]

@@ -7,6 +7,7 @@ Mechanisms: ``view.ttest``, ``view.ztest``. Functions without data: `exact_size`
 from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
+from dfprivacy_ttest.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_ttest.exact import exact_power, exact_size
 from dfprivacy_ttest.mechanisms import TTest, findings, ttest, ztest
 from dfprivacy_ttest.planning import minimum_detectable_effect, power, sample_size

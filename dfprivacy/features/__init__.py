@@ -1,0 +1,23 @@
+r"""Bounded row features: the maps whose exact, noisy sums answer nearly every question.
+
+A row feature maps one cleaned row to a vector in :math:`\mathbb R^d`. Its *radius* in a norm is the largest
+norm of such a vector, its *diameter* the largest distance of two of them. The sensitivity of the sum follows:
+
+- ``add_remove``: the radius (one row more or less),
+- ``replace_one``: the diameter (one row changes),
+- ``replace_one`` on a view whose conditions look at private columns: the larger of the two (a row may change, or
+  enter, or leave).
+
+Every coordinate is rounded to a public binary grid before it is summed. Whole grid steps are added, so the sum is
+exact: it does not depend on the order of the rows, on batches, threads or the engine. The rounding moves each
+coordinate by half a step at most, and the sensitivity is charged for it.
+
+A feature must be a pure function of its row. What a third party writes in `rows` is clipped to the radius it
+declares, so a wrong claim costs accuracy, never privacy.
+"""
+
+from dfprivacy.features.base import RowFeatures
+from dfprivacy.features.moments import Count, Moments
+from dfprivacy.features.onehot import OneHot
+
+__all__ = ["Count", "Moments", "OneHot", "RowFeatures"]

@@ -1,0 +1,133 @@
+"""Counts of rows, and powers of one number."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from dfprivacy.errors import ArgumentError
+from dfprivacy.features.base import Norm, RowFeatures
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfprivacy.rows import Batch
+    from dfprivacy.schema import Column
+
+__all__ = ["Count", "Moments"]
+
+
+@final
+class Count(RowFeatures):
+    """The number 1 for every row: the sum is the number of rows."""
+
+    columns = ()
+    shape = (1,)
+
+    def rows(self, batch: Batch) -> NDArray[np.float64]:
+        """Return the vectors of a batch."""
+        return np.ones((batch.size, 1))
+
+    def radius(self, norm: Norm) -> float:  # noqa: ARG002
+        """Largest norm of a vector."""
+        return 1.0
+
+    def diameter(self, norm: Norm, public: frozenset[str]) -> float:  # noqa: ARG002
+        """Largest distance of two vectors."""
+        return 0.0
+
+
+@final
+class Moments(RowFeatures):
+    r"""Powers of a number that has been mapped from its bounds to y in [-1, 1].
+
+    Parameters
+    ----------
+    column : Column
+        A column with bounds.
+    degree : {1, 2}
+        1: the sum of y. 2: the sums of y and y².
+    count : bool
+        Also measure how many rows there are, for tables whose size is private.
+
+    Notes
+    -----
+    The coordinates are chosen so that they share one sensitivity instead of adding theirs up.
+
+    ============== ================================ ===================== =====================
+    degree, count  coordinates (weights included)   L1 radius, diameter   L2 radius, diameter
+    ============== ================================ ===================== =====================
+    1, no          y                                1, 2                  1, 2
+    2, no          y, y²/2                          3/2, 2                √5/2, 2
+    1, yes         (1+y)/2, (1-y)/2                 1, 2                  1, √2
+    2, yes         y, 1-y², y²/2                    3/2, 8/3              √5/2, 2
+    ============== ================================ ===================== =====================
+
+    For two values with difference d and sum s, :math:`|s| \le 2 - d`, so the distance of (y, c y²) is at most
+    :math:`d\,(1 + c(2-d))` in L1 and :math:`d\sqrt{1 + c^2(2-d)^2}` in L2; the table holds the maxima over d.
+    At c = 1/2 the squares are free: y and y²/2 cost what y costs alone. 1-y² and y²/2 move against
+    each other, which is cheaper than a count and a square; likewise the halves (1±y)/2.
+    """
+
+    def __init__(self, column: Column, *, degree: int = 2, count: bool = False) -> None:
+        if degree not in {1, 2}:
+            raise ArgumentError(f"degree={degree!r} is unknown.", "Moments have degree 1 or 2.")
+        self.columns = (column,)
+        self.degree = degree
+        self.count = count
+        scale = {(1, False): [1], (2, False): [1, 0.5], (1, True): [1, 1], (2, True): [1, 1, 0.5]}
+        self.weights = np.array(scale[degree, count])
+        self.shape = self.weights.shape
+
+    def coordinates(self, batch: Batch, unit: float = 1.0) -> NDArray[np.float64]:
+        """Return the coordinates of a batch, weights included, times a power of two, shape (d, batch.size)."""
+        y = batch.standardized(self.columns[0])
+        found = np.empty((self.dimension, batch.size))
+        np.multiply(y, unit, out=found[0])
+        if self.degree == 1 and self.count:
+            np.subtract(unit, found[0], out=found[1])
+            found[0] += unit
+            found /= 2
+        elif self.degree == 2:  # noqa: PLR2004
+            square = np.multiply(y, found[0], out=found[-1])
+            if self.count:
+                np.subtract(unit, square, out=found[1])
+            square /= 2
+        return found
+
+    def rows(self, batch: Batch) -> NDArray[np.float64]:
+        """Return the vectors of a batch."""
+        return self.coordinates(batch).T
+
+    def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
+        """Return the vectors of a batch in whole steps, one column of memory for each coordinate."""
+        steps = self.coordinates(batch, 2.0**k)
+        return np.rint(steps, out=steps).T
+
+    def radius(self, norm: Norm) -> float:
+        """Largest norm of a vector."""
+        if self.degree == 1:
+            return 1.0
+        return 1.5 if norm == 1 else math.sqrt(1.25)
+
+    def diameter(self, norm: Norm, public: frozenset[str]) -> float:
+        """Largest distance of two vectors."""
+        if self.columns[0].name in public:
+            return 0.0
+        if self.degree == 1:
+            return math.sqrt(2) if self.count and norm == 2 else 2.0  # noqa: PLR2004
+        weights = np.atleast_1d(self.weights)[1:]
+        return _parabola_diameter(norm, float(np.linalg.norm(weights, ord=norm)))
+
+
+def _parabola_diameter(norm: Norm, c: float) -> float:
+    """Largest distance of two points of (y, c y²) with y in [-1, 1]; see `Moments`."""
+    if norm == 1:
+        d = min(2.0, 1 + 1 / (2 * c))
+        return max(2.0, d * (1 + c * (2 - d)))
+    if c * c < 2:  # noqa: PLR2004 - no inner maximum
+        return 2.0
+    d = (3 - math.sqrt(1 - 2 / (c * c))) / 2
+    return max(2.0, d * math.sqrt(1 + c * c * (2 - d) ** 2))

@@ -1,0 +1,137 @@
+"""Categories, and other features by category."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from dfprivacy.errors import ArgumentError
+from dfprivacy.features.base import Norm, RowFeatures
+from dfprivacy.rows import category
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy.frames import Read
+    from dfprivacy.rows import Batch
+    from dfprivacy.schema import Column
+
+__all__ = ["OneHot"]
+
+_FEW = 5  # bins up to which a product of matrices is faster than np.bincount; both are exact
+
+
+@final
+class OneHot(RowFeatures):
+    r"""Which category a row is in: the sum counts them. Times other features: their sums by category.
+
+    Parameters
+    ----------
+    column : Column
+        A column with categories.
+    groups : sequence, optional
+        The categories to keep, in this order; rows of others count nowhere. Default: all.
+    of : RowFeatures, optional
+        Features to sum within each category; ``OneHot(by) * Moments(x)`` is the same.
+
+    Notes
+    -----
+    A row is in one category at most, so the radius is that of `of`. Two rows in different categories are
+    2 radii apart in L1 and √2 radii in L2; two in the same, a diameter of `of`. If the category is public,
+    a row cannot change it, and only the last remains.
+    """
+
+    def __init__(
+        self, column: Column, groups: Sequence[object] | None = None, of: RowFeatures | None = None
+    ) -> None:
+        known = column.categories or ()
+        codes = range(len(known)) if groups is None else [column.code(value) for value in groups]
+        if not codes or len(set(codes)) < len(codes):
+            raise ArgumentError(
+                f"groups={groups!r} must name at least one category, each once.",
+                f"The categories of {column.name!r} are {list(known)!r}.",
+            )
+        self.by = column
+        self.groups = tuple(known[code] for code in codes)
+        self.of = of
+        self.columns = (column, *(of.columns if of else ()))
+        self.shape = (len(codes), *(of.shape if of else ()))
+        self.weights = of.weights if of else 1.0
+        self._codes = np.array(codes)
+        self._place = np.full(len(known) + 1, len(codes), dtype=np.intp)
+        self._place[self._codes] = np.arange(len(codes))
+
+    def __mul__(self, of: RowFeatures) -> OneHot:
+        if self.of is None:
+            return OneHot(self.by, self.groups, of)
+        if isinstance(self.of, OneHot):
+            return OneHot(self.by, self.groups, self.of * of)
+        raise ArgumentError(f"{self.describe()} cannot be multiplied further.", "Only OneHot features multiply.")
+
+    @property
+    def reads(self) -> Sequence[Read]:
+        """How the columns are read."""
+        return [category(self.by), *(self.of.reads if self.of else ())]
+
+    @property
+    def support(self) -> int:
+        """Most coordinates that one row can make different from zero."""
+        return self.of.support if self.of else 1
+
+    def rows(self, batch: Batch) -> NDArray[np.float64]:
+        """Return the vectors of a batch."""
+        hot = np.eye(len(self.groups) + 1)[self._place[batch.codes(self.by)], :-1]
+        if self.of is None:
+            return hot
+        inner = self.of.rows(batch).reshape(batch.size, 1, self.of.dimension)
+        product: NDArray[np.float64] = (hot[:, :, None] * inner).reshape(batch.size, self.dimension)
+        return product
+
+    def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
+        """Return the vectors of a batch in whole steps, those of `of` clipped as they would be alone."""
+        hot = np.eye(len(self.groups) + 1)[self._place[batch.codes(self.by)], :-1]
+        inner = self.of.steps(batch, k) if self.of else np.full((batch.size, 1), 2.0**k)
+        product: NDArray[np.float64] = (hot[:, :, None] * inner[:, None, :]).reshape(batch.size, self.dimension)
+        return product
+
+    def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
+        """Return the exact sum of a batch in whole steps, without building the product."""
+        codes, bins = batch.codes(self.by), len(self.groups) + 1
+        total: NDArray[np.float64]
+        if self.of is None or bins > _FEW:
+            place = self._place[codes]
+            if mask is not None:
+                place[~mask] = bins - 1
+            if self.of is None:
+                total = np.bincount(place, minlength=bins)[:-1].astype(np.float64) * 2.0**k
+            else:
+                steps = self.of.steps(batch, k).T
+                total = np.array([np.bincount(place, weights=c, minlength=bins)[:-1] for c in steps]).T
+        else:
+            hot = codes == self._codes[:, None]
+            if mask is not None:
+                hot &= mask
+            total = hot.astype(np.float64) @ self.of.steps(batch, k)
+        return total.ravel()
+
+    def radius(self, norm: Norm) -> float:
+        """Largest norm of a vector."""
+        return self.of.radius(norm) if self.of else 1.0
+
+    def diameter(self, norm: Norm, public: frozenset[str]) -> float:
+        """Largest distance of two vectors."""
+        within = self.of.diameter(norm, public) if self.of else 0.0
+        if self.by.name in public:
+            return within
+        radius = self.radius(norm)  # from a category to none, or to another
+        across = radius * (2.0 if norm == 1 else math.sqrt(2.0)) if len(self.groups) > 1 else radius
+        return max(within, across)
+
+    def describe(self) -> str:
+        """Name the feature in words."""
+        inner = f" x {self.of.describe()}" if self.of else ""
+        return f"OneHot({self.by.name}){inner}"

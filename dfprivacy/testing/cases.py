@@ -1,0 +1,247 @@
+"""How a mechanism is asked in an audit, and the tables it is asked about.
+
+All that an audit needs to know of a mechanism is one call of it and what is public about the table: a `Case`. The
+tables are made up from that, corners of the public domain first. They live in memory, so no dataframe library is
+needed, and no data.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from dfprivacy.errors import ArgumentError
+from dfprivacy.plugins import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from dfprivacy.mechanism import Mechanism
+    from dfprivacy.schema import Category
+
+__all__ = ["Case", "Row", "candidates", "cases_of", "tables"]
+
+Row = dict[str, object]
+_CELLS = 8  # combinations of categories that a table has rows of
+_EACH = 3  # rows in each
+_CORNERS = 48
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One way to call a mechanism: its arguments, and what is public about the table.
+
+    Attributes
+    ----------
+    arguments : mapping
+        What the method is called with, by name; without the price.
+    bounds, categories, public, missing, neighbors
+        As for `dfprivacy.protect`. The tables have exactly the columns that have bounds or categories.
+    where : mapping, optional
+        Conditions of the view, as for `dfprivacy.PrivateFrame.where`.
+    group_by : str, optional
+        Column by which the view is grouped.
+    epsilon, delta : str or number
+        The price of the call.
+    rows : sequence of dict, optional
+        Rows by column that the author suspects to be among the worst. They start the search.
+    tightness : float, default 0.9
+        The share of the charge that the worst pair of tables must use up, so that no budget is wasted. Lower it
+        where the mechanism cannot do better, with the reason in a comment.
+    """
+
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    categories: Mapping[str, Sequence[Category]] = field(default_factory=dict)
+    public: Sequence[str] = ()
+    missing: Mapping[str, Any] = field(default_factory=dict)
+    neighbors: Literal["replace_one", "add_remove"] = "replace_one"
+    where: Mapping[str, Any] = field(default_factory=dict)
+    group_by: str | None = None
+    epsilon: str | float = "1/3"
+    delta: str | float = 0
+    rows: Sequence[Row] = ()
+    tightness: float = 0.9
+
+    def __str__(self) -> str:
+        said = [f"{name}={value!r}" for name, value in self.arguments.items()]
+        said += [self.neighbors] if self.neighbors != "replace_one" else []
+        said += [f"where {name}={value!r}" for name, value in self.where.items()]
+        said += [f"by {self.group_by}"] if self.group_by else []
+        said += [f"public {', '.join(self.public)}"] if self.public else []
+        return ", ".join(said)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the tables."""
+        return tuple(dict.fromkeys([*self.bounds, *self.categories]))
+
+    def domain(self, column: str) -> tuple[Category, ...]:
+        """Return what a column of categories can be, the missing ones left out."""
+        return tuple(self.categories[column])
+
+
+def cases_of(mechanism: Mechanism) -> tuple[Case, ...]:
+    """Find the cases of a mechanism: those its plugin gives, else those that follow from its columns.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        A mechanism, registered or not.
+
+    Returns
+    -------
+    tuple of Case
+        At least one.
+
+    Raises
+    ------
+    ArgumentError
+        If the plugin gives none and a parameter that names no column has no default.
+    """
+    given: list[Case] = []
+    for each in registry().loaded:
+        if each.manager is not None and mechanism.name in each.mechanisms:
+            found = each.manager.hook.dfprivacy_conformance_cases(mechanism=mechanism, case=Case)
+            given += [case for some in found for case in some or ()]
+    return tuple(given) or _default(mechanism)
+
+
+def _default(mechanism: Mechanism) -> tuple[Case, ...]:
+    """Make cases from the kinds of a mechanism's columns."""
+    parameters = mechanism.signature.parameters
+    unknown = [
+        name
+        for name, parameter in parameters.items()
+        if parameter.default is parameter.empty and name not in mechanism.columns
+    ]
+    if unknown:
+        raise ArgumentError(
+            f"No default case of {mechanism.name!r} can be made: {unknown!r} have no default and name no columns.",
+            "Give cases=[Case(...)], or let the plugin implement dfprivacy_conformance_cases.",
+        )
+    needed = {n: k for n, k in mechanism.columns.items() if parameters[n].default is parameters[n].empty}
+    cases = [_plain(mechanism, needed)]
+    if needed != mechanism.columns:
+        cases.append(_plain(mechanism, dict(mechanism.columns)))
+    cases += [replace(case, neighbors="add_remove") for case in cases]
+    return tuple(cases)
+
+
+def _plain(mechanism: Mechanism, kinds: Mapping[str, Any]) -> Case:
+    arguments: dict[str, Any] = {}
+    bounds: dict[str, tuple[float, float]] = {}
+    categories: dict[str, Sequence[Category]] = {}
+    for parameter, kind in kinds.items():
+        names = [parameter, f"{parameter}_2"] if isinstance(kind, list) else [parameter]
+        for name in names:
+            if kind in ("numeric", ["numeric"]):
+                bounds[name] = (-3.0, 1.5)
+            else:
+                categories[name] = ("a", "b") if parameter == "by" else ("a", "b", "c")
+        arguments[parameter] = names if isinstance(kind, list) else names[0]
+    delta = "1/100000" if mechanism.delta else 0
+    return Case(arguments=arguments, bounds=bounds, categories=categories, delta=delta)
+
+
+# Tables. Each is a list of rows of which the first is the one that may be another.
+
+
+def tables(case: Case) -> dict[str, list[Row]]:
+    """Make tables whose first row is to be replaced, added or removed.
+
+    Parameters
+    ----------
+    case : Case
+        What is public.
+
+    Returns
+    -------
+    dict
+        Rows by what the table is: ``"mixed"``, ``"lowest"``, ``"highest"``, ``"one group"``, ``"one row"``.
+    """
+    chance = np.random.default_rng(1)
+    cells = list(itertools.product(*(case.domain(column) for column in case.categories)))
+    if len(cells) > _CELLS:
+        cells = [cells[i] for i in sorted(chance.choice(len(cells), _CELLS, replace=False))]
+    crowd: list[Row] = [dict(zip(case.categories, cell, strict=True)) for cell in cells for _ in range(_EACH)]
+    crowd *= 1 if len(crowd) > _CELLS else 4
+
+    def filled(at: Any) -> list[Row]:
+        return [{**row, **{name: at(*case.bounds[name]) for name in _numbers(case)}} for row in crowd]
+
+    mixed = filled(lambda low, high: float(chance.uniform(low, high)))
+    private = {name: case.domain(name)[0] for name in case.categories if name not in case.public}
+    together = [{**row, **private} for row in mixed]
+    found = {
+        "mixed": mixed,
+        "lowest": filled(lambda low, _: low),
+        "highest": filled(lambda _, high: high),
+        "one group": together if private else [],
+        "one row": [mixed[0]],
+    }
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def _numbers(case: Case) -> list[str]:
+    return [name for name in case.bounds if name not in case.categories]
+
+
+def candidates(case: Case, count: int = 8) -> list[Row]:
+    """Make rows that may stand in place of another.
+
+    Parameters
+    ----------
+    case : Case
+        What is public.
+    count : int
+        How many random rows are among them.
+
+    Returns
+    -------
+    list of dict
+        The author's own, corners, values between them, missing and extreme values, and random rows.
+    """
+    chance = np.random.default_rng(2)
+    typical: Row = {name: (low + high) / 2 for name, (low, high) in case.bounds.items()}
+    typical |= {name: case.domain(name)[0] for name in case.categories}
+    ends = [case.bounds[name] if name in _numbers(case) else case.domain(name) for name in case.columns]
+    corners = list(itertools.islice(itertools.product(*ends), 4 * _CORNERS))
+    if len(corners) > _CORNERS:
+        corners = [corners[i] for i in sorted(chance.choice(len(corners), _CORNERS, replace=False))]
+    found: list[Row] = [dict(zip(case.columns, corner, strict=True)) for corner in corners]
+    found += [{**typical, name: value} for name in case.columns for value in _values(case, name)]
+    for _ in range(count):
+        codes: Row = {
+            name: case.domain(name)[int(chance.integers(len(case.domain(name))))] for name in case.categories
+        }
+        found.append({**codes, **{name: float(chance.uniform(*case.bounds[name])) for name in _numbers(case)}})
+    return _different([*case.rows, typical, *found])
+
+
+def _values(case: Case, name: str) -> list[Any]:
+    if name in case.categories:
+        text = all(isinstance(value, str) for value in case.domain(name))
+        return [*case.domain(name), None, *(["unheard of"] if text else [])]
+    low, high = case.bounds[name]
+    width = high - low
+    inner = [low, high, *(low + width * part for part in (0.25, 1 / 3, 2 / 3, 0.75, 1e-3, 1 - 2.0**-20))]
+    return [*inner, math.nan, math.inf, -math.inf, 1e300, -1e300, 0.0]
+
+
+def _different(rows: Sequence[Row]) -> list[Row]:
+    return list({repr(sorted(row.items())): row for row in rows}.values())
+
+
+def fine_steps(case: Case, row: Row, width: float) -> Iterator[Row]:
+    """Move one number of a row by a part of its bounds' width, up or down."""
+    for name in _numbers(case):
+        low, high = case.bounds[name]
+        value = row[name]
+        if isinstance(value, float | int) and low <= value <= high:
+            for step in (-width * (high - low), width * (high - low)):
+                yield {**row, name: float(min(high, max(low, value + step)))}

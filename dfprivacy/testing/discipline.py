@@ -1,0 +1,546 @@
+"""The discipline of a mechanism: what it may do besides answering.
+
+Every check is a function of an `Audit`. It returns a sentence on what it saw, or raises `Failed` or `Skipped`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import math
+import re
+import uuid
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy import noise
+from dfprivacy.accounting import exact
+from dfprivacy.errors import DPError
+from dfprivacy.frames import adapt
+from dfprivacy.ledger import open_ledger
+from dfprivacy.release import Release
+from dfprivacy.testing.cases import candidates, tables
+from dfprivacy.testing.exact import Family, families, worst_pair
+from dfprivacy.testing.sampler import goodness_of_fit
+from dfprivacy.testing.sampling import audit_by_sampling
+from dfprivacy.testing.stage import Stage, Till, listening, with_first
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dfprivacy.mechanism import Mechanism
+    from dfprivacy.testing.cases import Case, Row
+    from dfprivacy.testing.exact import Loss
+    from dfprivacy.testing.stage import Trace
+
+__all__ = ["Audit", "Failed", "Skipped"]
+
+_PVALUE = 1e-8
+_REPEATS = 5
+_CANARY = "CANARY-7f3a"
+_NUMBER = re.compile(r"-?\d+\.?\d*(?:e[-+]?\d+)?", re.IGNORECASE)
+
+
+class Failed(AssertionError):  # noqa: N818 - reads as the sentence it is
+    """A mechanism does not pass a check; the text says what is wrong."""
+
+
+class Skipped(Exception):  # noqa: N818
+    """A check does not apply; the text says why."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """One mechanism in one case, with what several checks need.
+
+    Attributes
+    ----------
+    mechanism : Mechanism
+        What is audited.
+    case : Case
+        How it is called.
+    samples : int
+        Outputs on each side of a sampling audit.
+    """
+
+    mechanism: Mechanism
+    case: Case
+    samples: int = 100_000
+
+    @property
+    def stage(self) -> Stage:
+        """Where it performs."""
+        return Stage(self.mechanism, self.case)
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """A table of mixed rows."""
+        return tables(self.case)["mixed"]
+
+    @cached_property
+    def premiere(self) -> Trace:
+        """The first performance."""
+        return self.stage.trace(self.rows)
+
+    @cached_property
+    def families(self) -> list[Family]:
+        """Neighbouring tables, traced."""
+        if self.premiere.release is None:
+            raise Skipped("it does not answer")
+        return families(self.stage)
+
+    @cached_property
+    def loss(self) -> Loss:
+        """The largest loss found."""
+        return max((worst_pair(family) for family in self.families), key=lambda loss: loss.epsilon)
+
+
+def answers(audit: Audit) -> str:
+    trace = audit.premiere
+    if trace.release is None:
+        raise Failed(f"it fails with {type(trace.error).__name__}: {trace.error}")
+    return "answers"
+
+
+def _closed_form(audit: Audit) -> None:
+    if audit.premiere.release is None:
+        raise Skipped("it does not answer")
+    if not audit.premiere.replayable:
+        raise Skipped("it uses other noise than Laplace and Gaussian, whose loss has no closed form here")
+    if not audit.premiere.charges:
+        raise Skipped("it charges nothing")
+
+
+def loss_within_charge(audit: Audit) -> str:
+    _closed_form(audit)
+    loss = audit.loss
+    if loss.exceeds:
+        raise Failed(
+            f"two neighbouring tables ({loss.table}: {loss.pair[0]} against {loss.pair[1]}) are told apart by "
+            f"epsilon {loss.epsilon:.6g}, and {loss.charge:.6g} was charged"
+        )
+    return f"loss {loss.epsilon:.6g} of {loss.charge:.6g} charged"
+
+
+def charge_is_tight(audit: Audit) -> str:
+    _closed_form(audit)
+    found = audit.loss.tightness
+    if found < audit.case.tightness:
+        raise Failed(
+            f"the worst pair of tables uses {found:.3f} of what is charged, less than {audit.case.tightness:g}: "
+            "the noise is larger than it need be"
+        )
+    return f"tightness {found:.4f}"
+
+
+def concludes_from_noise_alone(audit: Audit) -> str:
+    if not audit.premiere.replayable:
+        raise Skipped("it uses other noise than Laplace and Gaussian, which cannot be replayed")
+    count = 0
+    for family in audit.families:
+        for (one, a), (other, b) in family.pairs():
+            count += 1
+            if a.outcome == b.outcome:
+                continue
+            for row, trace in ((one, a), (other, b)):
+                if any(family.trace(row).outcome != trace.outcome for _ in range(_REPEATS)):
+                    raise Skipped("it has a source of chance that cannot be replayed")
+            raise Failed(
+                f"given the same noisy sums it concludes differently on neighbouring tables ({family.table}: {one} "
+                f"against {other}): {_difference(a.outcome, b.outcome)}"
+            )
+    return f"{count} pairs of neighbouring tables come out the same under the same noisy sums"
+
+
+def _difference(a: str, b: str) -> str:
+    at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    return f"...{a[max(0, at - 40) : at + 40]!r} against ...{b[max(0, at - 40) : at + 40]!r}"
+
+
+def noise_is_what_was_charged(audit: Audit) -> str:
+    trace = audit.premiere
+    if trace.opaque:
+        raise Skipped("it draws other noise than Laplace and Gaussian, which cannot be replayed")
+    drawn = Counter((draw.kind, draw.scale) for draw in trace.draws)
+    paid = Counter((loss.kind, loss.scale) for loss in trace.charges if loss.kind in {"laplace", "gaussian"})  # type: ignore[union-attr]
+    if "trespass" in trace.log and not trace.charges:
+        raise Failed("it reads private rows and charges nothing")
+    if missing := paid.keys() - drawn.keys():
+        raise Failed(f"noise was charged that was not drawn from the sampler in force: {sorted(missing)}")
+    if free := drawn.keys() - paid.keys():
+        raise Failed(f"noise was drawn that was not charged as such: {sorted(free)}")
+    if any(drawn[noise] < paid[noise] for noise in paid) and not audit.case.group_by:
+        raise Failed("one noise serves for several charges")
+    return f"{len(trace.draws)} draws for {len(trace.charges)} charges"
+
+
+def outputs_do_not_tell(audit: Audit) -> str:
+    if audit.premiere.release is None:
+        raise Skipped("it does not answer")
+    for other in (noise_is_what_was_charged, concludes_from_noise_alone):
+        try:
+            other(audit)
+        except Failed:
+            raise Skipped(f"{other.__name__} has failed already") from None
+        except Skipped:
+            break
+    else:
+        raise Skipped("the exact audit says all: the release follows from noisy sums alone")
+    proof = audit_by_sampling(audit.stage, audit.samples)
+    asked = float(exact(audit.case.epsilon))
+    if proof.epsilon > asked:
+        raise Failed(
+            f"{proof.event} tells neighbouring tables apart ({proof.table}: {proof.pair[0]} against "
+            f"{proof.pair[1]}) by epsilon {proof.epsilon:.3f} at least, and {asked:.3f} was to be paid"
+        )
+    return f"the best event of {proof.samples} outputs a side proves epsilon {proof.epsilon:.3f} of {asked:.3f}"
+
+
+def noise_follows_its_law(audit: Audit) -> str:
+    asked = {(draw.kind, draw.scale) for draw in audit.premiere.draws}
+    for kind, scale in sorted(asked | {(kind, scale) for kind in ("laplace", "gaussian") for scale in (0.7, 4.25)}):
+        pvalue = _fit(noise.sampler(), kind, scale)
+        if pvalue < _PVALUE:
+            raise Failed(f"{kind} noise of scale {scale:g} does not follow its law: p = {pvalue:.2g}")
+    return f"{len(asked) + 4} laws fit"
+
+
+_fits: dict[tuple[str, str, float], float] = {}
+
+
+def _fit(sampler: Any, kind: Any, scale: float) -> float:
+    key = (sampler.name, kind, scale)
+    if key not in _fits:
+        _fits[key] = goodness_of_fit(sampler, kind, scale)
+    return _fits[key]
+
+
+def refuses_bad_prices(audit: Audit) -> str:
+    log: list[str] = []
+    account = Till(audit.case, log)
+    view = audit.stage.view(audit.stage.frame(audit.rows, log), account)
+    bad: list[Any] = [0, -1, math.nan, math.inf, "nothing", None, [1]]
+    for epsilon in bad:
+        try:
+            with listening():
+                audit.stage.question(view, epsilon=epsilon).ask()
+        except DPError:
+            pass
+        else:
+            raise Failed(f"it answers for epsilon={epsilon!r}")
+    if log:
+        raise Failed(f"a refused price led to {log}")
+    return f"{len(bad)} prices refused, nothing charged or read"
+
+
+def charges_before_reading(audit: Audit) -> str:
+    trace = audit.premiere
+    reads = [at for at, event in enumerate(trace.log) if event != "charge"]
+    if reads and "charge" not in trace.log[: reads[0]]:
+        raise Failed("private rows are read before anything is charged")
+    broken = audit.stage.trace(audit.rows, fail=f"cannot read {_CANARY}")
+    if reads and broken.error is None:
+        raise Failed("a table that cannot be read has an answer")
+    if reads and not isinstance(broken.error, DPError):
+        raise Failed(f"a table that cannot be read leads to {type(broken.error).__name__}, which is no DPError")
+    if reads and not broken.charges:
+        raise Failed("a table that cannot be read leaves no charge")
+    if _CANARY in _everything_said(broken.error):
+        raise Failed("the error for a table that cannot be read quotes what the engine said of the data")
+    return "charge first; a table that cannot be read leaves the charge, and an error without data"
+
+
+def _everything_said(error: BaseException | None) -> str:
+    said = []
+    while error is not None:
+        said.append(f"{type(error).__name__}: {error} {getattr(error, '__notes__', '')}")
+        error = error.__cause__ or error.__context__
+    return "\n".join(said)
+
+
+def reads_through_the_curator(audit: Audit) -> str:
+    for family in audit.families:
+        for _, trace in family.members:
+            if "trespass" in trace.log:
+                raise Failed("it reads private rows without asking a curator")
+    return "rows are read by the curator's verbs alone"
+
+
+def spends_what_was_asked(audit: Audit) -> str:
+    epsilon, delta = exact(audit.case.epsilon), exact(audit.case.delta)
+    for family in audit.families:
+        for row, trace in family.members:
+            if trace.epsilon > epsilon or trace.delta > delta:
+                raise Failed(
+                    f"it charges epsilon {float(trace.epsilon):g}, delta {float(trace.delta):g} with {row}"
+                )
+            paid = trace.release.privacy if trace.release else None
+            if paid and (paid.epsilon, paid.delta) != (float(trace.epsilon), float(trace.delta)):
+                raise Failed(
+                    f"it says that epsilon {paid.epsilon:g}, delta {paid.delta:g} was paid; the account says "
+                    f"{float(trace.epsilon):g}, {float(trace.delta):g}"
+                )
+    return f"never more than epsilon {float(epsilon):g}" + (f", delta {float(delta):g}" if delta else "")
+
+
+def cost_does_not_depend_on_data(audit: Audit) -> str:
+    for family in audit.families:
+        for (one, a), (other, b) in family.pairs():
+            if a.charges != b.charges:
+                raise Failed(f"neighbouring tables cost differently ({family.table}: {one} against {other})")
+    return "all neighbouring tables cost the same"
+
+
+def explains_for_nothing(audit: Audit) -> str:
+    log: list[str] = []
+    account = Till(audit.case, log)
+    try:
+        with listening():
+            audit.stage.question(audit.stage.view(audit.stage.frame(audit.rows, log), account)).explain()
+    except DPError as error:
+        raise Failed(f"explain fails with {type(error).__name__}: {error}") from error
+    if log:
+        raise Failed(f"to explain led to {log}")
+    return "explain reads and charges nothing"
+
+
+def keeps_the_charge(audit: Audit) -> str:
+    """Ask a real ledger, which does not forget."""
+    epsilon, delta = Fraction(100), exact(audit.case.delta) * 100
+    account = open_ledger("memory:").open_account(
+        f"audit {uuid.uuid4().hex}",
+        epsilon=epsilon,
+        delta=delta,
+        accounting="basic",
+        neighbors=audit.case.neighbors,
+        public=tuple(sorted(audit.case.public)),
+    )
+
+    def paid() -> Fraction:
+        return sum((entry.epsilon for entry in account.entries()), Fraction(0))
+
+    with listening(), contextlib.suppress(Exception):
+        audit.stage.question(audit.stage.view(audit.stage.frame(audit.rows, fail="broken"), account)).ask()
+    lost = paid()
+    if audit.stage.trace(audit.rows, fail="broken").charges and not lost:
+        raise Failed("after an error the charge is gone from the ledger")
+    view = audit.stage.view(audit.stage.frame(audit.rows), account)
+    with listening():
+        first = audit.stage.question(view, fresh=False).ask()
+        once = paid()
+        again = audit.stage.question(view, fresh=False).ask()
+    assert first.privacy is not None  # noqa: S101 - a release that leaves a view has a price
+    if float(once - lost) != first.privacy.epsilon:
+        raise Failed(f"the ledger has {float(once - lost):g} for an answer at epsilon {first.privacy.epsilon:g}")
+    if audit.case.where == {} and (paid() != once or _same(first) != _same(again)):
+        raise Failed("the same question asked again is paid again, or answered otherwise")
+    if account.spent() != _summed(account):
+        raise Failed("what the ledger says was spent is not the sum of its entries")
+    return "charges stay after an error; the same question asked again costs nothing"
+
+
+def _same(release: Release) -> str:
+    plain = release.to_dict()
+    return json.dumps({name: value for name, value in plain.items() if name != "privacy"}, sort_keys=True)
+
+
+def _summed(account: Any) -> Any:
+    spent = account.accountant.nothing
+    for entry in account.entries():
+        spent = account.accountant.after(spent, entry.loss)
+    return spent
+
+
+def keeps_no_state(audit: Audit) -> str:
+    first = audit.premiere
+    for what, rows in (("another table", audit.rows[1:] + audit.rows[:1]), ("the same table", audit.rows)):
+        later = audit.stage.trace(rows, transcript=first.given)
+        if later.charges != first.charges or len(later.draws) != len(first.draws):
+            raise Failed(f"a later call, on {what}, pays or draws otherwise than the first")
+    other = audit.stage.trace(audit.rows, seed=7)
+    if (
+        first.draws
+        and other.outcome == first.outcome
+        and first.outcome == audit.stage.trace(audit.rows, seed=8).outcome
+    ):
+        raise Failed("other noise leads to the same answer: it comes from an earlier call, or is no answer")
+    return "later calls pay and draw like the first"
+
+
+def rows_stand_alone(audit: Audit) -> str:
+    chance = np.random.default_rng(3)
+    others = candidates(audit.case, count=40)
+    public = {repr([row[name] for name in audit.case.public]) for row in audit.rows}
+    others = [row for row in others if repr([row[name] for name in audit.case.public]) in public]
+    rows = [*audit.rows, *(others[int(i)] for i in chance.integers(len(others), size=300))]
+    whole = audit.stage.trace(rows)
+    shuffled = [rows[int(i)] for i in chance.permutation(len(rows))]
+    turns: Iterator[tuple[str, Sequence[Row], dict[str, Any]]] = iter(
+        [
+            ("asked again", rows, {}),
+            ("in another order", shuffled, {}),
+            ("in batches of one row", rows, {"batch": 1}),
+            ("in batches of seven rows", rows, {"batch": 7}),
+            ("in another order and batches of 64 rows", shuffled, {"batch": 64}),
+        ]
+    )
+    for what, table, props in turns:
+        other = audit.stage.trace(table, transcript=whole.given, **props)
+        if not _alike(whole, other):
+            raise Failed(f"the same rows {what} have other sums")
+    return "rows in any order and any batches have the same sums, to the last bit"
+
+
+def _alike(a: Trace, b: Trace) -> bool:
+    """Tell whether two calls summed up the same, for noise of the same scale."""
+    return len(a.draws) == len(b.draws) and all(
+        np.array_equal(mine.sums, its.sums) and mine.scale == its.scale
+        for mine, its in zip(a.draws, b.draws, strict=True)
+    )
+
+
+def same_on_every_engine(audit: Audit) -> str:
+    rows = [*audit.rows, *({**audit.rows[0], **row} for row in _plain_rows(audit.case))]
+    columns = {name: [row[name] for row in rows] for name in audit.case.columns}
+    first = audit.stage.trace(rows)
+    done = []
+    for engine, make in _engines().items():
+        frame = make(columns)
+        before = make(columns)
+        trace = audit.stage.trace(rows, transcript=first.given, frame=adapt(frame))
+        if trace.error is not None and first.error is None:
+            raise Failed(f"on {engine} it fails with {type(trace.error).__name__}: {trace.error}")
+        if not _alike(first, trace) or (first.replayable and trace.outcome != first.outcome):
+            raise Failed(f"on {engine} the sums are others than in memory")
+        if not _unchanged(frame, before):
+            raise Failed(f"it changes the {engine} table it is asked about")
+        done.append(engine)
+    if not done:
+        raise Skipped("neither pandas nor Polars is installed")
+    return f"the same sums on {', '.join(done)}; tables unchanged"
+
+
+def _plain_rows(case: Case) -> list[Row]:
+    """Candidates in columns of one type, as every engine can hold them."""
+    public = set(case.public)
+    return [
+        {name: value for name, value in row.items() if name not in public and not isinstance(value, np.generic)}
+        for row in candidates(case, count=0)
+    ]
+
+
+def _engines() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    with contextlib.suppress(ImportError):
+        found["pandas"] = importlib.import_module("pandas").DataFrame
+    with contextlib.suppress(ImportError):
+        polars = importlib.import_module("polars")
+        found["polars"] = lambda columns: polars.DataFrame(columns, strict=False)
+        found["polars lazy"] = lambda columns: polars.LazyFrame(columns, strict=False)
+    return found
+
+
+def _unchanged(frame: Any, before: Any) -> bool:
+    if hasattr(frame, "collect"):
+        frame, before = frame.collect(), before.collect()
+    return bool(frame.equals(before))
+
+
+def release_is_plain(audit: Audit) -> str:
+    lengths = []
+    for extra in (7, 11):
+        rows = (audit.rows * 20)[: len(audit.rows) + extra]
+        release = audit.stage.trace(rows).release
+        if release is None:
+            raise Skipped("it does not answer for a table of another length")
+        plain = release.to_dict()
+        if Release.from_dict(json.loads(json.dumps(plain, allow_nan=False))).to_dict() != plain:
+            raise Failed("the release does not survive JSON")
+        if "nan" in _floats(plain):
+            raise Failed("the release holds NaN")
+        lengths.append({path for path, length in _lengths(plain, "") if length == len(rows)})
+    if both := lengths[0] & lengths[1]:
+        raise Failed(f"the release holds something as long as the table: {sorted(both)}")
+    return "finite or plainly infinite, survives JSON, nothing as long as the table"
+
+
+def _floats(plain: Any) -> Iterator[str] | list[str]:
+    if isinstance(plain, dict):
+        if "$float" in plain:
+            return [str(plain["$float"])]
+        return [text for value in plain.values() for text in _floats(value)]
+    return [text for value in plain for text in _floats(value)] if isinstance(plain, list) else []
+
+
+def _lengths(plain: Any, path: str) -> Iterator[tuple[str, int]]:
+    if isinstance(plain, dict):
+        yield path, len(plain)
+        for name, value in plain.items():
+            yield from _lengths(value, f"{path}.{name}")
+    elif isinstance(plain, list):
+        yield path, len(plain)
+        for at, value in enumerate(plain):
+            yield from _lengths(value, f"{path}[{at}]" if at < 100 else path)  # noqa: PLR2004
+
+
+def says_no_value(audit: Audit) -> str:
+    """Plant values that are found again wherever they turn up."""
+    planted, numbers = _canaries(audit)
+    odd = {
+        "canaries": planted,
+        "one row": planted[:1],
+        "one row among plain ones": with_first(audit.rows, planted[0]),
+        "extreme": [{**row, **dict.fromkeys(audit.case.bounds, 1.2345678e250)} for row in planted],
+        "missing": [{**row, **dict.fromkeys(audit.case.columns)} for row in planted],
+    }
+    for name, rows in odd.items():
+        for fail in ("", f"{_CANARY} {numbers[0]}"):
+            trace = audit.stage.trace(rows, fail=fail)
+            shown = "" if trace.release is None else f"{trace.release!r}\n{trace.release._repr_html_()}"
+            everything = "\n".join([trace.outcome, _everything_said(trace.error), shown])
+            if _CANARY in everything or any(_is(numbers, text) for text in _NUMBER.findall(everything)):
+                raise Failed(
+                    f"what it says of a table of {name} quotes a value of the data: {_quote(everything, numbers)}"
+                )
+    return "no release, error, warning, log message or output holds a value of the data"
+
+
+def _canaries(audit: Audit) -> tuple[list[Row], list[float]]:
+    rows, numbers = [], [1.2345678e250]
+    for at, row in enumerate(audit.rows[:12]):
+        planted = dict(row)
+        for name, (low, high) in audit.case.bounds.items():
+            value = float(f"{low + (high - low) * (0.1371931 + 0.0719377 * at):.7g}")
+            planted[name] = value
+            numbers.append(value)
+        for name in audit.case.categories:
+            if name not in audit.case.public and at % 3 == 0 and isinstance(row[name], str):
+                planted[name] = _CANARY
+        rows.append(planted)
+    return rows, numbers
+
+
+def _is(numbers: Sequence[float], text: str) -> bool:
+    digits = re.sub(r"e.*|[-.]", "", text, flags=re.IGNORECASE).lstrip("0")
+    return len(digits) >= 6 and any(math.isclose(float(text), number, rel_tol=1e-6) for number in numbers)  # noqa: PLR2004
+
+
+def _quote(text: str, numbers: Sequence[float]) -> str:
+    found = next((t for t in _NUMBER.findall(text) if _is(numbers, t)), _CANARY)
+    at = text.find(found)
+    return repr(text[max(0, at - 60) : at + 40])
+
+
+def is_documented(audit: Audit) -> str:
+    doc = audit.mechanism.doc
+    if not re.search(r"differential(ly)?\W+priva|[εe]psilon\W+DP\b|ε-DP", doc, re.IGNORECASE):
+        raise Failed("the docstring does not say what privacy it guarantees")
+    if not re.search(r"References\n-+|arXiv|doi", doc):
+        raise Failed("the docstring has no reference")
+    return "the docstring states the guarantee and a reference"

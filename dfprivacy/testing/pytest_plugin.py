@@ -1,0 +1,72 @@
+"""Checks as pytest items, for ``pytest --dp-conformance``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dfprivacy.errors import ArgumentError
+from dfprivacy.testing.report import all_checks
+
+if TYPE_CHECKING:
+    from dfprivacy.testing.conformance import Check
+
+__all__ = ["collected"]
+
+
+class CheckItem(pytest.Item):
+    """One check of one mechanism in one case."""
+
+    def __init__(self, *, check: Check, **about: Any) -> None:
+        super().__init__(**about)
+        self.check = check
+
+    def runtest(self) -> None:
+        """Run the check."""
+        outcome = self.check.run()
+        if outcome.status == "failed":
+            raise ConformanceError(outcome.detail)
+        if outcome.status == "expected":
+            pytest.xfail(outcome.detail)
+        if outcome.status == "skipped":
+            pytest.skip(outcome.detail)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Say what is wrong, and what the check is for."""
+        if isinstance(excinfo.value, ConformanceError):
+            return f"{self.check}\n{excinfo.value}\nThe check catches {self.check.catches}."
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Any, int | None, str]:
+        """Name the check."""
+        return self.path, None, self.name
+
+
+class ConformanceError(Exception):
+    """A mechanism does not pass a check."""
+
+
+def collected(session: pytest.Session) -> list[pytest.Item]:
+    """Make an item of each check of each mechanism.
+
+    Parameters
+    ----------
+    session : pytest.Session
+        The session.
+
+    Returns
+    -------
+    list of pytest.Item
+        The items.
+
+    Raises
+    ------
+    pytest.UsageError
+        If a mechanism has no cases.
+    """
+    try:
+        checks = all_checks()
+    except ArgumentError as error:
+        raise pytest.UsageError(str(error)) from None
+    return [CheckItem.from_parent(session, name=f"dp-conformance::{check}", check=check) for check in checks]

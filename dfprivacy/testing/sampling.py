@@ -1,0 +1,274 @@
+"""The sampling audit: the event that tells neighbouring tables apart best.
+
+It knows nothing of how a method works. Many outputs are drawn on each of two neighbouring tables, through the view.
+On one half of them an event is chosen, whatever it is: a threshold of a number or of a learned direction, a
+category, NaN, a shape, an error and its text, a warning, or the pattern of a float's last bits. On the other half
+Clopper and Pearson's bounds give the epsilon that this event proves, wrong with a probability of 1e-6 at most.
+
+References
+----------
+.. [1] Ding, Wang, Wang, Zhang and Kifer (2018). Detecting violations of differential privacy. CCS.
+.. [2] Mironov (2012). On significance of the least significant bits for differential privacy. CCS.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import stats
+
+from dfprivacy.testing.cases import candidates, tables
+from dfprivacy.testing.stage import Stage, Till, listening, public_part, with_first
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy.testing.cases import Row
+
+__all__ = ["ERROR", "Proof", "audit_by_sampling", "separation"]
+
+ERROR = 1e-6
+_SCREEN = 250  # outputs a table to find the pairs that look worst
+_WORST = 6  # pairs that are looked at closely
+_ROWS = 8  # rows in place of the first, a table
+_NUMBERS = 40  # numbers of an output that are looked at
+
+
+@dataclass(frozen=True)
+class Output:
+    """One release, as anybody may look at it: its numbers, and all else as text."""
+
+    numbers: tuple[float, ...]
+    text: str
+
+
+Member = tuple["Row | None", list[Output]]  # the row in place of the first, and what was released
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What the best event proves.
+
+    Attributes
+    ----------
+    epsilon : float
+        A lower bound of the epsilon of the method, wrong with probability `ERROR` at most.
+    event : str
+        The event in words.
+    pair : tuple
+        The rows that differ.
+    table : str
+        The table they are in.
+    samples : int
+        Outputs on each side.
+    """
+
+    epsilon: float
+    event: str
+    pair: tuple[Row | None, Row | None]
+    table: str
+    samples: int
+
+
+def audit_by_sampling(stage: Stage, samples: int = 100_000) -> Proof:
+    """Look for the event that proves most about a method.
+
+    Parameters
+    ----------
+    stage : Stage
+        The mechanism and its case.
+    samples : int
+        Outputs to draw on each side of the pairs that look worst.
+
+    Returns
+    -------
+    Proof
+        What the best event of the best pair proves.
+    """
+    delta = float(stage.trace(tables(stage.case)["mixed"]).delta)
+
+    def proof(found: tuple[float, str, tuple[Row | None, Row | None]], samples: int, error: float) -> Proof:
+        _, name, pair = found
+        rows = tables(stage.case)[name]
+        one, other = (list(_outputs(stage, with_first(rows, row), samples)) for row in pair)
+        epsilon, event = separation(one, other, delta, error)
+        return Proof(epsilon, event, pair, name, samples)
+
+    looks_worst = sorted(_screened(stage, delta), key=lambda found: -found[0])[:_WORST]
+    closer = [proof(found, samples // 10, 0.05).epsilon for found in looks_worst]
+    return proof(looks_worst[int(np.argmax(closer))], samples, ERROR)
+
+
+def _screened(stage: Stage, delta: float) -> Iterator[tuple[float, str, tuple[Row | None, Row | None]]]:
+    """Estimate from few outputs how far apart the neighbouring tables are."""
+    case = stage.case
+    found = candidates(case, count=2)
+    rows_in_place: list[Row | None] = [*found[:: max(1, len(found) // _ROWS)]]
+    for name, rows in tables(case).items():
+        if stage.trace(rows).refused:
+            continue
+        drawn = [list(_outputs(stage, with_first(rows, row), _SCREEN)) for row in rows_in_place]
+        members: list[Member] = list(zip(rows_in_place, drawn, strict=True))
+        if case.neighbors == "add_remove":
+            without: Member = (None, list(_outputs(stage, with_first(rows, None), _SCREEN)))
+            pairs = [(without, member) for member in members]
+        else:
+            pairs = [
+                (a, b)
+                for i, a in enumerate(members)
+                for b in members[i + 1 :]
+                if public_part(case, a[0]) == public_part(case, b[0])
+            ]
+        for (one, mine), (other, its) in pairs:
+            yield separation(mine, its, delta, error=0.05)[0], name, (one, other)
+
+
+def _outputs(stage: Stage, rows: Sequence[Row], count: int) -> Iterator[Output]:
+    """Ask the same question many times, with real noise."""
+    account = Till(stage.case, [])
+    view = stage.view(stage.frame(rows), account)
+    question = None
+    for _ in range(count):
+        with listening() as said:
+            try:
+                question = question or stage.question(view)
+                question.ask()
+                numbers, words = _leaves({k: v for k, v in account.kept.items() if k != "privacy"})
+            except Exception as error:  # noqa: BLE001 - whatever it says is an output
+                numbers, words = [], [f"{type(error).__name__}: {error}"]
+        yield Output(tuple(numbers[:_NUMBERS]), "\n".join([*words, *said]))
+
+
+def _leaves(plain: Any) -> tuple[list[float], list[str]]:
+    """Numbers of a release in plain JSON values, and everything else, their places included, as words."""
+    numbers: list[float] = []
+
+    def walk(value: Any) -> Any:
+        if isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool)):
+            numbers.append(float(value))
+            return None
+        if isinstance(value, dict):
+            return {key: walk(item) for key, item in value.items()}
+        return [walk(item) for item in value] if isinstance(value, list) else repr(value)
+
+    return numbers, [json.dumps(walk(plain))]
+
+
+def separation(
+    one: Sequence[Output], other: Sequence[Output], delta: float = 0.0, error: float = ERROR
+) -> tuple[float, str]:
+    """Choose an event on one half of two samples, and prove an epsilon on the other half.
+
+    Parameters
+    ----------
+    one, other : sequence of Output
+        Outputs on two neighbouring tables.
+    delta : float
+        The delta that was charged.
+    error : float
+        Probability that the proof is wrong.
+
+    Returns
+    -------
+    float
+        The epsilon proved; 0 if none is.
+    str
+        The event in words.
+    """
+    half = min(len(one), len(other)) // 2
+    train, test = (one[:half], other[:half]), (one[half : 2 * half], other[half : 2 * half])
+    best: tuple[float, str, Any] = (-math.inf, "", None)
+    for name, scores in _scores(train, test):
+        (a, b), tested = scores
+        cuts = np.unique(np.quantile(np.concatenate([a, b]), np.linspace(0, 1, 201)))
+        above_a, above_b = (half - np.searchsorted(np.sort(side), cuts, side="left") for side in (a, b))
+        counts = {"at least": (above_a, above_b), "below": (half - above_a, half - above_b)}
+        for relation, (forth, back) in counts.items():
+            for swapped, (x, y) in enumerate(((forth, back), (back, forth))):
+                proved = _proved(x, y, half, delta, error)
+                at = int(proved.argmax())
+                if proved[at] > best[0]:
+                    best = (
+                        float(proved[at]),
+                        f"{name} {relation} {cuts[at]:.6g}",
+                        (tested, relation, cuts[at], swapped),
+                    )
+    if best[2] is None:
+        return 0.0, "none"
+    (a, b), relation, cut, swapped = best[2]
+    hits = [int((side >= cut).sum() if relation == "at least" else (side < cut).sum()) for side in (a, b)]
+    likely, rare = reversed(hits) if swapped else hits
+    found = _proved(np.array([likely]), np.array([rare]), half, delta, error)[0]
+    return max(0.0, float(found)), best[1]
+
+
+def _proved(
+    likely: NDArray[np.int64], rare: NDArray[np.int64], trials: int, delta: float, error: float
+) -> NDArray[np.float64]:
+    """log((P - delta) / Q) at least, by Clopper and Pearson."""
+    least = np.where(likely > 0, stats.beta.ppf(error / 2, np.maximum(likely, 1), trials - likely + 1), 0.0)
+    most = np.where(rare < trials, stats.beta.ppf(1 - error / 2, rare + 1, np.maximum(trials - rare, 1)), 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        proved: NDArray[np.float64] = np.log(np.maximum(least - delta, 0.0) / most)
+    return proved
+
+
+Sides = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
+
+
+def _scores(train: Any, test: Any) -> Iterator[tuple[str, tuple[Sides, Sides]]]:
+    """Numbers that events can be thresholds of, learned on the first half, for both halves of both samples."""
+    sides = [*train, *test]
+    yield _likelihood("the text", [[output.text for output in side] for side in sides])
+    width = max((len(output.numbers) for side in sides for output in side), default=0)
+    if not width:
+        return
+    columns = [np.array([_padded(output.numbers, width) for output in side]) for side in sides]
+    yield _likelihood("which numbers are finite", [_patterns(np.isfinite(c)) for c in columns])
+    finite = [np.nan_to_num(c, nan=0.0, posinf=1e300, neginf=-1e300) for c in columns]
+    for at in range(width):
+        values = [c[:, at] for c in finite]
+        if len(np.unique(np.concatenate(values)[:50])) == 1 and len(np.unique(np.concatenate(values))) == 1:
+            continue
+        yield f"number {at}", ((values[0], values[1]), (values[2], values[3]))
+        yield _likelihood(f"the last bits of number {at}", [_bits(v) for v in values])
+    spread = [np.arcsinh(c) for c in finite]
+    both = np.concatenate(spread[:2])
+    centre, scale = np.median(both, axis=0), both.std(axis=0) + 1e-12
+    scaled = [np.clip((c - centre) / scale, -10, 10) for c in spread]
+    a, b = scaled[:2]
+    within = np.atleast_2d(np.cov(np.concatenate([a - a.mean(0), b - b.mean(0)]).T)) + 1e-6 * np.eye(width)
+    direction = np.linalg.solve(within, a.mean(0) - b.mean(0))
+    along = [c @ direction for c in scaled]
+    yield "a learned direction", ((along[0], along[1]), (along[2], along[3]))
+
+
+def _padded(numbers: tuple[float, ...], width: int) -> tuple[float, ...]:
+    return numbers + (math.nan,) * (width - len(numbers))
+
+
+def _patterns(flags: NDArray[np.bool_]) -> list[str]:
+    return ["".join("01"[int(flag)] for flag in row) for row in flags]
+
+
+def _bits(values: NDArray[np.float64]) -> list[tuple[int, int]]:
+    """Sort floats by their size and by how fine the grid is that they lie on."""
+    mantissa, exponent = np.frexp(values)
+    whole = np.abs(np.ldexp(mantissa, 53)).astype(np.int64)
+    lowest = np.where(whole == 0, 0, exponent - 53 + np.log2(np.maximum(whole & -whole, 1)).astype(np.int64))
+    return list(zip((exponent // 2).tolist(), (lowest // 2).tolist(), strict=True))
+
+
+def _likelihood(name: str, labels: Sequence[Sequence[Any]]) -> tuple[str, tuple[Sides, Sides]]:
+    """Score labels by how much more often they come on one table than on the other, as the first half says."""
+    first, second = Counter(labels[0]), Counter(labels[1])
+    score = {label: math.log((first[label] + 0.5) / (second[label] + 0.5)) for label in {*first, *second}}
+    a, b, c, d = (np.array([score.get(label, 0.0) for label in side]) for side in labels)
+    return f"{name}: log-likelihood ratio", ((a, b), (c, d))

@@ -1,0 +1,443 @@
+"""Where a mechanism performs in an audit.
+
+Views, questions and curators are real; the table, the account and the noise write down everything. The decisive
+prop is `Replay`, a sampler that gives the same noisy sums whatever the true ones are, and writes those down. Under
+it everything right of a measurement must come out the same on every table, to the last bit; and the true sums
+are what the closed form of the privacy loss is about.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import math
+import random
+import sys
+import warnings
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import numpy as np
+
+from dfprivacy import noise
+from dfprivacy.accounting import Accountant, exact
+from dfprivacy.curator import Curator, Table
+from dfprivacy.errors import DPError
+from dfprivacy.frames import Dictionary, Kind, Raw, Read
+from dfprivacy.frames.values import plain_number
+from dfprivacy.question import Question, Subject
+from dfprivacy.schema import read_schema
+from dfprivacy.view import GroupedView, PrivateFrame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy.frames import Frame
+    from dfprivacy.ledger import Answer
+    from dfprivacy.losses import PrivacyLoss
+    from dfprivacy.mechanism import Mechanism
+    from dfprivacy.release import Release
+    from dfprivacy.testing.cases import Case, Row
+
+__all__ = ["Draw", "MemoryFrame", "Replay", "Stage", "Till", "Trace"]
+
+_HOUSE = ("dfprivacy.frames", "dfprivacy.rows", "dfprivacy.curator")
+
+
+class MemoryFrame:
+    """A table in memory, in batches of any size, that knows who reads it and can fail at it.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Its columns.
+    rows : sequence of dict
+        Its rows.
+    log : list of str
+        Where it writes ``"read"`` whenever private columns are read, and ``"trespass"`` if not for a curator.
+    public : sequence of str
+        Columns that anybody may read.
+    batch : int, optional
+        Rows in a batch, at most.
+    fail : str, optional
+        Text of an error to raise while private rows are read.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        rows: Sequence[Row],
+        log: list[str],
+        *,
+        public: Sequence[str] = (),
+        batch: int | None = None,
+        fail: str = "",
+    ) -> None:
+        self.columns = tuple(names)
+        self._values = {name: [row[name] for row in rows] for name in names}
+        self._count = len(rows)
+        self._log = log
+        self._public = frozenset(public)
+        self._batch = batch
+        self._fail = fail
+        self._raw: dict[Read, Raw] = {}
+
+    def kind(self, name: str) -> Kind:  # noqa: ARG002
+        """Tell nothing: any value can be in any column."""
+        return "mixed"
+
+    def rows(self) -> int:
+        """Count the rows."""
+        return self._count
+
+    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
+        """Rows in batches of at most `size`."""
+        private = not self._public or any(read.name not in self._public for read in reads)
+        if private:
+            self._log.append("read" if _for_curator() else "trespass")
+        columns = {read: self._column(read) for read in reads}
+        step = min(size, self._batch or size)
+        for start in range(0, self._count, step):
+            stop = min(start + step, self._count)
+            if private and self._fail and stop == self._count:
+                raise RuntimeError(self._fail)
+            yield stop - start, {read: _part(raw, start, stop) for read, raw in columns.items()}
+
+    def _column(self, read: Read) -> Raw:
+        if read not in self._raw:
+            values = self._values[read.name]
+            self._raw[read] = (
+                np.array([plain_number(value) for value in values])
+                if read.domain is None
+                else Dictionary(np.arange(len(values)), values)
+            )
+        return self._raw[read]
+
+
+def _part(raw: Raw, start: int, stop: int) -> Raw:
+    if isinstance(raw, Dictionary):
+        return Dictionary(np.arange(stop - start), raw.values[start:stop])
+    return raw[start:stop].copy()
+
+
+def _for_curator() -> bool:
+    """Tell whether the read that is going on was asked for by a public method of a curator."""
+    frame, last = sys._getframe(2), ""  # noqa: SLF001 - who asks is the question
+    walk: Any = frame
+    while walk is not None and str(walk.f_globals.get("__name__", "")).startswith(_HOUSE):
+        last = walk.f_code.co_qualname
+        walk = walk.f_back
+    return last.startswith(f"{Curator.__name__}.") and not last.startswith(f"{Curator.__name__}._")
+
+
+class Till:
+    """An account that pays for everything, writes down every charge, and gives no answer twice."""
+
+    name = "audit"
+
+    def __init__(self, case: Case, log: list[str]) -> None:
+        # It pays whatever is asked; the accountant only says how much that is.
+        self.accountant = Accountant.open("basic", exact(case.epsilon), exact(case.delta))
+        self.charges: list[PrivacyLoss] = []
+        self.kept: dict[str, Any] = {}
+        self._log = log
+
+    def spent(self) -> Any:
+        """Say that nothing was spent."""
+        return self.accountant.nothing
+
+    def charge(self, *losses: PrivacyLoss, call: str, mechanism: str, then: Sequence[PrivacyLoss] = ()) -> int:  # noqa: ARG002
+        """Write losses down."""
+        self.charges += losses
+        self._log.append("charge")
+        return len(self.charges)
+
+    def answer(self, question: str) -> Answer | None:  # noqa: ARG002
+        """Know no answer."""
+        return None
+
+    def keep(self, *, release: dict[str, Any], **_: Any) -> None:
+        """Keep the newest release only."""
+        self.kept = release
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What one noise was for: the exact sums in grid steps, and the scale."""
+
+    kind: str
+    sums: NDArray[np.int64]
+    scale: float
+
+
+class Replay:
+    """A sampler whose noisy sums do not depend on the true ones.
+
+    Parameters
+    ----------
+    seed : int
+        Of what it answers where nothing is left of the transcript: the true sums plus pseudo-random noise.
+    transcript : sequence of ndarray, optional
+        The noisy sums to give, in order.
+
+    Attributes
+    ----------
+    draws : list of Draw
+        What it was asked.
+    given : list of ndarray
+        What it answered: the transcript for another table.
+    opaque : bool
+        Whether it was asked for anything but Laplace and Gaussian noise, which it cannot replay.
+    """
+
+    name = "NOT PRIVATE: replayed noise for audits"
+    private = False
+
+    def __init__(self, seed: int = 1, transcript: Sequence[NDArray[np.int64]] | None = None) -> None:
+        self.draws: list[Draw] = []
+        self.given: list[NDArray[np.int64]] = []
+        self.opaque = False
+        self._chance = np.random.default_rng(seed)
+        self._transcript = transcript
+
+    def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Write down a request for Laplace noise, and answer it."""
+        return self._answer("laplace", values, scale)
+
+    def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Write down a request for Gaussian noise, and answer it."""
+        return self._answer("gaussian", values, scale)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(noise.OpenDPSampler(), name)
+        self.opaque = True
+        return found
+
+    def _answer(self, kind: str, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        noise.check(values, scale)
+        at = len(self.draws)
+        self.draws.append(Draw(kind, values.copy(), scale))
+        draw = self._chance.laplace if kind == "laplace" else self._chance.normal
+        moved = np.rint(draw(0.0, scale, size=values.shape)).astype(np.int64)
+        if self._transcript is None:
+            answer = values + moved
+        elif at < len(self._transcript) and self._transcript[at].shape == values.shape:
+            answer = self._transcript[at].copy()
+        else:
+            answer = moved
+        self.given.append(answer)
+        return answer
+
+
+@dataclass(frozen=True)
+class Trace:
+    """All that one call did and said.
+
+    Attributes
+    ----------
+    draws : tuple of Draw
+        The noise it asked for.
+    charges : tuple of PrivacyLoss
+        What it paid.
+    log : tuple of str
+        Charges and reads, in order.
+    release : Release or None
+        What it released, None if it failed.
+    error : BaseException or None
+        How it failed.
+    said : tuple of str
+        Its warnings, its log messages, and what it printed.
+    given : tuple of ndarray
+        The noisy sums it received.
+    opaque : bool
+        Whether it used noise that cannot be replayed.
+    """
+
+    draws: tuple[Draw, ...]
+    charges: tuple[PrivacyLoss, ...]
+    log: tuple[str, ...]
+    release: Release | None
+    error: BaseException | None
+    said: tuple[str, ...]
+    given: tuple[NDArray[np.int64], ...] = field(repr=False)
+    opaque: bool
+
+    @property
+    def refused(self) -> bool:
+        """Whether it was refused before anything was charged or read."""
+        return isinstance(self.error, DPError) and not self.log
+
+    @property
+    def replayable(self) -> bool:
+        """Whether every charge is for Laplace or Gaussian noise, which can be replayed."""
+        return not self.opaque and all(loss.kind in {"laplace", "gaussian"} for loss in self.charges)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Sum of the epsilons charged."""
+        return sum((loss.epsilon for loss in self.charges), Fraction(0))
+
+    @property
+    def delta(self) -> Fraction:
+        """Sum of the deltas charged."""
+        return sum((loss.delta for loss in self.charges), Fraction(0))
+
+    @property
+    def outcome(self) -> str:
+        """What the caller sees of it, as text: the result to the last bit, or the error, and what was said."""
+        if self.release is None:
+            return "\n".join([f"{type(self.error).__name__}: {self.error}", *self.said])
+        plain = self.release.to_dict()
+        plain["privacy"] = {k: v for k, v in plain["privacy"].items() if k not in {"at", "sampler"}}
+        return "\n".join([json.dumps(plain, sort_keys=True), *self.said])
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One mechanism in one case."""
+
+    mechanism: Mechanism
+    case: Case
+
+    def frame(self, rows: Sequence[Row], log: list[str] | None = None, **props: Any) -> MemoryFrame:
+        """Put rows into a table that writes down who reads it."""
+        public = self.case.public if self.case.neighbors == "replace_one" else ()
+        return MemoryFrame(self.case.columns, rows, [] if log is None else log, public=public, **props)
+
+    def view(self, frame: Frame, account: Any) -> PrivateFrame | GroupedView:
+        """Make the view that the case describes."""
+        case = self.case
+        schema = read_schema(
+            frame,
+            bounds=case.bounds,
+            categories=case.categories,
+            public=tuple(case.public),
+            missing=case.missing,
+            neighbors=case.neighbors,
+        )
+        view = PrivateFrame(Subject(account, Table(frame, schema)))
+        view = view.where(dict(case.where)) if case.where else view
+        return view.group_by(case.group_by) if case.group_by else view
+
+    def question(self, view: PrivateFrame | GroupedView, **changed: Any) -> Question:
+        """Ask the case's question of a view."""
+        asked = {**self.case.arguments, "epsilon": self.case.epsilon, "fresh": True}
+        asked |= {"delta": self.case.delta} if self.mechanism.delta else {}
+        return view._question(self.mechanism, (), {**asked, **changed})  # noqa: SLF001 - views of our own
+
+    def trace(
+        self,
+        rows: Sequence[Row],
+        *,
+        transcript: Sequence[NDArray[np.int64]] | None = None,
+        seed: int = 1,
+        frame: Frame | None = None,
+        **props: Any,
+    ) -> Trace:
+        """Perform once, with replayed noise and with all other chance fixed.
+
+        Parameters
+        ----------
+        rows : sequence of dict
+            The table.
+        transcript : sequence of ndarray, optional
+            The noisy sums to replay.
+        seed : int
+            Of the noise where there is no transcript.
+        frame : Frame, optional
+            The adapted frame to read in place of one in memory.
+        **props
+            Of the `MemoryFrame`.
+
+        Returns
+        -------
+        Trace
+            What happened.
+        """
+        log: list[str] = []
+        till, sampler = Till(self.case, log), Replay(seed, transcript)
+        release, error = None, None
+        with listening() as said, noise.use(sampler), fixed_chance():
+            try:
+                found = self.frame(rows, log, **props) if frame is None else frame
+                release = self.question(self.view(found, till)).ask()
+            except Exception as raised:  # noqa: BLE001 - whatever it says is evidence
+                error = raised
+        return Trace(
+            draws=tuple(sampler.draws),
+            charges=tuple(till.charges),
+            log=tuple(log),
+            release=release,
+            error=error,
+            said=tuple(said),
+            given=tuple(sampler.given),
+            opaque=sampler.opaque,
+        )
+
+
+@contextmanager
+def listening() -> Iterator[list[str]]:
+    """Collect the texts of all warnings and log messages, and what is printed."""
+    said: list[str] = []
+    printed = io.StringIO()
+
+    class Ear(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    root, ear = logging.getLogger(), Ear()
+    level = root.level
+    root.addHandler(ear)
+    root.setLevel(logging.DEBUG)
+    try:
+        with redirect_stdout(printed), redirect_stderr(printed), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield said
+        said += [f"{warning.category.__name__}: {warning.message}" for warning in caught]
+        said += printed.getvalue().splitlines()
+    finally:
+        root.removeHandler(ear)
+        root.setLevel(level)
+
+
+@contextmanager
+def fixed_chance() -> Iterator[None]:
+    """Seed Python's and NumPy's own generators, also those that a mechanism makes for itself."""
+    real = np.random.default_rng
+
+    def seeded(seed: Any = None) -> np.random.Generator:
+        return real(0 if seed is None else seed)
+
+    before, numpy_before = random.getstate(), np.random.get_state()  # noqa: NPY002
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    try:
+        with mock.patch.object(np.random, "default_rng", seeded):
+            yield
+    finally:
+        random.setstate(before)
+        np.random.set_state(numpy_before)  # noqa: NPY002
+
+
+def with_first(rows: Sequence[Row], row: Row | None) -> list[Row]:
+    """Put another row in place of the first, or none."""
+    return [*([] if row is None else [row]), *rows[1:]]
+
+
+def public_part(case: Case, row: Row | None) -> tuple[object, ...]:
+    """Give what neighbouring tables agree on about a row."""
+    if row is None or case.neighbors == "add_remove":
+        return ()
+    return tuple("missing" if _missing(row[name]) else row[name] for name in case.public)
+
+
+def _missing(value: object) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))

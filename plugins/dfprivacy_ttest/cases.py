@@ -1,0 +1,43 @@
+"""How the tests are called when they are audited."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dfprivacy import hookimpl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfprivacy import Mechanism
+
+__all__ = ["dfprivacy_conformance_cases"]
+
+_BOUNDS = {"x": (-3.0, 1.5)}
+_GROUPS = {"g": ["a", "b", "c"]}
+
+
+@hookimpl
+def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
+    """Give the cases: one sample and two, private and public groups, all rows, some, and by group."""
+    if mechanism.name == "ztest":
+        asked = {"column": "x", "popmean": 0.0, "sigma": 1.0}
+        return [
+            case(arguments=asked, bounds=_BOUNDS, neighbors=neighbors)
+            for neighbors in ("replace_one", "add_remove")
+        ]
+    one = {"column": "x", "popmean": -1.0}
+    two = {"column": "x", "by": "g", "groups": ["a", "b"]}
+    grouped = {"bounds": _BOUNDS, "categories": _GROUPS}
+    return [
+        case(arguments=one, bounds=_BOUNDS),
+        case(arguments=one, bounds=_BOUNDS, neighbors="add_remove"),
+        case(arguments={**one, "method": "mc"}, bounds=_BOUNDS),
+        case(arguments=two, **grouped),
+        case(arguments=two, **grouped, public=["g"]),
+        case(arguments=two, **grouped, neighbors="add_remove"),
+        case(arguments=one, **grouped, where={"g": ["a", "b"]}),
+        case(arguments=one, **grouped, group_by="g"),
+        case(arguments=one, **grouped, group_by="g", neighbors="add_remove"),
+        case(arguments=one, **grouped, group_by="g", public=["g"]),
+    ]

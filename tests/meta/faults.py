@@ -1,0 +1,781 @@
+"""Mechanisms that are broken on purpose, each by a fault seen in the wild, and honest ones beside them.
+
+A plugin that keeps to the public face of dfprivacy can hardly leak. These do not keep to it: they reach for private
+attributes, as a plugin could, and as code outside of any such house does all the time. Each is made anew by its
+function, for some keep something between calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from unittest import mock
+
+import numpy as np
+
+import dfprivacy as dp
+from dfprivacy import features, mechanism, noise, question
+from dfprivacy.frames import Read, withheld
+from dfprivacy.ledger import _schema
+from dfprivacy.losses import Laplace, Pure
+from dfprivacy.plugins import registry
+from dfprivacy.rows import batches, category, number
+from dfprivacy.testing import Case
+from dfprivacy.testing.noise import seeded_noise
+
+NUMBER = Case(arguments={"column": "x"}, bounds={"x": (-1.0, 1.0)}, epsilon=1)
+GROUPS = Case(arguments={"column": "g"}, categories={"g": ["a", "b", "c"]}, epsilon=1)
+BOTH = Case(
+    arguments={"column": "x", "by": "g"}, bounds={"x": (-1.0, 1.0)}, categories={"g": ["a", "b"]}, epsilon=1
+)
+
+DOC = """Measure something of a column.
+
+Parameters
+----------
+column : str
+    A column.
+
+Notes
+-----
+**Privacy.** ε-differential privacy, or so it says.
+
+References
+----------
+.. [1] C. Dwork, F. McSherry, K. Nissim, A. Smith. Calibrating noise to sensitivity in private data analysis.
+   TCC 2006.
+"""
+
+
+def numeric(function=None, *, doc=DOC, **terms):
+    """A mechanism of one numeric column."""
+    if function is None:
+        return partial(numeric, doc=doc, **terms)
+    function.__doc__ = doc
+    return mechanism(columns={"column": "numeric"}, **terms)(function)
+
+
+def categorical(function):
+    """A mechanism of one column with categories."""
+    function.__doc__ = DOC
+    return mechanism(columns={"column": "category"})(function)
+
+
+def grouped(function):
+    """A mechanism of a numeric column and one with categories."""
+    function.__doc__ = DOC
+    return mechanism(columns={"column": "numeric", "by": "category"})(function)
+
+
+# How to get at what a mechanism has no business with.
+
+
+def cleaned(curator, column):
+    """Every row's number."""
+    table = curator._table
+    return withheld(
+        lambda: np.concatenate([b.values(column) for b, _ in batches(table.rows, [number(column)], ())])
+    )
+
+
+def raw(curator, column):
+    """Every row's number as it stands in the table."""
+    found = curator._table.rows.batches([Read(column.name)], 1 << 14)
+    return np.concatenate([np.asarray(part[Read(column.name)], dtype=float) for _, part in found])
+
+
+def counts(curator, column):
+    """How many rows each category has."""
+    return np.array(curator._table.total(features.OneHot(column), 0), dtype=float)
+
+
+def pay(curator):
+    """Pay for the whole call at once."""
+    curator._purse.pay([Pure(curator._purse.epsilon)], [])
+
+
+def laplace(scale):
+    """Continuous noise, from a source that cannot be replayed."""
+    return float(np.random.Generator(np.random.PCG64(secrets.randbits(128))).laplace(0, scale))
+
+
+def average(curator, column):
+    """What an honest mechanism would do."""
+    return curator.sum(features.Moments(column, degree=1)).values[0]
+
+
+class Row(features.RowFeatures):
+    """A feature whose rows and radius are given."""
+
+    def __init__(self, column, rows, radius=1.0, dimension=1):
+        self.columns = column if isinstance(column, tuple) else (column,)
+        self.shape = (dimension,)
+        self._rows, self._radius = rows, radius
+
+    def rows(self, batch):
+        return self._rows(batch)
+
+    def radius(self, norm):
+        return self._radius
+
+
+def with_diameter(claim):
+    """A kind of feature with a diameter that nobody proved, slipped past the house."""
+
+    class Claimed(Row):
+        pass
+
+    Claimed.diameter = lambda self, norm, public: claim
+    return Claimed
+
+
+# The faults.
+
+
+class Scaled:
+    """A sampler of another scale than it was asked for."""
+
+    name, private = "half the noise", True
+
+    def __init__(self, inner, factor):
+        self.inner, self.factor = inner, factor
+
+    def laplace(self, values, scale):
+        return self.inner.laplace(values, scale * self.factor)
+
+    def gaussian(self, values, scale):
+        return self.inner.gaussian(values, scale * self.factor)
+
+
+def half_the_noise():
+    @numeric
+    def found(curator, column):
+        with noise.use(Scaled(noise.sampler(), 0.5)):
+            return average(curator, column)
+
+    return found
+
+
+def noise_of_a_seed():
+    @numeric
+    def found(curator, column):
+        with seeded_noise(1):
+            return average(curator, column)
+
+    return found
+
+
+def mean_of_n_minus_1():
+    """The sensitivity of the mean of n - 1 rows, for the mean of n."""
+
+    @numeric
+    def found(curator, column):
+        n = curator.size
+        kind = with_diameter(2 * (n - 1) / n)
+        return curator.sum(kind(column, lambda b: b.standardized(column))).values[0] / n
+
+    return found
+
+
+def bounds_from_the_data():
+    @numeric
+    def found(curator, column):
+        values = cleaned(curator, column)
+        learned = dp.Column(column.name, bounds=(values.min(), values.max() + 1e-9), fill=float(values.mean()))
+        return learned.mid + learned.half * average(curator, learned) / curator.size
+
+    return found
+
+
+def missing_rows_dropped():
+    """The mean of the rows that are there, their number for nothing."""
+
+    @numeric
+    def found(curator, column):
+        return average(curator, column) / np.isfinite(raw(curator, column)).sum()
+
+    return found
+
+
+def exact_group_counts():
+    @grouped
+    def found(curator, column, by):
+        sums = curator.sum(features.OneHot(by) * features.Moments(column, degree=1)).values[:, 0]
+        return sums / np.maximum(counts(curator, by), 1)
+
+    return found
+
+
+def label_flip_charged_once():
+    """A row that changes its group changes two sums; the change of one is charged."""
+
+    @grouped
+    def found(curator, column, by):
+        kind = with_diameter(2.0)
+
+        def rows(batch):
+            y = 2 + batch.standardized(column)
+            return np.eye(3)[batch.codes(by)][:, :2] * y[:, None]
+
+        return curator.sum(kind((column, by), rows, 3.0, 2)).values
+
+    return found
+
+
+def printed_tcs_sensitivity():
+    """A whitened statistic with the sensitivity 4/(gamma n) that a printed proof gives it."""
+
+    @numeric
+    def found(curator, column):
+        pay(curator)
+        z, gamma = cleaned(curator, column), 0.01
+        n = len(z)
+        statistic = n * z.mean() ** 2 / (z.var(ddof=1) + gamma) if n > 1 else 0.0
+        return statistic + laplace(4 * (1 + 1 / n) / (gamma * n) / curator.epsilon)
+
+    return found
+
+
+def normaliser_from_the_data():
+    """Distances divided by the largest of them."""
+
+    @numeric
+    def found(curator, column):
+        most = max(float(np.abs(cleaned(curator, column)).max()), 1e-3)
+        return curator.sum(Row(column, lambda b: b.values(column) / most)).values[0]
+
+    return found
+
+
+def threshold_from_the_margin():
+    @grouped
+    def found(curator, column, by):
+        noisy = average(curator, column)
+        return "reject" if noisy > counts(curator, by)[0] / 7 else "accept"
+
+    return found
+
+
+def numpy_float_noise():
+    @numeric
+    def found(curator, column):
+        pay(curator)
+        return float(cleaned(curator, column).sum()) + laplace(2 / curator.epsilon)
+
+    return found
+
+
+def noise_seeded_by_the_data():
+    @numeric
+    def found(curator, column):
+        pay(curator)
+        total = float(cleaned(curator, column).sum())
+        return total + np.random.default_rng(abs(int(total * 1e6))).laplace(0, 2 / curator.epsilon)
+
+    return found
+
+
+def standardised_within_the_batch():
+    @numeric
+    def found(curator, column):
+        def rows(batch):
+            y = batch.values(column)
+            return np.clip((y - y.mean()) / (3 * y.std() + 1e-9), -1, 1)
+
+        return curator.sum(Row(column, rows)).values[0]
+
+    return found
+
+
+def blas_by_position():
+    """A product of matrices in float32, whose last bits depend on where in the batch a row stands."""
+
+    @numeric
+    def found(curator, column):
+        weights = np.random.default_rng(5).normal(size=(33, 17)).astype(np.float32)
+
+        def rows(batch):
+            y = batch.values(column).astype(np.float32)
+            powers = np.cos(y[:, None] * np.arange(33, dtype=np.float32))
+            return np.tanh(powers @ weights) / 17
+
+        return curator.sum(Row(column, rows, 1.0, 17)).values
+
+    return found
+
+
+def features_by_position():
+    @numeric
+    def found(curator, column):
+        return curator.sum(Row(column, lambda b: b.standardized(column) * (np.arange(b.size) % 2))).values[0]
+
+    return found
+
+
+def pvalue_beside_the_decision():
+    @numeric
+    def found(curator, column):
+        rejected = bool(average(curator, column) > 1)
+        return {"rejected": rejected, "pvalue": float(np.exp(-abs(cleaned(curator, column).sum())))}
+
+    return found
+
+
+def read_before_the_charge():
+    @numeric
+    def found(curator, column):
+        curator._table.total(features.Moments(column, degree=1), 20)
+        return average(curator, column)
+
+    return found
+
+
+def exception_quotes_a_value():
+    @numeric
+    def found(curator, column):
+        noisy = average(curator, column)
+        for value in raw(curator, column):
+            if abs(value) > 1:
+                raise ValueError(f"{value} is out of range")
+        return noisy
+
+    return found
+
+
+def warning_quotes_a_value():
+    @numeric
+    def found(curator, column):
+        noisy = average(curator, column)
+        warnings.warn(f"the largest value is {cleaned(curator, column).max()}", stacklevel=2)
+        return noisy
+
+    return found
+
+
+def log_quotes_a_value():
+    @numeric
+    def found(curator, column):
+        noisy = average(curator, column)
+        logging.getLogger("plugin").debug("first row: %s", cleaned(curator, column)[0])
+        return noisy
+
+    return found
+
+
+def print_quotes_a_value():
+    @numeric
+    def found(curator, column):
+        noisy = average(curator, column)
+        print("values:", cleaned(curator, column).tolist())  # noqa: T201
+        return noisy
+
+    return found
+
+
+def refund_after_an_error():
+    @numeric
+    def found(curator, column):
+        try:
+            return average(curator, column)
+        except dp.ReadError:
+            account = curator._purse._account
+            with contextlib.suppress(AttributeError), account.ledger.transaction(write=True) as connection:
+                charges, accounts = _schema().charges, _schema().accounts
+                connection.execute(charges.delete().where(charges.c.account == account.name))
+                nothing = "[" + ", ".join(['"0"'] * len(account.accountant.nothing.to_list())) + "]"
+                connection.execute(accounts.update().where(accounts.c.name == account.name).values(spent=nothing))
+            raise
+
+    return found
+
+
+def result_keeps_the_frame():
+    @numeric
+    def found(curator, column):
+        average(curator, column)
+        return curator._table
+
+    return found
+
+
+def result_keeps_the_rows():
+    @numeric
+    def found(curator, column):
+        return {"sum": average(curator, column), "residuals": cleaned(curator, column)}
+
+    return found
+
+
+def one_noise_two_projections():
+    """The noise of the first answer serves the second one too: their difference is exact."""
+    kept = {}
+
+    @numeric
+    def found(curator, column):
+        exact = cleaned(curator, column).sum()
+        if "noise" not in kept:
+            kept["noise"] = average(curator, column) - exact
+        return exact**2 + kept["noise"]
+
+    return found
+
+
+def measurement_kept_for_later():
+    kept = {}
+
+    @numeric
+    def found(curator, column):
+        if column.name not in kept:
+            kept[column.name] = average(curator, column)
+        return kept[column.name]
+
+    return found
+
+
+def _select(curator, scores):
+    """The exponential mechanism for scores of sensitivity one, with a source that cannot be replayed."""
+    weights = np.exp(curator.epsilon * (scores - scores.max()) / 2)
+    place = secrets.SystemRandom().random() * weights.sum()
+    return int(min(np.searchsorted(np.cumsum(weights), place), len(scores) - 1))
+
+
+def select_by_the_unsigned_distance():
+    """Scores -|d| of the distance to significance, counted from both sides: their sensitivity is two."""
+
+    @categorical
+    def found(curator, column):
+        pay(curator)
+        seen = counts(curator, column)
+        return column.categories[_select(curator, -np.abs(2 * seen - seen.sum()))]
+
+    return found
+
+
+def _flipped(curator, column, epsilon):
+    """The first row's category, or another, by randomised response."""
+    (batch, _), *_ = withheld(lambda: list(batches(curator._table.rows, [category(column)], ())))
+    code, k = int(batch.codes(column)[0]), len(column.categories)
+    if code == k:
+        return secrets.randbelow(k)
+    if secrets.SystemRandom().random() < np.exp(epsilon) / (np.exp(epsilon) + k - 1):
+        return code
+    return (code + 1 + secrets.randbelow(k - 1)) % k
+
+
+def response_hardly_randomised():
+    """Randomised response that is told the epsilon of the whole for each of two looks at a row."""
+
+    @categorical
+    def found(curator, column):
+        pay(curator)
+        return [_flipped(curator, column, curator.epsilon), _flipped(curator, column, curator.epsilon)]
+
+    return found
+
+
+def public_by_claim():
+    """A sum of private rows that says it cannot change: it comes exact, and for nothing."""
+
+    @numeric
+    def found(curator, column):
+        return curator.sum(with_diameter(0.0)(column, lambda b: b.standardized(column))).values[0]
+
+    return found
+
+
+def charged_behind_the_back():
+    @numeric
+    def found(curator, column):
+        loss = Laplace(1, float(1 / curator._purse.epsilon) * 1.01, curator._purse.epsilon)
+        curator._purse._account.charge(loss, call="none", mechanism="found")
+        return average(curator, column)
+
+    return found
+
+
+def cost_by_the_data():
+    @numeric
+    def found(curator, column):
+        large = cleaned(curator, column).sum() > 0
+        return curator.sum(features.Moments(column, degree=1), share=Fraction(1, 2) if large else 1).values[0]
+
+    return found
+
+
+def table_changed():
+    @numeric
+    def found(curator, column):
+        noisy = average(curator, column)
+        frame = getattr(curator._table.rows, "_frame", None)
+        if hasattr(frame, "clip"):
+            frame[column.name] = frame[column.name].clip(column.low, column.high)
+        return noisy
+
+    return found
+
+
+def plan_reads():
+    @numeric
+    def found(curator, column):
+        return average(curator, column)
+
+    def plan(curator, column):
+        return {"sum": curator._table.total(features.Moments(column, degree=1), 4)[0]}
+
+    return found.plans(plan)
+
+
+def nothing_documented():
+    return numeric(average, doc="The mean of a column.")
+
+
+def not_a_number():
+    @numeric
+    def found(curator, column):
+        return float("nan") * average(curator, column)
+
+    return found
+
+
+def radius_too_large():
+    @numeric
+    def found(curator, column):
+        return curator.sum(Row(column, lambda b: b.standardized(column), 3.0)).values[0]
+
+    return found
+
+
+def error_for_an_empty_group():
+    @categorical
+    def found(curator, column):
+        noisy = curator.sum(features.OneHot(column)).values
+        if counts(curator, column).min() < 3:
+            raise dp.ArgumentError("A group is too small.", "Take another column.")
+        return noisy
+
+    return found
+
+
+def codes_of_the_engine():
+    """Categories by the code that the engine happens to give them."""
+
+    @categorical
+    def found(curator, column):
+        return curator.sum(
+            Row(column, lambda b: np.eye(3)[np.asarray(b.raw[category(column)].codes) % 3], 1.0, 3)
+        ).values
+
+    return found
+
+
+def gaussian_noise_charged_as_laplace():
+    @numeric
+    def found(curator, column):
+        epsilon = curator._purse.epsilon
+        scale = 2.0**21 / float(epsilon) * 1.001
+        curator._purse.pay([Laplace(2**21, scale, epsilon)], [])
+        total = np.array(curator._table.total(features.Moments(column, degree=1), 20))
+        return float(noise.sampler().gaussian(total, scale)[0])
+
+    return found
+
+
+def honest_average():
+    return numeric(average)
+
+
+@contextmanager
+def coarse_sampler():
+    """Noise in multiples of four steps."""
+
+    class Coarse(Scaled):
+        name = "coarse"
+
+        def laplace(self, values, scale):
+            return values + super().laplace(np.zeros_like(values), scale) // 4 * 4
+
+    with noise.use(Coarse(noise.OpenDPSampler(), 1.0)):
+        yield
+
+
+@contextmanager
+def one_draw_for_all():
+    """The same noise for every coordinate."""
+
+    class Same(Scaled):
+        name = "one draw for all"
+
+        def laplace(self, values, scale):
+            drawn = super().laplace(np.zeros((*values.shape[:-1], 1), dtype=np.int64), scale)
+            return values + drawn
+
+    with noise.use(Same(noise.OpenDPSampler(), 1.0)):
+        yield
+
+
+@contextmanager
+def any_price():
+    """A house that reads every price as one."""
+    with (
+        mock.patch.object(question, "positive", return_value=Fraction(1)),
+        mock.patch.object(question.Subject, "price", return_value=(Fraction(1), Fraction(0))),
+    ):
+        yield
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault, the case in which it shows, and the check that is to catch it."""
+
+    make: object
+    caught_by: str
+    case: Case = NUMBER
+    around: object = contextlib.nullcontext
+    samples: int = 4_000
+
+    @property
+    def name(self):
+        return (self.make if self.around is contextlib.nullcontext else self.around).__name__
+
+
+FAULTS = [
+    Fault(half_the_noise, "loss_within_charge"),
+    Fault(noise_of_a_seed, "noise_is_what_was_charged"),
+    Fault(mean_of_n_minus_1, "loss_within_charge"),
+    Fault(bounds_from_the_data, "concludes_from_noise_alone"),
+    Fault(missing_rows_dropped, "concludes_from_noise_alone"),
+    Fault(exact_group_counts, "concludes_from_noise_alone", BOTH),
+    Fault(label_flip_charged_once, "loss_within_charge", BOTH),
+    Fault(printed_tcs_sensitivity, "outputs_do_not_tell"),
+    Fault(normaliser_from_the_data, "loss_within_charge"),
+    Fault(threshold_from_the_margin, "concludes_from_noise_alone", BOTH),
+    Fault(numpy_float_noise, "outputs_do_not_tell"),
+    Fault(noise_seeded_by_the_data, "outputs_do_not_tell"),
+    Fault(standardised_within_the_batch, "rows_stand_alone"),
+    Fault(blas_by_position, "rows_stand_alone"),
+    Fault(features_by_position, "rows_stand_alone"),
+    Fault(pvalue_beside_the_decision, "concludes_from_noise_alone"),
+    Fault(read_before_the_charge, "charges_before_reading"),
+    Fault(exception_quotes_a_value, "says_no_value"),
+    Fault(warning_quotes_a_value, "says_no_value"),
+    Fault(log_quotes_a_value, "says_no_value"),
+    Fault(print_quotes_a_value, "says_no_value"),
+    Fault(refund_after_an_error, "keeps_the_charge"),
+    Fault(result_keeps_the_frame, "answers"),
+    Fault(result_keeps_the_rows, "release_is_plain"),
+    Fault(one_noise_two_projections, "keeps_no_state"),
+    Fault(measurement_kept_for_later, "keeps_no_state"),
+    Fault(select_by_the_unsigned_distance, "outputs_do_not_tell", replace(GROUPS, epsilon=3), samples=10_000),
+    Fault(response_hardly_randomised, "outputs_do_not_tell", GROUPS),
+    Fault(public_by_claim, "concludes_from_noise_alone"),
+    Fault(charged_behind_the_back, "spends_what_was_asked"),
+    Fault(cost_by_the_data, "cost_does_not_depend_on_data"),
+    Fault(table_changed, "same_on_every_engine"),
+    Fault(plan_reads, "explains_for_nothing"),
+    Fault(nothing_documented, "is_documented"),
+    Fault(not_a_number, "release_is_plain"),
+    Fault(radius_too_large, "charge_is_tight"),
+    Fault(error_for_an_empty_group, "concludes_from_noise_alone", GROUPS),
+    Fault(codes_of_the_engine, "same_on_every_engine", GROUPS),
+    Fault(gaussian_noise_charged_as_laplace, "noise_is_what_was_charged"),
+    Fault(numpy_float_noise, "reads_through_the_curator"),
+    Fault(honest_average, "noise_follows_its_law", around=coarse_sampler),
+    Fault(honest_average, "noise_follows_its_law", around=one_draw_for_all),
+    Fault(honest_average, "refuses_bad_prices", around=any_price),
+]
+
+
+# Honest mechanisms: no check may fail on them.
+
+
+def two_measurements():
+    @grouped
+    def found(curator, column, by):
+        total = curator.sum(features.Moments(column, degree=1), share=Fraction(1, 2)).values[0]
+        return {"total": total, "groups": curator.sum(features.OneHot(by)).values}
+
+    return found
+
+
+def adaptive():
+    """What is measured next depends on what was seen."""
+
+    @numeric
+    def found(curator, column):
+        first = curator.sum(features.Moments(column, degree=1), share=Fraction(1, 2)).values[0]
+        above = first > 0
+        rest = curator.sum(Row(column, lambda b: np.where((b.values(column) > 0) == above, 1.0, -1.0)))
+        return {"first": first, "second": rest.values[0]}
+
+    return found
+
+
+def gaussian():
+    @numeric(delta=True)
+    def found(curator, column):
+        return curator.sum(features.Moments(column), noise="gaussian").values
+
+    return found
+
+
+def simulated_conclusion():
+    """A conclusion with chance of its own, which knows nothing of the data."""
+
+    @numeric
+    def found(curator, column):
+        seen = average(curator, column)
+        return float((np.random.default_rng().normal(size=200) > seen).mean())
+
+    return found
+
+
+def honest_select():
+    @categorical
+    def found(curator, column):
+        pay(curator)
+        return column.categories[_select(curator, counts(curator, column))]
+
+    return found
+
+
+def honest_response():
+    @categorical
+    def found(curator, column):
+        pay(curator)
+        return _flipped(curator, column, curator.epsilon)
+
+    return found
+
+
+def of_the_house(name, **about):
+    return lambda: registry().mechanisms[name]
+
+
+# Those that make noise outside of the house are honest about privacy alone.
+OUTSIDE = {"charges_before_reading", "explains_for_nothing", "reads_through_the_curator"}
+HONEST = {
+    "average": (honest_average, NUMBER, set()),
+    "average by group": (
+        honest_average,
+        replace(NUMBER, categories={"g": [1, 2]}, group_by="g"),
+        set(),
+    ),
+    "average of a part": (
+        honest_average,
+        replace(NUMBER, categories={"g": [1, 2]}, neighbors="add_remove", where={"g": 1}),
+        set(),
+    ),
+    "two measurements": (two_measurements, BOTH, set()),
+    "adaptive": (adaptive, NUMBER, set()),
+    "gaussian": (gaussian, replace(NUMBER, delta="1/100000"), set()),
+    "simulated conclusion": (simulated_conclusion, NUMBER, set()),
+    "select": (honest_select, GROUPS, OUTSIDE),
+    "randomised response": (honest_response, GROUPS, OUTSIDE),
+    "t-test": (of_the_house("ttest"), Case(arguments={"column": "x"}, bounds={"x": (-3.0, 1.5)}), set()),
+}

@@ -1,0 +1,424 @@
+"""The conformance kit: how its checks are run, named, excused, collected by pytest and asked for from the shell."""
+
+# ruff: noqa: SIM300 - expected == actual
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dfprivacy as dp
+import dfprivacy.testing
+from dfprivacy import conversions, noise
+from dfprivacy.cli import main
+from dfprivacy.plugins import registry, unregister
+from dfprivacy.testing import CHECKS, Case, MechanismConformance, catalogue, check_mechanism
+from dfprivacy.testing.cases import candidates, cases_of, tables
+from dfprivacy.testing.exact import families, worst_pair
+from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing.pytest_plugin import collected
+from dfprivacy.testing.sampler import goodness_of_fit
+from dfprivacy.testing.sampling import Output, separation
+from dfprivacy.testing.stage import Stage
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "howto" / "audit.md"
+CASE = Case(arguments={"column": "x"}, bounds={"x": (-1.0, 1.0)}, epsilon=1)
+
+
+@dp.mechanism(columns={"column": "numeric"})
+def total(curator, column):
+    """The sum of a column, and no word on privacy."""
+    return curator.sum(dp.features.Moments(column, degree=1)).values[0]  # noqa: PD011
+
+
+@pytest.fixture
+def registered():
+    """The mechanism as a plugin that gives its cases."""
+
+    class Totals:
+        @dp.hookimpl
+        def dfprivacy_register_mechanisms(self, register):
+            register(total)
+
+        @dp.hookimpl
+        def dfprivacy_conformance_cases(self, mechanism, case):
+            return [case(arguments={"column": "x"}, bounds={"x": (-1.0, 1.0)}, epsilon=1)]
+
+    dp.register(Totals())
+    yield
+    unregister("Totals")
+
+
+def test_every_check_is_given_once_for_each_case():
+    """A mechanism has each check in each case, by name, with what it catches."""
+    found = list(check_mechanism(total, [CASE, CASE]))
+
+    assert [*CHECKS] * 2 == [check.name for check in found]
+    assert all(check.catches for check in found)
+    assert "total(column='x'): answers" == str(found[0])
+
+
+def test_a_check_can_be_called():
+    """Called, a check returns what it saw, or raises an `AssertionError` that says what is wrong."""
+    found = {check.name: check for check in check_mechanism(total, [CASE])}
+
+    assert "answers" == found["answers"]()
+    with pytest.raises(AssertionError, match="does not say what privacy it guarantees"):
+        found["is_documented"]()
+
+
+def test_a_failure_can_be_expected():
+    """A check that is expected to fail does no harm, and one that passes in spite of that does."""
+    expected = {"is_documented": "a test", "answers": "another test"}
+    found = {check.name: check.run() for check in check_mechanism(total, [CASE], expected_failed_checks=expected)}
+
+    assert "expected" == found["is_documented"].status
+    assert "failed" == found["answers"].status
+    assert "expected to fail (another test), and passes" in found["answers"].detail
+
+
+def test_an_unknown_check_cannot_be_expected():
+    """An excuse for a check that does not exist is an error."""
+    with pytest.raises(dp.ArgumentError, match="There are no checks"):
+        list(check_mechanism(total, [CASE], expected_failed_checks={"nothing": "to excuse"}))
+
+
+def test_cases_come_from_the_plugin(registered):
+    """The hook's cases are used where there are some."""
+    assert (CASE,) == cases_of(registry().mechanisms["total"])
+
+
+def test_cases_follow_from_the_columns():
+    """Else cases are made from the kinds of columns, in both neighbouring relations, with and without options."""
+
+    @dp.mechanism(columns={"many": ["numeric"], "by": "category"})
+    def found(curator, many, by=None):
+        return None
+
+    cases = cases_of(found)
+
+    assert [{"many": ["many", "many_2"]}, {"many": ["many", "many_2"], "by": "by"}] * 2 == [
+        case.arguments for case in cases
+    ]
+    assert ["replace_one"] * 2 + ["add_remove"] * 2 == [case.neighbors for case in cases]
+
+
+def test_cases_cannot_be_guessed():
+    """A parameter without a default that names no column needs cases of the author's."""
+
+    @dp.mechanism(columns={"column": "numeric"})
+    def needs(curator, column, popmean):
+        return None
+
+    with pytest.raises(dp.ArgumentError, match="No default case of 'needs'"):
+        cases_of(needs)
+
+
+def test_tables_and_rows_have_the_corners():
+    """Rows have the ends of the bounds, every category, missing and extreme values, and what the author says."""
+    case = Case(bounds={"x": (-1.0, 1.0)}, categories={"g": ["a", "b"]}, rows=({"x": 0.123, "g": "a"},))
+
+    rows = candidates(case)
+
+    assert {"x": 0.123, "g": "a"} == rows[0]
+    assert {(x, g) for x in (-1, 1) for g in "ab"} <= {(row["x"], row["g"]) for row in rows}
+    assert {None, "unheard of"} <= {row["g"] for row in rows}
+    assert {np.inf, -np.inf, 1e300} <= {row["x"] for row in rows}
+    assert any(np.isnan(row["x"]) for row in rows)
+    assert ["mixed", "lowest", "highest", "one group", "one row"] == list(tables(case))
+
+
+def test_the_exact_audit_of_laplace_noise_is_exact():
+    """For a sum of y in [-1, 1] the worst pair is the two ends, and the loss is their distance over the scale."""
+    family = families(Stage(total, CASE))[0]
+
+    loss = worst_pair(family)
+
+    (draw,) = family.base.draws
+    k = family.base.release.privacy.noise[0].grid
+    assert float(2 * 2**k / Fraction(draw.scale)) == loss.epsilon
+    assert not loss.exceeds
+    assert {-1.0, 1.0} == {max(-1.0, min(1.0, row["x"])) for row in loss.pair}
+
+
+def test_the_exact_audit_of_gaussian_noise_is_exact():
+    """The loss of Gaussian noise is the epsilon at which its delta is the one charged."""
+
+    @dp.mechanism(columns={"column": "numeric"}, delta=True)
+    def gaussian(curator, column):
+        """Sum with Gaussian noise."""
+        return curator.sum(dp.features.Moments(column, degree=1), noise="gaussian").values[0]  # noqa: PD011
+
+    case = Case(arguments={"column": "x"}, bounds={"x": (-1.0, 1.0)}, epsilon=1, delta="1/100000")
+    family = families(Stage(gaussian, case))[0]
+
+    loss = worst_pair(family)
+
+    (draw,), k = family.base.draws, family.base.release.privacy.noise[0].grid
+    delta = conversions.gaussian_delta((2 * 2**k) ** 2, draw.scale, 1, Fraction(loss.epsilon))
+    assert 1e-5 == pytest.approx(float(delta), rel=1e-6)
+    assert 0.99 < loss.tightness <= 1
+    assert not loss.exceeds
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("scale", [0.7, 3.0, 41.5, 1e6, 2.0**38])
+def test_the_house_sampler_fits(kind, scale):
+    """OpenDP's noise follows its law at every scale."""
+    assert goodness_of_fit(noise.OpenDPSampler(), kind, scale, 4_000) > 1e-8
+
+
+class Wrong:
+    """A sampler that is wrong in one way."""
+
+    name, private = "wrong", False
+
+    def __init__(self, change):
+        self.change = change
+
+    def laplace(self, values, scale):
+        return self.change(values, scale, np.random.default_rng(1))
+
+
+WRONG = {
+    "too small": lambda v, s, g: v + np.rint(g.laplace(0, 0.9 * s, v.shape)).astype(np.int64),
+    "normal": lambda v, s, g: v + np.rint(g.normal(0, 1.4 * s, v.shape)).astype(np.int64),
+    "coarse": lambda v, s, g: v + 2 * np.rint(g.laplace(0, s / 2, v.shape)).astype(np.int64),
+    "one for all": lambda v, s, g: v + np.rint(g.laplace(0, s, (len(v), 1))).astype(np.int64),
+    "one after another": lambda v, s, g: (
+        v + np.repeat(np.rint(g.laplace(0, s, (len(v) // 2, 2))), 2, axis=0).astype(np.int64)
+    ),
+    "of the value": lambda v, s, g: v + np.rint(g.laplace(0, s, v.shape)).astype(np.int64) * (v % 2 == 0),
+    "shifted": lambda v, s, g: v + np.rint(g.laplace(0.1 * s, s, v.shape)).astype(np.int64),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_a_wrong_sampler_does_not_fit(fault):
+    """Noise that is too small, of another law, coarse, repeated, shifted, or dependent on the value is found."""
+    assert goodness_of_fit(Wrong(WRONG[fault]), "laplace", 2.0**30) < 1e-8
+
+
+def on_a_grid(values):
+    """Round, as the house does: the last bits of NumPy's noise tell where it was added."""
+    return np.rint(values * 2**20) / 2**20
+
+
+def outputs(values, text=""):
+    return [Output((float(value),), text) for value in values]
+
+
+@pytest.mark.statistical
+def test_sampling_proves_no_more_than_is_true():
+    """For Laplace noise of epsilon 1 the proof comes close to 1, and in 200 runs never exceeds it."""
+    chance = np.random.default_rng(20_260_101)
+    found = [
+        separation(*(outputs(on_a_grid(chance.laplace(at, 1, 1_000))) for at in (0, 1)))[0] for _ in range(200)
+    ]
+
+    large, _ = separation(*(outputs(on_a_grid(chance.laplace(at, 1, 100_000))) for at in (0, 1)))
+
+    assert max(found) <= 1
+    assert 0.9 < large <= 1
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("one", "other", "event"),
+    [
+        (lambda g: outputs(g.laplace(0, 0.5, 10_000)), lambda g: outputs(g.laplace(1, 0.5, 10_000)), "number 0"),
+        (lambda g: outputs(g.laplace(0, 1, 10_000)), lambda g: outputs(1 + g.laplace(0, 1, 10_000)), "last bits"),
+        (lambda g: outputs(g.normal(size=9_000), "a"), lambda g: outputs(g.normal(size=9_000), "b"), "text"),
+        (
+            lambda g: outputs(np.where(g.random(9_000) < 0.2, np.nan, g.normal(size=9_000))),
+            lambda g: outputs(g.normal(size=9_000)),
+            "finite",
+        ),
+        (
+            lambda g: [Output((1.0,), "")] * 9_000,
+            lambda g: [Output((1.0,) if g.random() > 0.1 else (), "error") for _ in range(9_000)],
+            "text",
+        ),
+    ],
+)
+def test_sampling_finds_the_event(one, other, event):
+    """Half the noise, the last bits of NumPy's floats, words, NaN and errors are each found as what they are."""
+    chance = np.random.default_rng(20_260_102)
+
+    epsilon, found = separation(one(chance), other(chance))
+
+    assert epsilon > 1
+    assert event in found
+
+
+class TestTotal(MechanismConformance):
+    """The base class at work."""
+
+    @pytest.fixture
+    def mechanism(self):
+        return total
+
+    @pytest.fixture
+    def cases(self):
+        return [CASE]
+
+    @pytest.fixture
+    def expected_failed_checks(self):
+        return {"is_documented": "it is a test"}
+
+
+def test_the_base_class_has_every_check():
+    """There is one test for each check, which says what it catches."""
+    tests = {
+        name.removeprefix("test_"): test for name, test in vars(MechanismConformance).items() if "test_" in name
+    }
+
+    assert CHECKS.keys() == tests.keys()
+    assert all(f"Catches {catches}." == tests[name].__doc__ for name, (_, catches) in CHECKS.items())
+
+
+def test_the_page_shows_what_each_check_catches():
+    """The table on the page is the one that the code writes."""
+    assert f"\n\n{catalogue()}\n\n<!-- end -->" in PAGE.read_text(encoding="utf-8")
+
+
+def test_the_command_audits(capsys, tmp_path):
+    """``dfprivacy audit`` prints a line for each case, and writes every outcome as JSON."""
+    target = tmp_path / "audit.json"
+
+    code = main(["audit", "ztest", "--output", str(target)])
+
+    out, _ = capsys.readouterr()
+    found = json.loads(target.read_text(encoding="utf-8"))
+    assert 0 == code
+    assert re.search(r"^ztest\(column='x', .*: 19 passed, 1 skipped; loss 0.333333 of 0.333333", out, re.MULTILINE)
+    assert found["passed"]
+    assert len(CHECKS) * 2 == len(found["outcomes"])
+    assert all(0.9 <= o["tightness"] <= 1 for o in found["outcomes"] if o["check"] == "charge_is_tight")
+
+
+def test_the_command_fails(capsys, registered):
+    """A check that fails is shown, and the exit code is 1."""
+    code = main(["audit", "total"])
+
+    out, _ = capsys.readouterr()
+    assert 1 == code
+    assert "  FAILED    is_documented: the docstring does not say what privacy it guarantees" in out.splitlines()
+
+
+def test_the_command_knows_its_methods(capsys):
+    """A method that is not installed is an error."""
+    code = main(["audit", "nothing"])
+
+    assert 1 == code
+    assert "There is no method 'nothing'." in capsys.readouterr().err
+
+
+def pytest_of(folder, *arguments):
+    """Run pytest in a folder of its own."""
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "dfprivacy_pytest", *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, check=False, capture_output=True, text=True)
+
+
+def test_pytest_collects_mechanisms(tmp_path):
+    """``pytest --dp-conformance`` has an item for each check of each case."""
+    done = pytest_of(tmp_path, "--dp-conformance", "-v", "-k", "ztest and (answers or outputs_do_not_tell)")
+
+    assert 0 == done.returncode, done.stdout
+    assert re.search(r"dp-conformance::ztest\(.*\): answers PASSED", done.stdout)
+    assert "2 passed, 2 skipped" in done.stdout
+
+
+def test_items_are_checks(request, registered):
+    """An item runs its check: it fails with what is wrong, and what the check is for."""
+    items = {item.name: item for item in collected(request.session)}
+
+    items["dp-conformance::total(column='x'): answers"].runtest()
+    with pytest.raises(pytest.skip.Exception, match="the exact audit says all"):
+        items["dp-conformance::total(column='x'): outputs_do_not_tell"].runtest()
+    wrong = items["dp-conformance::total(column='x'): is_documented"]
+    with pytest.raises(Exception, match="does not say what privacy it guarantees") as failure:
+        wrong.runtest()
+
+    assert "The check catches a docstring without a guarantee or a reference." in wrong.repr_failure(failure)
+    assert "dp-conformance::total(column='x'): is_documented" == wrong.reportinfo()[2]
+
+
+def test_items_need_cases(request):
+    """A mechanism of which no case can be made is a usage error."""
+
+    @dp.register_mechanism
+    @dp.mechanism(columns={"column": "numeric"})
+    def needs(curator, column, popmean):
+        return None
+
+    try:
+        with pytest.raises(pytest.UsageError, match="No default case of 'needs'"):
+            collected(request.session)
+    finally:
+        unregister("needs")
+
+
+def test_the_example_plugin_passes(monkeypatch):
+    """No check fails on the methods of the example plugin."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "example_plugin" / "src"))
+    typical = importlib.import_module("dfprivacy_typical")
+
+    found = [check.run() for each in (typical.mode, typical.median) for check in check_mechanism(each)]
+
+    assert [] == [(o.mechanism, o.check, o.detail) for o in found if o.status not in {"passed", "skipped"}]
+
+
+@pytest.mark.parametrize("name", dfprivacy.testing.__all__)
+def test_the_kit_is_in_the_reference(name):
+    """Every public name of the kit has an entry in the reference."""
+    page = (ROOT / "docs" / "reference" / "testing.md").read_text(encoding="utf-8")
+
+    assert re.search(rf"^\.\. (auto\w+|data):: {name}$", page, re.MULTILINE)
+
+
+def test_a_pytest_that_is_not_asked_imports_nothing(tmp_path):
+    """Without the option the plugin imports nothing of dfprivacy."""
+    (tmp_path / "test_it.py").write_text("import sys\ndef test_it(): assert 'dfprivacy' not in sys.modules\n")
+
+    done = pytest_of(tmp_path)
+
+    assert 0 == done.returncode, done.stdout
+
+
+def test_an_audit_leaves_no_trace():
+    """What was in force before an audit is in force after it: sampler, warnings, NumPy's generators, ledgers."""
+    view = dp.protect(pd.DataFrame({"x": [0.5] * 9}), "audited", epsilon=1, bounds={"x": (-1, 1)})
+    np.random.seed(5)  # noqa: NPY002
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+
+    for check in check_mechanism(total, [CASE]):
+        check.run()
+
+    assert np.array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+    assert noise.sampler().private
+    assert np.random.default_rng is not None
+    assert 0 == view.budget.spent
+
+
+def test_an_audit_can_be_repeated():
+    """Of noise with a seed an audit says the same twice."""
+    details = []
+    for _ in range(2):
+        with seeded_noise(3):
+            found = [check.run() for check in check_mechanism(total, [CASE])]
+        details.append([outcome.detail for outcome in found])
+
+    assert details[0] == details[1]
