@@ -1,8 +1,10 @@
-"""Noise on the integer grid, and the grid.
+"""Noise on the integer grid, and the grid; and the messages of the local model.
 
 A sum is an integer vector: its unit is the step 2^-k of a public binary grid. Discrete Laplace or discrete
 Gaussian noise is added to the integers, drawn by OpenDP from the operating system's secure source, so the
 privacy claim does not depend on floating-point rounding [1]_.
+
+Messages of the local model (`dfprivacy.local`) need uniform whole numbers only, which come from the operating system.
 
 This is the only module that imports OpenDP, and it does so when the first noise is drawn: importing OpenDP
 takes half a second.
@@ -15,6 +17,7 @@ References
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
@@ -27,11 +30,14 @@ import numpy as np
 
 from dfprivacy.conversions import gaussian_scale, laplace_scale
 from dfprivacy.errors import ArgumentError
+from dfprivacy.local import check as check_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
+
+    from dfprivacy.local import Arc
 
 __all__ = [
     "ROWS_MAX",
@@ -43,6 +49,7 @@ __all__ = [
     "grid_exponent",
     "laplace_scale",
     "sampler",
+    "uniform",
     "use",
 ]
 
@@ -139,6 +146,9 @@ class Sampler(Protocol):
     def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Add independent discrete Gaussian noise: P(x) proportional to exp(-x^2 / (2 scale^2))."""
 
+    def arc(self, labels: NDArray[np.int64], arc: Arc) -> NDArray[np.int64]:
+        """Draw a message for each label independently, each place with the weight that the arc gives it."""
+
 
 def check(values: NDArray[np.int64], scale: float) -> None:
     """Refuse what no sampler may be given.
@@ -188,6 +198,36 @@ class OpenDPSampler:
     def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Add independent discrete Gaussian noise; see `check` for what is refused."""
         return _noisy("gaussian", values, scale)
+
+    def arc(self, labels: NDArray[np.int64], arc: Arc) -> NDArray[np.int64]:
+        """Draw messages with whole numbers from the operating system's secure source."""
+        check_labels(labels, arc)
+        return arc.moved(labels, uniform(arc.weight, labels.size).reshape(labels.shape))
+
+
+def uniform(below: int, size: int) -> NDArray[np.int64]:
+    """Draw whole numbers from 0 to `below` - 1, all equally likely, from the operating system's secure source.
+
+    Parameters
+    ----------
+    below : int
+        From 1 to 2^63.
+    size : int
+        How many.
+
+    Returns
+    -------
+    ndarray of int64 of shape (size,)
+        The numbers. Words of as few bits as will do are drawn, and those that are too large thrown away.
+    """
+    bits = max(1, (below - 1).bit_length())
+    kept: list[NDArray[np.uint64]] = []
+    missing = size
+    while missing > 0:
+        words = np.frombuffer(os.urandom(8 * 2 * missing), dtype=np.uint64) >> np.uint64(64 - bits)
+        kept.append(words[words < below][:missing])
+        missing -= len(kept[-1])
+    return np.concatenate([np.zeros(0, dtype=np.uint64), *kept]).astype(np.int64)
 
 
 def _noisy(kind: str, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:

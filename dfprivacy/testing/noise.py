@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfprivacy import noise
+from dfprivacy import local, noise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +38,11 @@ class _Seeded:
         """Add a rounded normal variable, close to a discrete Gaussian."""
         noise.check(values, scale)
         return values + np.rint(self._generator.normal(0.0, scale, size=values.shape)).astype(np.int64)
+
+    def arc(self, labels: NDArray[np.int64], arc: local.Arc) -> NDArray[np.int64]:
+        """Draw messages with pseudo-random whole numbers."""
+        local.check(labels, arc)
+        return arc.moved(labels, self._generator.integers(arc.weight, size=labels.shape))
 
 
 @contextmanager
