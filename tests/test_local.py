@@ -1,0 +1,117 @@
+"""The arc sampler: exact weights, the law of its messages, and refusals."""
+
+# ruff: noqa: SIM300 - expected == actual
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+
+from dfprivacy.errors import ArgumentError
+from dfprivacy.local import Arc
+from dfprivacy.noise import OpenDPSampler, uniform
+from dfprivacy.testing.noise import seeded_noise
+
+
+@pytest.mark.parametrize("epsilon", ["1/1000000000", "1/10", "1/3", "1", "5", "20", "41", "1000000"])
+@pytest.mark.parametrize(("places", "reach"), [(2, 0), (16, 3), (1 << 16, 13115), (1 << 20, 0)])
+def test_the_ratio_never_exceeds_the_exponential(epsilon, places, reach):
+    """p / q is at most e^epsilon, to any number of digits, and the weights fit into 63 bits."""
+    arc = Arc.within(Fraction(epsilon), places=places, reach=reach)
+
+    with mpmath.workdps(100):
+        exponent = mpmath.mpf(Fraction(epsilon).numerator) / Fraction(epsilon).denominator
+        assert mpmath.log(mpmath.mpf(arc.inside) / arc.outside) <= exponent
+    assert arc.inside > arc.outside >= 1
+    assert arc.weight < 2**63
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "reach", "resultant", "on_arc"),
+    [
+        (0.5, 14730, 0.1578670, 0.5738232),
+        (1, 13115, 0.3082871, 0.6446468),
+        (2, 10129, 0.5643278, 0.7677768),
+        (4, 5608, 0.8588798, 0.9185312),
+        (8, 1526, 0.9893076, 0.9931812),
+    ],
+)
+def test_the_resultant_is_known(epsilon, reach, resultant, on_arc):
+    """Resultant, probability of the arc and ratio have their reference values."""
+    arc = Arc.within(Fraction(epsilon), places=1 << 16, reach=reach)
+
+    assert resultant == pytest.approx(arc.resultant, abs=1e-7)
+    assert on_arc == pytest.approx(arc.length * arc.inside / arc.weight, abs=1e-7)
+    assert math.exp(epsilon) == pytest.approx(arc.inside / arc.outside, rel=1e-9)
+
+
+@pytest.mark.parametrize(("places", "reach"), [(2, 0), (5, 0), (16, 3)])
+def test_each_place_has_its_weight_exactly(places, reach):
+    """Every number below the weight, one after the other, gives each place as often as its weight says."""
+    arc = Arc(places, reach, inside=7, outside=3)
+    labels = np.full(arc.weight, 1, dtype=np.int64)
+
+    counts = np.bincount(arc.moved(labels, np.arange(arc.weight)), minlength=places)
+
+    near = {(1 + step) % places for step in range(-reach, reach + 1)}
+    assert [7 if place in near else 3 for place in range(places)] == counts.tolist()
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("sampler", ["secure", "seeded"])
+def test_messages_follow_their_law(sampler):
+    """A chi-square test finds no difference between 200,000 messages and their exact probabilities."""
+    arc = Arc.within(Fraction(1), places=16, reach=3)
+    labels = np.full(200_000, 5, dtype=np.int64)
+
+    if sampler == "secure":
+        drawn = OpenDPSampler().arc(labels, arc)
+    else:
+        with seeded_noise(1) as seeded:
+            drawn = seeded.arc(labels, arc)
+
+    near = np.isin(np.arange(16), np.arange(2, 9))
+    expected = np.where(near, arc.inside, arc.outside) / arc.weight * len(labels)
+    assert stats.chisquare(np.bincount(drawn, minlength=16), expected).pvalue > 1e-7
+
+
+@pytest.mark.statistical
+def test_messages_point_the_right_way():
+    """The mean message, divided by the resultant, is the truth within five standard errors."""
+    arc = Arc.within(Fraction(1), places=1 << 16, reach=13115)
+    labels = np.full(10**6, 9000, dtype=np.int64)
+
+    angle = OpenDPSampler().arc(labels, arc) * (2 * np.pi / arc.places)
+
+    truth = 2 * np.pi * 9000 / arc.places
+    for wave in (np.cos, np.sin):
+        assert wave(truth) == pytest.approx((wave(angle) / arc.resultant).mean(), abs=5 * 2.3 / 1000)
+
+
+@pytest.mark.parametrize("below", [1, 2, 3, 2**40 + 1, 2**63 - 1])
+def test_uniform_numbers_stay_below(below):
+    """Numbers are whole, at least 0, below the limit, and as many as asked for."""
+    drawn = uniform(below, 1000)
+
+    assert (1000,) == drawn.shape
+    assert 0 <= drawn.min() <= drawn.max() < below
+
+
+@pytest.mark.parametrize(("places", "reach"), [(1, 0), (16, 8), (16, -1), (2.0, 0), (1 << 21, 0)])
+def test_arcs_that_cannot_be_are_refused(places, reach):
+    """Too few or too many places, and arcs as long as the circle, are refused."""
+    with pytest.raises(ArgumentError):
+        Arc.within(Fraction(1), places=places, reach=reach)
+
+
+def test_labels_off_the_circle_are_refused():
+    """A sampler takes places from 0 to N - 1 only."""
+    arc = Arc.within(Fraction(1), places=4)
+
+    with pytest.raises(ArgumentError):
+        OpenDPSampler().arc(np.array([4]), arc)
