@@ -19,6 +19,7 @@ from dfprivacy.accounting import exact
 from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
 from dfprivacy.features import Count, OneHot
 from dfprivacy.frames import withheld
+from dfprivacy.local import Arc, Messages
 from dfprivacy.losses import Approximate, Gaussian, Laplace, Pure
 from dfprivacy.progress import progress
 from dfprivacy.release import Measurement, Noise
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from dfprivacy.features import RowFeatures
     from dfprivacy.frames import Frame
+    from dfprivacy.local import RowLabels
     from dfprivacy.losses import PrivacyLoss
     from dfprivacy.rows import Condition
     from dfprivacy.schema import Category, Column, Schema
@@ -118,6 +120,34 @@ class Table:
                 "Do not change a table after protecting it; protect the new one under a name of its own.",
             )
         return total
+
+    def labels(self, maps: Sequence[RowLabels], turns: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Place of each selected row, by the map whose turn it is; `ReadError` if it fails."""
+        frame = self.rows
+        found: NDArray[np.int64] = withheld(lambda: self._placed(frame, maps, turns))
+        if len(found) != len(turns):
+            raise ReadError(
+                "The table was protected with another number of rows than it has now.",
+                "Do not change a table after protecting it; protect the new one under a name of its own.",
+            )
+        return found
+
+    def _placed(self, frame: Frame, maps: Sequence[RowLabels], turns: NDArray[np.intp]) -> NDArray[np.int64]:
+        reads = [read for each in maps for read in each.reads]
+        parts = [np.zeros(0, dtype=np.int64)]
+        done = 0
+        with np.errstate(all="ignore"), progress(self.schema.size) as bar:
+            for batch, mask in batches(frame, reads, self.conditions):
+                bar.update(batch.size)
+                places = np.stack([each.rows(batch).astype(np.float64) for each in maps])
+                places = places if mask is None else places[:, mask]
+                whose = turns[done : done + places.shape[1]]
+                done += places.shape[1]
+                own = places[whose, np.arange(len(whose))]  # rows beyond the known number have no turn
+                own[~np.isfinite(own)] = 0
+                parts.append(np.clip(own, 0, maps[0].places - 1).astype(np.int64))
+        found: NDArray[np.int64] = np.concatenate(parts)
+        return found if done == len(found) else np.zeros(done, dtype=np.int64)
 
     def _added_up(self, frame: Frame, features: RowFeatures, k: int) -> tuple[list[int], int]:
         """Sum, and number of rows read."""
@@ -233,6 +263,74 @@ class Curator:
         self._purse.pay([plan.loss], self._rest())
         return self._release(features, plan)
 
+    def randomize(
+        self,
+        maps: RowLabels | Sequence[RowLabels],
+        *,
+        reach: int = 0,
+        turns: NDArray[np.intp] | None = None,
+        share: object = None,
+    ) -> Messages:
+        """Ask every row for one randomised message: the local model.
+
+        Parameters
+        ----------
+        maps : RowLabels or sequence of RowLabels
+            What a row's message is about, a place among as many in each map.
+        reach : int
+            Places on either side of the true one that are as likely as it is itself.
+        turns : ndarray of int of shape (n,), optional
+            Which of the maps each row's message is about, drawn without looking at the rows; default: the first.
+        share : number or fraction, optional
+            The part of the call's epsilon to spend; default: all that is left of it.
+
+        Returns
+        -------
+        Messages
+            One place for each row. Each depends on its own row only, so all together cost what one costs.
+
+        Raises
+        ------
+        ArgumentError
+            If the number of rows is private, or the arguments cannot be used; nothing was charged.
+        BudgetExceeded
+            If the account cannot pay; nothing was charged.
+        ReadError
+            If the rows could not be read; the charge stays.
+        """
+        _ = self._table.rows
+        several = list(maps) if isinstance(maps, list | tuple) else [maps]
+        size = self.size
+        if size is None or self.neighbors != "replace_one":
+            raise ArgumentError(
+                "One message a row tells how many rows there are, which is private here.",
+                "Use neighbors='replace_one', and conditions on public columns only.",
+            )
+        whose = np.zeros(size, dtype=np.intp) if turns is None else np.asarray(turns)
+        in_turn = whose.shape == (size,) and whose.dtype.kind == "i"
+        if not in_turn or (size and not 0 <= whose.min() <= whose.max() < len(several)):
+            raise PluginError("turns= must give the number of a map for each row.", "Leave it out for one map.")
+        if len({each.places for each in several}) != 1:
+            raise PluginError("All maps must have the same number of places.", "Use one number for all.")
+        epsilon, _ = self._take(share)
+        arc = Arc.within(epsilon, places=several[0].places, reach=reach)
+        noise = Noise(
+            what=f"one message a row, {several[0].describe()}",
+            kind=f"randomised response among {arc.places} places",
+            scale=float(arc.reach),
+            grid=0,
+            sensitivity=1.0,
+            epsilon=float(epsilon),
+            delta=0.0,
+        )
+        self._purse.pay([Pure(epsilon)], self._rest())
+        values = self._messages(several, whose, arc)
+        self.measured.append(noise)
+        return Messages(values, arc, noise)
+
+    def _messages(self, maps: Sequence[RowLabels], turns: NDArray[np.intp], arc: Arc) -> NDArray[np.int64]:
+        return noises.sampler().arc(self._table.labels(maps, turns), arc)
+
     def _private(self, features: RowFeatures) -> bool:
         return self._table.sensitivity(features, 1) > 0
 
@@ -342,3 +440,6 @@ class Planner(Curator):
     def _release(self, features: RowFeatures, plan: _Plan) -> Measurement:
         self.measured.append(plan.noise)
         return _measurement(features, np.zeros(features.dimension), plan.noise)
+
+    def _messages(self, maps: Sequence[RowLabels], turns: NDArray[np.intp], arc: Arc) -> NDArray[np.int64]:  # noqa: ARG002
+        return np.zeros(len(turns), dtype=np.int64)

@@ -9,11 +9,13 @@ from fractions import Fraction
 
 import mpmath
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
+import dfprivacy as dp
 from dfprivacy.errors import ArgumentError
-from dfprivacy.local import Arc
+from dfprivacy.local import Arc, RowLabels
 from dfprivacy.noise import OpenDPSampler, uniform
 from dfprivacy.testing.noise import seeded_noise
 
@@ -115,3 +117,50 @@ def test_labels_off_the_circle_are_refused():
 
     with pytest.raises(ArgumentError):
         OpenDPSampler().arc(np.array([4]), arc)
+
+
+class Above(RowLabels):
+    """Whether a number is above 3."""
+
+    places = 2
+
+    def __init__(self, column):
+        self.columns = (column,)
+
+    def rows(self, batch):
+        return batch.values(self.columns[0]) > 3
+
+
+@dp.mechanism(columns={"column": "numeric"})
+def above(curator, column):
+    """One randomised answer a row."""
+    return curator.randomize(Above(column)).values
+
+
+def asked(mechanism, data, epsilon, **said):
+    """Ask a mechanism that is not registered."""
+    view = dp.protect(data, "local", epsilon=50, bounds={"x": (0, 10)}, **said)
+    return view, lambda v: v._question(mechanism, (), {"column": "x", "epsilon": epsilon}).ask()
+
+
+def test_every_row_sends_its_message_in_order():
+    """With hardly any noise the messages are the rows' own labels, and they cost epsilon once."""
+    view, ask = asked(above, pd.DataFrame({"x": [1, 5, 2, 7, None]}), 40)
+
+    release = ask(view)
+
+    assert [0, 1, 0, 1, 1] == release.value.tolist()
+    assert 40 == view.budget.spent
+
+
+@pytest.mark.parametrize("private", ["size", "selection"])
+def test_a_private_number_of_rows_is_not_told(private):
+    """Where the number of rows is private nothing is sent or charged."""
+    said = {"neighbors": "add_remove"} if private == "size" else {}
+    view, ask = asked(above, pd.DataFrame({"x": [1, 5, 2, 7]}), 1, **said)
+    part = view if private == "size" else view.where(x=(0, 5))
+
+    with pytest.raises(ArgumentError, match="private"):
+        ask(part)
+
+    assert 0 == view.budget.spent

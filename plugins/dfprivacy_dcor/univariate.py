@@ -189,9 +189,7 @@ def _concordant(x: NDArray[Any], y: NDArray[Any], ranks: NDArray[np.intp]) -> in
     return total
 
 
-def _between(
-    values: NDArray[Any], before: NDArray[np.intp], start: NDArray[np.intp], half: int
-) -> NDArray[Any]:
+def _between(values: NDArray[Any], before: NDArray[np.intp], start: NDArray[np.intp], half: int) -> NDArray[Any]:
     """Sum of the values from `start` to `before`, where the starts are whole multiples of `half`."""
     sums = np.concatenate([np.zeros(1, dtype=values.dtype), np.cumsum(values)])
     return sums[before] - np.repeat(sums[: len(values) : half], half)
@@ -215,4 +213,3 @@ def _dot(a: NDArray[Any], b: NDArray[Any]) -> int:
 def _limbs(values: NDArray[Any], bits: int) -> list[NDArray[Any]]:
     count = -(-int(values.max()).bit_length() // bits)
     return [(values >> (bits * at)) & ((1 << bits) - 1) for at in range(count)]
-

@@ -158,9 +158,7 @@ def test_a_permuted_row_feeds_two_pairs():
     moved_x, moved_y = x.copy(), y.copy()
     moved_x[0], moved_y[1] = 1, 1
 
-    before, after = (
-        math.sqrt(covariance(Line(a, 0), Line(b, 0))) for a, b in ((x, y), (moved_x, moved_y))
-    )
+    before, after = (math.sqrt(covariance(Line(a, 0), Line(b, 0))) for a, b in ((x, y), (moved_x, moved_y)))
 
     assert 4 * (n - 2.5) / n**2 == pytest.approx(abs(after - before), rel=1e-12)
 
