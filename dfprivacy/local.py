@@ -1,7 +1,8 @@
 r"""The local model: one message a row, each noisy on its own, so that nobody need be trusted with all of them.
 
 A row is mapped to one of N places on a circle, and a randomised place is released. Places on the arc around the
-true one are all equally likely, p to q times as likely as the others, for whole numbers :math:`p/q \le e^\varepsilon`.
+true one are all equally likely, p to q times as likely as the others, for whole numbers
+:math:`p/q \le e^\varepsilon`.
 So the chance of any message changes by at most that when its row does, exactly, and the whole release is
 ε-differentially private for tables that differ in one row: no other message depends on it. An arc of one place is
 randomised response among N answers [1]_; a wider one suits angles and whatever else has a direction.
@@ -135,7 +136,7 @@ class Arc:
             If the arc is the whole circle or longer, or the numbers are no such numbers.
         """
         whole = isinstance(places, int) and isinstance(reach, int)
-        if not (whole and 2 <= places <= _PLACES_MAX and 0 <= reach and 2 * reach + 1 < places):  # noqa: PLR2004
+        if not (whole and 2 <= places <= _PLACES_MAX and reach >= 0 and 2 * reach + 1 < places):  # noqa: PLR2004
             raise ArgumentError(
                 f"There is no arc of reach {reach!r} among {places!r} places.",
                 f"Use 2 to {_PLACES_MAX} places, and an arc of 2 reach + 1 that is shorter than all of them.",
@@ -162,7 +163,7 @@ class Arc:
 
     @property
     def resultant(self) -> float:
-        """Mean cosine of the angle between the message and the truth: 1 if they are the same, 0 if nothing is said."""
+        """Mean cosine of the angle between message and truth: 1 if they are the same, 0 if nothing is said."""
         excess = (self.inside - self.outside) / self.weight
         return excess * math.sin(math.pi * self.length / self.places) / math.sin(math.pi / self.places)
 
@@ -201,7 +202,7 @@ def check(labels: NDArray[np.int64], arc: Arc) -> None:
 
 
 def _exp_below(epsilon: Fraction) -> Fraction:
-    """A number just below e^epsilon."""
+    """Find a number just below e^epsilon."""
     floor = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
     below = floor.divide(Decimal(epsilon.numerator), Decimal(epsilon.denominator))
     if below > 100:  # noqa: PLR2004 - more than any weights can be apart

@@ -4,7 +4,8 @@ A sum is an integer vector: its unit is the step 2^-k of a public binary grid. D
 Gaussian noise is added to the integers, drawn by OpenDP from the operating system's secure source, so the
 privacy claim does not depend on floating-point rounding [1]_.
 
-Messages of the local model (`dfprivacy.local`) need uniform whole numbers only, which come from the operating system.
+Messages of the local model (`dfprivacy.local`) need uniform whole numbers only; they come from the operating
+system.
 
 This is the only module that imports OpenDP, and it does so when the first noise is drawn: importing OpenDP
 takes half a second.
@@ -18,6 +19,7 @@ References
 from __future__ import annotations
 
 import os
+import secrets
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
@@ -149,6 +151,25 @@ class Sampler(Protocol):
     def arc(self, labels: NDArray[np.int64], arc: Arc) -> NDArray[np.int64]:
         """Draw a message for each label independently, each place with the weight that the arc gives it."""
 
+    def top(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
+        """Draw k positions one after the other, best first, by permute-and-flip or by the exponential mechanism.
+
+        With the latter, a position is drawn with probability proportional to exp(value / scale).
+        """
+
+    def above(self, gaps: NDArray[np.int64], scales: tuple[float, float], most: int) -> NDArray[np.bool_]:
+        """Tell for one value after the other whether it reaches its threshold, until `most` have.
+
+        A gap is the value minus the threshold. The noise is Laplace: one for all thresholds, of the first
+        scale, and one for each value, of the second.
+        """
+
+    def rank(self, values: NDArray[np.int64], scale: float) -> int:
+        """Place of the first value among all when each has Laplace noise: 1 for the largest. Chance breaks ties."""
+
+    def generator(self) -> np.random.Generator:
+        """Make a generator for chance that is no noise, such as which rearrangements a test draws."""
+
 
 def check(values: NDArray[np.int64], scale: float) -> None:
     """Refuse what no sampler may be given.
@@ -173,7 +194,24 @@ def check(values: NDArray[np.int64], scale: float) -> None:
         raise ArgumentError(f"Sums must be clamped to {SUM_MAX} grid steps.", "Clamp them before adding noise.")
 
 
-class OpenDPSampler:
+class LaplaceDecisions:
+    """What samplers decide with their Laplace noise; see `Sampler`."""
+
+    def above(self: Sampler, gaps: NDArray[np.int64], scales: tuple[float, float], most: int) -> NDArray[np.bool_]:
+        """Tell for one value after the other whether it reaches its threshold, until `most` have."""
+        moved = self.laplace(np.zeros(1, dtype=np.int64), scales[0])  # once, for all
+        reached = self.laplace(gaps, scales[1]) >= moved
+        positives = np.flatnonzero(reached)
+        return reached[: positives[most - 1] + 1] if positives.size >= most else reached
+
+    def rank(self: Sampler, values: NDArray[np.int64], scale: float) -> int:
+        """Place of the first value among all when each has noise: 1 for the largest."""
+        first, *others = self.laplace(values, scale)
+        larger, equal = int(np.sum(others > first)), int(np.sum(others == first))
+        return 1 + larger + int(self.generator().integers(equal + 1))
+
+
+class OpenDPSampler(LaplaceDecisions):
     """Discrete noise from OpenDP, which draws it exactly from the operating system's secure source [2]_.
 
     Examples
@@ -203,6 +241,15 @@ class OpenDPSampler:
         """Draw messages with whole numbers from the operating system's secure source."""
         check_labels(labels, arc)
         return arc.moved(labels, uniform(arc.weight, labels.size).reshape(labels.shape))
+
+    def top(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
+        """Draw k positions, best first, by permute-and-flip or by the exponential mechanism."""
+        check(values, scale)
+        return [int(i) for i in _selection(float(scale), k, flip)(values)]
+
+    def generator(self) -> np.random.Generator:
+        """Make a generator whose seed nobody knows."""
+        return np.random.default_rng(secrets.randbits(256))
 
 
 def uniform(below: int, size: int) -> NDArray[np.int64]:
@@ -249,6 +296,19 @@ def _measurement(kind: str, scale: float) -> Callable[[NDArray[np.int64]], list[
         made = measurements.make_laplace(domain, metrics.l1_distance(T="i64"), scale)
     else:
         made = measurements.make_gaussian(domain, metrics.l2_distance(T="f64"), scale)
+    return made  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=64)
+def _selection(scale: float, k: int, flip: bool) -> Callable[[NDArray[np.int64]], list[int]]:  # noqa: FBT001
+    from opendp import domains, measurements, measures, metrics, mod
+
+    mod.enable_features("contrib")
+    domain = domains.vector_domain(domains.atom_domain(T="i64"))
+    # OpenDP takes the measure for a choice of mechanism.
+    measure = measures.max_divergence() if flip else measures.zero_concentrated_divergence()
+    metric = metrics.linf_distance(T="i64", monotonic=False)
+    made: Any = measurements.make_noisy_top_k(domain, metric, measure, k=k, scale=scale)
     return made  # type: ignore[no-any-return]
 
 

@@ -134,7 +134,8 @@ class Above(RowLabels):
 @dp.mechanism(columns={"column": "numeric"})
 def above(curator, column):
     """One randomised answer a row."""
-    return curator.randomize(Above(column)).values
+    messages = curator.randomize(Above(column))
+    return messages.values  # noqa: PD011
 
 
 def asked(mechanism, data, epsilon, **said):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["seeded_noise"]
 
 
-class _Seeded:
+class _Seeded(noise.LaplaceDecisions):
     """Noise from a NumPy generator: right in distribution, and known to whoever knows the seed."""
 
     name = "NOT PRIVATE: seeded pseudo-random noise for tests"
@@ -43,6 +43,21 @@ class _Seeded:
         """Draw messages with pseudo-random whole numbers."""
         local.check(labels, arc)
         return arc.moved(labels, self._generator.integers(arc.weight, size=labels.shape))
+
+    def top(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
+        """Take the largest after Gumbel noise, or exponential noise, which selects as permute-and-flip does."""
+        noise.check(values, scale)
+        left = list(range(values.size))
+        chosen: list[int] = []
+        draw = self._generator.exponential if flip else self._generator.gumbel
+        while len(chosen) < k:
+            noisy = values[left] / scale + draw(size=len(left))
+            chosen.append(left.pop(int(np.argmax(noisy))))
+        return chosen
+
+    def generator(self) -> np.random.Generator:
+        """Give the generator itself."""
+        return self._generator
 
 
 @contextmanager

@@ -27,6 +27,11 @@ __all__ = ["Null", "Numbers", "Of", "level"]
 Null = Literal["gamma", "chi2"]
 Of = Literal["sample", "population"]
 
+UNINFORMATIVE = (
+    "uninformative: the noise hides how much at least one of the variables varies; more rows, a larger epsilon or "
+    "tighter bounds would help"
+)
+
 _BETA = 0.005  # of a p-value goes into the uncertainty of the null distribution
 _DRAWS = (np.arange(2000) + 0.5) / 2000  # quantiles at which the null distribution is evaluated
 _SEEN = 4  # scales of noise above which a number is told from 0
@@ -67,7 +72,7 @@ class Numbers:
 
     @property
     def corrected(self) -> float:
-        """Squared distance correlation of the population, corrected for what noise and sampling add, from 0 to 1."""
+        """Squared distance correlation of the population, corrected for what noise and sampling add."""
         covariance, _, _, m_x, m_y = self.values
         sampling = max(m_x, 0.0) * max(m_y, 0.0) / self.rows
         squared = math.copysign(covariance**2, covariance) - 2 * self.scales[0] ** 2 - sampling
@@ -86,8 +91,8 @@ class Numbers:
         confidence : float
             Its coverage, at least.
         of : {"sample", "population"}
-            The R of the table's rows; or what follows from the expectations of s_xy, s_x and s_y when rows are drawn
-            independently, by McDiarmid's inequality, which is wide.
+            The R of the table's rows; or what follows from the expectations of s_xy, s_x and s_y when rows are
+            drawn independently, by McDiarmid's inequality, which is wide.
 
         Returns
         -------
@@ -113,8 +118,8 @@ class Numbers:
         Parameters
         ----------
         null : {"gamma", "chi2"}
-            Distribution of :math:`n\,\mathrm{dCov}^2` under independence: a gamma distribution with mean and variance
-            of the limit; or the product of the mean distances times a chi-square with one degree of freedom,
+            Distribution of :math:`n\,\mathrm{dCov}^2` under independence: a gamma distribution with mean and
+            variance of the limit; or the product of the mean distances times a chi-square with one degree of freedom,
             which is an upper bound of every limit up to p = 0.215.
 
         Returns
@@ -166,9 +171,4 @@ def _ratio(part: float, whole: float) -> float:
 
 def described(numbers: Numbers) -> tuple[str, ...]:
     """Say what is to be known before trusting a result."""
-    if numbers.informative:
-        return ()
-    return (
-        "uninformative: the noise hides how much at least one of the variables varies; more rows, a larger epsilon or "
-        "tighter bounds would help",
-    )
+    return () if numbers.informative else (UNINFORMATIVE,)

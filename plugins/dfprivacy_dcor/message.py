@@ -1,9 +1,9 @@
 r"""One noisy angle a row: what one party sends so that another can measure nonlinear dependence.
 
-On an interval of length L the distance is a Fourier series, :math:`-|r| = c + \sum_{k\,\mathrm{odd}} \frac{4L}{(\pi
-k)^2} \cos(k \pi r / L)`, so the angle :math:`k \pi x / L` of a row is all that the k-th part of a distance covariance
-needs of x. The row's message is that angle, randomised in the local model. Its mean direction is the true one, shorter
-by a known factor, and the noise of different rows is independent: whoever has the other variable estimates the k-th
+On an interval of length L the distance is a Fourier series,
+:math:`-|r| = c + \sum_{k\,\mathrm{odd}} \frac{4L}{(\pi k)^2} \cos(k \pi r / L)`, so the angle
+:math:`k \pi x / L` of a row is all that the k-th part of a distance covariance needs of x. The row's message is
+that angle, randomised in the local model. Its mean direction is the true one, shorter by a known factor, and the noise of different rows is independent: whoever has the other variable estimates the k-th
 part of the squared distance covariance without any bias. The first harmonic holds 81 % of the kernel, the first two
 90 %; what is left out is not negative, so an estimate errs on the side of independence.
 """
@@ -85,7 +85,7 @@ def best_reach(epsilon: float, places: int = PLACES) -> int:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DistanceMessage(Release):
-    """One noisy angle for each row, and the noisy distance deviation of all: what `dcor_with` needs of the other party.
+    """One noisy angle a row, and the noisy distance deviation of all: what `dcor_with` needs of the other party.
 
     It may be kept, sent and used as often as one likes: all that is post-processing of what was paid for.
 
@@ -270,9 +270,9 @@ def checked(message: DistanceMessage) -> DistanceMessage:
             and n >= _ROWS_MIN
             and message.directions.shape == (blocks, len(message.columns))
             and bool(np.isfinite(message.directions).all() and np.abs(message.directions).sum(axis=1).min() > 0)
-            and 0 <= message.turns.min()
+            and message.turns.min() >= 0
             and message.turns.max() < blocks
-            and 0 <= message.angles.min()
+            and message.angles.min() >= 0
             and message.angles.max() < message.places
             and all(isinstance(k, int) and k > 0 for k in message.harmonics)
             and 0 < message.length < math.inf

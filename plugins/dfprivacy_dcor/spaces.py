@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -67,11 +66,10 @@ class Lines:
 
     def distances(self, rows: slice) -> NDArray[np.float64]:
         """Distances from some rows to all."""
-        parts = (
-            np.abs(line.values[rows, None] - line.values) * (weight / 2**line.bits)
-            for weight, line in zip(self.weights, self.lines, strict=True)
-        )
-        return sum(parts)  # type: ignore[return-value]
+        whole = np.zeros((len(self.lines[0].values[rows]), self.lines[0].size))
+        for weight, line in zip(self.weights, self.lines, strict=True):
+            whole += np.abs(line.values[rows, None] - line.values) * (weight / 2**line.bits)
+        return whole
 
     @property
     def coordinates(self) -> list[NDArray[Any]]:
@@ -123,7 +121,8 @@ class Points:
 
     def distances(self, rows: slice) -> NDArray[np.float64]:
         """Distances from some rows to all, each from its two points alone."""
-        return cdist(self.points[rows], self.points)
+        found: NDArray[np.float64] = cdist(self.points[rows], self.points)
+        return found
 
     @property
     def coordinates(self) -> list[NDArray[Any]]:
@@ -250,8 +249,9 @@ def space(columns: tuple[Column, ...], metric: Metric, directions: int = 50, see
 
 def unit_vectors(count: int, dimension: int, seed: int) -> NDArray[np.float64]:
     """Draw public directions, uniform on the sphere."""
-    found = np.random.default_rng(seed).normal(size=(count, dimension))
-    return found / np.sqrt((found * found).sum(axis=1, keepdims=True))
+    found: NDArray[np.float64] = np.random.default_rng(seed).normal(size=(count, dimension))
+    found /= np.sqrt((found * found).sum(axis=1, keepdims=True))
+    return found
 
 
 def sphere_constant(p: int) -> float:
@@ -390,4 +390,5 @@ def _count(column: Column) -> int:
 def _projected(units: list[NDArray[np.float64]], direction: NDArray[np.float64]) -> NDArray[np.float64]:
     """Project rows on a direction, scaled to [0, 1]; column by column, so that a row's place cannot matter."""
     along = sum(step * (unit if step > 0 else unit - 1) for step, unit in zip(direction, units, strict=True))
-    return np.clip(along / np.abs(direction).sum(), 0.0, 1.0)
+    found: NDArray[np.float64] = np.clip(along / np.abs(direction).sum(), 0.0, 1.0)
+    return found

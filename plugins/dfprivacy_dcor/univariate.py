@@ -5,7 +5,8 @@ With :math:`a_{ij} = |x_i - x_j|`, :math:`b_{ij} = |y_i - y_j|`, row sums :math:
 
 .. math::
    \mathrm{dCov}^2 = \frac{S_1}{n^2} - \frac{2 S_2}{n^3} + \frac{S_3}{n^4}, \quad
-   S_1 = \sum_{ij} a_{ij} b_{ij}, \quad S_2 = \sum_i a_{i\cdot} b_{i\cdot}, \quad S_3 = a_{\cdot\cdot} b_{\cdot\cdot}.
+   S_1 = \sum_{ij} a_{ij} b_{ij}, \quad S_2 = \sum_i a_{i\cdot} b_{i\cdot}, \quad
+   S_3 = a_{\cdot\cdot} b_{\cdot\cdot}.
 
 Near independence the three terms cancel, and the square root makes much of what is left. So the numbers are put on
 a grid, which is a pure function of each, and all sums are those of whole numbers: nothing is lost.
@@ -150,8 +151,8 @@ def _together(x: Line, y: Line, first: int) -> Fraction:
 def _products(x: Line, y: Line) -> int:
     """Sum of the products of all distances.
 
-    A product is (x_i - x_j)(y_i - y_j) but for its sign, so their sum is four times that over the pairs in which both
-    grow, less twice that over all.
+    A product is (x_i - x_j)(y_i - y_j) but for its sign, so their sum is four times that over the pairs in which
+    both grow, less twice that over all.
     """
     concordant = _concordant(x.values[x.order], y.values[x.order], y.ranks[x.order])
     covariance = x.size * _dot(x.values, y.values) - int(x.values.sum()) * int(y.values.sum())
@@ -180,7 +181,7 @@ def _concordant(x: NDArray[Any], y: NDArray[Any], ranks: NDArray[np.intp]) -> in
         before = ones - np.arange(size // 2)  # zeros before each one, in all blocks
         half = 1 << level
         start = np.arange(size // 2) & -half  # zeros before its block
-        sums = [_between(values, before, start, half) for values in (x0, y0, x0 * y0)]
+        sums = [_between(values, before, half) for values in (x0, y0, x0 * y0)]
         total += _total(x1 * (y1 * (before - start) - sums[1]) - (y1 * sums[0] - sums[2]))
         x, y, ranks = (
             np.stack([low.reshape(-1, half), high.reshape(-1, half)], axis=1).ravel()
@@ -189,10 +190,11 @@ def _concordant(x: NDArray[Any], y: NDArray[Any], ranks: NDArray[np.intp]) -> in
     return total
 
 
-def _between(values: NDArray[Any], before: NDArray[np.intp], start: NDArray[np.intp], half: int) -> NDArray[Any]:
-    """Sum of the values from `start` to `before`, where the starts are whole multiples of `half`."""
+def _between(values: NDArray[Any], before: NDArray[np.intp], half: int) -> NDArray[Any]:
+    """Sum of the values up to `before` from the start of the block, a whole multiple of `half`."""
     sums = np.concatenate([np.zeros(1, dtype=values.dtype), np.cumsum(values)])
-    return sums[before] - np.repeat(sums[: len(values) : half], half)
+    found: NDArray[Any] = sums[before] - np.repeat(sums[: len(values) : half], half)
+    return found
 
 
 def _total(values: NDArray[Any]) -> int:

@@ -19,7 +19,9 @@ def numbers(values, scale=1e-3, rows=1000):
     return Numbers(tuple(values), (scale,) * 5, rows, (change,) * 5, (0.5,) * 4)
 
 
-@pytest.mark.parametrize("values", [[0] * 5, [-1e9] * 5, [1e9] * 5, [1e9, -1e9, -1e9, -1e9, -1e9], [-5, 5, 5, 0, 0]])
+@pytest.mark.parametrize(
+    "values", [[0] * 5, [-1e9] * 5, [1e9] * 5, [1e9, -1e9, -1e9, -1e9, -1e9], [-5, 5, 5, 0, 0]]
+)
 @pytest.mark.parametrize("null", ["gamma", "chi2"])
 def test_any_numbers_have_a_sensible_conclusion(values, null):
     """Whatever the noise is, correlation, interval and p-value are finite and within 0 and 1."""

@@ -128,7 +128,7 @@ def test_one_row_can_change_all_five_numbers_at_once(n):
 
 @pytest.mark.parametrize(("n", "expected"), [(5, 0.1728), (12, 0.0864198), (30, 0.0375309)])
 def test_the_square_changes_most_on_binary_tables(n, expected):
-    """Enumeration of all binary tables and moves of a row finds the largest change of the square, and the root's."""
+    """Enumeration of all binary tables and moves of a row finds the largest change of the square and the root."""
     squares = {}
     for cells in itertools.product(range(n + 1), repeat=3):
         if sum(cells) <= n:
