@@ -114,6 +114,11 @@ class Curator:
             return self._table.schema.size
         return None if self._private(Count()) else int(self.sum(Count()).values[0])
 
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All columns that have bounds or categories."""
+        return tuple(self._table.schema.columns.values())
+
     def sizes(self, by: Column, groups: tuple[Category, ...] | None = None) -> NDArray[np.float64] | None:
         """Rows in each group of a column, None where they are private.
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Mechanism", "mechanism"]
 
-Kind = Literal["numeric", "category"]
-_KINDS: tuple[object, ...] = (*get_args(Kind), *([kind] for kind in get_args(Kind)))
+Kind = Literal["numeric", "category", "columns"]
+_KINDS: tuple[object, ...] = (*get_args(Kind), ["numeric"], ["category"])
 
 _PRICE = {
     "epsilon": "epsilon : float, str or None\n"
@@ -39,8 +39,9 @@ class Mechanism:
         Its name as a method of a view.
     function : callable
         ``function(curator, ...) -> Release``.
-    columns : mapping of str to {"numeric", "category", ["numeric"], ["category"]}
+    columns : mapping of str to {"numeric", "category", ["numeric"], ["category"], "columns"}
         The parameters that name columns, and what kind each must be; in brackets if it takes a list of them.
+        ``"columns"``: one name or a list, each with bounds or categories.
     delta : bool
         Whether it takes a delta.
     planner : callable or None
@@ -84,7 +85,8 @@ class Mechanism:
             if kind not in _KINDS:
                 raise PluginError(
                     f"columns={{{parameter!r}: {kind!r}}} of mechanism {self.name!r} is unknown.",
-                    'Use "numeric" or "category" for one column, ["numeric"] or ["category"] for a list of them.',
+                    'Use "numeric" or "category" for one column, ["numeric"] or ["category"] for a list of them, '
+                    '"columns" for one or several of either.',
                 )
 
     def __call__(self, curator: Any, *args: Any, **kwargs: Any) -> Any:
@@ -170,6 +172,9 @@ class Mechanism:
             given = arguments[parameter]
             if given is None and self.signature.parameters[parameter].default is None:
                 return None
+            if kind == "columns":
+                names = given if isinstance(given, list | tuple) else [given]
+                return tuple(schema.described(item) for item in names)
             find = schema.numeric if kind in ("numeric", ["numeric"]) else schema.categorical
             if not isinstance(kind, list):
                 return find(given)
@@ -221,10 +226,11 @@ def mechanism(
     ----------
     name : str, optional
         Its name as a method of a view; default: the function's.
-    columns : mapping of str to {"numeric", "category", ["numeric"], ["category"]}, optional
+    columns : mapping of str to {"numeric", "category", ["numeric"], ["category"], "columns"}, optional
         The parameters that name columns. In place of the name the function receives a `Column`, checked to have
-        bounds or categories; where the kind is in brackets, a tuple of them in place of a list of names. None
-        stays None where it is the default.
+        bounds or categories; where the kind is in brackets, a tuple of them in place of a list of names; where it
+        is ``"columns"``, a tuple in place of one name or a list, each with bounds or categories. None stays None
+        where it is the default.
     delta : bool, default False
         Whether the method takes a delta (for Gaussian noise).
 

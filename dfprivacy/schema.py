@@ -248,6 +248,11 @@ class Schema:
             )
         return column
 
+    def described(self, name: object) -> Column:
+        """Look up a column that has bounds or categories."""
+        column = self._column(name)
+        return self.numeric(name) if column.categories is None else column
+
     def select(self, names: Sequence[str]) -> Schema:
         """Keep these columns only."""
         for name in names:

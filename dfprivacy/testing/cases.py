@@ -139,7 +139,7 @@ def _plain(mechanism: Mechanism, kinds: Mapping[str, Any]) -> Case:
     for parameter, kind in kinds.items():
         names = [parameter, f"{parameter}_2"] if isinstance(kind, list) else [parameter]
         for name in names:
-            if kind in ("numeric", ["numeric"]):
+            if kind in ("numeric", ["numeric"], "columns"):
                 bounds[name] = (-3.0, 1.5)
             else:
                 categories[name] = ("a", "b") if parameter == "by" else ("a", "b", "c")

@@ -119,8 +119,8 @@ class Numbers:
         ----------
         null : {"gamma", "chi2"}
             Distribution of :math:`n\,\mathrm{dCov}^2` under independence: a gamma distribution with mean and
-            variance of the limit; or the product of the mean distances times a chi-square with one degree of freedom,
-            which is an upper bound of every limit up to p = 0.215.
+            variance of the limit; or the product of the mean distances times a chi-square with one degree of
+            freedom, which is an upper bound of every limit up to p = 0.215.
 
         Returns
         -------

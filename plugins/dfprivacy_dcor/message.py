@@ -3,9 +3,10 @@ r"""One noisy angle a row: what one party sends so that another can measure nonl
 On an interval of length L the distance is a Fourier series,
 :math:`-|r| = c + \sum_{k\,\mathrm{odd}} \frac{4L}{(\pi k)^2} \cos(k \pi r / L)`, so the angle
 :math:`k \pi x / L` of a row is all that the k-th part of a distance covariance needs of x. The row's message is
-that angle, randomised in the local model. Its mean direction is the true one, shorter by a known factor, and the noise of different rows is independent: whoever has the other variable estimates the k-th
-part of the squared distance covariance without any bias. The first harmonic holds 81 % of the kernel, the first two
-90 %; what is left out is not negative, so an estimate errs on the side of independence.
+that angle, randomised in the local model. Its mean direction is the true one, shorter by a known factor, and the
+noise of different rows is independent: whoever has the other variable estimates the k-th part of the squared
+distance covariance without any bias. The first harmonic holds 81 % of the kernel, the first two 90 %; what is left
+out is not negative, so an estimate errs on the side of independence.
 """
 
 from __future__ import annotations
@@ -30,12 +31,41 @@ if TYPE_CHECKING:
 
     from dfprivacy import Column
 
-__all__ = ["PLACES", "Angles", "DistanceMessage", "best_reach", "load_message"]
+__all__ = ["PLACES", "Angles", "DistanceMessage", "Part", "best_reach", "checked", "load_message"]
 
 PLACES = 1 << 16
 _FORMAT = "dfprivacy distance message"
 _VERSION = 1
 _ROWS_MIN = 4
+
+
+@dataclass(frozen=True)
+class Part:
+    """The rows of one block, and their features as public whole numbers.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        Which rows.
+    centred : ndarray of int64 of shape (m, 2)
+        Their features, minus the mean.
+    unit : float
+        What a squared norm of `centred` is multiplied by, so that squared distances of features are distances.
+    """
+
+    rows: NDArray[np.intp]
+    centred: NDArray[np.int64]
+    unit: float
+
+    @property
+    def reach(self) -> float:
+        """Largest norm of a row's feature."""
+        return math.sqrt(self.unit * float((self.centred.astype(np.float64) ** 2).sum(axis=1).max()))
+
+    @property
+    def mean(self) -> float:
+        """Mean distance of two rows."""
+        return 2 * self.unit * float((self.centred.astype(np.float64) ** 2).sum(axis=1).mean())
 
 
 class Angles(RowLabels):
@@ -155,6 +185,19 @@ class DistanceMessage(Release):
             width = float(np.abs(self.directions[at]).sum()) * sphere_constant(p)
             weight = 4 * self.length * width / (math.pi * harmonic) ** 2 * int(sizes[at]) / alike
             found.append((np.flatnonzero(self.turns == at), weight))
+        return found
+
+    def parts(self) -> list[Part]:
+        """Features of each block as whole numbers, a function of the message alone."""
+        angle = self.angles * (2 * math.pi / self.places)
+        wave = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        found = []
+        for rows, weight in self.blocks():
+            m = len(rows)
+            bits = 29 - m.bit_length()
+            whole = np.rint(np.ldexp(wave[rows], bits)).astype(np.int64)
+            unit = weight / 2 / (self.arc.resultant * m * 2.0**bits) ** 2
+            found.append(Part(rows, m * whole - whole.sum(axis=0), unit))
         return found
 
     @property

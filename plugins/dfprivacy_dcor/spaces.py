@@ -77,8 +77,12 @@ class Lines:
         return [line.values for line in self.lines]
 
     def ordered(self, order: NDArray[np.intp]) -> Lines:
-        """Give the same points in another order."""
-        return Lines(tuple(Line(line.values[order], line.bits) for line in self.lines), self.weights)
+        """Give the same points, or some of them, in another order."""
+        moved = (
+            line.permuted(order) if len(order) == line.size else Line(line.values[order], line.bits)
+            for line in self.lines
+        )
+        return Lines(tuple(moved), self.weights)
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,8 @@ class Labels:
 
     def distances(self, rows: slice) -> NDArray[np.float64]:
         """Distances from some rows to all."""
-        return (self.codes[rows, None] != self.codes).astype(np.float64)
+        found: NDArray[np.float64] = (self.codes[rows, None] != self.codes).astype(np.float64)
+        return found
 
     @property
     def coordinates(self) -> list[NDArray[Any]]:
@@ -275,7 +280,7 @@ def five_numbers(x: Rows, y: Rows) -> NDArray[np.float64]:
     if isinstance(x, Points) or isinstance(y, Points):
         squares, means = _pairwise(x, y)
     else:
-        squares, means = (_covariance(x, y), x.variance, y.variance), (x.mean, y.mean)
+        squares, means = (squared_covariance(x, y), x.variance, y.variance), (x.mean, y.mean)
     return np.array([*np.sqrt(np.maximum(squares, 0.0)), *means])
 
 
@@ -286,7 +291,10 @@ def error(x: Space, y: Space) -> NDArray[np.float64]:
     return part * np.array([whole, x.diameter, y.diameter, x.diameter, y.diameter])
 
 
-def _covariance(x: Lines | Labels, y: Lines | Labels) -> float:
+def squared_covariance(x: Rows, y: Rows) -> float:
+    """Squared distance covariance, at least 0."""
+    if isinstance(x, Points) or isinstance(y, Points):
+        return max(_pairwise(x, y)[0][0], 0.0)
     if isinstance(x, Labels):
         return _tables(x, y) if isinstance(y, Labels) else _labels_on_lines(x, y)
     return _labels_on_lines(y, x) if isinstance(y, Labels) else sum_of_lines(x, y)

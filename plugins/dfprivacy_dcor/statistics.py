@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dfprivacy.statistics import OfRows
-from dfprivacy_dcor.spaces import error, five_numbers
+from dfprivacy.statistics import OfPermutations, OfRows
+from dfprivacy_dcor.spaces import Points, error, features_covariance, five_numbers, squared_covariance
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from dfprivacy_dcor.message import DistanceMessage
     from dfprivacy_dcor.spaces import Space
 
-__all__ = ["SHARES", "FiveNumbers", "changes", "largest"]
+__all__ = ["SHARES", "Deviation", "FiveNumbers", "Permuted", "Scores", "Shown", "changes", "largest"]
 
 SHARES = (0.5, 0.15, 0.15, 0.1, 0.1)
 """Parts of epsilon for s_xy, s_x, s_y, m_x, m_y: those of least error of the correlation and its test together."""
@@ -51,6 +54,9 @@ def largest(x: Space, y: Space) -> tuple[float, ...]:
     return x.diameter / 2, y.diameter / 2, x.mean_max, y.mean_max
 
 
+Relation = Literal["replace_one", "add_remove"]
+
+
 class FiveNumbers(OfRows):
     """s_xy, s_x, s_y, m_x and m_y of all rows, each weighted so that its share of epsilon is that of `SHARES`.
 
@@ -74,12 +80,162 @@ class FiveNumbers(OfRows):
         """Compute the five numbers, weights included."""
         return five_numbers(self.x.rows(rows), self.y.rows(rows)) * self.weights
 
-    def sensitivity(
-        self, relation: Literal["replace_one", "add_remove"], norm: float, public: frozenset[str]
-    ) -> float:
+    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
         """Joint sensitivity: all five can change at once, and by all they can."""
         if relation != "replace_one":
             return math.inf  # the number of rows is part of the numbers
-        fixed = [all(column.name in public for column in space.columns) for space in (self.x, self.y)]
+        fixed = [_fixed(space, public) for space in (self.x, self.y)]
         free = np.array([not all(fixed), not fixed[0], not fixed[1], not fixed[0], not fixed[1]])
         return float(np.linalg.norm(np.array(SHARES) * free, ord=norm))
+
+
+class Permuted(OfPermutations):
+    """s_xy of the rows and of random pairings of x and y, each rounded to the same accuracy.
+
+    Parameters
+    ----------
+    x, y : Space
+        What is public of the spaces.
+    n, permutations : int
+        Number of rows, and of pairings.
+    """
+
+    def __init__(self, x: Space, y: Space, n: int, permutations: int) -> None:
+        self.x, self.y, self.n = x, y, n
+        self.columns = (*x.columns, *y.columns)
+        self.shape = (permutations + 1,)
+        self.error = float(error(x, y)[0])
+
+    def value(self, rows: Any, chance: np.random.Generator) -> Any:  # type: ignore[override]
+        """Compute all values; rows of y move."""
+        x, y = self.x.rows(rows), self.y.rows(rows)
+        paired = [y, *(y.ordered(chance.permutation(rows.size)) for _ in range(self.shape[0] - 1))]
+        return np.sqrt(np.array([squared_covariance(x, each) for each in paired]))
+
+    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
+        """Two pairs hold a part of one row: x is exchanged in one and y in the other, by half of the bound each."""
+        if relation != "replace_one" or norm != math.inf:
+            return math.inf
+        free = 2 - _fixed(self.x, public) - _fixed(self.y, public)
+        return free * 2 * (self.n - 1) / self.n**2 * math.sqrt(self.x.diameter * self.y.diameter)
+
+
+class Scores(OfRows):
+    """s_xy of several x with one y, each as a part of the root of the diameters.
+
+    Parameters
+    ----------
+    candidates : sequence of Space
+        The x.
+    y : Space
+        What they are to explain.
+    n : int
+        Number of rows.
+    """
+
+    def __init__(self, candidates: Sequence[Space], y: Space, n: int) -> None:
+        self.candidates, self.y, self.n = candidates, y, n
+        self.columns = (*(column for x in candidates for column in x.columns), *y.columns)
+        self.shape = (len(candidates),)
+        self.error = max(float(error(x, y)[0] / self._unit(x)) for x in candidates)
+
+    def _unit(self, x: Space) -> float:
+        return math.sqrt(x.diameter * self.y.diameter)
+
+    def value(self, rows: Any) -> NDArray[np.float64]:
+        """Compute the scores."""
+        y = self.y.rows(rows)
+        scores = [math.sqrt(squared_covariance(x.rows(rows), y)) / self._unit(x) for x in self.candidates]
+        return np.array(scores)
+
+    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
+        """Each can change by all it can."""
+        if relation != "replace_one":
+            return math.inf
+        free = [
+            changes(x, self.y, self.n)[0] / self._unit(x)
+            for x in self.candidates
+            if not (_fixed(x, public) and _fixed(self.y, public))
+        ]
+        return float(np.linalg.norm(np.array([*free, 0.0]), ord=norm))
+
+
+class Deviation(OfRows):
+    """s_x alone.
+
+    Parameters
+    ----------
+    x : Space
+        What is public of the space.
+    n : int
+        Number of rows.
+    """
+
+    shape = (1,)
+
+    def __init__(self, x: Space, n: int) -> None:
+        self.x, self.n = x, n
+        self.columns = x.columns
+        self.error = float(error(x, x)[1])
+
+    def value(self, rows: Any) -> float:
+        """Compute it."""
+        points = self.x.rows(rows)
+        if isinstance(points, Points):
+            return math.sqrt(squared_covariance(points, points))
+        return math.sqrt(max(points.variance, 0.0))
+
+    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
+        """Give that of any metric of negative type."""
+        if relation != "replace_one":
+            return math.inf
+        return 0.0 if _fixed(self.x, public) else 2 * (self.n - 1) / self.n**2 * self.x.diameter
+
+
+SHOWN_SHARES = (0.6, 0.2, 0.2)
+"""Parts of epsilon for the covariance with a message, s_y and m_y."""
+
+
+class Shown(OfRows):
+    """Distance covariance of the rows with a message's angles, s_y and m_y: weighted as `FiveNumbers` is.
+
+    Parameters
+    ----------
+    message : DistanceMessage
+        The other party's angles, row by row.
+    y : Space
+        What is public of the space.
+    """
+
+    shape = (3,)
+
+    def __init__(self, message: DistanceMessage, y: Space) -> None:
+        self.y, n = y, message.rows
+        self.columns = y.columns
+        self.parts = message.parts()
+        widest = max(part.reach * 2 / len(part.rows) for part in self.parts)
+        other = 2 * (n - 1) / n**2 * y.diameter
+        weights = np.array(SHOWN_SHARES) / [widest * math.sqrt(y.diameter), other, other]
+        self.weights = weights
+        root = math.sqrt(max(part.mean for part in self.parts) * y.diameter)
+        slack = float(error(y, y)[1] / y.diameter)
+        self.error = slack * float((weights * [root, y.diameter, y.diameter]).max())
+
+    def value(self, rows: Any) -> NDArray[np.float64]:
+        """Compute the three numbers, weights included."""
+        y = self.y.rows(rows)
+        square = math.fsum(
+            part.unit * features_covariance(part.centred, y.ordered(part.rows)) for part in self.parts
+        )
+        return np.array([math.sqrt(square), *five_numbers(y, y)[[1, 3]]]) * self.weights
+
+    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
+        """Joint sensitivity: all three can change at once."""
+        if relation != "replace_one":
+            return math.inf
+        return 0.0 if _fixed(self.y, public) else float(np.linalg.norm(SHOWN_SHARES, ord=norm))
+
+
+def _fixed(space: Space, public: frozenset[str]) -> bool:
+    """Tell whether neighbouring tables agree on a space."""
+    return all(column.name in public for column in space.columns)

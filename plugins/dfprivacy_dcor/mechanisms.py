@@ -1,0 +1,497 @@
+"""Distance correlation within one private table."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from dfprivacy import ArgumentError, ConfidenceInterval, Release, mechanism
+from dfprivacy.plotting import axes
+from dfprivacy_dcor.inference import Null, Numbers, Of, described, level
+from dfprivacy_dcor.spaces import PAIRWISE_MAX, Metric, space
+from dfprivacy_dcor.statistics import SHARES, FiveNumbers, Permuted, Scores, changes, largest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dfprivacy import Column, Curator
+    from dfprivacy_dcor.spaces import Space
+
+__all__ = ["DistanceCorrelation", "IndependenceTest", "Screening", "dcor", "dcor_screen"]
+
+Method = Literal["release", "permutation"]
+
+_ROWS_MIN = 4
+_PERMUTED_PAIRS_MAX = 2000
+_PERMUTATIONS_MAX = 100_000
+_UNIFORM = math.sqrt(2 / 45)  # distance deviation of a uniform variable, as a part of its width
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DistanceCorrelation(Release):
+    """Distance correlation of some columns with others, and a test of independence.
+
+    Attributes
+    ----------
+    correlation : float
+        Distance correlation R of the rows, from 0 to 1.
+    corrected : float
+        R² of the population, corrected for what noise and sampling add.
+    low, high : float
+        Interval for R of the rows; its coverage is guaranteed.
+    confidence : float
+        Its coverage.
+    pvalue : float
+        P-value of independence, noise included; from the same numbers.
+    x, y, metric, null
+        What was asked.
+    rows : int
+        Number of rows n.
+    notes : tuple of str
+        What to know before trusting the numbers; an uninformative answer says so here.
+    released, scales, changes, largest : tuple of float
+        What all this follows from: noisy s_xy, s_x, s_y, m_x, m_y, with every column scaled to a width of 1; the
+        scales of their Laplace noise; how much one row can change them; the largest values of the last four.
+    """
+
+    correlation: float
+    corrected: float
+    low: float
+    high: float
+    confidence: float
+    pvalue: float
+    x: tuple[str, ...]
+    y: tuple[str, ...]
+    metric: str
+    null: str
+    rows: int
+    notes: tuple[str, ...]
+    released: tuple[float, ...]
+    scales: tuple[float, ...]
+    changes: tuple[float, ...]
+    largest: tuple[float, ...]
+
+    _shown = ("correlation", "low", "high", "corrected", "pvalue", "notes")
+
+    def confidence_interval(self, confidence_level: float | None = None, of: Of = "sample") -> ConfidenceInterval:
+        """Interval for R; any level costs nothing.
+
+        Parameters
+        ----------
+        confidence_level : float, optional
+            Coverage, at least; default: the one asked for.
+        of : {"sample", "population"}
+            The R of the rows, or what follows from the expectations of s_xy, s_x and s_y, which is wide.
+
+        Returns
+        -------
+        ConfidenceInterval
+            Within 0 and 1.
+        """
+        numbers = Numbers(self.released, self.scales, self.rows, self.changes, self.largest)
+        return numbers.interval(self.confidence if confidence_level is None else confidence_level, of)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the estimate and its interval.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        ax = axes(ax)
+        ax.plot([self.low, self.high], [0, 0], color="tab:orange", lw=5, label=f"{self.confidence:.0%} interval")
+        ax.plot(self.correlation, 0, "o", color="black", label="estimate")
+        what = f"distance correlation of {', '.join(self.x)} and {', '.join(self.y)}"
+        ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=what, title=f"p = {self.pvalue:.3g}")
+        ax.legend(fontsize="small", frameon=False)
+        return ax
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class IndependenceTest(Release):
+    """A permutation test of independence by distance covariance.
+
+    Attributes
+    ----------
+    pvalue : float or None
+        The p-value, or None if a decision was asked for.
+    rejected : bool or None
+        Whether independence is rejected at level `alpha`, or None if a p-value was asked for.
+    alpha : float or None
+        The level.
+    x, y, metric, permutations
+        What was asked.
+    """
+
+    pvalue: float | None
+    rejected: bool | None
+    alpha: float | None
+    x: tuple[str, ...]
+    y: tuple[str, ...]
+    metric: str
+    permutations: int
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the p-value, or the level and the decision.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        ax = axes(ax)
+        if self.pvalue is None:
+            ax.axvline(float(self.alpha or 0), color="grey", ls=":", label="level")
+            title = f"independence is {'' if self.rejected else 'not '}rejected"
+        else:
+            ax.plot(self.pvalue, 0, "o", color="black", label="p-value")
+            title = f"p = {self.pvalue:.3g}"
+        ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=f"{', '.join(self.x)} and {', '.join(self.y)}", title=title)
+        ax.legend(fontsize="small", frameon=False)
+        return ax
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Screening(Release):
+    """The columns that depend on another the most.
+
+    Attributes
+    ----------
+    features : tuple of str
+        The chosen columns, the best first as far as the noise tells.
+    target : str
+        What they are to explain.
+    candidates : tuple of str
+        The columns there was to choose from.
+    estimates : tuple of DistanceCorrelation
+        Of each chosen column with the target, if asked for.
+    """
+
+    features: tuple[str, ...]
+    target: str
+    candidates: tuple[str, ...]
+    estimates: tuple[DistanceCorrelation, ...]
+
+    _shown = ("features", "target")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the chosen columns in order, with their distance correlations if those were asked for.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        ax = axes(ax)
+        places = list(range(len(self.features)))
+        if self.estimates:
+            for place, each in zip(places, self.estimates, strict=True):
+                ax.plot([each.low, each.high], [place, place], color="tab:orange", lw=5)
+                ax.plot(each.correlation, place, "o", color="black")
+            ax.set(xlim=(-0.02, 1.02), xlabel=f"distance correlation with {self.target}")
+        else:
+            ax.barh(places, [len(places) - place for place in places])
+            ax.set(xticks=[], xlabel=f"rank by dependence on {self.target}")
+        ax.set_yticks(places, labels=list(self.features))
+        ax.invert_yaxis()
+        return ax
+
+
+@mechanism(columns={"x": "columns", "y": "columns"})
+def dcor(
+    curator: Curator,
+    x: tuple[Column, ...],
+    y: tuple[Column, ...],
+    *,
+    metric: Metric = "euclidean",
+    method: Method = "release",
+    confidence: float = 0.95,
+    null: Null = "gamma",
+    alpha: float | None = None,
+    permutations: int = 999,
+    directions: int = 50,
+) -> DistanceCorrelation | IndependenceTest:
+    """Measure dependence of any form, and test independence.
+
+    Parameters
+    ----------
+    x, y : str or list of str
+        Columns with bounds, or one with categories; none in both. Each is scaled by its bounds to a width of 1.
+    metric : {"euclidean", "l1", "projected", "discrete"}
+        Distance of rows. ``"euclidean"``: exact, with several columns in n² steps for up to 20,000 rows. ``"l1"``:
+        sum over columns, n log n; sees dependence between single columns only. ``"projected"``: an estimate of the
+        Euclidean distance from random directions, n log n. ``"discrete"``: for categories, 1 if they differ.
+    method : {"release", "permutation"}
+        ``"release"``: five numbers, from which R, its interval and a p-value follow. ``"permutation"``: a test
+        only, valid for any number of rows.
+    confidence : float
+        Coverage of the interval.
+    null : {"gamma", "chi2"}
+        Distribution under independence with ``"release"``: a gamma distribution that has mean and variance of the
+        limit, or an upper bound of every limit.
+    alpha : float, optional
+        With ``"permutation"``: decide at this level. Without it the p-value is released, for twice the noise.
+    permutations : int
+        With ``"permutation"``: how many.
+    directions : int
+        With ``"projected"``: how many.
+
+    Returns
+    -------
+    DistanceCorrelation or IndependenceTest
+        The second with ``method="permutation"``.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument cannot be used, the number of rows is private or below 4; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for tables that differ in the content of one row. The distance
+    covariance s_xy, the distance deviations s_x, s_y and the mean distances m_x, m_y (square roots of V-statistics,
+    and means) each change by at most 2(n-1)/n² times the diameters when one row does; s_xy by √1.5 of that if both
+    sides have several Euclidean columns or categories. They are released with discrete Laplace noise for their
+    joint sensitivity; all else is post-processing. A permuted s_xy changes by twice as much.
+
+    **Statistics.** The interval is guaranteed for the R of the rows. The gamma null distribution is an
+    approximation; ``null="chi2"`` is an asymptotic upper bound for p up to 0.215.
+
+    References
+    ----------
+    .. [1] Székely, Rizzo and Bakirov (2007). Measuring and testing dependence by correlation of distances. Annals
+       of Statistics 35.
+    .. [2] Vepakomma, Pushpita and Raskar (2021). Private measurement of nonlinear correlations between data hosted
+       across multiple parties. arXiv:2110.09670.
+    .. [3] Kim and Schrab (2023). Differentially private permutation tests. arXiv:2310.19043.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, dfprivacy as dp
+    >>> x = np.linspace(-1, 1, 2000)
+    >>> df = pd.DataFrame({"dose": x, "effect": x**2})
+    >>> view = dp.protect(df, "dcor-example", epsilon=4, ledger="memory:",
+    ...                   bounds={"dose": (-1, 1), "effect": (0, 1)})
+    >>> view.dcor("dose", "effect", epsilon=2).pvalue < 0.05
+    True
+    """
+    if method not in get_args(Method):
+        raise ArgumentError(f"method={method!r} is unknown.", f"Use one of {get_args(Method)}.")
+    one, other = space(x, metric, directions), space(y, metric, directions, seed=1)
+    n = rows_of(curator, one, other)
+    if method == "permutation":
+        return _permute(curator, one, other, n, alpha, permutations)
+    if alpha is not None:
+        raise ArgumentError("alpha= is for method='permutation'.", "Leave it out: a p-value suits any level.")
+    return _release(curator, one, other, n, confidence, null)
+
+
+def _release(
+    curator: Curator, x: Space, y: Space, n: int, confidence: float, null: Null, share: object = None
+) -> DistanceCorrelation:
+    level(confidence)
+    if null not in get_args(Null):
+        raise ArgumentError(f"null={null!r} is unknown.", f"Use one of {get_args(Null)}.")
+    measured = curator.measure(FiveNumbers(x, y, n), share=share)
+    numbers = Numbers(
+        tuple(measured.values.tolist()),
+        tuple(measured.scales.tolist()),
+        n,
+        tuple(changes(x, y, n).tolist()),
+        largest(x, y),
+    )
+    interval = numbers.interval(confidence)
+    return DistanceCorrelation(
+        correlation=numbers.correlation,
+        corrected=numbers.corrected,
+        low=float(interval.low),
+        high=float(interval.high),
+        confidence=float(confidence),
+        pvalue=numbers.pvalue(null),
+        x=names_of(x),
+        y=names_of(y),
+        metric=x.metric if x.metric == y.metric else f"{x.metric} and {y.metric}",
+        null=null,
+        rows=n,
+        notes=described(numbers),
+        released=numbers.values,
+        scales=numbers.scales,
+        changes=numbers.changes,
+        largest=numbers.largest,
+    )
+
+
+def _permute(
+    curator: Curator, x: Space, y: Space, n: int, alpha: float | None, permutations: int
+) -> IndependenceTest:
+    whole = isinstance(permutations, int) and not isinstance(permutations, bool)
+    if not (whole and 1 <= permutations <= _PERMUTATIONS_MAX):
+        raise ArgumentError(f"permutations={permutations!r} is no number of permutations.", "Typical: 999.")
+    if (x.pairwise or y.pairwise) and n > _PERMUTED_PAIRS_MAX:
+        raise ArgumentError(
+            f"Permutations of all pairs of {n} rows take too long; {_PERMUTED_PAIRS_MAX} are the most.",
+            "Use metric='l1' or 'projected', or method='release'.",
+        )
+    found = curator.permutation_test(Permuted(x, y, n, permutations), alpha=alpha)
+    return IndependenceTest(
+        pvalue=float(found) if alpha is None else None,
+        rejected=None if alpha is None else bool(found),
+        alpha=alpha,
+        x=names_of(x),
+        y=names_of(y),
+        metric=x.metric,
+        permutations=permutations,
+    )
+
+
+def findings(
+    curator: Curator,
+    x: tuple[Column, ...],
+    y: tuple[Column, ...],
+    *,
+    metric: Metric = "euclidean",
+    method: Method = "release",
+    confidence: float = 0.95,
+    **_: Any,
+) -> Mapping[str, Any]:
+    """Say what could be found out, from public numbers only; for ``explain``."""
+    if method == "permutation":
+        return {}
+    one, other = space(x, metric), space(y, metric, seed=1)
+    change = changes(one, other, rows_of(curator, one, other))[0]
+    reach = curator.measured[-1].scale * float(change) / SHARES[0] * math.log(3 / (1 - level(confidence)))
+    typical = _UNIFORM * math.sqrt(one.diameter * other.diameter)
+    return {"upper end of the interval for R, if independent and spread evenly": min(1.0, reach / typical)}
+
+
+@mechanism(columns={"target": "columns", "features": "columns"})
+def dcor_screen(
+    curator: Curator,
+    target: tuple[Column, ...],
+    features: tuple[Column, ...] | None = None,
+    *,
+    top: int,
+    estimate: bool = False,
+    confidence: float = 0.95,
+) -> Screening:
+    """Select the columns on which another depends the most, in any form.
+
+    Parameters
+    ----------
+    target : str
+        A column with bounds or categories.
+    features : list of str, optional
+        The columns to choose from; default: all others that have bounds or categories.
+    top : int
+        How many to select.
+    estimate : bool
+        Spend half of epsilon on the distance correlations of those selected.
+    confidence : float
+        Coverage of their intervals.
+
+    Returns
+    -------
+    Screening
+        The names, best first.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument cannot be used, the number of rows is private or below 4; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for tables that differ in the content of one row. The score of a column
+    is its distance covariance with the target, as a part of the root of both diameters, which one row changes by
+    2(n-1)/n² (√1.5 of that if both have three categories and more). One selection after the other takes its part
+    of epsilon, whatever the number of columns to choose from. The ranking is one by covariance in units of the
+    bounds: columns whose bounds are much too wide come late.
+
+    References
+    ----------
+    .. [1] McKenna and Sheldon (2020). Permute-and-flip: a new mechanism for differentially private selection.
+       NeurIPS.
+    .. [2] Durfee and Rogers (2019). Practical differentially private top-k selection with pay-what-you-get
+       composition. NeurIPS.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, dfprivacy as dp
+    >>> x = np.linspace(-1, 1, 2000)
+    >>> df = pd.DataFrame({"dose": x, "effect": x**2, "day": np.arange(2000) % 7})
+    >>> view = dp.protect(df, "dcor-screen-example", epsilon=4, ledger="memory:",
+    ...                   bounds={"dose": (-1, 1), "effect": (0, 1), "day": (0, 6)})
+    >>> view.dcor_screen("effect", top=1, epsilon=2).features
+    ('dose',)
+    """
+    if len(target) != 1:
+        raise ArgumentError("target= takes one column.", "Screen for one target at a time.")
+    if not isinstance(estimate, bool):
+        raise ArgumentError(f"estimate={estimate!r} is neither True nor False.", "Use estimate=True for numbers.")
+    level(confidence)
+    y = space(target, "euclidean")
+    chosen_from = [c for c in curator.columns if c not in target] if features is None else list(features)
+    if len(set(chosen_from)) < len(chosen_from) or not chosen_from:
+        raise ArgumentError("features= must name at least one column, each once.", "Leave it out for all others.")
+    candidates = [space((column,), "euclidean") for column in chosen_from]
+    n = rows_of(curator, y, *candidates)
+    if not isinstance(top, int) or isinstance(top, bool) or not 1 <= top <= len(candidates):
+        raise ArgumentError(f"top={top!r} of {len(candidates)} columns cannot be selected.", "Select one to all.")
+    places = curator.select(Scores(candidates, y, n), top=top, share="1/2" if estimate else None)
+    best = [candidates[int(place)] for place in places]
+    estimates = [_release(curator, x, y, n, confidence, "gamma", f"1/{2 * top}") for x in best if estimate]
+    return Screening(
+        features=tuple(name for x in best for name in names_of(x)),
+        target=target[0].name,
+        candidates=tuple(column.name for column in chosen_from),
+        estimates=tuple(estimates),
+    )
+
+
+def names_of(space: Space) -> tuple[str, ...]:
+    """Names of the columns of a space."""
+    return tuple(column.name for column in space.columns)
+
+
+def rows_of(curator: Curator, *spaces: Space) -> int:
+    """Give the number of rows, or refuse: columns twice, too few rows, a private number, too many pairs."""
+    columns: Sequence[Column] = [column for each in spaces for column in each.columns]
+    if len(set(columns)) < len(columns):
+        raise ArgumentError("A column is on both sides.", "It would depend on itself; name it once.")
+    if all(column.public for column in columns):
+        raise ArgumentError("All these columns are public.", "Compute it without a privacy budget.")
+    n = curator.size
+    if n is None or curator.neighbors != "replace_one":
+        raise ArgumentError(
+            "A distance correlation needs a public number of rows.",
+            "Use neighbors='replace_one', and conditions on public columns only.",
+        )
+    if n < _ROWS_MIN:
+        raise ArgumentError(f"A distance correlation needs {_ROWS_MIN} rows and more; there are {n}.", "Use more.")
+    if n > PAIRWISE_MAX and any(each.pairwise for each in spaces):
+        raise ArgumentError(
+            f"All pairs of {n} rows take too long; {PAIRWISE_MAX} rows are the most.",
+            "Use metric='l1' or 'projected', or fewer rows.",
+        )
+    return n
