@@ -1,12 +1,14 @@
-"""Distance correlation: nonlinear dependence within one private table.
+"""Distance correlation: nonlinear dependence within one private table and between two parties.
 
-Mechanisms: ``view.dcor``, ``view.dcor_screen``.
+Mechanisms: ``view.dcor``, ``view.dcor_screen``, ``view.dcor_message``, ``view.dcor_with``. Without data:
+`load_message`.
 """
 
 from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
 from dfprivacy_dcor.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
+from dfprivacy_dcor.estimate import Estimate
 from dfprivacy_dcor.mechanisms import (
     DistanceCorrelation,
     IndependenceTest,
@@ -15,8 +17,22 @@ from dfprivacy_dcor.mechanisms import (
     dcor_screen,
     findings,
 )
+from dfprivacy_dcor.message import DistanceMessage, load_message
+from dfprivacy_dcor.parties import SharedCorrelation, dcor_message, dcor_with
 
-__all__ = ["DistanceCorrelation", "IndependenceTest", "Screening", "dcor", "dcor_screen"]
+__all__ = [
+    "DistanceCorrelation",
+    "DistanceMessage",
+    "Estimate",
+    "IndependenceTest",
+    "Screening",
+    "SharedCorrelation",
+    "dcor",
+    "dcor_message",
+    "dcor_screen",
+    "dcor_with",
+    "load_message",
+]
 
 
 @hookimpl
@@ -24,3 +40,5 @@ def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None
     """Offer the methods."""
     register(dcor.plans(findings))
     register(dcor_screen)
+    register(dcor_message)
+    register(dcor_with)

@@ -22,6 +22,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Release
 from dfprivacy.local import Arc, RowLabels
+from dfprivacy_dcor.estimate import estimated
 from dfprivacy_dcor.spaces import sphere_constant
 
 if TYPE_CHECKING:
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy import Column
+    from dfprivacy_dcor.estimate import Estimate
 
-__all__ = ["PLACES", "Angles", "DistanceMessage", "Part", "best_reach", "checked", "load_message"]
+__all__ = ["PLACES", "Angles", "DistanceMessage", "Part", "best_reach", "checked", "load_message", "read_keys"]
 
 PLACES = 1 << 16
 _FORMAT = "dfprivacy distance message"
@@ -245,6 +247,33 @@ class DistanceMessage(Release):
         there = np.array(order, dtype=np.intp)
         changed = {"angles": self.angles[there], "turns": self.turns[there], "keys": tuple(keys)}
         return DistanceMessage(**{**self.result, **changed, "privacy": self.privacy})
+
+    def estimate(self, y: Any, *, keys: Any = None, permutations: int = 999, seed: int | None = None) -> Estimate:
+        """Estimate dependence on numbers of one's own: a plain function of them, not private.
+
+        Parameters
+        ----------
+        y : array of shape (n,) or (n, q)
+            The other party's own numbers, complete. The result depends on them without any noise: who computes it
+            keeps it, and asks `dcor_with` for one that may be shown.
+        keys : sequence, optional
+            The key of each row, if the message has keys.
+        permutations : int
+            How many, for the p-value.
+        seed : int, optional
+            Of the permutations.
+
+        Returns
+        -------
+        Estimate
+            Squared distance correlation, and an exact p-value.
+
+        Raises
+        ------
+        ArgumentError
+            If the rows do not fit, or a number is missing.
+        """
+        return estimated(self, y, keys, permutations, seed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the message to a file of JSON, to be read by `load_message`.

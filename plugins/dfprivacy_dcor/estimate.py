@@ -1,0 +1,159 @@
+"""What a party learns for itself from another's message: an unbiased estimate, and an exact permutation test."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from dfprivacy import ArgumentError
+from dfprivacy_dcor.spaces import PAIRWISE_MAX, blocks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfprivacy_dcor.message import DistanceMessage
+
+__all__ = ["Estimate", "estimated"]
+
+_AT_ONCE = 32  # permutations
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """Dependence of one's own numbers on another party's. Not private: it depends on them without noise.
+
+    Attributes
+    ----------
+    squared : float
+        Squared distance correlation R², from 0 to 1; low on average by what the message's harmonics leave out.
+    covariance : float
+        Squared distance covariance without bias, perhaps below 0; the other party's columns scaled to a width of 1.
+    pvalue : float
+        Exact p-value of independence, by permutation.
+    notes : tuple of str
+        What to know before trusting it.
+    """
+
+    squared: float
+    covariance: float
+    pvalue: float
+    notes: tuple[str, ...]
+
+
+class _Numbers:
+    """Some numbers and the distances between them, in increasing order."""
+
+    def __init__(self, y: NDArray[np.float64]) -> None:
+        self.gaps = np.diff(np.sort(y))
+        m, ordered = len(y), np.sort(y)
+        below = np.cumsum(ordered) - ordered
+        self.sums = (2 * np.arange(m) - m) * ordered + ordered.sum() - 2 * below
+        centred = ordered - ordered.mean()
+        self.squares = 2 * m * float(centred @ centred)
+
+    def form(self, f: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum of f_i f_j |y_i - y_j| over all pairs, for each of k features f of shape (m, 2, k)."""
+        upto = np.cumsum(f, axis=0)
+        products = (upto[:-1] * (upto[-1] - upto[:-1])).sum(axis=1)
+        found: NDArray[np.float64] = 2 * (self.gaps @ products)
+        return found
+
+
+class _Points:
+    """Some points and the distances between them, a block of rows at a time."""
+
+    def __init__(self, y: NDArray[np.float64]) -> None:
+        self.y = y
+        rows = [cdist(y[block], y) for block in blocks(len(y))]
+        self.sums = np.concatenate([part.sum(axis=1) for part in rows])
+        self.squares = float(sum((part * part).sum() for part in rows))
+
+    def form(self, f: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum of f_i f_j |y_i - y_j| over all pairs, for each of k features f of shape (m, 2, k)."""
+        flat = f.reshape(len(f), -1)
+        total = np.zeros(flat.shape[1])
+        for block in blocks(len(f)):
+            total += (flat[block] * (cdist(self.y[block], self.y) @ flat)).sum(axis=0)
+        found: NDArray[np.float64] = total.reshape(f.shape[1:]).sum(axis=0)
+        return found
+
+
+def estimated(message: DistanceMessage, y: Any, keys: Any, permutations: int, seed: int | None) -> Estimate:
+    """Estimate dependence; see `DistanceMessage.estimate`."""
+    numbers = _read(y)
+    whole = isinstance(permutations, int) and not isinstance(permutations, bool)
+    if not (whole and permutations > 0):
+        raise ArgumentError(f"permutations={permutations!r} is no number of permutations.", "Typical: 999.")
+    message = message.aligned(keys, len(numbers))
+    chance = np.random.default_rng(seed)
+    total = np.zeros(permutations + 1)
+    for rows, weight in message.blocks():
+        total += _covariances(message.features[rows], numbers[rows], permutations, chance) * weight
+    variance = _variance(_distances(numbers), len(numbers))
+    deviation = message.spread * math.sqrt(max(variance, 0.0))
+    notes = []
+    if message.deviation < 2 * message.deviation_scale:
+        notes.append("uninformative: the noise hides how much the other party's columns vary")
+    if deviation <= 0:
+        notes.append("uninformative: these numbers are constant")
+    return Estimate(
+        squared=min(max(float(total[0]) / deviation, 0.0), 1.0) if deviation > 0 else 0.0,
+        covariance=float(total[0]),
+        pvalue=float(np.mean(total >= total[0])),
+        notes=tuple(notes),
+    )
+
+
+def _read(y: Any) -> NDArray[np.float64]:
+    try:
+        numbers = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.zeros(())
+    if numbers.ndim == 2 and numbers.shape[1] == 1:  # noqa: PLR2004
+        numbers = numbers[:, 0]
+    if numbers.ndim not in (1, 2) or not numbers.size:
+        raise ArgumentError("y must be an array of numbers, one row or number for each row of the message.")
+    if not np.isfinite(numbers).all():
+        raise ArgumentError("A number is missing or infinite.", "Fill missing values in first.")
+    if numbers.ndim == 2 and len(numbers) > PAIRWISE_MAX:  # noqa: PLR2004
+        raise ArgumentError(f"All pairs of {len(numbers)} rows take too long.", f"At most {PAIRWISE_MAX} rows.")
+    return numbers
+
+
+def _distances(y: NDArray[np.float64]) -> _Numbers | _Points:
+    return _Numbers(y) if y.ndim == 1 else _Points(y)
+
+
+def _together(m: int, first: Any, second: Any, third: Any) -> Any:
+    """Squared distance covariance without bias from the sums over pairs, of row sums, and of totals."""
+    return first / (m * (m - 3)) - 2 * second / (m * (m - 2) * (m - 3)) + third / (m * (m - 1) * (m - 2) * (m - 3))
+
+
+def _variance(y: _Numbers | _Points, m: int) -> float:
+    total = float(y.sums.sum())
+    return float(_together(m, y.squares, float(y.sums @ y.sums), total * total))
+
+
+def _covariances(
+    f: NDArray[np.float64], y: NDArray[np.float64], permutations: int, chance: np.random.Generator
+) -> NDArray[np.float64]:
+    """Squared distance covariance of the rows, and of their permutations; -f_i f_j is the distance of i and j."""
+    m = len(f)
+    if y.ndim == 1:
+        f = f[np.argsort(y, kind="stable")]
+    their = _distances(y)
+    rows = (f * f).sum(axis=1) - f @ f.sum(axis=0)
+    third = float(rows.sum() * their.sums.sum())
+    found = []
+    for start in range(0, permutations + 1, _AT_ONCE):
+        count = min(_AT_ONCE, permutations + 1 - start)
+        places = np.stack([chance.permutation(m) for _ in range(count)], axis=1)
+        if start == 0:
+            places[:, 0] = np.arange(m)
+        first = -their.form(np.moveaxis(f[places], 2, 1))
+        found.append(_together(m, first, their.sums @ rows[places], third))
+    return np.concatenate(found)

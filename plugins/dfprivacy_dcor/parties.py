@@ -1,0 +1,280 @@
+"""Distance correlation between two parties that share rows and no columns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy import ArgumentError, Release, mechanism
+from dfprivacy.plotting import axes
+from dfprivacy_dcor.inference import UNINFORMATIVE
+from dfprivacy_dcor.mechanisms import names_of, rows_of
+from dfprivacy_dcor.message import PLACES, Angles, DistanceMessage, best_reach, checked, read_keys
+from dfprivacy_dcor.spaces import space, unit_vectors
+from dfprivacy_dcor.statistics import Deviation, Shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfprivacy import Column, Curator
+
+__all__ = ["SharedCorrelation", "dcor_message", "dcor_with"]
+
+_ENOUGH = 5000  # n epsilon², from which on a second harmonic pays
+_FIRST = 0.7  # of the rows then speak of the first harmonic
+_BLOCKS = 10
+_SEEN = 4
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SharedCorrelation(Release):
+    """Dependence of one party's columns on another's; it may be shown to anybody.
+
+    Attributes
+    ----------
+    squared : float
+        Squared distance correlation R², from 0 to 1, corrected for what noise and sampling add.
+    columns, other : tuple of str
+        The columns of this table, and of the message.
+    rows : int
+        Number of rows n.
+    notes : tuple of str
+        What to know before trusting the number; an uninformative answer says so here.
+    released, scales : tuple of float
+        What it follows from, with the message: noisy distance covariance with the message's angles, distance
+        deviation and mean distance of these columns, and the scales of their Laplace noise.
+    """
+
+    squared: float
+    columns: tuple[str, ...]
+    other: tuple[str, ...]
+    rows: int
+    notes: tuple[str, ...]
+    released: tuple[float, ...]
+    scales: tuple[float, ...]
+
+    _shown = ("squared", "columns", "other", "notes")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the estimate.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        ax = axes(ax)
+        ax.plot(self.squared, 0, "o", color="black")
+        what = f"squared distance correlation of {', '.join(self.columns)} and {', '.join(self.other)}"
+        ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=what)
+        return ax
+
+
+@mechanism(columns={"columns": "columns"})
+def dcor_message(
+    curator: Curator,
+    columns: tuple[Column, ...],
+    *,
+    harmonics: Sequence[int] | None = None,
+    length: float = 1.0,
+    blocks: int | None = None,
+    keys: Sequence[str | int] | None = None,
+    seed: int = 0,
+) -> DistanceMessage:
+    """Write a message from which another party learns how its own columns depend on these.
+
+    Parameters
+    ----------
+    columns : str or list of str
+        Columns with bounds.
+    harmonics : list of int, optional
+        Odd harmonics of the distance kernel; the first has 70 % of the rows if there are several. Default: 1, and 3
+        too if n ε² is 5000 and more.
+    length : float
+        Bandwidth, as a part of the width of a projection. With several columns that crowd within their bounds, less
+        than 1 tells more; public, never chosen by looking at the rows.
+    blocks : int, optional
+        With several columns: blocks of rows, each of which speaks of a random direction of its own; default 10.
+    keys : list of str or int, optional
+        A public key for each row; default: rows correspond by position.
+    seed : int
+        Of the public directions and blocks.
+
+    Returns
+    -------
+    DistanceMessage
+        With `estimate`, for the other party; `save` writes a file that `load_message` reads.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument cannot be used, the number of rows is private or below 4; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for tables that differ in the content of one row. Each row becomes one
+    angle, randomised on its own at 0.9 ε: angles on an arc around the true one are equally likely, by a ratio of at
+    most e^(0.9 ε) more than others. Which harmonic and direction a row speaks of is drawn without looking at it.
+    The distance deviation of all rows, whose sensitivity is 2(n-1)/n² times the diameter, takes 0.1 ε. What anybody
+    computes from the message, as often as they like, is post-processing.
+
+    References
+    ----------
+    .. [1] Vepakomma, Pushpita and Raskar (2021). Private measurement of nonlinear correlations between data hosted
+       across multiple parties. arXiv:2110.09670.
+    .. [2] Kairouz, Oh and Viswanath (2016). Extremal mechanisms for local differential privacy. JMLR 17.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, dfprivacy as dp
+    >>> x = np.linspace(-1, 1, 5000)
+    >>> alice = dp.protect(pd.DataFrame({"dose": x}), "dcor-message-example", epsilon=4, ledger="memory:",
+    ...                    bounds={"dose": (-1, 1)})
+    >>> message = alice.dcor_message("dose", epsilon=2)
+    >>> message.estimate(x**2, permutations=99, seed=0).pvalue < 0.05
+    True
+    """
+    x = space(columns, "euclidean")
+    if x.metric == "discrete":
+        raise ArgumentError("A message is about numbers.", "Name columns with bounds.")
+    n, p = rows_of(curator, x), len(columns)
+    if harmonics is None:
+        harmonics = (1, 3) if n * curator.epsilon**2 >= _ENOUGH and p == 1 else (1,)
+    odd = isinstance(harmonics, list | tuple) and all(type(k) is int and k > 0 and k % 2 for k in harmonics)
+    if not odd or not harmonics or len(set(harmonics)) < len(harmonics):
+        raise ArgumentError(f"harmonics={harmonics!r} must be odd whole numbers.", "Use (1,) or (1, 3).")
+    if isinstance(length, bool) or not (isinstance(length, int | float) and 0 < length <= 1):
+        raise ArgumentError(f"length={length!r} is not above 0 and at most 1.", "Use 1 unless you know better.")
+    count = blocks if blocks is not None else (1 if p == 1 else _BLOCKS)
+    if type(count) is not int or count < 1 or count * len(harmonics) * 4 > n or (p == 1 and count > 1):
+        raise ArgumentError(
+            f"{n} rows of {p} columns cannot be cut into {count!r} blocks for each harmonic.",
+            "One block for one column; at least four rows in each.",
+        )
+    known = None if keys is None else read_keys(keys, n)
+    chance = np.random.default_rng(seed)
+    units = np.ones((1, 1)) if p == 1 else unit_vectors(count, p, seed)
+    directions = np.concatenate([units] * len(harmonics))
+    wave = np.repeat(harmonics, count)
+    turns = _turns(n, len(harmonics), count, chance)
+    maps = [Angles(columns, u, int(k), float(length)) for u, k in zip(directions, wave, strict=True)]
+    reach = best_reach(0.9 * curator.epsilon)
+    said = curator.randomize(maps, reach=reach, turns=turns, share="9/10")
+    deviation = curator.measure(Deviation(x, n), share="1/10")
+    return DistanceMessage(
+        columns=names_of(x),
+        rows=n,
+        angles=said.values,
+        turns=turns.astype(np.int64),
+        directions=directions,
+        harmonics=tuple(int(k) for k in wave),
+        length=float(length),
+        places=PLACES,
+        reach=said.arc.reach,
+        inside=said.arc.inside,
+        outside=said.arc.outside,
+        deviation=float(deviation.values[0]),
+        deviation_scale=float(deviation.scales[0]),
+        keys=known,
+    )
+
+
+def _turns(n: int, harmonics: int, count: int, chance: np.random.Generator) -> Any:
+    """Deal the rows out to blocks at random, as evenly as can be, most of them to the first harmonic."""
+    first = n if harmonics == 1 else round(_FIRST * n)
+    dealt = np.concatenate(
+        [np.arange(first) % count, count + np.arange(n - first) % max(1, count * (harmonics - 1))]
+    )
+    return chance.permutation(dealt).astype(np.intp)
+
+
+@mechanism(columns={"columns": "columns"})
+def dcor_with(
+    curator: Curator,
+    message: DistanceMessage,
+    columns: tuple[Column, ...],
+    *,
+    keys: Sequence[str | int] | None = None,
+) -> SharedCorrelation:
+    r"""Measure how columns depend on those of another party, for anybody to see.
+
+    Parameters
+    ----------
+    message : DistanceMessage
+        What the other party's `dcor_message` wrote. It may be used as often as one likes.
+    columns : str or list of str
+        Columns with bounds, or one with categories.
+    keys : list of str or int, optional
+        The key of each row, if the message has keys. Else rows correspond by position.
+
+    Returns
+    -------
+    SharedCorrelation
+        The squared distance correlation.
+
+    Raises
+    ------
+    ArgumentError
+        If the rows of message and table do not correspond, or an argument cannot be used; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy of this table's rows. Given the message, the distance covariance with
+    its angles f changes by at most :math:`\frac{2}{n} \max_i |f_i - \bar f| \sqrt D` when one row does, the
+    distance deviation and the mean distance by 2(n-1)/n² D; they are released with discrete Laplace noise. The
+    message was paid for by the other party: somebody who is a row of both tables loses both epsilons in all. An
+    estimate for nobody but oneself needs no budget: `DistanceMessage.estimate`.
+
+    References
+    ----------
+    .. [1] Vepakomma, Pushpita and Raskar (2021). Private measurement of nonlinear correlations between data hosted
+       across multiple parties. arXiv:2110.09670.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, dfprivacy as dp
+    >>> x = np.linspace(-1, 1, 5000)
+    >>> alice = dp.protect(pd.DataFrame({"dose": x}), "dcor-with-alice", epsilon=4, ledger="memory:",
+    ...                    bounds={"dose": (-1, 1)})
+    >>> bob = dp.protect(pd.DataFrame({"effect": x}), "dcor-with-bob", epsilon=4, ledger="memory:",
+    ...                  bounds={"effect": (-1, 1)})
+    >>> bob.dcor_with(alice.dcor_message("dose", epsilon=2), "effect", epsilon=2).squared > 0.5
+    True
+    """
+    if not isinstance(message, DistanceMessage):
+        raise ArgumentError(
+            f"message= is a {type(message).__name__}, no message.",
+            "Take what dcor_message or load_message returns.",
+        )
+    y = space(columns, "euclidean")
+    n = rows_of(curator, y)
+    message = checked(message).aligned(keys, n)
+    shown = Shown(message, y)
+    measured = curator.measure(shown)
+    covariance, deviation, mean = measured.values.tolist()
+    noise = measured.scales.tolist()
+    sampling = sum(part.mean / len(part.rows) for part in shown.parts) * max(mean, 0.0)
+    squared = math.copysign(covariance**2, covariance) - 2 * noise[0] ** 2 - sampling
+    whole = message.spread * max(deviation, 2 * noise[1])
+    seen = message.deviation >= _SEEN * message.deviation_scale and deviation >= _SEEN * noise[1]
+    return SharedCorrelation(
+        squared=min(max(squared / whole, 0.0), 1.0),
+        columns=names_of(y),
+        other=message.columns,
+        rows=n,
+        notes=() if seen else (UNINFORMATIVE,),
+        released=(covariance, deviation, mean),
+        scales=tuple(noise),
+    )
