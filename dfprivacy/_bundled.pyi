@@ -3,11 +3,59 @@
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
+from dfprivacy_dcor import DistanceCorrelation, DistanceMessage, IndependenceTest, Screening, SharedCorrelation
 from dfprivacy_ttest import TTest
 
 _Alternative: TypeAlias = Literal["two-sided", "less", "greater"]
 
 class BundledMethods:
+    def dcor(
+        self,
+        x: str | Sequence[str],
+        y: str | Sequence[str],
+        *,
+        metric: Literal["euclidean", "l1", "projected", "discrete"] = "euclidean",
+        method: Literal["release", "permutation"] = "release",
+        confidence: float = 0.95,
+        null: Literal["gamma", "chi2"] = "gamma",
+        alpha: float | None = None,
+        permutations: int = 999,
+        directions: int = 50,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> DistanceCorrelation | IndependenceTest: ...
+    def dcor_message(
+        self,
+        columns: str | Sequence[str],
+        *,
+        harmonics: Sequence[int] | None = None,
+        length: float = 1.0,
+        blocks: int | None = None,
+        keys: Sequence[str | int] | None = None,
+        seed: int = 0,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> DistanceMessage: ...
+    def dcor_screen(
+        self,
+        target: str,
+        features: Sequence[str] | None = None,
+        *,
+        top: int,
+        estimate: bool = False,
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Screening: ...
+    def dcor_with(
+        self,
+        message: DistanceMessage,
+        columns: str | Sequence[str],
+        *,
+        keys: Sequence[str | int] | None = None,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> SharedCorrelation: ...
     def ttest(
         self,
         column: str,

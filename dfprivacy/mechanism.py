@@ -44,6 +44,8 @@ class Mechanism:
         ``"columns"``: one name or a list, each with bounds or categories.
     delta : bool
         Whether it takes a delta.
+    local : bool
+        Whether its release holds one randomised message for each row.
     planner : callable or None
         ``planner(curator, ...) -> dict``: what the method could find out, from public numbers only.
     origin : str
@@ -54,6 +56,7 @@ class Mechanism:
     function: Callable[..., Any]
     columns: Mapping[str, Kind | list[Kind]] = field(default_factory=dict)
     delta: bool = False
+    local: bool = False
     planner: Callable[..., Mapping[str, Any]] | None = None
     origin: str = ""
 
@@ -219,6 +222,7 @@ def mechanism(
     name: str | None = None,
     columns: Mapping[str, Kind | list[Kind]] | None = None,
     delta: bool = False,
+    local: bool = False,
 ) -> Callable[[Callable[..., Any]], Mechanism]:
     """Mark a function as a mechanism.
 
@@ -233,6 +237,9 @@ def mechanism(
         where it is the default.
     delta : bool, default False
         Whether the method takes a delta (for Gaussian noise).
+    local : bool, default False
+        Whether its release holds one randomised message for each row, as `dfprivacy.Curator.randomize` makes them.
+        A release of any other mechanism must hold nothing as long as the table.
 
     Returns
     -------
@@ -253,7 +260,11 @@ def mechanism(
 
     def mark(function: Callable[..., Any]) -> Mechanism:
         return Mechanism(
-            name or str(getattr(function, "__name__", "")), function, columns=columns or {}, delta=delta
+            name or str(getattr(function, "__name__", "")),
+            function,
+            columns=columns or {},
+            delta=delta,
+            local=local,
         )
 
     return mark

@@ -4,7 +4,9 @@ Where what is released follows from integer sums plus discrete noise, nothing is
 are the same on both tables, the loss between the tables is at most
 
 - Laplace noise of scale b: the L1 distance of the true sums, over b; losses of several draws add up;
-- Gaussian noise of scale sigma: that of Gaussian DP with mu squared the squared L2 distance over sigma squared.
+- Gaussian noise of scale sigma: that of Gaussian DP with mu squared the squared L2 distance over sigma squared;
+- one message a row: the logarithm of the ratio of their weights, for each row whose place differs;
+- k selections: 2 k times the largest difference of the scores over the scale.
 
 So the audit is a search for two rows that move the sums most.
 """
@@ -182,6 +184,10 @@ def _distances(a: Trace, b: Trace) -> tuple[Fraction, Fraction] | None:
         steps = [abs(int(x) - int(y)) for x, y in zip(mine.sums.ravel(), its.sums.ravel(), strict=True)]
         if mine.kind == "laplace":
             laplace += sum(steps) / Fraction(mine.scale)
+        elif mine.kind == "arc":
+            laplace += sum(step > 0 for step in steps) / Fraction(mine.scale)
+        elif mine.kind == "selection":
+            laplace += max(steps) / Fraction(mine.scale)
         else:
             gaussian += sum(step * step for step in steps) / (Fraction(mine.scale) ** 2 - Fraction(1, 11))
     return laplace, gaussian

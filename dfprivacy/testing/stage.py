@@ -23,7 +23,7 @@ from unittest import mock
 
 import numpy as np
 
-from dfprivacy import noise
+from dfprivacy import local, noise
 from dfprivacy.accounting import Accountant, exact
 from dfprivacy.curator import Curator
 from dfprivacy.errors import DPError
@@ -46,8 +46,10 @@ if TYPE_CHECKING:
     from dfprivacy.release import Release
     from dfprivacy.testing.cases import Case, Row
 
-__all__ = ["Draw", "MemoryFrame", "Replay", "Stage", "Till", "Trace"]
+__all__ = ["DECISIONS", "Draw", "MemoryFrame", "Replay", "Stage", "Till", "Trace"]
 
+DECISIONS = ("arc", "selection")
+"""Kinds of draws whose loss is charged as a whole."""
 _HOUSE = ("dfprivacy.frames", "dfprivacy.rows", "dfprivacy.table", "dfprivacy.curator")
 
 
@@ -194,7 +196,7 @@ class Replay:
     given : list of ndarray
         What it answered: the transcript for another table.
     opaque : bool
-        Whether it was asked for anything but Laplace and Gaussian noise, which it cannot replay.
+        Whether it was asked for anything else than it can replay.
     """
 
     name = "NOT PRIVATE: replayed noise for audits"
@@ -214,6 +216,29 @@ class Replay:
     def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Write down a request for Gaussian noise, and answer it."""
         return self._answer("gaussian", values, scale)
+
+    def arc(self, labels: NDArray[np.int64], arc: local.Arc) -> NDArray[np.int64]:
+        """Write down a request for one message a row, and answer it."""
+        local.check(labels, arc)
+        # A message that is about another place is told apart by one part in `scale`.
+        scale = math.nextafter(1 / math.log(arc.inside / arc.outside), math.inf)
+        chance = self._chance.integers(arc.weight, size=labels.shape)
+        return self._replay(Draw("arc", labels.copy(), scale), arc.moved(labels, chance), labels.shape)
+
+    def top(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:  # noqa: ARG002
+        """Write down a request for a selection, and answer it."""
+        noise.check(values, scale)
+        noisy = values / scale + self._chance.gumbel(size=values.shape)
+        chosen = np.argsort(-noisy, kind="stable")[:k]
+        return [int(at) for at in self._replay(Draw("selection", values.copy(), scale / (2 * k)), chosen, (k,))]
+
+    def _replay(self, draw: Draw, answer: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+        at = len(self.draws)
+        self.draws.append(draw)
+        if self._transcript is not None and at < len(self._transcript) and self._transcript[at].shape == shape:
+            answer = self._transcript[at].copy()
+        self.given.append(answer)
+        return answer
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -278,8 +303,10 @@ class Trace:
 
     @property
     def replayable(self) -> bool:
-        """Whether every charge is for Laplace or Gaussian noise, which can be replayed."""
-        return not self.opaque and all(loss.kind in {"laplace", "gaussian"} for loss in self.charges)
+        """Whether every charge is for noise that can be replayed."""
+        pure = any(draw.kind in DECISIONS for draw in self.draws)
+        known = {"laplace", "gaussian", *(("pure", "bounded range") if pure else ())}
+        return not self.opaque and all(loss.kind in known for loss in self.charges)
 
     @property
     def epsilon(self) -> Fraction:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dfprivacy import hookimpl
+from dfprivacy.local import Arc
+from dfprivacy_dcor.message import PLACES, DistanceMessage, best_reach
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +21,8 @@ __all__ = ["dfprivacy_conformance_cases"]
 _BOUNDS = {"x": (-3.0, 1.5), "y": (0.0, 2.0), "z": (-1.0, 1.0)}
 _GROUPS = {"g": ["a", "b", "c"]}
 _LINE = 0.999  # what is missing of 1 is the grid's
+_LABELS = 0.7  # the same, and categories are no line
+_ROWS = 12
 _PLANE = 0.75  # the proved sensitivity of s_xy is √1.5 of what any search has found
 
 
@@ -25,17 +32,45 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
     two = {"x": _BOUNDS["x"], "y": _BOUNDS["y"]}
     public = {"bounds": two, "categories": _GROUPS, "public": ["g"]}
     pair = {"x": "x", "y": "y"}
-    if mechanism.name == "dcor_screen":
-        return [
-            case(arguments={"target": "y", "top": 1}, bounds=_BOUNDS),
-            case(arguments={"target": "y", "features": ["x", "z"], "top": 2, "estimate": True}, bounds=_BOUNDS),
-        ]
-    return [
-        case(arguments=pair, bounds=two, tightness=_LINE),
-        case(arguments=pair, **public, where={"g": ["a", "b"]}, tightness=_LINE),
-        case(arguments=pair, **public, group_by="g", tightness=_LINE),
-        case(arguments={"x": ["x", "z"], "y": "y", "metric": "l1"}, bounds=_BOUNDS, tightness=_LINE),
-        case(arguments={"x": ["x", "z"], "y": ["y"]}, bounds=_BOUNDS, tightness=_PLANE),
-        case(arguments={"x": "g", "y": "y"}, bounds={"y": (0.0, 2.0)}, categories=_GROUPS, tightness=_PLANE),
-        case(arguments={**pair, "method": "permutation", "alpha": 0.05, "permutations": 9}, bounds=two),
-    ]
+    plane = {"bounds": {**_BOUNDS, "w": (0.0, 1.0)}, "tightness": _PLANE}
+    known: dict[str, list[Any]] = {
+        "dcor": [  # what decides a permutation test has no closed form, and is audited with the core
+            case(arguments=pair, bounds=two, tightness=_LINE),
+            case(arguments=pair, **public, where={"g": ["a", "b"]}, tightness=_LINE),
+            case(arguments={"x": ["x", "z"], "y": "y", "metric": "l1"}, bounds=_BOUNDS, tightness=_LINE),
+            case(arguments={"x": ["x", "z"], "y": ["y", "w"]}, **plane),
+            case(arguments={"x": "g", "y": "y"}, bounds={"y": two["y"]}, categories=_GROUPS, tightness=_LABELS),
+        ],
+        "dcor_screen": [
+            case(arguments={"target": "y", "features": ["x", "z"], "top": 2, "estimate": True}, bounds=_BOUNDS)
+        ],
+        "dcor_message": [
+            case(arguments={"columns": "x", "harmonics": [1]}, bounds={"x": two["x"]}),
+            case(arguments={"columns": ["x", "z"], "blocks": 1}, bounds=_BOUNDS),
+        ],
+        "dcor_with": [
+            case(arguments={"message": _message(), "columns": "y"}, bounds={"y": two["y"]}, tightness=_LINE)
+        ],
+    }
+    return known[mechanism.name]
+
+
+def _message() -> DistanceMessage:
+    """Say what another party might about as many rows as the tables of an audit have; the first stands apart."""
+    arc = Arc.within(Fraction(1), places=PLACES, reach=best_reach(1.0))
+    return DistanceMessage(
+        columns=("other",),
+        rows=_ROWS,
+        angles=np.array([0, *[PLACES // 2] * (_ROWS - 1)], dtype=np.int64),
+        turns=np.zeros(_ROWS, dtype=np.int64),
+        directions=np.ones((1, 1)),
+        harmonics=(1,),
+        length=1.0,
+        places=arc.places,
+        reach=arc.reach,
+        inside=arc.inside,
+        outside=arc.outside,
+        deviation=0.2,
+        deviation_scale=0.01,
+        keys=None,
+    )

@@ -78,7 +78,7 @@ class SharedCorrelation(Release):
         return ax
 
 
-@mechanism(columns={"columns": "columns"})
+@mechanism(columns={"columns": "columns"}, local=True)
 def dcor_message(
     curator: Curator,
     columns: tuple[Column, ...],
