@@ -705,6 +705,24 @@ def test_columns_in_brackets_take_a_list():
             view.average(wrong, epsilon=1)
 
 
+def test_columns_of_either_kind_are_one_or_several():
+    """A parameter of kind "columns" takes one name or a list, each with bounds or categories."""
+
+    @dp.mechanism(columns={"names": "columns"})
+    def pick(curator, names):
+        """Name columns."""
+
+    schema = protect(
+        pd.DataFrame({**DATA, "x": 1.0, "g": "a"}), bounds={"x": (0, 5)}, categories={"g": ["a"]}
+    ).schema
+
+    for given, expected in (("x", ["x"]), ("g", ["g"]), (["g", "x"], ["g", "x"])):
+        found = pick.resolve(schema, {"names": given})
+        assert expected == [column.name for column in found["names"]]
+    with pytest.raises(dp.SchemaError, match="bounds"):
+        pick.resolve(schema, {"names": "age"})
+
+
 # Explanations
 
 

@@ -281,7 +281,7 @@ def dcor(
     .. [1] Székely, Rizzo and Bakirov (2007). Measuring and testing dependence by correlation of distances. Annals
        of Statistics 35.
     .. [2] Vepakomma, Pushpita and Raskar (2021). Private measurement of nonlinear correlations between data hosted
-       across multiple parties. arXiv:2110.09670.
+       across multiple parties.
     .. [3] Kim and Schrab (2023). Differentially private permutation tests. arXiv:2310.19043.
 
     Examples

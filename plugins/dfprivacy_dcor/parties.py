@@ -131,7 +131,7 @@ def dcor_message(
     References
     ----------
     .. [1] Vepakomma, Pushpita and Raskar (2021). Private measurement of nonlinear correlations between data hosted
-       across multiple parties. arXiv:2110.09670.
+       across multiple parties.
     .. [2] Kairouz, Oh and Viswanath (2016). Extremal mechanisms for local differential privacy. JMLR 17.
 
     Examples
@@ -240,7 +240,7 @@ def dcor_with(
     References
     ----------
     .. [1] Vepakomma, Pushpita and Raskar (2021). Private measurement of nonlinear correlations between data hosted
-       across multiple parties. arXiv:2110.09670.
+       across multiple parties.
 
     Examples
     --------

@@ -14,14 +14,14 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from dfprivacy_dcor import DistanceMessage, load_message
-from dfprivacy_dcor.message import Angles, best_reach
-from dfprivacy_dcor.spaces import space
-from dfprivacy_dcor.statistics import Permuted
 
 import dfprivacy as dp
 from dfprivacy.local import Arc
 from dfprivacy.testing.noise import seeded_noise
+from dfprivacy_dcor import DistanceMessage, load_message
+from dfprivacy_dcor.message import Angles, best_reach
+from dfprivacy_dcor.spaces import space
+from dfprivacy_dcor.statistics import Permuted
 
 COUNT = itertools.count()  # every table has an account of its own
 BOUNDS = {"x": (-1.0, 1.0), "y": (-1.5, 1.5), "z": (-1.0, 1.0)}
@@ -124,7 +124,7 @@ class _Batch:
     def __init__(self, x):
         self.x, self.size = x, len(x)
 
-    def standardized(self, column):  # noqa: ARG002
+    def standardized(self, column):
         """Numbers in [-1, 1]."""
         return self.x
 
@@ -189,9 +189,9 @@ def test_dependence_is_found_in_another_process(tmp_path):
         "print(message.estimate(np.linspace(-1, 1, 3000) ** 2, permutations=99, seed=0).pvalue)\n"
     )
     path = str(tmp_path / "message.json")
-    subprocess.run([sys.executable, "-c", alice, path], check=True)  # noqa: S603
+    subprocess.run([sys.executable, "-c", alice, path], check=True)
 
-    said = subprocess.run([sys.executable, "-c", bob, path], check=True, capture_output=True, text=True)  # noqa: S603
+    said = subprocess.run([sys.executable, "-c", bob, path], check=True, capture_output=True, text=True)
 
     assert float(said.stdout) == pytest.approx(0.01)
 
@@ -247,7 +247,7 @@ def test_constant_numbers_say_nothing():
         (lambda text: text[: len(text) // 2], "cut short"),
         (lambda text: text.replace("deviation", "deviatiom"), "changed"),
         (lambda text: text.replace('"version": 1', '"version": 2'), "version"),
-        (lambda text: "[]", "no message"),  # noqa: ARG005
+        (lambda text: "[]", "no message"),
     ],
 )
 def test_a_spoiled_message_is_refused(tmp_path, spoil, said):
