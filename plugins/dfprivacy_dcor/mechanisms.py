@@ -232,8 +232,10 @@ def dcor(
 
     Parameters
     ----------
-    x, y : str or list of str
-        Columns with bounds, or one with categories; none in both. Each is scaled by its bounds to a width of 1.
+    x : str or list of str
+        Columns with bounds, or one with categories. Each is scaled by its bounds to a width of 1.
+    y : str or list of str
+        Other such columns.
     metric : {"euclidean", "l1", "projected", "discrete"}
         Distance of rows. ``"euclidean"``: exact, with several columns in n² steps for up to 20,000 rows. ``"l1"``:
         sum over columns, n log n; sees dependence between single columns only. ``"projected"``: an estimate of the
