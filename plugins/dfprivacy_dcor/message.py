@@ -138,7 +138,7 @@ class DistanceMessage(Release):
     length : float
         Length L of the kernel, as a part of the width of a projection.
     places, reach, inside, outside : int
-        How the angles were randomised; see `dfprivacy.local.Arc`.
+        How the angles were randomised; see ``dfprivacy.local.Arc``.
     deviation, deviation_scale : float
         Noisy distance deviation s_x, and the scale of its Laplace noise.
     keys : tuple or None

@@ -235,7 +235,7 @@ def dcor_with(
     its angles f changes by at most :math:`\frac{2}{n} \max_i |f_i - \bar f| \sqrt D` when one row does, the
     distance deviation and the mean distance by 2(n-1)/n² D; they are released with discrete Laplace noise. The
     message was paid for by the other party: somebody who is a row of both tables loses both epsilons in all. An
-    estimate for nobody but oneself needs no budget: `DistanceMessage.estimate`.
+    estimate for nobody but oneself needs no budget: ``message.estimate``.
 
     References
     ----------
