@@ -367,13 +367,17 @@ class Curator:
         plan = self._plan_decision(statistic, share, f"{what} of {statistic.describe()}", "permutation test")
         scale = noises.laplace_scale((4 if alpha is None else 2) * plan.steps, plan.epsilon)
 
-        def draw() -> Fraction:
-            sampler = noises.sampler()
-            values = self._table.value(statistic, plan.k, sampler.generator())
-            return Fraction(sampler.rank(np.array(values, dtype=np.int64), scale), statistic.dimension)
+        count = statistic.dimension
 
-        p = self._perform(plan.at(scale), [Pure(plan.epsilon)], draw, Fraction(1))
-        return float(p) if alpha is None else p <= exact(alpha)
+        def draw() -> bool | float:
+            sampler = noises.sampler()
+            values = np.array(self._table.value(statistic, plan.k, sampler.generator()), dtype=np.int64)
+            if alpha is None:
+                return sampler.rank(values, scale) / count
+            return sampler.within(values, scale, math.floor(exact(alpha) * count))
+
+        blank: bool | float = 1.0 if alpha is None else False
+        return self._perform(plan.at(scale), [Pure(plan.epsilon)], draw, blank)
 
     def randomize(
         self,

@@ -152,6 +152,14 @@ class Arc:
         return cls(places, reach, (_WHOLE - 1 - rest) // long, 1)
 
     @property
+    def epsilon(self) -> Fraction:
+        """The privacy of one message: the logarithm of the ratio of the weights, rounded up far behind the point."""
+        exactly = Context(prec=_DIGITS + 20)
+        more, less = max(self.inside, self.outside), min(self.inside, self.outside)
+        ratio = exactly.subtract(exactly.ln(Decimal(more)), exactly.ln(Decimal(less)))
+        return Fraction(ratio) + Fraction(1, 10**_DIGITS)
+
+    @property
     def length(self) -> int:
         """Number of places on the arc."""
         return 2 * self.reach + 1

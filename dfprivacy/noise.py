@@ -167,6 +167,9 @@ class Sampler(Protocol):
     def rank(self, values: NDArray[np.int64], scale: float) -> int:
         """Place of the first value among all when each has Laplace noise: 1 for the largest. Chance breaks ties."""
 
+    def within(self, values: NDArray[np.int64], scale: float, most: int) -> bool:
+        """Tell whether that place is at most `most`, and nothing else."""
+
     def generator(self) -> np.random.Generator:
         """Make a generator for chance that is no noise, such as which rearrangements a test draws."""
 
@@ -209,6 +212,10 @@ class LaplaceDecisions:
         first, *others = self.laplace(values, scale)
         larger, equal = int(np.sum(others > first)), int(np.sum(others == first))
         return 1 + larger + int(self.generator().integers(equal + 1))
+
+    def within(self: Sampler, values: NDArray[np.int64], scale: float, most: int) -> bool:
+        """Tell whether that place is at most `most`, and nothing else."""
+        return self.rank(values, scale) <= most
 
 
 class OpenDPSampler(LaplaceDecisions):

@@ -5,11 +5,14 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
+import math
 import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -21,15 +24,16 @@ import dfprivacy as dp
 import dfprivacy.testing
 from dfprivacy import conversions, noise
 from dfprivacy.cli import main
+from dfprivacy.local import Arc
 from dfprivacy.plugins import registry, unregister
 from dfprivacy.testing import CHECKS, Case, MechanismConformance, catalogue, check_mechanism
 from dfprivacy.testing.cases import candidates, cases_of, tables
-from dfprivacy.testing.exact import families, worst_pair
+from dfprivacy.testing.exact import families, loss_between, worst_pair
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy.testing.pytest_plugin import collected
-from dfprivacy.testing.sampler import goodness_of_fit
+from dfprivacy.testing.sampler import goodness_of_fit, messages_fit
 from dfprivacy.testing.sampling import Output, separation
-from dfprivacy.testing.stage import Stage
+from dfprivacy.testing.stage import Replay, Stage, Trace
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "howto" / "audit.md"
@@ -170,6 +174,119 @@ def test_the_exact_audit_of_gaussian_noise_is_exact():
     assert 1e-5 == pytest.approx(float(delta), rel=1e-6)
     assert 0.99 < loss.tightness <= 1
     assert not loss.exceeds
+
+
+def loss_of(ask, one, other):
+    """The audit's loss between two tables on which a sampler is asked for something."""
+    traces = []
+    for values in (one, other):
+        replay = Replay()
+        ask(replay, np.array(values, dtype=np.int64))
+        traces.append(Trace(tuple(replay.draws), (), (), None, None, (), (), opaque=False))
+    return loss_between(*traces, (None, None), "by hand").epsilon
+
+
+def largest_ratio(one, other):
+    """The loss between two laws, given as probabilities of the same outcomes."""
+    return max(abs(math.log(p / q)) for p, q in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize(("places", "reach"), [(2, 0), (5, 0), (5, 1), (6, 2)])
+def test_the_exact_audit_of_messages_is_exact(places, reach):
+    """Over all pairs of messages of two rows the loss is what the audit says, for any change of both rows."""
+    arc = Arc(places, reach, 7, 3)
+
+    def law(labels):
+        one, other = (
+            np.bincount(arc.moved(np.full(arc.weight, at), np.arange(arc.weight)), minlength=places)
+            for at in labels
+        )
+        return np.outer(one, other).ravel() / arc.weight**2
+
+    for moved in itertools.product(range(places), repeat=2):
+        said = loss_of(lambda sampler, labels: sampler.arc(labels, arc), [0, 1], moved)
+        assert largest_ratio(law([0, 1]), law(moved)) == pytest.approx(said, abs=1e-12)
+
+
+def flipped(values, scale):
+    """Exact law of permute-and-flip: in a random order, each is taken with probability exp(-gap / scale)."""
+    heads = np.exp((np.array(values) - max(values)) / scale)
+    law = np.zeros(len(values))
+    for order in itertools.permutations(range(len(values))):
+        left = 1.0
+        for at in order:
+            law[at] += left * heads[at] / math.factorial(len(values))
+            left *= 1 - heads[at]
+    return law
+
+
+def exponential(values, scale):
+    """Exact law of the exponential mechanism."""
+    weights = np.exp((np.array(values) - max(values)) / scale)
+    return weights / weights.sum()
+
+
+@pytest.mark.parametrize(("law", "flip"), [(flipped, True), (exponential, False)])
+def test_the_exact_audit_of_selections_is_a_bound_that_is_nearly_reached(law, flip):
+    """No change of three scores by one loses more than the audit says, and some lose nearly that."""
+    worst = 0.0
+    for values in itertools.product([0, 3, 9, 30], repeat=3):
+        for shift in itertools.product([-1, 0, 1], repeat=3):
+            moved = [value + step for value, step in zip(values, shift, strict=True)]
+            said = loss_of(lambda sampler, scores: sampler.top(scores, 2.0, 1, flip=flip), values, moved)
+            lost = largest_ratio(law(values, 2.0), law(moved, 2.0))
+            assert lost <= said + 1e-12
+            worst = max(worst, lost / said if said else 0.0)
+
+    assert worst > 0.99
+
+
+def test_the_exact_audit_of_a_decision_is_a_bound():
+    """No change by one of a value and of those of two rearrangements loses more than the audit says."""
+    support = np.arange(-120, 121)
+    noise_law = np.tanh(0.25) * np.exp(-np.abs(support) / 2)
+
+    def rejects(values):
+        level = support + values[0]
+        below, same = (
+            [np.array([noise_law[hit(support + v, m)].sum() for m in level]) for v in values[1:]]
+            for hit in (np.less, np.equal)
+        )
+        first = below[0] * below[1] + (below[0] * same[1] + same[0] * below[1]) / 2 + same[0] * same[1] / 3
+        chance = float(first @ noise_law)
+        return chance, 1 - chance
+
+    worst = 0.0
+    for values in ([0, 0, 0], [9, 0, 0], [0, 9, 9], [25, 0, 0]):
+        for shift in itertools.product([-1, 1], repeat=3):
+            one, other = np.array(values), np.array(values) + shift
+            said = loss_of(lambda sampler, them: sampler.within(them, 2.0, 1), one, other)
+            lost = largest_ratio(rejects(one), rejects(other))
+            assert lost <= said == 1.0
+            worst = max(worst, lost)
+
+    assert worst > 0.9
+
+
+def test_arcs_that_differ_are_told_apart():
+    """Where the law of the messages depends on the table, no bound holds."""
+    arcs = iter([Arc(16, 3, 7, 3), Arc(16, 2, 7, 3)])
+
+    assert math.inf == loss_of(lambda sampler, labels: sampler.arc(labels, next(arcs)), [0, 1], [0, 1])
+
+
+@pytest.mark.parametrize(
+    "arc", [Arc(2, 0, 3, 1), Arc(16, 3, 7, 3), Arc.within(Fraction(1), places=1 << 16, reach=13115)]
+)
+def test_messages_of_the_house_fit(arc):
+    """Messages follow their law at every number of places; those of another arc do not."""
+
+    class Other(noise.OpenDPSampler):
+        def arc(self, labels, asked):
+            return super().arc(labels, replace(asked, outside=asked.outside // 2 or 2))
+
+    assert messages_fit(noise.OpenDPSampler(), arc) > 1e-8
+    assert messages_fit(Other(), arc) < 1e-8
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])

@@ -41,7 +41,7 @@ CHECKS: dict[str, tuple[Callable[[Audit], str], str]] = {
             discipline.outputs_do_not_tell,
             "noise of other kinds: any event that is likelier on a neighbouring table than epsilon allows",
         ),
-        (discipline.noise_follows_its_law, "a sampler that does not draw discrete Laplace or Gaussian noise"),
+        (discipline.noise_follows_its_law, "a sampler whose noise or messages do not follow their law"),
         (discipline.refuses_bad_prices, "an answer for an epsilon of zero, NaN, infinity or nothing"),
         (
             discipline.charges_before_reading,

@@ -6,7 +6,10 @@ are the same on both tables, the loss between the tables is at most
 - Laplace noise of scale b: the L1 distance of the true sums, over b; losses of several draws add up;
 - Gaussian noise of scale sigma: that of Gaussian DP with mu squared the squared L2 distance over sigma squared;
 - one message a row: the logarithm of the ratio of their weights, for each row whose place differs;
-- k selections: 2 k times the largest difference of the scores over the scale.
+- k selections: 2 k times the largest difference of the scores over the scale;
+- the decision of a permutation test: twice the largest difference of the values over the scale.
+
+The last three hold if whatever else the chances depend on is the same on both tables.
 
 So the audit is a search for two rows that move the sums most.
 """
@@ -179,14 +182,15 @@ def _distances(a: Trace, b: Trace) -> tuple[Fraction, Fraction] | None:
         return None
     laplace, gaussian = Fraction(0), Fraction(0)
     for mine, its in zip(a.draws, b.draws, strict=True):
-        if (mine.kind, mine.scale, mine.sums.shape) != (its.kind, its.scale, its.sums.shape):
+        same = (mine.kind, mine.scale, mine.law) == (its.kind, its.scale, its.law)
+        if not same or mine.sums.shape != its.sums.shape:
             return None
         steps = [abs(int(x) - int(y)) for x, y in zip(mine.sums.ravel(), its.sums.ravel(), strict=True)]
         if mine.kind == "laplace":
             laplace += sum(steps) / Fraction(mine.scale)
         elif mine.kind == "arc":
             laplace += sum(step > 0 for step in steps) / Fraction(mine.scale)
-        elif mine.kind == "selection":
+        elif mine.kind in {"selection", "test"}:
             laplace += max(steps) / Fraction(mine.scale)
         else:
             gaussian += sum(step * step for step in steps) / (Fraction(mine.scale) ** 2 - Fraction(1, 11))

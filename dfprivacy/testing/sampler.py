@@ -19,9 +19,10 @@ from scipy import stats
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dfprivacy.local import Arc
     from dfprivacy.noise import Sampler
 
-__all__ = ["goodness_of_fit"]
+__all__ = ["goodness_of_fit", "messages_fit"]
 
 _PARTS = 8
 _SMALL = 2.0**12  # up to this scale probabilities are summed one by one
@@ -64,12 +65,44 @@ def goodness_of_fit(
     each, bits = _probabilities(kind, scale, edges)
     cells = np.zeros((len(each), 4))
     np.add.at(cells, (place.ravel(), (noise % 4).ravel()), 1)
+    return _smallest(_pvalue(cells, bits), place, each)
+
+
+def messages_fit(sampler: Sampler, arc: Arc, draws: int = 20_000) -> float:
+    """Test a sampler against the exact probabilities of the messages of the local model.
+
+    Parameters
+    ----------
+    sampler : Sampler
+        What draws the messages.
+    arc : Arc
+        Their law.
+    draws : int
+        How many to draw.
+
+    Returns
+    -------
+    float
+        As for `goodness_of_fit`.
+    """
+    label = arc.places // 3
+    messages = sampler.arc(np.full((draws // 2, 2), label, dtype=np.int64), arc)
+    offset = (messages - label + arc.reach) % arc.places  # on the arc below its length
+    parts = [np.linspace(0, arc.length, _PARTS + 1), np.linspace(arc.length, arc.places, _PARTS + 1)[1:]]
+    edges = np.unique(np.rint(np.concatenate(parts)).astype(np.int64))
+    place = np.searchsorted(edges, offset, side="right") - 1
+    weights = np.where(edges[:-1] < arc.length, float(arc.inside), float(arc.outside))
+    each = np.diff(edges) * weights / arc.weight
+    return _smallest(_pvalue(np.bincount(place.ravel(), minlength=len(each)).astype(float), each), place, each)
+
+
+def _smallest(law: float, place: NDArray[np.intp], each: NDArray[np.float64]) -> float:
+    """Three times the smallest p-value: of the law, of neighbouring values, and of successive draws."""
     pairs, steps = np.zeros((len(each),) * 2), np.zeros((len(each),) * 2)
     np.add.at(pairs, (place[:, 0], place[:, 1]), 1)
     np.add.at(steps, (place[:-1, 0], place[1:, 0]), 1)
     joint = np.outer(each, each)
-    found = [_pvalue(cells, bits), _pvalue(pairs, joint), _pvalue(steps, joint)]
-    return min(1.0, 3 * min(found))
+    return min(1.0, 3 * min(law, _pvalue(pairs, joint), _pvalue(steps, joint)))
 
 
 def _edges(kind: str, scale: float) -> NDArray[np.float64]:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DECISIONS", "Draw", "MemoryFrame", "Replay", "Stage", "Till", "Trace"]
 
-DECISIONS = ("arc", "selection")
+DECISIONS = ("arc", "selection", "test")
 """Kinds of draws whose loss is charged as a whole."""
 _HOUSE = ("dfprivacy.frames", "dfprivacy.rows", "dfprivacy.table", "dfprivacy.curator")
 
@@ -172,11 +172,16 @@ class Till:
 
 @dataclass(frozen=True)
 class Draw:
-    """What one noise was for: the exact sums in grid steps, and the scale."""
+    """What one noise was for: the exact sums in grid steps, and the scale.
+
+    Of decisions, the scale is what a difference of the sums is divided by to bound the loss; the law is whatever
+    else the chances depend on, which must be the same on all tables.
+    """
 
     kind: str
     sums: NDArray[np.int64]
-    scale: float
+    scale: float | Fraction
+    law: object = None
 
 
 class Replay:
@@ -207,6 +212,7 @@ class Replay:
         self.given: list[NDArray[np.int64]] = []
         self.opaque = False
         self._chance = np.random.default_rng(seed)
+        self._seed = seed
         self._transcript = transcript
 
     def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
@@ -220,17 +226,27 @@ class Replay:
     def arc(self, labels: NDArray[np.int64], arc: local.Arc) -> NDArray[np.int64]:
         """Write down a request for one message a row, and answer it."""
         local.check(labels, arc)
-        # A message that is about another place is told apart by one part in `scale`.
-        scale = math.nextafter(1 / math.log(arc.inside / arc.outside), math.inf)
+        draw = Draw("arc", labels.copy(), 1 / arc.epsilon, arc)
         chance = self._chance.integers(arc.weight, size=labels.shape)
-        return self._replay(Draw("arc", labels.copy(), scale), arc.moved(labels, chance), labels.shape)
+        return self._replay(draw, arc.moved(labels, chance), labels.shape)
 
-    def top(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:  # noqa: ARG002
+    def top(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
         """Write down a request for a selection, and answer it."""
         noise.check(values, scale)
+        draw = Draw("selection", values.copy(), Fraction(scale) / (2 * k), (k, flip))
         noisy = values / scale + self._chance.gumbel(size=values.shape)
-        chosen = np.argsort(-noisy, kind="stable")[:k]
-        return [int(at) for at in self._replay(Draw("selection", values.copy(), scale / (2 * k)), chosen, (k,))]
+        return [int(at) for at in self._replay(draw, np.argsort(-noisy, kind="stable")[:k], (k,))]
+
+    def within(self, values: NDArray[np.int64], scale: float, most: int) -> bool:
+        """Write down a request for the decision of a permutation test, and answer it."""
+        noise.check(values, scale)
+        draw = Draw("test", values.copy(), Fraction(scale) / 2, most)
+        noisy = values + self._chance.laplace(0.0, scale, size=values.shape)
+        return bool(self._replay(draw, np.array([(noisy >= noisy[0]).sum() <= most]), (1,))[0])
+
+    def generator(self) -> np.random.Generator:
+        """Make a generator that is the same on all tables."""
+        return np.random.default_rng(self._seed)
 
     def _replay(self, draw: Draw, answer: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
         at = len(self.draws)

@@ -23,6 +23,7 @@ import dfprivacy as dp
 from dfprivacy import features, mechanism, noise, question, statistics
 from dfprivacy.frames import Read, withheld
 from dfprivacy.ledger import _schema
+from dfprivacy.local import Arc, RowLabels
 from dfprivacy.losses import Laplace, Pure
 from dfprivacy.plugins import registry
 from dfprivacy.rows import batches, category, number
@@ -510,6 +511,24 @@ def sensitivity_claimed():
     return found
 
 
+class Halves(statistics.OfPermutations):
+    """How many rows of the first category are in a half: the first, and random ones."""
+
+    shape = (20,)
+
+    def __init__(self, column):
+        self.columns = (column,)
+
+    def value(self, rows, chance):
+        codes = rows.codes(self.columns[0])
+        half = codes.size // 2
+        orders = [np.arange(codes.size), *(chance.permutation(codes.size) for _ in range(19))]
+        return [(codes[order[:half]] == 0).sum() for order in orders]
+
+    def sensitivity(self, relation, norm, public):
+        return np.inf if relation == "add_remove" else 1.0
+
+
 def selection_with_a_third_of_the_noise():
     """A selection by scores that are said to move by a third of what they do."""
 
@@ -527,6 +546,124 @@ def threshold_with_little_noise():
     def found(curator, column):
         counted = Counts(column, moves=1 / 20)
         return curator.above_threshold(counted, lambda *_: 3.0, most=3).reached.tolist()
+
+    return found
+
+
+def selection_of_two_at_the_price_of_one():
+    """The two best, with the noise that the best alone would need."""
+
+    @categorical
+    def found(curator, column):
+        pay(curator)
+        seen = np.array(counts(curator, column), dtype=np.int64)
+        return noise.sampler().top(seen, 2 / curator.epsilon, 2, flip=True)
+
+    return found
+
+
+def decision_by_values_that_move_more():
+    """A permutation test whose values are said to move by half of what they do."""
+
+    @categorical
+    def found(curator, column):
+        halves = Halves(column)
+        halves.sensitivity = lambda *_: 0.5
+        return curator.permutation_test(halves, alpha=0.25)
+
+    return found
+
+
+# The local model.
+
+
+class Quarters(RowLabels):
+    """In which of 16 parts of the bounds a number lies."""
+
+    places = 16
+
+    def __init__(self, column):
+        self.columns = (column,)
+
+    def rows(self, batch):
+        return np.floor(batch.standardized(self.columns[0]) * 7.5 + 8)
+
+
+def local(function):
+    """A mechanism of one numeric column that releases messages."""
+    return numeric(function, local=True)
+
+
+def messages_with(epsilon, price, times=1):
+    """One message a row and time, randomised at some multiple of epsilon and charged at another."""
+
+    @local
+    def found(curator, column):
+        curator._purse.pay([Pure(curator._purse.epsilon * price)], [])
+        labels = curator._table.labels([Quarters(column)], np.zeros(curator.size, dtype=np.intp))
+        arc = Arc.within(curator._purse.epsilon * epsilon, places=16, reach=3)
+        return [noise.sampler().arc(labels, arc) for _ in range(times)]
+
+    return found
+
+
+def messages_with_half_the_noise():
+    return messages_with(2, 1)
+
+
+def messages_charged_by_half():
+    return messages_with(1, Fraction(1, 2))
+
+
+def messages_twice():
+    return messages_with(1, 1, times=2)
+
+
+def messages_hardly_beyond():
+    """Weights whose ratio is e^ε rounded up."""
+
+    @local
+    def found(curator, column):
+        pay(curator)
+        labels = curator._table.labels([Quarters(column)], np.zeros(curator.size, dtype=np.intp))
+        arc = Arc.within(curator._purse.epsilon, places=16, reach=3)
+        return noise.sampler().arc(labels, replace(arc, inside=arc.inside + 1))
+
+    return found
+
+
+def messages_that_compare_rows():
+    """A row's message says where it stands among the others."""
+
+    class Places(Quarters):
+        def rows(self, batch):
+            return np.searchsorted(np.sort(batch.values(self.columns[0])), batch.values(self.columns[0])) % 16
+
+    @local
+    def found(curator, column):
+        return curator.randomize(Places(column), reach=3).values
+
+    return found
+
+
+def messages_by_the_spread():
+    """An arc that is as wide as the data say."""
+
+    @local
+    def found(curator, column):
+        reach = 3 if cleaned(curator, column).std() > 0.6 else 2
+        return curator.randomize(Quarters(column), reach=reach).values
+
+    return found
+
+
+def messages_and_a_count():
+    """The messages are private, the true count beside them is not."""
+
+    @local
+    def found(curator, column):
+        messages = curator.randomize(Quarters(column), reach=3)
+        return {"messages": messages.values, "high": int((cleaned(curator, column) > 0).sum())}
 
     return found
 
@@ -642,6 +779,16 @@ def honest_average():
     return numeric(average)
 
 
+def honest_messages():
+    """One message a row."""
+
+    @local
+    def found(curator, column):
+        return curator.randomize(Quarters(column), reach=3).values
+
+    return found
+
+
 @contextmanager
 def coarse_sampler():
     """Noise in multiples of four steps."""
@@ -668,6 +815,22 @@ def one_draw_for_all():
             return values + drawn
 
     with noise.use(Same(noise.OpenDPSampler(), 1.0)):
+        yield
+
+
+@contextmanager
+def honest_half_of_the_time():
+    """Every other message is the truth."""
+
+    class Half(noise.OpenDPSampler):
+        name = "every other message is the truth"
+
+        def arc(self, labels, arc):
+            drawn = super().arc(labels, arc)
+            drawn[::2] = labels[::2]
+            return drawn
+
+    with noise.use(Half()):
         yield
 
 
@@ -725,9 +888,19 @@ FAULTS = [
     Fault(measurement_kept_for_later, "keeps_no_state"),
     Fault(select_by_the_unsigned_distance, "outputs_do_not_tell", replace(GROUPS, epsilon=3), samples=10_000),
     Fault(sensitivity_claimed, "loss_within_charge", GROUPS),
-    Fault(selection_with_a_third_of_the_noise, "outputs_do_not_tell", replace(GROUPS, epsilon=2)),
+    Fault(selection_with_a_third_of_the_noise, "loss_within_charge", GROUPS),
     Fault(threshold_with_little_noise, "outputs_do_not_tell", GROUPS),
     Fault(response_hardly_randomised, "outputs_do_not_tell", GROUPS),
+    Fault(selection_of_two_at_the_price_of_one, "loss_within_charge", GROUPS),
+    Fault(decision_by_values_that_move_more, "loss_within_charge", GROUPS),
+    Fault(messages_with_half_the_noise, "loss_within_charge"),
+    Fault(messages_charged_by_half, "loss_within_charge"),
+    Fault(messages_twice, "loss_within_charge"),
+    Fault(messages_hardly_beyond, "loss_within_charge"),
+    Fault(messages_that_compare_rows, "loss_within_charge"),
+    Fault(messages_that_compare_rows, "rows_stand_alone"),
+    Fault(messages_by_the_spread, "loss_within_charge"),
+    Fault(messages_and_a_count, "concludes_from_noise_alone"),
     Fault(public_by_claim, "concludes_from_noise_alone"),
     Fault(charged_behind_the_back, "spends_what_was_asked"),
     Fault(cost_by_the_data, "cost_does_not_depend_on_data"),
@@ -742,6 +915,7 @@ FAULTS = [
     Fault(numpy_float_noise, "reads_through_the_curator"),
     Fault(honest_average, "noise_follows_its_law", around=coarse_sampler),
     Fault(honest_average, "noise_follows_its_law", around=one_draw_for_all),
+    Fault(honest_messages, "noise_follows_its_law", around=honest_half_of_the_time),
     Fault(honest_average, "refuses_bad_prices", around=any_price),
 ]
 
@@ -847,26 +1021,21 @@ def honest_sparse_vector():
 
 
 def honest_permutations():
-    """Whether the first half of the rows differs from random halves."""
-
-    class Halves(statistics.OfPermutations):
-        shape = (20,)
-
-        def __init__(self, column):
-            self.columns = (column,)
-
-        def value(self, rows, chance):
-            codes = rows.codes(self.columns[0])
-            half = codes.size // 2
-            orders = [np.arange(codes.size), *(chance.permutation(codes.size) for _ in range(19))]
-            return [(codes[order[:half]] == 0).sum() for order in orders]
-
-        def sensitivity(self, relation, norm, public):
-            return np.inf if relation == "add_remove" else 1.0
+    """How much the first half of the rows differs from random halves."""
 
     @categorical
     def found(curator, column):
         return curator.permutation_test(Halves(column))
+
+    return found
+
+
+def honest_decision():
+    """Whether the first half of the rows differs from random halves."""
+
+    @categorical
+    def found(curator, column):
+        return curator.permutation_test(Halves(column), alpha=0.25)
 
     return found
 
@@ -881,6 +1050,8 @@ HONEST = {
     "selection": (honest_selection, GROUPS, set()),
     "sparse vector": (honest_sparse_vector, replace(GROUPS, neighbors="add_remove"), set()),
     "permutations": (honest_permutations, GROUPS, set()),
+    "decision": (honest_decision, GROUPS, set()),
+    "messages": (honest_messages, NUMBER, set()),
     "average": (honest_average, NUMBER, set()),
     "average by group": (
         honest_average,
