@@ -48,6 +48,8 @@ class Mechanism:
         Whether its release holds one randomised message for each row.
     planner : callable or None
         ``planner(curator, ...) -> dict``: what the method could find out, from public numbers only.
+    preparer : callable or None
+        ``preparer(curator, ...) -> dict``: arguments to put in place of those given, before anything is paid.
     origin : str
         Distribution and version it comes from; filled in by the loader.
     """
@@ -58,6 +60,7 @@ class Mechanism:
     delta: bool = False
     local: bool = False
     planner: Callable[..., Mapping[str, Any]] | None = None
+    preparer: Callable[..., Mapping[str, Any]] | None = None
     origin: str = ""
 
     def __post_init__(self) -> None:
@@ -205,6 +208,24 @@ class Mechanism:
             The mechanism to register.
         """
         return replace(self, planner=planner)
+
+    def prepares(self, preparer: Callable[..., Mapping[str, Any]]) -> Mechanism:
+        """Return the same mechanism with a preparer, for an argument that may be another view.
+
+        Parameters
+        ----------
+        preparer : callable
+            ``preparer(curator, ...)`` with the same arguments as the function; it may use what is public on the
+            curator, ask another view a question, at the price of that view's account, and returns a dictionary of
+            the arguments that change. It runs whenever the method is asked, before the question is looked up in
+            the ledger or paid, and never for ``explain``.
+
+        Returns
+        -------
+        Mechanism
+            The mechanism to register.
+        """
+        return replace(self, preparer=preparer)
 
 
 def refuse_data(what: str, value: object) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import html
 import uuid
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -110,18 +112,21 @@ class Question:
 
     Attributes
     ----------
-    text : str or None
-        The question as JSON, by which the ledger knows it again; None if it cannot be written down.
+    given, arguments : mapping
+        The arguments as they were given, and with columns in place of their names.
+    words : sequence of str or None
+        How the price was asked for.
     """
 
     subject: Subject
     mechanism: Mechanism
+    given: Mapping[str, Any]
     arguments: Mapping[str, Any]
     epsilon: Fraction
     delta: Fraction
+    words: Sequence[str | None]
     fresh: bool
     by: Column | None
-    text: str | None
 
     @classmethod
     def read(
@@ -139,17 +144,35 @@ class Question:
         fresh = rest.pop("fresh", False)
         if not isinstance(fresh, bool):
             raise ArgumentError(f"fresh{quoted(fresh)} is neither True nor False.", "Use fresh=True to pay again.")
-        arguments = mechanism.bind(args, rest)
-        resolved = mechanism.resolve(subject.table.schema, arguments)
+        given = mechanism.bind(args, rest)
+        arguments = mechanism.resolve(subject.table.schema, given)
         price = subject.price(asked, delta, takes_delta=mechanism.delta)
         # What "rest" was depends on what is left now; the same words must find the same answer.
         words = ["rest", None if delta is None else str(price[1])] if _is_rest(asked) else [str(p) for p in price]
-        text = _written(subject.table, mechanism, arguments, resolved, by, words)
-        return cls(subject, mechanism, resolved, *price, fresh, by, text)
+        return cls(subject, mechanism, given, arguments, *price, words, fresh, by)
+
+    @cached_property
+    def text(self) -> str | None:
+        """The question as JSON, by which the ledger knows it again; None if it cannot be written down."""
+        return _written(self.subject.table, self.mechanism, self.given, self.arguments, self.by, self.words)
 
     def ask(self) -> Release:
         """Answer from the ledger if the answer is there, else pay, measure and conclude."""
-        return self._kept() or self._paid()
+        question = self._prepared()
+        return question._kept() or question._paid()  # noqa: SLF001 - its own
+
+    def _prepared(self) -> Question:
+        """Let the mechanism exchange arguments first, such as another view for what that one answers."""
+        if self.mechanism.preparer is None:
+            return self
+        planner = Planner(self.subject.table, Estimate(self.subject, self.epsilon, self.delta))
+        try:
+            changed = self.mechanism.preparer(planner, **self.arguments)
+        except DPError:
+            raise
+        except Exception as error:
+            raise _failure(self.mechanism, error) from error
+        return replace(self, given={**self.given, **changed}, arguments={**self.arguments, **changed})
 
     def _kept(self) -> Release | None:
         kept = None if self.fresh or self.text is None else self.subject.account.answer(self.text)
@@ -385,8 +408,11 @@ def _written(
 
 
 def _same(value: Any) -> Any:
-    """Write a whole number as an integer: 30 and 30.0 ask the same."""
+    """Write a whole number as an integer, for 30 and 30.0 ask the same, and a release as its digest."""
     value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, Release):  # it may be as long as a table, and what was paid for it changes when replayed
+        result = plain_json({"type": type(value).__qualname__, **value.result})
+        return {"release": hashlib.sha256(result.encode()).hexdigest()}
     if isinstance(value, list | tuple):
         items = [_same(item) for item in value]
         return tuple(items) if isinstance(value, tuple) else items

@@ -16,6 +16,7 @@ import numpy as np
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.plugins import registry
+from dfprivacy.release import Release
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -68,7 +69,7 @@ class Case:
     tightness: float = 0.9
 
     def __str__(self) -> str:
-        said = [f"{name}={value!r}" for name, value in self.arguments.items()]
+        said = [f"{name}={_shown(value)}" for name, value in self.arguments.items()]
         said += [self.neighbors] if self.neighbors != "replace_one" else []
         said += [f"where {name}={value!r}" for name, value in self.where.items()]
         said += [f"by {self.group_by}"] if self.group_by else []
@@ -83,6 +84,10 @@ class Case:
     def domain(self, column: str) -> tuple[Category, ...]:
         """Return what a column of categories can be, the missing ones left out."""
         return tuple(self.categories[column])
+
+
+def _shown(value: object) -> str:
+    return type(value).__name__ if isinstance(value, Release) else repr(value)
 
 
 def cases_of(mechanism: Mechanism) -> tuple[Case, ...]:

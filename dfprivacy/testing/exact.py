@@ -189,9 +189,9 @@ def _distances(a: Trace, b: Trace) -> tuple[Fraction, Fraction] | None:
         if mine.kind == "laplace":
             laplace += sum(steps) / Fraction(mine.scale)
         elif mine.kind == "arc":
-            laplace += sum(step > 0 for step in steps) / Fraction(mine.scale)
+            laplace += sum(step > 0 for step in steps) * mine.loss
         elif mine.kind in {"selection", "test"}:
-            laplace += max(steps) / Fraction(mine.scale)
+            laplace += max(steps) * mine.loss
         else:
             gaussian += sum(step * step for step in steps) / (Fraction(mine.scale) ** 2 - Fraction(1, 11))
     return laplace, gaussian

@@ -174,14 +174,15 @@ class Till:
 class Draw:
     """What one noise was for: the exact sums in grid steps, and the scale.
 
-    Of decisions, the scale is what a difference of the sums is divided by to bound the loss; the law is whatever
-    else the chances depend on, which must be the same on all tables.
+    Of a decision, also the loss for each step of difference, and whatever else the chances depend on: its law,
+    which must be the same on all tables.
     """
 
     kind: str
     sums: NDArray[np.int64]
-    scale: float | Fraction
-    law: object = None
+    scale: float
+    loss: Fraction = Fraction(0)
+    law: Any = None
 
 
 class Replay:
@@ -226,21 +227,21 @@ class Replay:
     def arc(self, labels: NDArray[np.int64], arc: local.Arc) -> NDArray[np.int64]:
         """Write down a request for one message a row, and answer it."""
         local.check(labels, arc)
-        draw = Draw("arc", labels.copy(), 1 / arc.epsilon, arc)
+        draw = Draw("arc", labels.copy(), float(arc.reach), arc.epsilon, arc)
         chance = self._chance.integers(arc.weight, size=labels.shape)
         return self._replay(draw, arc.moved(labels, chance), labels.shape)
 
     def top(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
         """Write down a request for a selection, and answer it."""
         noise.check(values, scale)
-        draw = Draw("selection", values.copy(), Fraction(scale) / (2 * k), (k, flip))
+        draw = Draw("selection", values.copy(), scale, 2 * k / Fraction(scale), (k, flip))
         noisy = values / scale + self._chance.gumbel(size=values.shape)
         return [int(at) for at in self._replay(draw, np.argsort(-noisy, kind="stable")[:k], (k,))]
 
     def within(self, values: NDArray[np.int64], scale: float, most: int) -> bool:
         """Write down a request for the decision of a permutation test, and answer it."""
         noise.check(values, scale)
-        draw = Draw("test", values.copy(), Fraction(scale) / 2, most)
+        draw = Draw("test", values.copy(), scale, 2 / Fraction(scale), most)
         noisy = values + self._chance.laplace(0.0, scale, size=values.shape)
         return bool(self._replay(draw, np.array([(noisy >= noisy[0]).sum() <= most]), (1,))[0])
 

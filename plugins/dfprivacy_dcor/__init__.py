@@ -7,6 +7,7 @@ Mechanisms: ``view.dcor``, ``view.dcor_screen``, ``view.dcor_message``, ``view.d
 from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
+from dfprivacy_dcor.angles import DistanceMessage
 from dfprivacy_dcor.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_dcor.estimate import Estimate
 from dfprivacy_dcor.mechanisms import (
@@ -17,14 +18,16 @@ from dfprivacy_dcor.mechanisms import (
     dcor_screen,
     findings,
 )
-from dfprivacy_dcor.message import DistanceMessage, load_message
-from dfprivacy_dcor.parties import SharedCorrelation, dcor_message, dcor_with
+from dfprivacy_dcor.message import load_message
+from dfprivacy_dcor.paper import ProjectionMessage
+from dfprivacy_dcor.parties import SharedCorrelation, dcor_message, dcor_with, message_of
 
 __all__ = [
     "DistanceCorrelation",
     "DistanceMessage",
     "Estimate",
     "IndependenceTest",
+    "ProjectionMessage",
     "Screening",
     "SharedCorrelation",
     "dcor",
@@ -41,4 +44,4 @@ def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None
     register(dcor.plans(findings))
     register(dcor_screen)
     register(dcor_message)
-    register(dcor_with)
+    register(dcor_with.prepares(message_of))

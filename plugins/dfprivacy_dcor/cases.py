@@ -9,7 +9,7 @@ import numpy as np
 
 from dfprivacy import hookimpl
 from dfprivacy.local import Arc
-from dfprivacy_dcor.message import PLACES, DistanceMessage, best_reach
+from dfprivacy_dcor.angles import PLACES, DistanceMessage, best_reach
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             case(arguments={"columns": ["x", "z"], "blocks": 1}, bounds=_BOUNDS),
         ],
         "dcor_with": [
-            case(arguments={"message": _message(), "columns": "y"}, bounds={"y": two["y"]}, tightness=_LINE)
+            case(arguments={"other": _message(), "columns": "y"}, bounds={"y": two["y"]}, tightness=_LINE)
         ],
     }
     return known[mechanism.name]

@@ -15,9 +15,9 @@ from dfprivacy_dcor.spaces import PAIRWISE_MAX, blocks
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfprivacy_dcor.message import DistanceMessage
+    from dfprivacy_dcor.message import Message
 
-__all__ = ["Estimate", "estimated"]
+__all__ = ["Estimate", "estimated", "of_features"]
 
 _AT_ONCE = 32  # permutations
 
@@ -82,20 +82,18 @@ class _Points:
         return found
 
 
-def estimated(message: DistanceMessage, y: Any, keys: Any, permutations: int, seed: int | None) -> Estimate:
-    """Estimate dependence; see `DistanceMessage.estimate`."""
+def estimated(message: Message, y: Any, keys: Any, permutations: int, seed: int | None) -> Estimate:
+    """Estimate dependence; see `Message.estimate`."""
     numbers = _read(y)
     whole = isinstance(permutations, int) and not isinstance(permutations, bool)
     if not (whole and permutations > 0):
         raise ArgumentError(f"permutations={permutations!r} is no number of permutations.", "Typical: 999.")
     message = message.aligned(keys, len(numbers))
     chance = np.random.default_rng(seed)
-    total = np.zeros(permutations + 1)
-    for rows, weight in message.blocks():
-        total += _covariances(message.features[rows], numbers[rows], permutations, chance) * weight
+    total = message.covariances(numbers, permutations, chance)
     variance = _variance(_distances(numbers), len(numbers))
     deviation = message.spread * math.sqrt(max(variance, 0.0))
-    notes = []
+    notes = [*message.notes]
     if message.deviation < 2 * message.deviation_scale:
         notes.append("uninformative: the noise hides how much the other party's columns vary")
     if deviation <= 0:
@@ -138,7 +136,7 @@ def _variance(y: _Numbers | _Points, m: int) -> float:
     return float(_together(m, y.squares, float(y.sums @ y.sums), total * total))
 
 
-def _covariances(
+def of_features(
     f: NDArray[np.float64], y: NDArray[np.float64], permutations: int, chance: np.random.Generator
 ) -> NDArray[np.float64]:
     """Squared distance covariance of the rows, and of their permutations; -f_i f_j is the distance of i and j."""

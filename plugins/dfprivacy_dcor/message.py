@@ -1,123 +1,55 @@
-r"""One noisy angle a row: what one party sends so that another can measure nonlinear dependence.
-
-On an interval of length L the distance is a Fourier series,
-:math:`-|r| = c + \sum_{k\,\mathrm{odd}} \frac{4L}{(\pi k)^2} \cos(k \pi r / L)`, so the angle
-:math:`k \pi x / L` of a row is all that the k-th part of a distance covariance needs of x. The row's message is
-that angle, randomised in the local model. Its mean direction is the true one, shorter by a known factor, and the
-noise of different rows is independent: whoever has the other variable estimates the k-th part of the squared
-distance covariance without any bias. The first harmonic holds 81 % of the kernel, the first two 90 %; what is left
-out is not negative, so an estimate errs on the side of independence.
-"""
+"""What one party sends another, whatever the protocol: its terms, its file, and whose rows it is about."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
 from dfprivacy import ArgumentError, Release
-from dfprivacy.local import Arc, RowLabels
 from dfprivacy_dcor.estimate import estimated
-from dfprivacy_dcor.spaces import sphere_constant
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from dfprivacy import Column
     from dfprivacy_dcor.estimate import Estimate
+    from dfprivacy_dcor.spaces import Rows
 
-__all__ = ["PLACES", "Angles", "DistanceMessage", "Part", "best_reach", "checked", "load_message", "read_keys"]
+__all__ = ["ROWS_MIN", "Message", "Part", "checked", "load_message", "read_keys"]
 
-PLACES = 1 << 16
+ROWS_MIN = 4
 _FORMAT = "dfprivacy distance message"
 _VERSION = 1
-_ROWS_MIN = 4
+_KINDS = ("dfprivacy_dcor.angles:DistanceMessage", "dfprivacy_dcor.paper:ProjectionMessage")
 
 
-@dataclass(frozen=True)
-class Part:
-    """The rows of one block, and their features as public whole numbers.
-
-    Attributes
-    ----------
-    rows : ndarray of int
-        Which rows.
-    centred : ndarray of int64 of shape (m, 2)
-        Their features, minus the mean.
-    unit : float
-        What a squared norm of `centred` is multiplied by, so that squared distances of features are distances.
-    """
-
-    rows: NDArray[np.intp]
-    centred: NDArray[np.int64]
-    unit: float
+class Part(Protocol):
+    """What some rows of a message say of their distances, a function of the message alone."""
 
     @property
-    def reach(self) -> float:
-        """Largest norm of a row's feature."""
-        return math.sqrt(self.unit * float((self.centred.astype(np.float64) ** 2).sum(axis=1).max()))
+    def rows(self) -> NDArray[np.intp]:
+        """Which rows."""
 
     @property
-    def mean(self) -> float:
-        """Mean distance of two rows."""
-        return 2 * self.unit * float((self.centred.astype(np.float64) ** 2).sum(axis=1).mean())
+    def squares(self) -> NDArray[np.float64]:
+        """Squared distance of each from their centre, of which half the mean distance is the mean."""
 
-
-class Angles(RowLabels):
-    r"""Angle of a row along a direction: place :math:`N k x / 2L` of N on the circle.
-
-    Parameters
-    ----------
-    columns : tuple of Column
-        Columns with bounds; each is scaled to a width of 1.
-    direction : ndarray of shape (p,)
-        What the row is projected on.
-    harmonic : int
-        k: how often the angle goes half around in a length L.
-    length : float
-        L, as a part of the width of the projection.
-    """
-
-    places = PLACES
-
-    def __init__(
-        self, columns: tuple[Column, ...], direction: NDArray[np.float64], harmonic: int, length: float
-    ) -> None:
-        self.columns = columns
-        self.direction = direction
-        self.turns = harmonic / (2 * length * float(np.abs(direction).sum()))
-
-    def rows(self, batch: Any) -> NDArray[np.int64]:
-        """Give the places of a batch of rows."""
-        along = np.zeros(batch.size)
-        for step, column in zip(self.direction, self.columns, strict=True):
-            along += step * (batch.standardized(column) / 2 + 0.5)
-        found: NDArray[np.int64] = np.rint(along * self.turns * PLACES).astype(np.int64) % PLACES
-        return found
-
-    def describe(self) -> str:
-        """Name the map in words."""
-        return f"the angle of {', '.join(column.name for column in self.columns)}"
-
-
-def best_reach(epsilon: float, places: int = PLACES) -> int:
-    """Find the arc whose messages are closest to the truth: it maximises `Arc.resultant`."""
-    lengths = np.arange(1, places - 1, 2, dtype=np.float64)
-    ratio = math.exp(min(epsilon, 40.0))
-    resultant = (ratio - 1) * np.sin(np.pi * lengths / places) / (lengths * ratio + places - lengths)
-    return int(resultant.argmax())
+    def covariance(self, y: Rows) -> float:
+        """Squared distance covariance with the same rows in another space, as a V-statistic."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class DistanceMessage(Release):
-    """One noisy angle a row, and the noisy distance deviation of all: what `dcor_with` needs of the other party.
+class Message(Release, ABC):
+    """One noisy answer a row, and the noisy distance deviation of all: what `dcor_with` needs of the other party.
 
     It may be kept, sent and used as often as one likes: all that is post-processing of what was paid for.
 
@@ -127,18 +59,10 @@ class DistanceMessage(Release):
         The columns that it is about.
     rows : int
         Number of rows n.
-    angles : ndarray of int64 of shape (n,)
-        The noisy place of each row on a circle of ``places``.
     turns : ndarray of int64 of shape (n,)
-        Which of the directions and harmonics the row's angle is of; drawn without looking at the data.
+        The block of each row; drawn without looking at the data.
     directions : ndarray of shape (blocks, p)
         Directions in which the columns, each scaled to a width of 1, are projected.
-    harmonics : tuple of int
-        Harmonic of each block.
-    length : float
-        Length L of the kernel, as a part of the width of a projection.
-    places, reach, inside, outside : int
-        How the angles were randomised; see ``dfprivacy.local.Arc``.
     deviation, deviation_scale : float
         Noisy distance deviation s_x, and the scale of its Laplace noise.
     keys : tuple or None
@@ -147,68 +71,37 @@ class DistanceMessage(Release):
 
     columns: tuple[str, ...]
     rows: int
-    angles: NDArray[np.int64]
     turns: NDArray[np.int64]
     directions: NDArray[np.float64]
-    harmonics: tuple[int, ...]
-    length: float
-    places: int
-    reach: int
-    inside: int
-    outside: int
     deviation: float
     deviation_scale: float
     keys: tuple[str | int, ...] | None
 
-    _shown = ("columns", "rows", "harmonics", "deviation", "deviation_scale")
-
-    @property
-    def arc(self) -> Arc:
-        """How the angles were randomised."""
-        return Arc(self.places, self.reach, self.inside, self.outside)
+    _shown = ("columns", "rows", "deviation", "deviation_scale")
+    _by_row: ClassVar[tuple[str, ...]] = ("turns",)
+    protocol: ClassVar[str]
+    notes: ClassVar[tuple[str, ...]] = ()
 
     @property
     def spread(self) -> float:
         """The distance deviation, at least two scales of its noise."""
         return max(self.deviation, 2 * self.deviation_scale)
 
-    def blocks(self) -> list[tuple[NDArray[np.intp], float]]:
-        """Rows of each block of four and more, and the weight of its pseudo-distances in the whole.
+    @abstractmethod
+    def parts(self) -> Sequence[Part]:
+        """What blocks of rows say; their squared distance covariances add up to that of all."""
 
-        The pseudo-distance of two rows of a block is minus the weight times the product of their `features`.
-        """
-        sizes = np.bincount(self.turns, minlength=len(self.harmonics))
-        p = len(self.columns)
-        found = []
-        for at, harmonic in enumerate(self.harmonics):
-            if sizes[at] < _ROWS_MIN:
-                continue
-            alike = sum(int(size) for size, k in zip(sizes, self.harmonics, strict=True) if k == harmonic)
-            width = float(np.abs(self.directions[at]).sum()) * sphere_constant(p)
-            weight = 4 * self.length * width / (math.pi * harmonic) ** 2 * int(sizes[at]) / alike
-            found.append((np.flatnonzero(self.turns == at), weight))
-        return found
+    @abstractmethod
+    def covariances(
+        self, y: NDArray[np.float64], permutations: int, chance: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Squared distance covariance with the rows of y without bias, and with permutations of them."""
 
-    def parts(self) -> list[Part]:
-        """Features of each block as whole numbers, a function of the message alone."""
-        angle = self.angles * (2 * math.pi / self.places)
-        wave = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-        found = []
-        for rows, weight in self.blocks():
-            m = len(rows)
-            bits = 29 - m.bit_length()
-            whole = np.rint(np.ldexp(wave[rows], bits)).astype(np.int64)
-            unit = weight / 2 / (self.arc.resultant * m * 2.0**bits) ** 2
-            found.append(Part(rows, m * whole - whole.sum(axis=0), unit))
-        return found
+    @abstractmethod
+    def fits(self) -> bool:
+        """Whether what the protocol adds fits together."""
 
-    @property
-    def features(self) -> NDArray[np.float64]:
-        """Unbiased estimates of cosine and sine of the true angles, shape (n, 2)."""
-        angle = self.angles * (2 * math.pi / self.places)
-        return np.stack([np.cos(angle), np.sin(angle)], axis=1) / self.arc.resultant
-
-    def aligned(self, keys: Any, rows: int) -> DistanceMessage:
+    def aligned(self, keys: Any, rows: int) -> Self:
         """Give the same message with its rows in the order of other keys.
 
         Parameters
@@ -220,7 +113,7 @@ class DistanceMessage(Release):
 
         Returns
         -------
-        DistanceMessage
+        Message
             Row by row.
 
         Raises
@@ -245,8 +138,8 @@ class DistanceMessage(Release):
         if None in order:
             raise ArgumentError("The keys of message and table do not match one to one.", "Join the tables first.")
         there = np.array(order, dtype=np.intp)
-        changed = {"angles": self.angles[there], "turns": self.turns[there], "keys": tuple(keys)}
-        return DistanceMessage(**{**self.result, **changed, "privacy": self.privacy})
+        changed = {name: getattr(self, name)[there] for name in self._by_row}
+        return type(self)(**{**self.result, **changed, "keys": tuple(keys), "privacy": self.privacy})
 
     def estimate(self, y: Any, *, keys: Any = None, permutations: int = 999, seed: int | None = None) -> Estimate:
         """Estimate dependence on numbers of one's own: a plain function of them, not private.
@@ -289,7 +182,7 @@ class DistanceMessage(Release):
         Path(path).write_text(json.dumps(envelope), encoding="utf-8")
 
 
-def load_message(path: str | os.PathLike[str]) -> DistanceMessage:
+def load_message(path: str | os.PathLike[str]) -> Message:
     """Read a message that another party has saved.
 
     Parameters
@@ -299,7 +192,7 @@ def load_message(path: str | os.PathLike[str]) -> DistanceMessage:
 
     Returns
     -------
-    DistanceMessage
+    DistanceMessage or ProjectionMessage
         The message.
 
     Raises
@@ -324,34 +217,34 @@ def load_message(path: str | os.PathLike[str]) -> DistanceMessage:
     if not isinstance(content, str) or hashlib.sha256(content.encode()).hexdigest() != envelope.get("sha256"):
         raise ArgumentError("The message was changed after it was saved.", again)
     plain = json.loads(content)
-    kind = f"{DistanceMessage.__module__}:{DistanceMessage.__qualname__}"
-    if not isinstance(plain, dict) or plain.get("type") != kind:  # no other class is looked up for a stranger
+    if not isinstance(plain, dict) or plain.get("type") not in _KINDS:  # no other class is looked up for a stranger
         raise ArgumentError("This file holds no message of dcor_message.", again)
-    found = Release.from_dict(plain)
-    assert isinstance(found, DistanceMessage)  # noqa: S101 - its type was looked at
-    return checked(found)
+    return checked(Release.from_dict(plain))
 
 
-def checked(message: DistanceMessage) -> DistanceMessage:
+def checked(message: object) -> Message:
     """Return a message in which everything fits together, or raise an `ArgumentError`."""
+    if not isinstance(message, Message):
+        raise ArgumentError(
+            f"other= is a {type(message).__name__}, no message.",
+            "Take what dcor_message or load_message returns, or another view.",
+        )
     try:
-        n, blocks = message.rows, len(message.harmonics)
-        whole = [message.angles, message.turns]
+        n, p = message.rows, len(message.columns)
+        by_row = [getattr(message, name) for name in message._by_row]  # noqa: SLF001 - of this module
         fits = (
-            all(part.shape == (n,) and part.dtype == np.int64 for part in whole)
-            and n >= _ROWS_MIN
-            and message.directions.shape == (blocks, len(message.columns))
+            n >= ROWS_MIN
+            and all(len(part) == n for part in by_row)
+            and message.turns.dtype == np.int64
+            and message.turns.shape == (n,)
+            and message.directions.ndim == 2  # noqa: PLR2004
+            and message.directions.shape[1] == p > 0
             and bool(np.isfinite(message.directions).all() and np.abs(message.directions).sum(axis=1).min() > 0)
-            and message.turns.min() >= 0
-            and message.turns.max() < blocks
-            and message.angles.min() >= 0
-            and message.angles.max() < message.places
-            and all(isinstance(k, int) and k > 0 for k in message.harmonics)
-            and 0 < message.length < math.inf
-            and 0 < message.arc.resultant <= 1
+            and 0 <= message.turns.min() <= message.turns.max() < len(message.directions)
             and math.isfinite(message.deviation)
             and 0 < message.deviation_scale < math.inf
             and (message.keys is None or len(set(message.keys)) == n == len(message.keys))
+            and message.fits()
         )
     except (AttributeError, TypeError, ValueError, ArithmeticError):
         fits = False

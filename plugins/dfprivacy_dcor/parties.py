@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from dfprivacy import ArgumentError, Release, mechanism
+from dfprivacy import ArgumentError, PrivateFrame, Release, mechanism
 from dfprivacy.plotting import axes
+from dfprivacy_dcor.angles import PLACES, Angles, DistanceMessage, best_reach
 from dfprivacy_dcor.inference import UNINFORMATIVE
 from dfprivacy_dcor.mechanisms import names_of, rows_of
-from dfprivacy_dcor.message import PLACES, Angles, DistanceMessage, best_reach, checked, read_keys
+from dfprivacy_dcor.message import checked, read_keys
+from dfprivacy_dcor.paper import ProjectionMessage, Projections
 from dfprivacy_dcor.spaces import space, unit_vectors
 from dfprivacy_dcor.statistics import Deviation, Shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from dfprivacy import Column, Curator
+    from dfprivacy_dcor.message import Message
+    from dfprivacy_dcor.spaces import Space
 
 __all__ = ["SharedCorrelation", "dcor_message", "dcor_with"]
+
+Protocol = Literal["angle", "paper"]
 
 _ENOUGH = 5000  # n epsilon², from which on a second harmonic pays
 _FIRST = 0.7  # of the rows then speak of the first harmonic
@@ -78,23 +86,28 @@ class SharedCorrelation(Release):
         return ax
 
 
-@mechanism(columns={"columns": "columns"}, local=True)
+@mechanism(columns={"columns": "columns"}, local=True, delta=True)
 def dcor_message(
     curator: Curator,
     columns: tuple[Column, ...],
     *,
+    protocol: Protocol = "angle",
     harmonics: Sequence[int] | None = None,
     length: float = 1.0,
     blocks: int | None = None,
+    split: bool = True,
     keys: Sequence[str | int] | None = None,
     seed: int = 0,
-) -> DistanceMessage:
+) -> DistanceMessage | ProjectionMessage:
     """Write a message from which another party learns how its own columns depend on these.
 
     Parameters
     ----------
     columns : str or list of str
         Columns with bounds.
+    protocol : {"angle", "paper"}
+        ``"angle"``: one randomised angle a row. ``"paper"``: random projections with Gaussian noise [1]_, for
+        comparison: it needs a delta, and little is left of the dependence at an epsilon of 10 and below.
     harmonics : list of int, optional
         Odd harmonics of the distance kernel; the first has 70 % of the rows if there are several. Default: 1, and 3
         too if n ε² is 5000 and more.
@@ -103,6 +116,9 @@ def dcor_message(
         than 1 tells more; public, never chosen by looking at the rows.
     blocks : int, optional
         With several columns: blocks of rows, each of which speaks of a random direction of its own; default 10.
+    split : bool
+        With ``"paper"``: whether a row is projected in the direction of its block only (equation 4), or in those
+        of all blocks, with more noise (equation 3).
     keys : list of str or int, optional
         A public key for each row; default: rows correspond by position.
     seed : int
@@ -110,7 +126,7 @@ def dcor_message(
 
     Returns
     -------
-    DistanceMessage
+    DistanceMessage or ProjectionMessage
         With `estimate`, for the other party; `save` writes a file that `load_message` reads.
 
     Raises
@@ -122,7 +138,8 @@ def dcor_message(
 
     Notes
     -----
-    **Privacy.** Pure ε-differential privacy for tables that differ in the content of one row. Each row becomes one
+    **Privacy.** Pure ε-differential privacy for tables that differ in the content of one row; with ``"paper"``
+    (ε, δ)-differential privacy, by one Gaussian noise for all projections of a row. Each row becomes one
     angle, randomised on its own at 0.9 ε: angles on an arc around the true one are equally likely, by a ratio of at
     most e^(0.9 ε) more than others. Which harmonic and direction a row speaks of is drawn without looking at it.
     The distance deviation of all rows, whose sensitivity is 2(n-1)/n² times the diameter, takes 0.1 ε. What anybody
@@ -147,9 +164,15 @@ def dcor_message(
     x = space(columns, "euclidean")
     if x.metric == "discrete":
         raise ArgumentError("A message is about numbers.", "Name columns with bounds.")
+    if protocol not in get_args(Protocol):
+        raise ArgumentError(f"protocol={protocol!r} is unknown.", f"Use one of {get_args(Protocol)}.")
+    if not isinstance(split, bool):
+        raise ArgumentError(f"split={split!r} is neither True nor False.", "Use split=False for equation 3.")
+    if protocol == "paper" and (harmonics is not None or length != 1):
+        raise ArgumentError("harmonics= and length= are of angles.", "Leave them out with protocol='paper'.")
     n, p = rows_of(curator, x), len(columns)
     if harmonics is None:
-        harmonics = (1, 3) if n * curator.epsilon**2 >= _ENOUGH and p == 1 else (1,)
+        harmonics = (1, 3) if n * curator.epsilon**2 >= _ENOUGH and p == 1 and protocol == "angle" else (1,)
     odd = isinstance(harmonics, list | tuple) and all(type(k) is int and k > 0 and k % 2 for k in harmonics)
     if not odd or not harmonics or len(set(harmonics)) < len(harmonics):
         raise ArgumentError(f"harmonics={harmonics!r} must be odd whole numbers.", "Use (1,) or (1, 3).")
@@ -162,14 +185,14 @@ def dcor_message(
             "One block for one column; at least four rows in each.",
         )
     known = None if keys is None else read_keys(keys, n)
-    chance = np.random.default_rng(seed)
     units = np.ones((1, 1)) if p == 1 else unit_vectors(count, p, seed)
+    turns = _turns(n, len(harmonics), count, np.random.default_rng(seed))
+    if protocol == "paper":
+        return _projections(curator, x, units, turns, known, split=split)
     directions = np.concatenate([units] * len(harmonics))
     wave = np.repeat(harmonics, count)
-    turns = _turns(n, len(harmonics), count, chance)
     maps = [Angles(columns, u, int(k), float(length)) for u, k in zip(directions, wave, strict=True)]
-    reach = best_reach(0.9 * curator.epsilon)
-    said = curator.randomize(maps, reach=reach, turns=turns, share="9/10")
+    said = curator.randomize(maps, reach=best_reach(0.9 * curator.epsilon), turns=turns, share="9/10")
     deviation = curator.measure(Deviation(x, n), share="1/10")
     return DistanceMessage(
         columns=names_of(x),
@@ -189,6 +212,32 @@ def dcor_message(
     )
 
 
+def _projections(
+    curator: Curator,
+    x: Space,
+    units: NDArray[np.float64],
+    turns: NDArray[np.intp],
+    keys: tuple[str | int, ...] | None,
+    *,
+    split: bool,
+) -> ProjectionMessage:
+    """Write the paper's message."""
+    asked = Projections(x.columns, units, turns.astype(np.int64), split=split)
+    said = curator.measure(asked, noise="gaussian", share="9/10")
+    deviation = curator.measure(Deviation(x, len(turns)), share="1/10")
+    return ProjectionMessage(
+        columns=names_of(x),
+        rows=len(turns),
+        projections=said.values,
+        turns=asked.turns,
+        directions=units,
+        scale=float(said.scales.flat[0]),
+        deviation=float(deviation.values[0]),
+        deviation_scale=float(deviation.scales[0]),
+        keys=keys,
+    )
+
+
 def _turns(n: int, harmonics: int, count: int, chance: np.random.Generator) -> Any:
     """Deal the rows out to blocks at random, as evenly as can be, most of them to the first harmonic."""
     first = n if harmonics == 1 else round(_FIRST * n)
@@ -201,19 +250,26 @@ def _turns(n: int, harmonics: int, count: int, chance: np.random.Generator) -> A
 @mechanism(columns={"columns": "columns"})
 def dcor_with(
     curator: Curator,
-    message: DistanceMessage,
+    other: Message | PrivateFrame,
     columns: tuple[Column, ...],
     *,
+    asked: Mapping[str, Any] | None = None,
+    protocol: Protocol | None = None,
     keys: Sequence[str | int] | None = None,
 ) -> SharedCorrelation:
     r"""Measure how columns depend on those of another party, for anybody to see.
 
     Parameters
     ----------
-    message : DistanceMessage
-        What the other party's `dcor_message` wrote. It may be used as often as one likes.
+    other : DistanceMessage, ProjectionMessage or PrivateFrame
+        What the other party's `dcor_message` wrote; it may be used as often as one likes. Or a view of the other
+        table, which is asked for its message, and whose own account pays for that.
     columns : str or list of str
         Columns with bounds, or one with categories.
+    asked : dict, optional
+        If ``other`` is a view: what its `dcor_message` is asked, at least ``columns`` and ``epsilon``.
+    protocol : {"angle", "paper"}, optional
+        Which message it must be; default: any, and ``"angle"`` of a view.
     keys : list of str or int, optional
         The key of each row, if the message has keys. Else rows correspond by position.
 
@@ -227,12 +283,13 @@ def dcor_with(
     ArgumentError
         If the rows of message and table do not correspond, or an argument cannot be used; nothing is charged.
     BudgetExceeded
-        If the account cannot pay; nothing is charged.
+        If an account cannot pay; nothing is charged to it. A message that the other view has paid for stays in its
+        ledger, and is not paid for again.
 
     Notes
     -----
     **Privacy.** Pure ε-differential privacy of this table's rows. Given the message, the distance covariance with
-    its angles f changes by at most :math:`\frac{2}{n} \max_i |f_i - \bar f| \sqrt D` when one row does, the
+    its features f changes by at most :math:`\frac{2}{n} \max_i |f_i - \bar f| \sqrt D` when one row does, the
     distance deviation and the mean distance by 2(n-1)/n² D; they are released with discrete Laplace noise. The
     message was paid for by the other party: somebody who is a row of both tables loses both epsilons in all. An
     estimate for nobody but oneself needs no budget: ``message.estimate``.
@@ -252,21 +309,34 @@ def dcor_with(
     ...                  bounds={"effect": (-1, 1)})
     >>> bob.dcor_with(alice.dcor_message("dose", epsilon=2), "effect", epsilon=2).squared > 0.5
     True
+
+    The same, with a view in place of the message:
+
+    >>> bob.dcor_with(alice, "effect", asked={"columns": "dose", "epsilon": 2}, epsilon=2).squared > 0.5
+    True
+    >>> float(alice.budget.spent), float(bob.budget.spent)  # neither was asked anything new
+    (2.0, 2.0)
     """
-    if not isinstance(message, DistanceMessage):
+    if isinstance(other, PrivateFrame):
         raise ArgumentError(
-            f"message= is a {type(message).__name__}, no message.",
-            "Take what dcor_message or load_message returns.",
+            "Another view is asked for its message first, at a charge, which an explanation makes none of.",
+            "Explain the other view's dcor_message, and this with its message.",
+        )
+    if asked is not None:
+        raise ArgumentError("asked= is for another view.", "Leave it out: a message has its terms.")
+    message = checked(other)
+    if protocol not in (None, message.protocol):
+        raise ArgumentError(
+            f"This is a message of protocol {message.protocol!r}, not {protocol!r}.", "Leave protocol= out."
         )
     y = space(columns, "euclidean")
     n = rows_of(curator, y)
-    message = checked(message).aligned(keys, n)
+    message = message.aligned(keys, n)
     shown = Shown(message, y)
     measured = curator.measure(shown)
     covariance, deviation, mean = measured.values.tolist()
     noise = measured.scales.tolist()
-    sampling = sum(part.mean / len(part.rows) for part in shown.parts) * max(mean, 0.0)
-    squared = math.copysign(covariance**2, covariance) - 2 * noise[0] ** 2 - sampling
+    squared = math.copysign(covariance**2, covariance) - 2 * noise[0] ** 2 - shown.sampling * max(mean, 0.0)
     whole = message.spread * max(deviation, 2 * noise[1])
     seen = message.deviation >= _SEEN * message.deviation_scale and deviation >= _SEEN * noise[1]
     return SharedCorrelation(
@@ -274,7 +344,43 @@ def dcor_with(
         columns=names_of(y),
         other=message.columns,
         rows=n,
-        notes=() if seen else (UNINFORMATIVE,),
+        notes=(*message.notes, *(() if seen else (UNINFORMATIVE,))),
         released=(covariance, deviation, mean),
         scales=tuple(noise),
     )
+
+
+def message_of(
+    curator: Curator,
+    other: object,
+    columns: tuple[Column, ...],
+    *,
+    asked: Mapping[str, Any] | None = None,
+    protocol: Protocol | None = None,
+    keys: Sequence[str | int] | None = None,
+) -> Mapping[str, Any]:
+    """Ask another view for its message, once it is clear that it can be used; for `dcor_with`."""
+    if not isinstance(other, PrivateFrame):
+        return {}
+    n = rows_of(curator, space(columns, "euclidean"))
+    terms = dict(asked) if isinstance(asked, dict) else {}
+    if not {"columns", "epsilon"} <= terms.keys():
+        raise ArgumentError(
+            "Another view was given, and not what it is to be asked.",
+            "For example asked={'columns': 'dose', 'epsilon': 1}: its own account pays that epsilon.",
+        )
+    if "protocol" in terms:
+        raise ArgumentError("asked= names a protocol.", "Name it by protocol=.")
+    if other.schema.size != n:
+        raise ArgumentError(
+            "The tables do not have the same public number of rows.",
+            "Both parties need the same rows, aligned by position or by keys.",
+        )
+    if (keys is None) != (terms.get("keys") is None):
+        raise ArgumentError(
+            "Only one of both tables has keys.",
+            "Give keys= and asked={'keys': ...}, or neither and align the rows.",
+        )
+    if keys is not None and set(read_keys(keys, n)) != set(read_keys(terms["keys"], n)):
+        raise ArgumentError("The keys of both tables do not match one to one.", "Join the tables first.")
+    return {"other": other.dcor_message(**terms, protocol=protocol or "angle"), "asked": None}

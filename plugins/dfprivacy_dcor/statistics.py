@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dfprivacy.statistics import OfPermutations, OfRows
-from dfprivacy_dcor.spaces import Points, error, features_covariance, five_numbers, squared_covariance
+from dfprivacy_dcor.spaces import Points, error, five_numbers, squared_covariance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from dfprivacy_dcor.message import DistanceMessage
+    from dfprivacy_dcor.message import Message
     from dfprivacy_dcor.spaces import Space
 
 __all__ = ["SHARES", "Deviation", "FiveNumbers", "Permuted", "Scores", "Shown", "changes", "largest"]
@@ -197,36 +197,41 @@ SHOWN_SHARES = (0.6, 0.2, 0.2)
 
 
 class Shown(OfRows):
-    """Distance covariance of the rows with a message's angles, s_y and m_y: weighted as `FiveNumbers` is.
+    """Distance covariance of the rows with what a message says, s_y and m_y: weighted as `FiveNumbers` is.
 
     Parameters
     ----------
-    message : DistanceMessage
-        The other party's angles, row by row.
+    message : Message
+        What the other party said, row by row.
     y : Space
         What is public of the space.
     """
 
     shape = (3,)
 
-    def __init__(self, message: DistanceMessage, y: Space) -> None:
+    def __init__(self, message: Message, y: Space) -> None:
         self.y, n = y, message.rows
         self.columns = y.columns
         self.parts = message.parts()
-        widest = max(part.reach * 2 / len(part.rows) for part in self.parts)
+        reach = np.zeros(n)
+        for part in self.parts:
+            reach[part.rows] += part.squares * (2 / len(part.rows)) ** 2
+        change = math.sqrt(reach.max() * y.diameter)
         other = 2 * (n - 1) / n**2 * y.diameter
-        weights = np.array(SHOWN_SHARES) / [widest * math.sqrt(y.diameter), other, other]
-        self.weights = weights
-        root = math.sqrt(max(part.mean for part in self.parts) * y.diameter)
+        self.weights = np.array(SHOWN_SHARES) / [change, other, other]
+        root = math.sqrt(sum(2 * part.squares.mean() for part in self.parts) * y.diameter)
         slack = float(error(y, y)[1] / y.diameter)
-        self.error = slack * float((weights * [root, y.diameter, y.diameter]).max())
+        self.error = slack * float((self.weights * [root, y.diameter, y.diameter]).max())
+
+    @property
+    def sampling(self) -> float:
+        """What independent rows add to the squared distance covariance, for a mean distance of 1."""
+        return float(sum(2 * part.squares.mean() / len(part.rows) for part in self.parts))
 
     def value(self, rows: Any) -> NDArray[np.float64]:
         """Compute the three numbers, weights included."""
         y = self.y.rows(rows)
-        square = math.fsum(
-            part.unit * features_covariance(part.centred, y.ordered(part.rows)) for part in self.parts
-        )
+        square = math.fsum(part.covariance(y.ordered(part.rows)) for part in self.parts)
         return np.array([math.sqrt(square), *five_numbers(y, y)[[1, 3]]]) * self.weights
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:

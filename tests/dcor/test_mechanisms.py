@@ -19,7 +19,7 @@ import dfprivacy as dp
 from dfprivacy.local import Arc
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_dcor import DistanceMessage, load_message
-from dfprivacy_dcor.message import Angles, best_reach
+from dfprivacy_dcor.angles import Angles, best_reach
 from dfprivacy_dcor.spaces import space
 from dfprivacy_dcor.statistics import Permuted
 
@@ -278,7 +278,7 @@ def test_a_spoiled_message_is_refused(tmp_path, spoil, said):
         ("dcor_message", {"columns": "x", "length": 0}, "length"),
         ("dcor_message", {"columns": "x", "blocks": 3}, "blocks"),
         ("dcor_message", {"columns": "x", "keys": [1, 1]}, "keys"),
-        ("dcor_with", {"message": "hello", "columns": "y"}, "no message"),
+        ("dcor_with", {"other": "hello", "columns": "y"}, "no message"),
     ],
 )
 def test_bad_arguments_cost_nothing(method, arguments, said):

@@ -1,0 +1,203 @@
+r"""The protocol of equations 3 and 4 of the paper, with noise that protects whole rows; for comparison.
+
+Alice adds Gaussian noise to random projections :math:`u_k x` of each row (all K of them: equation 3; one, in one
+of K blocks of rows: equation 4), and Bob averages :math:`C_p C_q\,\mathrm{dCov}^2(u_k x + N, v_k y)` over k [1]_.
+A row's K projections get one joint noise for the largest change of the whole row, where the paper's protects one
+attribute.
+
+Noise goes in before the distance is taken, so it weakens the dependence that is seen: at epsilon 1 and delta 1e-5
+it is 3.7 times as wide as the column, and hardly anything is left.
+
+References
+----------
+.. [1] Vepakomma, Pushpita and Raskar (2021). Private measurement of nonlinear correlations between data hosted
+   across multiple parties.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from dfprivacy.statistics import OfRows
+from dfprivacy_dcor.message import Message
+from dfprivacy_dcor.spaces import Lines, sphere_constant, squared_covariance, unit_vectors
+from dfprivacy_dcor.univariate import Line, covariance_u, grid_bits, on_grid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from dfprivacy import Column
+    from dfprivacy_dcor.spaces import Rows
+
+__all__ = ["ProjectionMessage", "Projections"]
+
+_CORNERS_MAX = 12  # columns up to which all corners of a box are tried
+
+
+class Projections(OfRows):
+    """Projections of the rows: all of them of each row, or that of its block.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+        Columns with bounds; each is scaled to a width of 1.
+    directions : ndarray of shape (K, p)
+        Unit vectors.
+    turns : ndarray of int of shape (n,)
+        The block of each row.
+    split : bool
+        Whether a row is projected in the direction of its block only.
+    """
+
+    def __init__(
+        self,
+        columns: tuple[Column, ...],
+        directions: NDArray[np.float64],
+        turns: NDArray[np.int64],
+        *,
+        split: bool,
+    ) -> None:
+        self.columns, self.directions, self.turns, self.split = columns, directions, turns, split
+        self.shape = (len(turns), 1 if split else len(directions))
+        self.error = len(columns) * 2.0**-50
+
+    def value(self, rows: Any) -> NDArray[np.float64]:
+        """Project, column by column, so that a row's place cannot matter."""
+        along = np.zeros(self.shape)
+        for j, column in enumerate(self.columns):
+            steps = self.directions[self.turns, j][:, None] if self.split else self.directions[:, j]
+            along += (rows.standardized(column) / 2 + 0.5)[:, None] * steps
+        return along
+
+    def sensitivity(
+        self, relation: Literal["replace_one", "add_remove"], norm: float, public: frozenset[str]
+    ) -> float:
+        """Largest norm of the change of one row's projections: a convex function, so at a corner of the box."""
+        if relation != "replace_one":
+            return math.inf
+        free = self.directions * [column.name not in public for column in self.columns]
+        if self.split:
+            return float(np.abs(free).sum(axis=1).max())
+        if free.shape[1] > _CORNERS_MAX:
+            return float(np.linalg.norm(np.abs(free).sum(axis=1), ord=norm))
+        corners = np.array(list(itertools.product([1.0], *[[-1.0, 1.0]] * (free.shape[1] - 1))))
+        return float(np.linalg.norm(free @ corners.T, ord=norm, axis=0).max())
+
+
+@dataclass(frozen=True)
+class Projected:
+    """One noisy projection of some rows, as a space."""
+
+    rows: NDArray[np.intp]
+    line: Line
+    width: float
+
+    @property
+    def squares(self) -> NDArray[np.float64]:
+        """Squared distance of each row from the centre, where squared distances are distances on the line."""
+        m, step = self.line.size, self.width / 2**self.line.bits
+        found: NDArray[np.float64] = step * (self.line.row_sums / m - self.line.total / (2 * m**2))
+        return found
+
+    def covariance(self, y: Rows) -> float:
+        """Squared distance covariance with the same rows in another space."""
+        return squared_covariance(Lines((self.line,), (self.width,)), y)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ProjectionMessage(Message):
+    """Noisy projections of the rows, and the noisy distance deviation of all: the paper's message.
+
+    It may be kept, sent and used as often as one likes: all that is post-processing of what was paid for.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns that it is about.
+    rows : int
+        Number of rows n.
+    projections : ndarray of shape (n, K) or (n, 1)
+        Noisy projections of each row in all directions, or in that of its block.
+    turns : ndarray of int64 of shape (n,)
+        The block of each row; drawn without looking at the data.
+    directions : ndarray of shape (K, p)
+        Directions in which the columns, each scaled to a width of 1, are projected.
+    scale : float
+        Standard deviation of the Gaussian noise, in those units.
+    deviation, deviation_scale : float
+        Noisy distance deviation s_x, and the scale of its Laplace noise.
+    keys : tuple or None
+        The key of each row, if the caller gave keys.
+    """
+
+    projections: NDArray[np.float64]
+    scale: float
+
+    _by_row = ("projections", "turns")
+    protocol = "paper"
+    notes = ("the noise went in before the distance was taken, so the estimate is low, often next to nothing",)
+
+    def _blocks(self) -> Iterator[tuple[NDArray[np.intp], list[int]]]:
+        """Rows that belong together, and the directions that they are projected in."""
+        count = len(self.directions)
+        if self.projections.shape[1] == count > 1:
+            yield np.arange(self.rows), list(range(count))
+            return
+        for k in range(count):
+            yield np.flatnonzero(self.turns == k), [k]
+
+    def _line(self, rows: NDArray[np.intp], k: int) -> tuple[Line, float]:
+        values = self.projections[rows, k if self.projections.shape[1] > 1 else 0]
+        return _whole(values)
+
+    def parts(self) -> list[Projected]:
+        """Each noisy projection as a space of its own."""
+        weight = sphere_constant(len(self.columns)) / len(self.directions)
+        found = []
+        for rows, ks in self._blocks():
+            lines = [self._line(rows, k) for k in ks]
+            found += [Projected(rows, line, weight * width) for line, width in lines]
+        return found
+
+    def covariances(
+        self, y: NDArray[np.float64], permutations: int, chance: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Average the squared distance covariances of pairs of projections, and of permutations."""
+        y = y.reshape(self.rows, -1)
+        count, q = len(self.directions), y.shape[1]
+        units = np.ones((count, 1)) if q == 1 else unit_vectors(count, q, seed=1)
+        weight = sphere_constant(len(self.columns)) * sphere_constant(q) / count
+        total = np.zeros(permutations + 1)
+        for rows, ks in self._blocks():
+            orders = [np.arange(len(rows)), *(chance.permutation(len(rows)) for _ in range(permutations))]
+            for k in ks:
+                (x, x_width), (its, y_width) = self._line(rows, k), _whole(y[rows] @ units[k])
+                found = [float(covariance_u(x, its.permuted(order))) for order in orders]
+                total += weight * x_width * y_width * np.array(found)
+        return total
+
+    def fits(self) -> bool:
+        """Whether projections and directions fit together."""
+        n, count = self.rows, len(self.directions)
+        sizes = np.bincount(self.turns, minlength=count)
+        return (
+            self.projections.dtype == np.float64
+            and self.projections.shape in {(n, 1), (n, count)}
+            and bool(np.isfinite(self.projections).all())
+            and (self.projections.shape[1] == count or bool(sizes.min() > 3))  # noqa: PLR2004 - of an unbiased estimate
+            and 0 < self.scale < math.inf
+        )
+
+
+def _whole(values: NDArray[np.float64]) -> tuple[Line, float]:
+    """Put numbers that need no protection on a grid between the least and the largest of them."""
+    low, width = float(values.min()), float(np.ptp(values))
+    bits = grid_bits(len(values))
+    return Line(on_grid((values - low) / (width or 1.0), bits), bits), width
