@@ -1,9 +1,17 @@
 """The bundled methods, for type checkers: at run time they come from the plugins. A test compares the two."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from dfprivacy_dcor import DistanceCorrelation, DistanceMessage, IndependenceTest, Screening, SharedCorrelation
+from dfprivacy.view import PrivateFrame
+from dfprivacy_dcor import (
+    DistanceCorrelation,
+    DistanceMessage,
+    IndependenceTest,
+    ProjectionMessage,
+    Screening,
+    SharedCorrelation,
+)
 from dfprivacy_ttest import TTest
 
 _Alternative: TypeAlias = Literal["two-sided", "less", "greater"]
@@ -28,14 +36,17 @@ class BundledMethods:
         self,
         columns: str | Sequence[str],
         *,
+        protocol: Literal["angle", "paper"] = "angle",
         harmonics: Sequence[int] | None = None,
         length: float = 1.0,
         blocks: int | None = None,
+        split: bool = True,
         keys: Sequence[str | int] | None = None,
         seed: int = 0,
         epsilon: float | str | None = None,
+        delta: float | str | None = None,
         fresh: bool = False,
-    ) -> DistanceMessage: ...
+    ) -> DistanceMessage | ProjectionMessage: ...
     def dcor_screen(
         self,
         target: str,
@@ -49,9 +60,11 @@ class BundledMethods:
     ) -> Screening: ...
     def dcor_with(
         self,
-        message: DistanceMessage,
+        other: DistanceMessage | ProjectionMessage | PrivateFrame,
         columns: str | Sequence[str],
         *,
+        asked: Mapping[str, Any] | None = None,
+        protocol: Literal["angle", "paper"] | None = None,
         keys: Sequence[str | int] | None = None,
         epsilon: float | str | None = None,
         fresh: bool = False,

@@ -153,7 +153,7 @@ class Arc:
 
     @property
     def epsilon(self) -> Fraction:
-        """The privacy of one message: the logarithm of the ratio of the weights, rounded up far behind the point."""
+        """The privacy of one message: the logarithm of the ratio of the weights, rounded up in a far digit."""
         exactly = Context(prec=_DIGITS + 20)
         more, less = max(self.inside, self.outside), min(self.inside, self.outside)
         ratio = exactly.subtract(exactly.ln(Decimal(more)), exactly.ln(Decimal(less)))

@@ -89,7 +89,7 @@ class Message(Release, ABC):
 
     @abstractmethod
     def parts(self) -> Sequence[Part]:
-        """What blocks of rows say; their squared distance covariances add up to that of all."""
+        """Give what blocks of rows say; their squared distance covariances add up to that of all."""
 
     @abstractmethod
     def covariances(

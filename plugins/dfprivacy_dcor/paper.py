@@ -158,7 +158,7 @@ class ProjectionMessage(Message):
         return _whole(values)
 
     def parts(self) -> list[Projected]:
-        """Each noisy projection as a space of its own."""
+        """Give each noisy projection as a space of its own."""
         weight = sphere_constant(len(self.columns)) / len(self.directions)
         found = []
         for rows, ks in self._blocks():
