@@ -66,6 +66,7 @@ class BundledMethods:
         asked: Mapping[str, Any] | None = None,
         protocol: Literal["angle", "paper"] | None = None,
         keys: Sequence[str | int] | None = None,
+        confidence: float = 0.95,
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> SharedCorrelation: ...

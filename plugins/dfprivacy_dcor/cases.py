@@ -23,6 +23,7 @@ _GROUPS = {"g": ["a", "b", "c"]}
 _LINE = 0.999  # what is missing of 1 is the grid's
 _LABELS = 0.7  # the same, and categories are no line
 _ROWS = 12
+_PAIRED = 0.4  # a permuted row feeds two pairs, which hardly ever move the covariance by all they can at once
 _PLANE = 0.75  # the proved sensitivity of s_xy is √1.5 of what any search has found
 
 
@@ -33,13 +34,16 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
     public = {"bounds": two, "categories": _GROUPS, "public": ["g"]}
     pair = {"x": "x", "y": "y"}
     plane = {"bounds": {**_BOUNDS, "w": (0.0, 1.0)}, "tightness": _PLANE}
+    decision = {"method": "permutation", "permutations": 19, "alpha": 0.1}
+    paper = {"protocol": "paper", "blocks": 1}
     known: dict[str, list[Any]] = {
-        "dcor": [  # what decides a permutation test has no closed form, and is audited with the core
+        "dcor": [  # a p-value by permutation has no closed form: it is that of the core, whose audit samples it
             case(arguments=pair, bounds=two, tightness=_LINE),
             case(arguments=pair, **public, where={"g": ["a", "b"]}, tightness=_LINE),
             case(arguments={"x": ["x", "z"], "y": "y", "metric": "l1"}, bounds=_BOUNDS, tightness=_LINE),
             case(arguments={"x": ["x", "z"], "y": ["y", "w"]}, **plane),
             case(arguments={"x": "g", "y": "y"}, bounds={"y": two["y"]}, categories=_GROUPS, tightness=_LABELS),
+            case(arguments={**pair, **decision}, bounds=two, tightness=_PAIRED),
         ],
         "dcor_screen": [
             case(arguments={"target": "y", "features": ["x", "z"], "top": 2, "estimate": True}, bounds=_BOUNDS)
@@ -47,6 +51,8 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         "dcor_message": [
             case(arguments={"columns": "x", "harmonics": [1]}, bounds={"x": two["x"]}),
             case(arguments={"columns": ["x", "z"], "blocks": 1}, bounds=_BOUNDS),
+            case(arguments={"columns": ["x", "z"], **paper}, bounds=_BOUNDS, delta="1/100000"),
+            case(arguments={"columns": ["x", "z"], **paper, "split": False}, bounds=_BOUNDS, delta="1/100000"),
         ],
         "dcor_with": [
             case(arguments={"other": _message(), "columns": "y"}, bounds={"y": two["y"]}, tightness=_LINE)

@@ -11,7 +11,7 @@ import numpy as np
 from dfprivacy import ArgumentError, PrivateFrame, Release, mechanism
 from dfprivacy.plotting import axes
 from dfprivacy_dcor.angles import PLACES, Angles, DistanceMessage, best_reach
-from dfprivacy_dcor.inference import UNINFORMATIVE
+from dfprivacy_dcor.inference import UNINFORMATIVE, level
 from dfprivacy_dcor.mechanisms import names_of, rows_of
 from dfprivacy_dcor.message import checked, read_keys
 from dfprivacy_dcor.paper import ProjectionMessage, Projections
@@ -45,6 +45,11 @@ class SharedCorrelation(Release):
     ----------
     squared : float
         Squared distance correlation R², from 0 to 1, corrected for what noise and sampling add.
+    low, high : float
+        Interval for what it would be without the Laplace noise of both parties; its coverage is guaranteed. What
+        the noise of the message's rows does to it comes on top.
+    confidence : float
+        Its coverage.
     columns, other : tuple of str
         The columns of this table, and of the message.
     rows : int
@@ -57,6 +62,9 @@ class SharedCorrelation(Release):
     """
 
     squared: float
+    low: float
+    high: float
+    confidence: float
     columns: tuple[str, ...]
     other: tuple[str, ...]
     rows: int
@@ -64,10 +72,10 @@ class SharedCorrelation(Release):
     released: tuple[float, ...]
     scales: tuple[float, ...]
 
-    _shown = ("squared", "columns", "other", "notes")
+    _shown = ("squared", "low", "high", "columns", "other", "notes")
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the estimate.
+        """Draw the estimate and its interval.
 
         Parameters
         ----------
@@ -80,9 +88,11 @@ class SharedCorrelation(Release):
             The axes.
         """
         ax = axes(ax)
-        ax.plot(self.squared, 0, "o", color="black")
+        ax.plot([self.low, self.high], [0, 0], color="tab:orange", lw=5, label=f"{self.confidence:.0%} interval")
+        ax.plot(self.squared, 0, "o", color="black", label="estimate")
         what = f"squared distance correlation of {', '.join(self.columns)} and {', '.join(self.other)}"
         ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=what)
+        ax.legend(fontsize="small", frameon=False)
         return ax
 
 
@@ -256,6 +266,7 @@ def dcor_with(
     asked: Mapping[str, Any] | None = None,
     protocol: Protocol | None = None,
     keys: Sequence[str | int] | None = None,
+    confidence: float = 0.95,
 ) -> SharedCorrelation:
     r"""Measure how columns depend on those of another party, for anybody to see.
 
@@ -272,6 +283,8 @@ def dcor_with(
         Which message it must be; default: any, and ``"angle"`` of a view.
     keys : list of str or int, optional
         The key of each row, if the message has keys. Else rows correspond by position.
+    confidence : float
+        Coverage of the interval.
 
     Returns
     -------
@@ -329,6 +342,7 @@ def dcor_with(
         raise ArgumentError(
             f"This is a message of protocol {message.protocol!r}, not {protocol!r}.", "Leave protocol= out."
         )
+    level(confidence)
     y = space(columns, "euclidean")
     n = rows_of(curator, y)
     message = message.aligned(keys, n)
@@ -337,10 +351,14 @@ def dcor_with(
     covariance, deviation, mean = measured.values.tolist()
     noise = measured.scales.tolist()
     squared = math.copysign(covariance**2, covariance) - 2 * noise[0] ** 2 - shown.sampling * max(mean, 0.0)
+    low, high = _interval(message, shown.sampling, measured.values, measured.scales, confidence)
     whole = message.spread * max(deviation, 2 * noise[1])
     seen = message.deviation >= _SEEN * message.deviation_scale and deviation >= _SEEN * noise[1]
     return SharedCorrelation(
         squared=min(max(squared / whole, 0.0), 1.0),
+        low=low,
+        high=high,
+        confidence=float(confidence),
         columns=names_of(y),
         other=message.columns,
         rows=n,
@@ -348,6 +366,22 @@ def dcor_with(
         released=(covariance, deviation, mean),
         scales=tuple(noise),
     )
+
+
+def _interval(
+    message: Message, sampling: float, values: NDArray[np.float64], scales: NDArray[np.float64], confidence: float
+) -> tuple[float, float]:
+    """Combine intervals for the covariance, both deviations and the mean distance by Bonferroni's inequality."""
+    room = math.log(4 / (1 - confidence))
+    numbers = [*zip(values.tolist(), scales.tolist(), strict=True), (message.deviation, message.deviation_scale)]
+    (t, t_up), (s_y, s_y_up), (m, m_up), (s_x, s_x_up) = (
+        (max(v - b * room, 0.0), v + b * room) for v, b in numbers
+    )
+    least = max(t, 0.0) ** 2 - sampling * max(m_up, 0.0)
+    most = max(t_up, 0.0) ** 2 - sampling * m
+    low = min(max(least, 0.0) / (s_x_up * s_y_up), 1.0) if s_x_up > 0 and s_y_up > 0 else 0.0
+    high = min(max(most, 0.0) / (s_x * s_y), 1.0) if s_x > 0 and s_y > 0 else 1.0
+    return min(low, high), high
 
 
 def message_of(
@@ -358,10 +392,12 @@ def message_of(
     asked: Mapping[str, Any] | None = None,
     protocol: Protocol | None = None,
     keys: Sequence[str | int] | None = None,
+    confidence: float = 0.95,
 ) -> Mapping[str, Any]:
     """Ask another view for its message, once it is clear that it can be used; for `dcor_with`."""
     if not isinstance(other, PrivateFrame):
         return {}
+    level(confidence)
     n = rows_of(curator, space(columns, "euclidean"))
     terms = dict(asked) if isinstance(asked, dict) else {}
     if not {"columns", "epsilon"} <= terms.keys():

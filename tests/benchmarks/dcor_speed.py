@@ -3,7 +3,7 @@
     python tests/benchmarks/dcor_speed.py               # one column at 100,000 and 1,000,000 rows, ten at 10,000
     python tests/benchmarks/dcor_speed.py --check       # and exit with status 1 if a goal is missed
 
-Prints a Markdown table. Both sides of a ratio take turns, after a turn that does not count (dcor compiles in it), and
+Prints a Markdown table. The sides of a ratio take turns, after a turn that does not count (dcor compiles in it);
 the ratio is that of their medians. dcor gets an environment of its own, once, in the user's cache folder;
 ``--peer-python`` names one that exists.
 """

@@ -41,27 +41,6 @@ def protect(frame, name="dcor", **terms):
     return dp.protect(frame, f"{name} {next(COUNT)}", **{**known, **terms})
 
 
-@pytest.mark.statistical
-def test_the_error_is_that_of_the_reference():
-    """At n = 2000 and epsilon 1 the mean error of R is at most 0.06 on a parabola."""
-    with seeded_noise(1):
-        view = protect(table(2000))
-        truth = view.dcor("x", "y", epsilon=10**4).correlation
-        errors = [abs(view.dcor("x", "y", epsilon=1, fresh=True).correlation - truth) for _ in range(200)]
-
-    assert np.mean(errors) <= 0.06
-
-
-@pytest.mark.statistical
-def test_the_test_keeps_its_level():
-    """Of 100 tables of independent rows, 12 at most are rejected at 5 %."""
-    with seeded_noise(2):
-        views = [protect(table(2000, np.zeros_like, seed), f"level {seed}") for seed in range(100)]
-        rejected = [view.dcor("x", "z", epsilon=2).pvalue <= 0.05 for view in views]
-
-    assert sum(rejected) <= 12
-
-
 def test_every_metric_answers():
     """Each metric gives an interval around its estimate, on numbers and categories."""
     view = protect(table(300))
