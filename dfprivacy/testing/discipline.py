@@ -430,7 +430,8 @@ def same_on_every_engine(audit: Audit) -> str:
         trace = audit.stage.trace(rows, transcript=first.given, frame=adapt(frame))
         if trace.error is not None and first.error is None:
             raise Failed(f"on {engine} it fails with {type(trace.error).__name__}: {trace.error}")
-        if not _alike(first, trace, local=audit.mechanism.local) or (first.replayable and trace.outcome != first.outcome):
+        same = _alike(first, trace, local=audit.mechanism.local)
+        if not same or (first.replayable and trace.outcome != first.outcome):
             raise Failed(f"on {engine} the sums are others than in memory")
         if not _unchanged(frame, before):
             raise Failed(f"it changes the {engine} table it is asked about")

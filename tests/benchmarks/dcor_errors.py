@@ -36,7 +36,7 @@ RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "linear": lambda x, _: x,
     "quadratic": lambda x, _: x * x,
     "sine": lambda x, _: np.sin(2 * np.pi * x),
-    "circle": lambda x, chance: np.sqrt(1 - x * x) * chance.choice([-1.0, 1.0], len(x)),
+    "circle": lambda x, chance: np.sin(np.arccos(x)) * chance.choice([-1.0, 1.0], len(x)),
     "independent": lambda x, chance: chance.uniform(-1, 1, len(x)),
 }
 POPULATION = {"linear": 0.967, "quadratic": 0.213, "sine": 0.181, "circle": 0.0345, "independent": 0.0}
@@ -58,9 +58,9 @@ class Standing:
 
 
 def synthetic(relation: str, n: int, seed: int) -> dict[str, np.ndarray]:
-    """Uniform x, and y a function of it with some noise."""
+    """Uniform x, or x uniform around a circle, and y a function of it with some noise."""
     chance = np.random.default_rng(seed)
-    x = chance.uniform(-1, 1, n)
+    x = np.cos(chance.uniform(0, np.pi, n)) if relation == "circle" else chance.uniform(-1, 1, n)
     noise = 0.0 if relation == "independent" else 0.1 * chance.normal(size=n)
     return {"x": x, "y": np.clip(RELATIONS[relation](x, chance) + noise, -1.5, 1.5)}
 
