@@ -865,3 +865,57 @@ def test_threads_share_a_view(constructor, where):
 
     assert {0.5: 0.5, 1: 1.0, 1.5: 1.5, 2: 2.0} == answers
     assert 5 == view.budget.spent
+
+
+# Arguments that are prepared
+
+
+def test_a_preparer_exchanges_arguments_before_the_question_is_written_down():
+    """What the preparer gives is what is asked, kept and replayed; `explain` does without it."""
+    seen = []
+
+    @dp.mechanism(columns={"column": "numeric"})
+    def shifted(curator, column, by=0):
+        """The mean, plus something."""
+        return curator.sum(dp.features.Moments(column, degree=1)).values[0] + by
+
+    def prepare(curator, column, by=0):
+        seen.append((curator.size, column.name))
+        return {"by": 7} if by == "seven" else {}
+
+    register_mechanism(shifted.prepares(prepare))
+    try:
+        view = protect()
+        view.explain("shifted", "age", by=7, epsilon=1)
+        assert [] == seen
+        first = view.shifted("age", by="seven", epsilon=1)
+        again = view.shifted("age", by=7, epsilon=1)
+    finally:
+        unregister("shifted")
+
+    assert first == again
+    assert again.privacy.replayed
+    assert 1 == view.budget.spent
+    assert [(view.schema.size, "age")] * 2 == seen
+
+
+def test_a_preparer_that_fails_is_a_plugins_failure():
+    """Nothing is charged, and the authors are to be told."""
+
+    @dp.mechanism(columns={"column": "numeric"})
+    def failing(curator, column):
+        """The mean."""
+        return curator.sum(dp.features.Moments(column, degree=1)).values[0]
+
+    def prepare(curator, column):
+        raise ValueError("no such thing")
+
+    register_mechanism(failing.prepares(prepare))
+    try:
+        view = protect()
+        with pytest.raises(dp.PluginError, match="failed with ValueError"):
+            view.failing("age", epsilon=1)
+    finally:
+        unregister("failing")
+
+    assert 0 == view.budget.spent

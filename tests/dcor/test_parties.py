@@ -1,0 +1,425 @@
+"""Two parties: a view in place of a message, the paper's protocol, keys, and what is refused."""
+
+# ruff: noqa: SIM300 - expected == actual
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from hashlib import sha256
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dfprivacy as dp
+from dfprivacy.plugins import registry
+from dfprivacy.testing.noise import seeded_noise
+from dfprivacy_dcor import DistanceMessage, ProjectionMessage, load_message
+from dfprivacy_dcor.message import checked
+from dfprivacy_dcor.spaces import unit_vectors
+
+COUNT = itertools.count()
+ASKED = {"columns": "x", "epsilon": 3}
+
+
+def party(values, name="party", **terms):
+    """A view of a table of its own."""
+    known = {"epsilon": 10**4, "delta": 0.01, "accounting": "basic", "ledger": "memory:"}
+    bounds = dict.fromkeys(values, (-1.5, 1.5))
+    return dp.protect(pd.DataFrame(values), f"{name} {next(COUNT)}", **{**known, "bounds": bounds, **terms})
+
+
+def both(n=400, relation=np.square, **terms):
+    """Alice with x and w, Bob with y, a function of x."""
+    chance = np.random.default_rng(1)
+    x, w = chance.uniform(-1, 1, (2, n))
+    y = np.clip(relation(x) + 0.1 * chance.normal(size=n), -1.5, 1.5)
+    return party({"x": x, "w": w}, "alice"), party({"y": y}, "bob", **terms)
+
+
+def test_a_view_is_asked_for_its_message():
+    """A view in place of a message pays for the message itself; the answer is that to the message."""
+    alice, bob = both()
+    with seeded_noise(1):
+        found = bob.dcor_with(alice, "y", asked=ASKED, epsilon=2)
+        again = bob.dcor_with(alice.dcor_message("x", epsilon=3), "y", epsilon=2)
+
+    assert (3, 2) == (alice.budget.spent, bob.budget.spent)
+    assert found == again
+    assert again.privacy.replayed
+
+
+def test_a_view_that_cannot_pay_costs_nobody():
+    """If the other account cannot pay, neither is charged."""
+    alice, bob = party({"x": np.zeros(20)}, epsilon=1), party({"y": np.zeros(20)})
+
+    with pytest.raises(dp.BudgetExceeded):
+        bob.dcor_with(alice, "y", asked=ASKED, epsilon=2)
+    assert (0, 0) == (alice.budget.spent, bob.budget.spent)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({}, "what it is to be asked"),
+        ({"asked": {"columns": "x"}}, "what it is to be asked"),
+        ({"asked": {**ASKED, "protocol": "paper"}}, "names a protocol"),
+        ({"asked": {**ASKED, "keys": list(range(20))}}, "Only one"),
+        ({"asked": {**ASKED, "keys": list(range(20))}, "keys": list(range(1, 21))}, "do not match one to one"),
+        ({"asked": {**ASKED, "columns": "nothing"}}, "nothing"),
+        ({"asked": {**ASKED, "colour": "red"}}, "colour"),
+        ({"asked": ASKED, "confidence": 1}, "between 0 and 1"),
+        ({"asked": ASKED, "protocol": "magic"}, "unknown"),
+    ],
+)
+def test_a_view_is_not_asked_in_vain(arguments, said):
+    """What cannot be used is refused before either account is charged."""
+    alice, bob = both(20)
+
+    with pytest.raises(dp.DPError, match=said):
+        bob.dcor_with(alice, "y", epsilon=1, **arguments)
+    assert (0, 0) == (alice.budget.spent, bob.budget.spent)
+
+
+def test_tables_of_other_lengths_do_not_go_together():
+    """Views and messages of another number of rows are refused; nothing is charged for what is not of use."""
+    alice, bob = both(20)
+    other = party({"y": np.zeros(21)})
+    message = alice.dcor_message("x", epsilon=1)
+
+    with pytest.raises(dp.ArgumentError, match="same public number"):
+        other.dcor_with(alice, "y", asked=ASKED, epsilon=1)
+    with pytest.raises(dp.ArgumentError, match="about 20 rows"):
+        other.dcor_with(message, "y", epsilon=1)
+    assert (1, 0) == (alice.budget.spent, other.budget.spent)
+    assert bob.dcor_with(message, "y", epsilon=1).rows == 20
+
+
+def test_an_explanation_asks_no_other_view():
+    """`explain` with a message plans; with a view it is refused, for a message costs something."""
+    alice, bob = both(20)
+    message = alice.dcor_message("x", epsilon=1)
+
+    said = bob.explain("dcor_with", message, "y", epsilon=1)
+
+    assert 1 == len(said.measurements)
+    with pytest.raises(dp.ArgumentError, match="explanation makes none"):
+        bob.explain("dcor_with", alice, "y", asked=ASKED, epsilon=1)
+    assert (1, 0) == (alice.budget.spent, bob.budget.spent)
+
+
+def test_a_message_serves_as_often_as_one_likes():
+    """Using a message again is post-processing: its maker pays once, who shows results pays for each."""
+    alice, bob = both(100)
+    message = alice.dcor_message("x", epsilon=1)
+    for epsilon in (1, 2):
+        bob.dcor_with(message, "y", epsilon=epsilon)
+
+    message.estimate(np.zeros(100), permutations=1)
+
+    assert (1, 3) == (alice.budget.spent, bob.budget.spent)
+
+
+def test_a_question_holds_a_digest_of_its_message():
+    """The ledger keeps a few characters in place of the message's rows, and another message asks anew."""
+    alice, bob = both(1000)
+    first, second = (alice.dcor_message("x", epsilon=1, fresh=True) for _ in range(2))
+    arguments = {"columns": "y", "epsilon": 1}
+    mechanism = registry().mechanisms["dcor_with"]
+
+    one, other = (bob._question(mechanism, (message,), arguments).text for message in (first, second))
+
+    assert len(one) < 1000
+    assert one != other
+    bob.dcor_with(first, "y", epsilon=1)
+    assert not bob.dcor_with(second, "y", epsilon=1).privacy.replayed
+    assert bob.dcor_with(replace(first, privacy=None), "y", epsilon=1).privacy.replayed
+
+
+def test_keys_bring_the_rows_of_two_views_together():
+    """With keys the tables may be in any order, and the answer is the same."""
+    chance = np.random.default_rng(2)
+    x, order = chance.uniform(-1, 1, 3000), chance.permutation(3000)
+    alice, bob = party({"x": x}), party({"y": x[order]})
+    with seeded_noise(2):
+        asked = {**ASKED, "keys": list(range(3000))}
+        found = bob.dcor_with(alice, "y", asked=asked, keys=order.tolist(), epsilon=20)
+        unrelated = bob.dcor_with(alice, "y", asked=ASKED, epsilon=20)
+
+    assert found.squared > 0.5
+    assert unrelated.squared < 0.1
+
+
+@pytest.mark.parametrize(
+    "keys", [[1] * 20, list(range(1, 21)), list(range(19)), [*range(19), "b"], [*range(19), 1.0]]
+)
+def test_keys_that_do_not_match_are_refused_without_saying_which(keys):
+    """Doubles, strangers, too few, and keys of other kinds; the refusal names none of them."""
+    alice, bob = both(20)
+    message = alice.dcor_message("x", keys=[f"row {at}" for at in range(19)] + ["4711"], epsilon=1)
+
+    with pytest.raises(dp.ArgumentError) as caught:
+        bob.dcor_with(message, "y", keys=keys, epsilon=1)
+    assert not any(word in str(caught.value) for word in ("4711", "row 1", "'b'"))
+    assert 0 == bob.budget.spent
+
+
+def test_one_party_without_keys_is_refused():
+    """Keys on one side only are no alignment."""
+    alice, bob = both(20)
+
+    with pytest.raises(dp.ArgumentError, match="Only one"):
+        bob.dcor_with(alice.dcor_message("x", epsilon=1), "y", keys=list(range(20)), epsilon=1)
+
+
+# The paper's protocol
+
+
+def unbiased(x, y):
+    """Squared distance covariance without bias, from all pairs."""
+    a, b = (np.abs(np.subtract.outer(z, z)) for z in (x, y))
+    n = len(a)
+    first, second, third = (a * b).sum(), a.sum(axis=1) @ b.sum(axis=1), a.sum() * b.sum()
+    return (first - 2 * second / (n - 2) + third / ((n - 1) * (n - 2))) / (n * (n - 3))
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_the_papers_estimate_is_equation_3_or_4(split):
+    """The average over k of C_p C_q times the U-statistic of u_k x and v_k y: of all rows, or of those of block k."""
+    chance = np.random.default_rng(7)
+    x, y, u, v = chance.random((60, 3)), chance.random((60, 2)), unit_vectors(4, 3, 0), unit_vectors(4, 2, 1)
+    turns = np.arange(60) % 4 if split else np.zeros(60, dtype=np.int64)
+    projections = (x * u[turns]).sum(axis=1, keepdims=True) if split else x @ u.T
+    terms = {"columns": ("a", "b", "c"), "rows": 60, "keys": None, "deviation": 0.2, "deviation_scale": 0.01}
+    message = ProjectionMessage(projections=projections, turns=turns, directions=u, scale=0.1, **terms)
+
+    found = message.estimate(y, permutations=1)
+
+    rows = [turns == k if split else slice(None) for k in range(4)]
+    each = [unbiased(x[rows[k]] @ u[k], y[rows[k]] @ v[k]) for k in range(4)]
+    assert 2 * math.pi / 2 * np.mean(each) == pytest.approx(found.covariance, rel=1e-6)
+
+
+def test_the_papers_message_is_shown():
+    """With next to no noise on projections, what is shown is near the truth, 0.213."""
+    _, bob = both(1000)
+    x = np.random.default_rng(1).uniform(-1, 1, (2, 1000))[0]
+    terms = {"columns": ("x",), "rows": 1000, "keys": None, "deviation": 0.2108, "deviation_scale": 1e-6}
+    common = {"turns": np.zeros(1000, dtype=np.int64), "directions": np.ones((1, 1)), "scale": 1e-6}
+    with seeded_noise(3):
+        shown = bob.dcor_with(ProjectionMessage(projections=x[:, None] / 2, **common, **terms), "y", epsilon=100)
+
+    assert 0.213 == pytest.approx(shown.squared, abs=0.04)
+    assert "before the distance" in shown.notes[0]
+
+
+@pytest.mark.parametrize(("split", "factor"), [(True, 1.0), (False, 1.4)])
+def test_the_papers_message_protects_whole_rows(split, factor):
+    """The noise of several projections is for a row that changes in all columns; delta is paid as well."""
+    alice, _ = both(60)
+    one = alice.dcor_message(["x", "w"], protocol="paper", blocks=1, epsilon=1, delta=1e-5)
+    found = alice.dcor_message(["x", "w"], protocol="paper", split=split, blocks=4, epsilon=1, delta=1e-5)
+
+    assert (60, 1 if split else 4) == found.projections.shape
+    assert found.scale > factor * one.scale * 0.99
+    assert (1, 0.9e-5) == pytest.approx((found.privacy.epsilon, found.privacy.delta))
+    assert found.scale > 3.7 * np.abs(found.directions[0]).sum() if split else found.scale > 3.7
+
+
+def test_the_papers_noise_hides_dependence():
+    """At epsilon 1 a line of 500 rows is hardly seen through the paper's message, and is through the angles."""
+    alice, _ = both(500, np.copy)
+    y = np.random.default_rng(1).uniform(-1, 1, (2, 500))[0]
+    with seeded_noise(4):
+        angles = alice.dcor_message("x", epsilon=1).estimate(y, permutations=1).squared
+        paper = alice.dcor_message("x", protocol="paper", epsilon=1, delta=1e-5).estimate(y, permutations=1).squared
+
+    assert paper < 0.2
+    assert angles > 0.5
+
+
+def test_the_papers_protocol_is_asked_of_a_view():
+    """`protocol=` is passed to another view, and checked of a message."""
+    alice, bob = both(40)
+    asked = {**ASKED, "delta": 0.001}
+
+    found = bob.dcor_with(alice, "y", asked=asked, protocol="paper", epsilon=1)
+
+    assert "before the distance" in found.notes[0]
+    with pytest.raises(dp.ArgumentError, match="protocol"):
+        bob.dcor_with(alice.dcor_message("x", epsilon=1), "y", protocol="paper", epsilon=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"protocol": "magic"}, "unknown"),
+        ({"protocol": "paper", "length": 0.5}, "angles"),
+        ({"protocol": "paper", "harmonics": [1]}, "angles"),
+        ({"protocol": "paper", "split": 1}, "neither"),
+        ({"protocol": "paper", "delta": 0}, "delta"),
+    ],
+)
+def test_the_papers_message_is_refused(arguments, said):
+    """Arguments of the other protocol, and no delta: nothing is charged."""
+    alice, _ = both(20)
+
+    with pytest.raises(dp.ArgumentError, match=said):
+        alice.dcor_message("x", epsilon=1, **arguments)
+    assert 0 == alice.budget.spent
+
+
+def test_the_papers_message_travels(tmp_path):
+    """A file holds either kind of message."""
+    alice, _ = both(40)
+    sent = alice.dcor_message("x", protocol="paper", epsilon=1, delta=0.001, keys=list(range(40)))
+    sent.save(tmp_path / "message.json")
+
+    received = load_message(tmp_path / "message.json")
+
+    assert isinstance(received, ProjectionMessage)
+    assert sent.to_dict() == received.to_dict()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"projections": np.zeros((40, 2))},
+        {"projections": np.full((40, 1), np.nan)},
+        {"scale": 0.0},
+        {"deviation": np.nan},
+        {"directions": np.zeros((1, 1))},
+        {"turns": np.full(40, 7)},
+        {"rows": 3},
+        {"keys": (1,) * 40},
+        {"projections": None},
+    ],
+)
+def test_a_message_that_does_not_fit_together_is_refused(changed):
+    """Whoever wrote the file: shapes, ranges and numbers are looked at before anything is computed."""
+    alice, bob = both(40)
+    message = alice.dcor_message("x", protocol="paper", epsilon=1, delta=0.001)
+
+    with pytest.raises(dp.ArgumentError, match="fit together"):
+        bob.dcor_with(replace(message, **changed), "y", epsilon=1)
+    assert 0 == bob.budget.spent
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"angles": np.full(40, 1 << 16)},
+        {"angles": np.zeros(39, dtype=np.int64)},
+        {"angles": np.zeros(40)},
+        {"harmonics": (0,)},
+        {"length": np.inf},
+        {"inside": 1, "outside": 3},
+        {"deviation_scale": 0.0},
+    ],
+)
+def test_angles_that_do_not_fit_together_are_refused(changed):
+    """The same of the other protocol."""
+    alice, _ = both(40)
+    message = alice.dcor_message("x", epsilon=1)
+
+    assert message is checked(message)
+    with pytest.raises(dp.ArgumentError, match="fit together"):
+        checked(replace(message, **changed))
+
+
+def test_a_file_names_no_other_class(tmp_path):
+    """What else a file says it is, is not looked up."""
+    path = tmp_path / "message.json"
+    both(40)[0].dcor_message("x", epsilon=1).save(path)
+    envelope = json.loads(path.read_text())
+    content = envelope["content"].replace("dfprivacy_dcor.angles:DistanceMessage", "dfprivacy.release:Value")
+    envelope |= {"content": content, "sha256": sha256(content.encode()).hexdigest()}
+    path.write_text(json.dumps(envelope))
+
+    with pytest.raises(dp.ArgumentError, match="no message"):
+        load_message(path)
+
+
+def test_two_processes_show_a_result(tmp_path):
+    """Alice writes a file and is gone; Bob reads it, and shows what his own account has paid for."""
+    alice = (
+        "import sys, numpy as np, pandas as pd, dfprivacy as dp\n"
+        "x = np.linspace(-1, 1, 3000)\n"
+        "view = dp.protect(pd.DataFrame({'x': x}), 'a', epsilon=9, ledger='memory:', bounds={'x': (-1, 1)})\n"
+        "view.dcor_message('x', epsilon=5).save(sys.argv[1])\n"
+    )
+    bob = (
+        "import sys, numpy as np, pandas as pd, dfprivacy as dp, dfprivacy_dcor\n"
+        "y = np.linspace(-1, 1, 3000)\n"
+        "view = dp.protect(pd.DataFrame({'y': y}), 'b', epsilon=9, ledger='memory:', bounds={'y': (-1, 1)})\n"
+        "found = view.dcor_with(dfprivacy_dcor.load_message(sys.argv[1]), 'y', epsilon=5)\n"
+        "print(found.squared, view.budget.spent)\n"
+    )
+    path = str(tmp_path / "message.json")
+    subprocess.run([sys.executable, "-c", alice, path], check=True)
+
+    said = subprocess.run([sys.executable, "-c", bob, path], check=True, capture_output=True, text=True)
+
+    squared, spent = said.stdout.split()
+    assert (0.9, 5.0) == (pytest.approx(float(squared), abs=0.1), float(spent))
+
+
+# What is private may be anything
+
+
+@pytest.mark.parametrize("spoil", ["constant", "missing", "infinite"])
+def test_rows_of_any_kind_are_answered(spoil):
+    """A constant column, missing and infinite values: every method answers, and says if it means nothing."""
+    chance = np.random.default_rng(5)
+    values = {name: chance.uniform(-1, 1, 200) for name in ("x", "w", "y")}
+    values["x"][:] = {"constant": 0.5, "missing": np.nan, "infinite": np.inf}[spoil]
+    view = party(values)
+    with seeded_noise(5):
+        message = view.dcor_message("x", epsilon=1)
+        found = [
+            view.dcor("x", "y", epsilon=1),
+            view.dcor(["x", "w"], "y", epsilon=1),
+            view.dcor("x", "y", method="permutation", permutations=19, epsilon=1),
+            view.dcor_screen("y", top=1, estimate=True, epsilon=1),
+            view.dcor_with(message, "y", epsilon=1),
+            view.dcor_with(view.dcor_message("y", epsilon=1), "x", epsilon=1),
+        ]
+
+    for release in found:
+        json.dumps(release.to_dict(), allow_nan=False)
+    assert "uninformative" in found[0].notes[0]
+    assert "uninformative" in found[4].notes[0]
+    assert "uninformative" in found[5].notes[0]
+    assert isinstance(message, DistanceMessage)
+
+
+@pytest.mark.statistical
+def test_the_interval_of_what_is_shown_covers():
+    """Of 200 shown results at least 95 % have an interval around what the message says without Laplace noise."""
+    n = 500
+    alice, bob = both(n)
+    with seeded_noise(6):
+        message = replace(alice.dcor_message("x", epsilon=5), deviation_scale=1e-9)
+        truth = bob.dcor_with(message, "y", epsilon=5000).squared
+        shown = [bob.dcor_with(message, "y", epsilon=5, fresh=True) for _ in range(200)]
+
+    covered = [each.low - 1e-3 <= truth <= each.high + 1e-3 for each in shown]
+    assert np.mean(covered) >= 0.95
+    assert np.median([each.high - each.low for each in shown]) < 0.5
+
+
+def test_what_is_shown_is_drawn():
+    """The picture has the estimate and its interval."""
+    pytest.importorskip("matplotlib").use("Agg")
+    alice, bob = both(100)
+    found = bob.dcor_with(alice, "y", asked=ASKED, epsilon=2)
+
+    interval, estimate = found.plot().lines
+
+    assert [found.low, found.high] == list(interval.get_xdata())
+    assert [found.squared] == list(estimate.get_xdata())
