@@ -190,7 +190,7 @@ def unbiased(x, y):
 
 @pytest.mark.parametrize("split", [True, False])
 def test_the_papers_estimate_is_equation_3_or_4(split):
-    """The average over k of C_p C_q times the U-statistic of u_k x and v_k y: of all rows, or of those of block k."""
+    """The average over k of C_p C_q times the U-statistic of u_k x and v_k y: of all rows, or of block k."""
     chance = np.random.default_rng(7)
     x, y, u, v = chance.random((60, 3)), chance.random((60, 2)), unit_vectors(4, 3, 0), unit_vectors(4, 2, 1)
     turns = np.arange(60) % 4 if split else np.zeros(60, dtype=np.int64)
