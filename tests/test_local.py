@@ -28,7 +28,11 @@ def test_the_ratio_never_exceeds_the_exponential(epsilon, places, reach):
 
     with mpmath.workdps(100):
         exponent = mpmath.mpf(Fraction(epsilon).numerator) / Fraction(epsilon).denominator
-        assert mpmath.log(mpmath.mpf(arc.inside) / arc.outside) <= exponent
+        truth = mpmath.log(mpmath.mpf(arc.inside) / arc.outside)
+        assert truth <= exponent
+        said = mpmath.mpf(arc.epsilon.numerator) / arc.epsilon.denominator
+        assert truth < said < truth + mpmath.mpf(10) ** -79
+    assert arc.epsilon <= Fraction(epsilon)
     assert arc.inside > arc.outside >= 1
     assert arc.weight < 2**63
 

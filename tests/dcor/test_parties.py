@@ -31,7 +31,9 @@ def party(values, name="party", **terms):
     """A view of a table of its own."""
     known = {"epsilon": 10**4, "delta": 0.01, "accounting": "basic", "ledger": "memory:"}
     bounds = dict.fromkeys(values, (-1.5, 1.5))
-    return dp.protect(pd.DataFrame(values), f"{name} {next(COUNT)}", **{**known, "bounds": bounds, **terms})
+    return dp.protect(
+        pd.DataFrame(values), f"{name} of two parties {next(COUNT)}", **{**known, "bounds": bounds, **terms}
+    )
 
 
 def both(n=400, relation=np.square, **terms):
