@@ -36,6 +36,7 @@ __all__ = ["Explanation", "Question", "Subject", "positive", "slack"]
 EPSILON_MIN = Fraction(1, 10**9)  # below it a release says nothing
 EPSILON_MAX = 10**6  # beyond it there is no privacy left to speak of, and noise finer than the grid
 _BITS_MAX = 1000  # of an exact price's denominator
+_TEXT_MAX = 1024  # characters of an argument that are kept as they are
 _NUMBER = "Give a number, or a string such as '0.1' or '1/3'."
 
 
@@ -393,7 +394,7 @@ def _written(
             {
                 "mechanism": mechanism.name,
                 "origin": mechanism.origin,
-                "arguments": {name: _same(value) for name, value in arguments.items()},
+                "arguments": {name: _brief(_same(value)) for name, value in arguments.items()},
                 "price": price,
                 "where": conditions,
                 "group_by": by.name if by else None,
@@ -411,12 +412,21 @@ def _same(value: Any) -> Any:
     """Write a whole number as an integer, for 30 and 30.0 ask the same, and a release as its digest."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, Release):  # it may be as long as a table, and what was paid for it changes when replayed
-        result = plain_json({"type": type(value).__qualname__, **value.result})
-        return {"release": hashlib.sha256(result.encode()).hexdigest()}
+        return {"sha256": _digest(plain_json({"type": type(value).__qualname__, **value.result}))}
     if isinstance(value, list | tuple):
         items = [_same(item) for item in value]
         return tuple(items) if isinstance(value, tuple) else items
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _brief(value: Any) -> Any:
+    """Write what is long, such as a key for each row, as its digest."""
+    text = plain_json(value)
+    return {"sha256": _digest(text)} if len(text) > _TEXT_MAX else value
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _many(value: Any) -> Sequence[Column]:

@@ -143,6 +143,19 @@ def test_a_question_holds_a_digest_of_its_message():
     assert bob.dcor_with(replace(first, privacy=None), "y", epsilon=1).privacy.replayed
 
 
+def test_a_question_holds_a_digest_of_its_keys():
+    """A key for each row is not written down; the same keys ask the same, and others ask anew."""
+    alice, _ = both(1000)
+    keys = list(range(1000))
+
+    alice.dcor_message("x", keys=keys, epsilon=1)
+
+    assert alice.dcor_message("x", keys=keys, epsilon=1).privacy.replayed
+    assert not alice.dcor_message("x", keys=keys[::-1], epsilon=1).privacy.replayed
+    assert 2 == alice.budget.spent
+    assert max(len(answer.question) for answer in alice._subject.account.answers()) < 1000
+
+
 def test_keys_bring_the_rows_of_two_views_together():
     """With keys the tables may be in any order, and the answer is the same."""
     chance = np.random.default_rng(2)
