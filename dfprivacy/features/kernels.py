@@ -184,7 +184,18 @@ class ProductKernel:
         return 2.0**-self._exponent_q + 2.0**-50
 
     def smallest(self, public: frozenset[str] = frozenset()) -> float:
-        """Least value of the kernel of two rows within the bounds that agree on the public columns."""
+        """Least value of the kernel of two rows within the bounds that agree on the public columns.
+
+        Parameters
+        ----------
+        public : frozenset of str
+            Names of the columns on which the two rows agree.
+
+        Returns
+        -------
+        float
+            In [0, 1].
+        """
         exponent = 0.0
         for j, i in enumerate(self.numbers):
             column = self.columns[i]
@@ -202,6 +213,16 @@ class ProductKernel:
         r"""Largest distance of two rows in the kernel's space, :math:`\sqrt{2 - 2k}` at the least k.
 
         A row without one of the categories counts nowhere; it is at the distance 1 from all others.
+
+        Parameters
+        ----------
+        public : frozenset of str
+            Names of the columns on which the two rows agree.
+
+        Returns
+        -------
+        float
+            At most √2.
         """
         smallest = self.smallest(public)
         farthest = math.sqrt(2 - 2 * smallest) + 2 * self.excess if smallest < 1 else 0.0
