@@ -82,7 +82,9 @@ def _corrected(
         chosen, w = [j for j, kept in zip(chosen, keep, strict=True) if kept], w[keep]
 
 
-def absolute(psi: NDArray[np.float64], beta: NDArray[np.float64], gap: float, most: float = 1.0) -> NDArray[np.float64]:
+def absolute(
+    psi: NDArray[np.float64], beta: NDArray[np.float64], gap: float, most: float = 1.0
+) -> NDArray[np.float64]:
     r"""Weights of either sign with :math:`\|w\|_1 \le` `most` whose feature sum is closest.
 
     The same problem as `simplex` on the points' features times `most` and their negatives.

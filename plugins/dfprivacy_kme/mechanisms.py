@@ -165,7 +165,7 @@ def _features(
     n_points: int | None,
     size: int,
 ) -> Nystrom | Taylor | Fourier:
-    """The public feature map."""
+    """Choose the feature map by public numbers."""
     if n_points is not None and (
         isinstance(n_points, bool) or not isinstance(n_points, int) or not 1 <= n_points <= _POINTS_MAX
     ):

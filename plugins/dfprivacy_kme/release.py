@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -84,7 +84,7 @@ class WeightedPoints(Release):
     weights: NDArray[np.float64]
     notes: tuple[str, ...]
 
-    _shown = ("support", "notes")
+    _shown: ClassVar[tuple[str, ...]] = ("support", "notes")
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -105,7 +105,7 @@ class WeightedPoints(Release):
 
     @property
     def points(self) -> dict[str, list[Any]]:
-        """The points and their weights by column, for any library's ``DataFrame(...)``; weights are under "weight"."""
+        """Points by column, and their ``weight``: for any library's ``DataFrame(...)``."""
         return {**decoded(self._space.columns, self.locations), "weight": [float(w) for w in self.weights]}
 
     def evaluate(self, rows: object) -> NDArray[np.float64]:
@@ -139,9 +139,7 @@ class WeightedPoints(Release):
         dict of str to float
             By column.
         """
-        return {
-            self._space.columns[i].name: float(self._share @ self.locations[:, i]) for i in self._numbers
-        }
+        return {self._space.columns[i].name: float(self._share @ self.locations[:, i]) for i in self._numbers}
 
     @property
     def _share(self) -> NDArray[np.float64]:
@@ -284,9 +282,9 @@ class WeightedPoints(Release):
             The same release.
         """
         try:
-            found = Release.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+            found: Release | None = Release.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
         except (ValueError, AttributeError):
-            found = None  # type: ignore[assignment]
+            found = None
         if not isinstance(found, WeightedPoints):
             raise ArgumentError(f"{str(path)!r} is not a saved embedding.", "Give the file that save() wrote.")
         return found
@@ -343,7 +341,7 @@ class KME(WeightedPoints):
         return self.beta, self.sigma
 
     def deviation(self, rows: object) -> NDArray[np.float64]:
-        """Standard deviation that the noise gives the value of the noisy embedding at public rows.
+        """Say how far the noise moves the value of the noisy embedding at public rows: its standard deviation.
 
         Parameters
         ----------
@@ -358,9 +356,7 @@ class KME(WeightedPoints):
         found: NDArray[np.float64] = self.sigma * np.linalg.norm(self._space.features(self._read(rows)), axis=1)
         return found
 
-    def expectation(
-        self, f: Callable[[dict[str, NDArray[Any]]], Any], *, confidence: float = 0.95
-    ) -> Expectation:
+    def expectation(self, f: Callable[[dict[str, NDArray[Any]]], Any], *, confidence: float = 0.95) -> Expectation:
         r"""Estimate the mean of a function over the rows, with an interval that holds.
 
         Parameters
@@ -397,7 +393,7 @@ class KME(WeightedPoints):
         half = rest + np.array([self._quantile(a, confidence) for a in path])
         best = int(np.argmin(half))
         estimate = float(path[best] @ self.beta) + centre
-        ends = max(low, estimate - half[best]), min(high, estimate + half[best])
+        ends = max(low, estimate - float(half[best])), min(high, estimate + float(half[best]))
         ends = (min(ends[0], high), max(ends[1], low))
         plugged = float(self.weights @ values[len(at) :])
         return Expectation(
@@ -407,7 +403,9 @@ class KME(WeightedPoints):
             estimable=bool(ends[1] - ends[0] <= (high - low) / 2),
         )
 
-    def _values(self, f: Callable[[dict[str, NDArray[Any]]], Any], rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _values(
+        self, f: Callable[[dict[str, NDArray[Any]]], Any], rows: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
         by_column = {name: np.array(values) for name, values in decoded(self._space.columns, rows).items()}
         values = np.asarray(f(by_column), dtype=np.float64)
         if values.shape != (len(rows),) or not np.isfinite(values).all():
@@ -474,9 +472,7 @@ class KME(WeightedPoints):
         extreme = int(np.sum((draws**2).sum(axis=1) >= statistic))
         return TwoSample(statistic, (1 + extreme) / (1 + _DRAWS))
 
-    def _against(
-        self, other: object
-    ) -> tuple[NDArray[np.float64], list[tuple[float, str]], NDArray[np.float64]]:
+    def _against(self, other: object) -> tuple[NDArray[np.float64], list[tuple[float, str]], NDArray[np.float64]]:
         """Difference of embeddings, noises, and a square root of the sampling covariance of the difference."""
         if not isinstance(other, KME):
             if isinstance(other, Release):
