@@ -149,7 +149,8 @@ class WeightedPoints(Release):
                 "Some weights are negative, so these points are no distribution.",
                 'Ask for represent="hull".',
             )
-        return self.weights / self.weights.sum()
+        share: NDArray[np.float64] = self.weights / self.weights.sum()
+        return share
 
     def cov(self) -> NDArray[np.float64]:
         """Covariances of the numeric columns.
