@@ -30,6 +30,7 @@ Represent: TypeAlias = Literal["hull", "weights", "l1", "bayes"]
 _POINTS, _POINTS_MAX = 256, 4096
 _TAYLOR_COLUMNS, _TAYLOR_REACH, _TAYLOR_DEGREE = 3, 5.0, 40
 _TAYLOR_FEATURES = 2000
+_SEEN = 0.9  # mean squared length of the features of rows within the bounds
 _LOUD = 0.1  # noise in one coordinate, beside features of length 1, that leaves little to be seen
 
 
@@ -191,8 +192,8 @@ def _features(
     if features == "fourier":
         m = n_points or min(1000, 125 * len(halves))
         return Fourier(kernel.columns, gaussian_frequencies(kernel.lengthscales, m))
-    degree = next((n for n in range(1, _TAYLOR_DEGREE) if poisson.sf(n, reach) <= tolerance), _TAYLOR_DEGREE)
-    if math.comb(degree + len(halves), degree) > _TAYLOR_FEATURES:
+    degree = next((n for n in range(1, _TAYLOR_DEGREE) if poisson.sf(n, reach) <= tolerance), None)
+    if degree is None or math.comb(degree + len(halves), degree) > _TAYLOR_FEATURES:
         raise ArgumentError(
             "The Taylor basis needs too many functions here.", 'Use features="subspace", or a wider kernel.'
         )
@@ -230,7 +231,7 @@ def _concluded(
         space=space.plain(),
         locations=locations,
         weights=w,
-        notes=_notes(sigma, len(beta), size),
+        notes=_notes(sigma, space, len(beta), size),
         beta=beta,
         sigma=sigma,
         noise_kind="none" if sigma == 0 else "laplace" if laplace else "gaussian",
@@ -241,8 +242,14 @@ def _concluded(
     )
 
 
-def _notes(sigma: float, dimension: int, size: int) -> tuple[str, ...]:
+def _notes(sigma: float, space: Space, dimension: int, size: int) -> tuple[str, ...]:
     notes = []
+    seen = float((space.features(grid(space)) ** 2).sum(axis=1).mean())
+    if seen < _SEEN:
+        notes.append(
+            f"Of a row anywhere within the bounds the features see {seen:.0%} on average: "
+            "a wider kernel or more points would see more."
+        )
     if sigma >= _LOUD:
         notes.append(
             f"The noise in each feature, {sigma:.2g}, is not small beside the features' length 1: "
