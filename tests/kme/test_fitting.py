@@ -1,5 +1,7 @@
 """From a noisy embedding to weighted points."""
 
+# ruff: noqa: SIM300 - expected == actual
+
 from __future__ import annotations
 
 import numpy as np
@@ -18,7 +20,7 @@ SUBSPACE = Nystrom(KERNEL, POINTS, 1e-10)
 SPACE = Space.of(SUBSPACE, KERNEL)
 PSI = SPACE.features(POINTS)
 ALPHA = SPACE.features(ROWS).mean(axis=0)
-NOISY = ALPHA + [0.03, -0.02, 0.05]
+NOISY = ALPHA + np.array([0.03, -0.02, 0.05])
 
 
 def distance(weights):
