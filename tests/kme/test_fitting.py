@@ -1,7 +1,5 @@
 """From a noisy embedding to weighted points."""
 
-# ruff: noqa: SIM300 - expected == actual
-
 from __future__ import annotations
 
 import numpy as np
