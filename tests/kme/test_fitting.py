@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dfprivacy as dp
-from dfprivacy.features import Nystrom, ProductKernel, spread
+from dfprivacy.features import Nystrom, ProductKernel, Taylor, spread
 from dfprivacy_kme.embedding import Space
 from dfprivacy_kme.fitting import absolute, hull, shrunk, simplex
 
@@ -119,3 +119,27 @@ def test_the_hull_takes_most_of_the_noise_away():
     spread_of_mean = sigma**2 * np.sqrt(2 * len(alpha) / 40)
     assert abs(np.mean(raw) - sigma**2 * len(alpha)) < 5 * spread_of_mean
     assert np.mean(projected) < np.mean(raw) / 2
+
+
+@pytest.mark.parametrize(
+    ("dimension", "seed", "degree", "expected"),
+    [
+        (2, 0, 20, 0.9650184036189766),
+        (2, 1, 20, 0.940435510604633),
+        (5, 0, 7, 0.9736165423188158),
+        (5, 1, 7, 0.9575781757029587),
+    ],
+)
+def test_reference_norms_of_the_papers_tables(dimension, seed, degree, expected):
+    """The squared norm of the embedding of 100 000 rows of ten clusters, in the exact basis."""
+    rng = np.random.default_rng([dimension, seed])
+    means = 100 + np.sqrt(200) * rng.standard_normal((10, dimension))
+    shares = 1 / np.arange(1, 11)
+    of = rng.choice(10, 100_000, p=shares / shares.sum())
+    rows = means[of] + np.sqrt(30) * rng.standard_normal((100_000, dimension))
+    columns = [dp.Column(f"x{i}", bounds=(0.0, 200.0)) for i in range(dimension)]
+    basis = Taylor(ProductKernel(columns, np.sqrt(dimension / 2e-4)), degree)
+
+    mean = sum(basis.features(part).sum(axis=0) for part in np.array_split(rows, 50)) / len(rows)
+
+    assert pytest.approx(expected, rel=1e-11 if dimension == 2 else 1e-8) == mean @ mean
