@@ -1,7 +1,7 @@
 """How close are private kernel mean embeddings to the table's: the two scenarios of Balog et al. (2018).
 
-N = 100 000 rows of ten Gaussian clusters (their Appendix B), D = 2 and 5, epsilon .01, .1, 1, delta 1e-6. Distances in
-the kernel's space, by an exact basis, mean over the seeds.
+N = 100 000 rows of ten Gaussian clusters (their Appendix B), D = 2 and 5, epsilon .01, .1, 1, delta 1e-6.
+Distances in the kernel's space, by an exact basis, mean over the seeds.
 
 - with a public sample of M rows: their Algorithm 1 with their noise, ours ("bayes"), and the sample itself;
 - with none: Algorithm 1 at M points drawn with the standard deviation 500 around 100, and at evenly spread
