@@ -25,6 +25,8 @@ def adapt(frame: object) -> Frame | None:
 class PandasFrame:
     """A pandas DataFrame as batches of raw columns."""
 
+    library = "pandas"
+
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame
 
@@ -54,6 +56,10 @@ class PandasFrame:
                     for read, column in columns.items()
                 },
             )
+
+    def lists(self) -> dict[str, list[Any]]:
+        """All rows as lists by column."""
+        return {name: self._column(name).tolist() for name in self.columns}
 
     def _column(self, name: str) -> pd.Series[Any]:
         at = self.columns.index(name)  # by position: a name need not be a string in pandas

@@ -104,17 +104,21 @@ class WeightedPoints(Release):
         return len(self.weights)
 
     @property
-    def points(self) -> dict[str, list[Any]]:
-        """Points by column, and their ``weight``: for any library's ``DataFrame(...)``."""
-        return {**decoded(self._space.columns, self.locations), "weight": [float(w) for w in self.weights]}
+    def points(self) -> Any:
+        """Points and, last, their ``weight``: a frame of the library that holds the table."""
+        columns = decoded(self._space.columns, self.locations)
+        name = "weight"
+        while name in columns:
+            name += "_"
+        return self._table({**columns, name: self.weights.tolist()})
 
     def evaluate(self, rows: object) -> NDArray[np.float64]:
         """Evaluate the embedding as a function: a smoothed density.
 
         Parameters
         ----------
-        rows : mapping of str to sequence
-            Public rows: values by column.
+        rows : frame or mapping of str to sequence
+            Public rows.
 
         Returns
         -------
@@ -165,7 +169,7 @@ class WeightedPoints(Release):
         found: NDArray[np.float64] = (centred * self._share[:, None]).T @ centred
         return found
 
-    def sample(self, n: int, *, seed: int | None = None) -> dict[str, list[Any]]:
+    def sample(self, n: int, *, seed: int | None = None) -> Any:
         """Draw rows from the points, by systematic resampling: synthetic data.
 
         Parameters
@@ -177,14 +181,15 @@ class WeightedPoints(Release):
 
         Returns
         -------
-        dict of str to list
-            Values by column, for any library's ``DataFrame(...)``.
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            As `points`, without weights.
         """
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise ArgumentError(f"n={n!r} is not a whole number from 1.", "Say how many rows to draw.")
         rng = np.random.default_rng(seed)
         at = np.searchsorted(np.cumsum(self._share), (np.arange(n) + rng.random()) / n)
-        return decoded(self._space.columns, self.locations[rng.permutation(np.minimum(at, self.support - 1))])
+        drawn = self.locations[rng.permutation(np.minimum(at, self.support - 1))]
+        return self._table(decoded(self._space.columns, drawn))
 
     def marginal(self, columns: Sequence[str]) -> WeightedPoints:
         """Drop all columns but some.
@@ -216,6 +221,7 @@ class WeightedPoints(Release):
             weights=weights,
             notes=notes,
             privacy=self.privacy,
+            library=self.library,
         )
 
     def two_sample(self, other: object) -> TwoSample:  # noqa: ARG002
@@ -346,8 +352,8 @@ class KME(WeightedPoints):
 
         Parameters
         ----------
-        rows : mapping of str to sequence
-            Public rows: values by column.
+        rows : frame or mapping of str to sequence
+            Public rows.
 
         Returns
         -------
@@ -432,7 +438,7 @@ class KME(WeightedPoints):
 
         Parameters
         ----------
-        other : mapping of str to sequence, or KME
+        other : frame, mapping of str to sequence, or KME
             Public rows, or a release with the same feature map.
 
         Returns
@@ -448,7 +454,7 @@ class KME(WeightedPoints):
 
         Parameters
         ----------
-        other : mapping of str to sequence, or KME
+        other : frame, mapping of str to sequence, or KME
             Public rows, or a release with the same feature map.
 
         Returns
