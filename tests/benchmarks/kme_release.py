@@ -7,9 +7,10 @@ N = 100 000 rows of ten Gaussian clusters (their appendix B), D = 2 and 5, epsil
 Distances in the kernel's space, by an exact basis, mean over the tables.
 
 With a public sample of M rows: the sample itself, their Algorithm 1 with their noise, ours. Without: Algorithm 1 at
-M points drawn around 100 with the standard deviation 500 and with the variance 500 (their text can be read in either
-way), and at M points that cover [0, 200] evenly; Algorithm 2 with 1000 features and the points fitted as ours are;
-ours. The goals are 1.3 times what a prototype of ours reached, and a quarter of Algorithm 1 at D = 2.
+M points drawn around 0 with the standard deviation 500 or with the variance 500 (their text can be read in either
+way); Algorithm 2 with 1000 features and the points fitted as ours are; ours. "A1, even" is beyond the paper: its
+Algorithm 1 at points that cover the bounds [0, 200] evenly, as ours do. The goals are 1.3 times what a prototype of
+ours reached, and a quarter of the paper's Algorithm 1 at D = 2.
 """
 
 from __future__ import annotations
@@ -125,8 +126,8 @@ def one(D, seed):
                 "sample": truth.of_points(sample, np.full(M, 1 / M)),
                 "A1": truth.algorithm_1(sample, epsilon, rng),
                 "ours": ours(epsilon, points=pd.DataFrame(sample, columns=names), represent="bayes"),
-                "A1, sd 500": truth.algorithm_1(100 + 500 * direction, epsilon, rng),
-                "A1, var 500": truth.algorithm_1(100 + math.sqrt(500) * direction, epsilon, rng),
+                "A1, sd 500": truth.algorithm_1(500 * direction, epsilon, rng),
+                "A1, var 500": truth.algorithm_1(math.sqrt(500) * direction, epsilon, rng),
                 "A1, even": truth.algorithm_1(even, epsilon, rng),
             }
     return found
@@ -160,7 +161,7 @@ def main():
                 a1 = [means[epsilon, M][name] for name in ("A1, sd 500", "A1, var 500", "A1, even")]
                 mine, goal = means[epsilon, None]["ours"], SPREAD * PROTOTYPE[D, epsilon][None]
                 shown = " | ".join(f"{value:.2g}" for value in (*a1, means[epsilon, None]["A2"], mine))
-                least = min(a1) / mine
+                least = min(a1[:2]) / mine
                 print(f"| {M} | {epsilon:g} | {shown} | {least:.1f} | {judged(mine, goal)} |", flush=True)
                 missed += mine > goal or (D == 2 and least < 4)
     return int(missed > 0 and said.check)
