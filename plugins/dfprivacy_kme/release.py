@@ -389,20 +389,21 @@ class KME(WeightedPoints):
         if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence < 1:
             raise ArgumentError(f"confidence={confidence!r} is not between 0 and 1.", "Use, for example, 0.95.")
         at = grid(self._space)
-        everything = np.vstack([at, self.locations])
-        values = self._values(f, everything)
-        low, high = float(values.min()), float(values.max())
-        centre = (low + high) / 2
-        left, s, right = np.linalg.svd(self._space.features(at), full_matrices=False)
-        projected = left.T @ (values[: len(at)] - centre)
+        values, at_points = np.split(self._values(f, np.vstack([at, self.locations])), [len(at)])
+        centre = (float(values.min()) + float(values.max())) / 2
+        psi = self._space.features(at)
+        left, s, right = np.linalg.svd(psi, full_matrices=False)
+        projected = left.T @ (values - centre)
         path = np.array([right.T @ (s / (s**2 + ridge) * projected) for ridge in _RIDGES] + [0 * self.beta])
-        rest = np.abs(self._space.features(everything) @ path.T + centre - values[:, None]).max(axis=0)
-        half = rest + np.array([self._quantile(a, confidence) for a in path])
-        best = int(np.argmin(half))
-        estimate = float(path[best] @ self.beta) + centre
-        ends = max(low, estimate - float(half[best])), min(high, estimate + float(half[best]))
-        ends = (min(ends[0], high), max(ends[1], low))
-        plugged = float(self.weights @ values[len(at) :])
+        rest = np.abs(psi @ path.T + centre - values[:, None]).max(axis=0)
+        noise = np.array([self._quantile(a, confidence) for a in path])
+        best = int(np.argmin(rest + noise))  # chosen by public numbers: the points are not among them
+        a, seen = path[best], self._space.features(self.locations)
+        half = max(float(rest[best]), float(np.abs(seen @ a + centre - at_points).max())) + float(noise[best])
+        estimate = float(a @ self.beta) + centre
+        low, high = min(values.min(), at_points.min()), max(values.max(), at_points.max())
+        ends = float(np.clip(estimate - half, low, high)), float(np.clip(estimate + half, low, high))
+        plugged = float(self.weights @ at_points)
         return Expectation(
             value=min(max(plugged, ends[0]), ends[1]),
             low=ends[0],
