@@ -76,7 +76,7 @@ class Mechanism:
                 f"Mechanism {self.name!r} has no parameter {unknown!r}."
                 if unknown
                 else f"Mechanism {self.name!r} has a parameter {taken!r}, which the core adds.",
-                "Make the parameters of columns= and tables= those of the function, without epsilon, delta and fresh.",
+                "Take those of columns= and tables= from the function, which has no epsilon, delta and fresh.",
             )
         _, *asked = own.values()
         for one in asked:
@@ -274,9 +274,9 @@ def mechanism(
         bounds or categories; where the kind is in brackets, a tuple of them in place of a list of names. None
         stays None where it is the default.
     tables : sequence of str, optional
-        The parameters that take a public table: a frame of any library, or a mapping of lists. The function receives
-        a dictionary of lists; the question is kept with all its values, so they must be public. Elsewhere a frame
-        is refused.
+        The parameters that take a public table: a frame of any library, or a mapping of lists. The function
+        receives a dictionary of lists. The question is kept with all its values, so they must be public; elsewhere
+        a frame is refused.
     delta : bool, default False
         Whether the method takes a delta (for Gaussian noise).
 

@@ -2,10 +2,10 @@
 
     python tests/benchmarks/kme_adult.py adult.csv        # the UCI table, with or without a header line
 
-Six numbers and three categories, epsilon 1, delta 1e-6. Prints, for the weighted points beside the rows: means and
-standard deviations, the largest quantile error, correlations, shares of categories, and the accuracy and the area under
-the ROC curve of a logistic regression of income, trained on a sample of the release, on half of the rows, and on the
-majority alone, tested on the other half.
+Six numbers and three categories of half of the rows, epsilon 1, delta 1e-6. Prints, for a sample of the release
+beside these rows: means and standard deviations, the largest error of a quantile, correlations, shares of categories;
+and the accuracy and the area under the ROC curve of a logistic regression of income that is trained on the one or the
+other and tested on the other half.
 """
 
 from __future__ import annotations
@@ -82,25 +82,25 @@ def main():
         train, "adult", epsilon=10, delta=1e-4, ledger="memory:", bounds=BOUNDS, categories=CATEGORIES
     )
     with seeded_noise(1):
-        release = view.kme_release(
-            list(BOUNDS), categories=list(CATEGORIES), epsilon=said.epsilon, delta=1e-6
-        )
+        release = view.kme_release(list(BOUNDS), categories=list(CATEGORIES), epsilon=said.epsilon, delta=1e-6)
     print(f"{len(train):,} rows, ε = {said.epsilon:g}: {release.support} points; σ = {release.sigma:.2g}.\n")
     sample = release.sample(len(train), seed=1)
-    print("| column | mean: rows | points | sd: rows | points | largest error of a quantile, of the bounds' width |")
+    print("| column | mean | sample's | sd | sample's | largest error of a quantile, of the bounds' width |")
     print("|---|---|---|---|---|---|")
     for name, (low, high) in BOUNDS.items():
         real, made = train[name], sample[name]
         off = np.abs(real.quantile(QUANTILES) - made.quantile(QUANTILES)).max() / (high - low)
-        print(f"| {name} | {real.mean():.4g} | {made.mean():.4g} | {real.std():.3g} | {made.std():.3g} | {off:.0%} |")
+        moments = f"{real.mean():.4g} | {made.mean():.4g} | {real.std():.3g} | {made.std():.3g}"
+        print(f"| {name} | {moments} | {off:.0%} |")
     real, made = (table[list(BOUNDS)].corr().to_numpy() for table in (train, sample))
     upper = np.triu_indices(len(real), 1)
-    print(f"\nCorrelations: largest of the rows {np.abs(real[upper]).max():.2f}; differences of the points:")
+    print(f"\nCorrelations: largest of the rows {np.abs(real[upper]).max():.2f}; differences of the sample's:")
     print(f"{np.abs(real - made)[upper].mean():.2f} on average, {np.abs(real - made)[upper].max():.2f} at most.\n")
-    print("| category | share of rows | of points |\n|---|---|---|")
+    print("| category | share of rows | of the sample |\n|---|---|---|")
     for name, known in CATEGORIES.items():
         for level in known:
-            print(f"| {name} = {level} | {(train[name] == level).mean():.3f} | {(sample[name] == level).mean():.3f} |")
+            shares = [(table[name] == level).mean() for table in (train, sample)]
+            print(f"| {name} = {level} | {shares[0]:.3f} | {shares[1]:.3f} |")
     print("\n| trained on | accuracy | area under the ROC curve |\n|---|---|---|")
     print(f"| the majority alone | {(test['income'] == '<=50K').mean():.3f} | 0.500 |")
     for what, table in {"a sample of the release": sample, "the rows": train}.items():

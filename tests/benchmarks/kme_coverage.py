@@ -2,7 +2,8 @@
 
     python tests/benchmarks/kme_coverage.py               # 500 releases of one table with each noise
 
-100 000 rows of ten Gaussian clusters in the plane (appendix B of Balog et al. 2018), bounds [0, 200], lengthscale 100.
+100 000 rows of ten Gaussian clusters in the plane (Balog et al. 2018, appendix B), bounds [0, 200],
+lengthscale 100.
 """
 
 from __future__ import annotations

@@ -6,12 +6,12 @@
 N = 100 000 rows of ten Gaussian clusters (their appendix B), D = 2 and 5, epsilon .01, .1 and 1, delta 1e-6.
 Distances in the kernel's space, by an exact basis, mean over the tables.
 
-With a public sample of M rows: the sample itself, their Algorithm 1 with their noise, ours, and the root mean squared
-error of the best linear estimate from sample and noisy embedding, which would know the rows' covariance. Without: Algorithm 1 at
-M points drawn around 0 with the standard deviation 500 or with the variance 500 (their text can be read in either
-way); Algorithm 2 with 1000 features and the points fitted as ours are; ours. "A1, even" is beyond the paper: its
-Algorithm 1 at points that cover the bounds [0, 200] evenly, as ours do. The goals are 1.3 times what a prototype of
-ours reached, and a quarter of the paper's Algorithm 1 at D = 2.
+With a public sample of M rows: the sample itself, their Algorithm 1 with their noise, ours, and the root mean
+squared error of the best linear estimate from sample and noisy embedding, which would know the rows' covariance.
+Without: Algorithm 1 at M points drawn around 0 with the standard deviation 500 or with the variance 500 (their text
+can be read in either way); Algorithm 2 with 1000 features and the points fitted as ours are; ours. "A1, even" is
+beyond the paper: its Algorithm 1 at points that cover the bounds [0, 200] evenly, as ours do. The goals are 1.3 times
+what a prototype of ours reached, and a quarter of the paper's Algorithm 1 at D = 2.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def classical(epsilon):
 
 
 def best_linear(variances, epsilon):
-    """Root of the least mean squared error, with the noise of the analytic Gaussian mechanism for the distance √2."""
+    """Root of its mean squared error, with the analytic Gaussian mechanism's noise for the distance √2."""
     noise = (math.sqrt(2) / N * gaussian_unit_scale(epsilon, DELTA)) ** 2
     return math.sqrt(np.sum(variances * noise / (variances + noise)))
 
