@@ -3,9 +3,9 @@
     python tests/benchmarks/kme_adult.py adult.csv        # the UCI table, with or without a header line
 
 Six numbers and three categories of half of the rows, epsilon 1, delta 1e-6. Prints, for a sample of the release
-beside these rows: means and standard deviations, the largest error of a quantile, correlations, shares of categories;
-and the accuracy and the area under the ROC curve of a logistic regression of income that is trained on the one or the
-other and tested on the other half.
+beside these rows: means and standard deviations, the largest error of a quantile, correlations, shares of
+categories; and the accuracy and the area under the ROC curve of a logistic regression of income that is trained on
+the one or the other and tested on the other half.
 """
 
 from __future__ import annotations

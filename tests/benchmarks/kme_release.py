@@ -10,8 +10,8 @@ With a public sample of M rows: the sample itself, their Algorithm 1 with their 
 squared error of the best linear estimate from sample and noisy embedding, which would know the rows' covariance.
 Without: Algorithm 1 at M points drawn around 0 with the standard deviation 500 or with the variance 500 (their text
 can be read in either way); Algorithm 2 with 1000 features and the points fitted as ours are; ours. "A1, even" is
-beyond the paper: its Algorithm 1 at points that cover the bounds [0, 200] evenly, as ours do. The goals are 1.3 times
-what a prototype of ours reached, and a quarter of the paper's Algorithm 1 at D = 2.
+beyond the paper: its Algorithm 1 at points that cover the bounds [0, 200] evenly, as ours do. The goals are 1.3
+times what a prototype of ours reached, and a quarter of the paper's Algorithm 1 at D = 2.
 """
 
 from __future__ import annotations
