@@ -17,7 +17,8 @@ declares, so a wrong claim costs accuracy, never privacy.
 """
 
 from dfprivacy.features.base import RowFeatures
+from dfprivacy.features.crosstabs import Crosstabs
 from dfprivacy.features.moments import Count, Moments
 from dfprivacy.features.onehot import OneHot
 
-__all__ = ["Count", "Moments", "OneHot", "RowFeatures"]
+__all__ = ["Count", "Crosstabs", "Moments", "OneHot", "RowFeatures"]
