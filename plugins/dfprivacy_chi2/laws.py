@@ -63,7 +63,9 @@ class Law(ABC):
     def critical_value(self, alpha: float, *scales: float) -> float:
         """Return t so that T plus noise exceeds it with probability `alpha`."""
         width = sum(scales) * math.log(1 / min(alpha, 1 - alpha)) + self.reach
-        found: float = brentq(lambda t: self.sf(t, *scales) - alpha, -width, 2 * width, xtol=1e-13 * width, rtol=1e-13)
+        found: float = brentq(
+            lambda t: self.sf(t, *scales) - alpha, -width, 2 * width, xtol=1e-13 * width, rtol=1e-13
+        )
         return found
 
 
@@ -138,7 +140,9 @@ def binomial(n: int, p: float) -> tuple[NDArray[np.int64], Array]:
     reach = _WINDOW * math.sqrt(n * p * (1 - p)) + 20
     low, high = max(0, math.floor(n * p - reach)), min(n, math.ceil(n * p + reach))
     counts = np.arange(low, high + 1, math.ceil((high - low + 1) / _MOST))
-    log = gammaln(n + 1) - gammaln(counts + 1) - gammaln(n - counts + 1) + xlogy(counts, p) + xlog1py(n - counts, -p)
+    log = (
+        gammaln(n + 1) - gammaln(counts + 1) - gammaln(n - counts + 1) + xlogy(counts, p) + xlog1py(n - counts, -p)
+    )
     weights = np.exp(log)
     return counts, weights / weights.sum()
 

@@ -172,9 +172,13 @@ def _range(rate: Rate) -> tuple[float, float]:
 def _shares(rate: Rate, n: int) -> list[float]:
     """Give the possible shares on a geometric grid; laws are the same for p and 1 - p."""
     low, high = _range(rate)
-    low, high = sorted((min(low, 1 - low), min(high, 1 - high))) if (low - 0.5) * (high - 0.5) > 0 else (
-        min(low, 1 - high),
-        0.5,
+    low, high = (
+        sorted((min(low, 1 - low), min(high, 1 - high)))
+        if (low - 0.5) * (high - 0.5) > 0
+        else (
+            min(low, 1 - high),
+            0.5,
+        )
     )
     low = max(low, 0.25 / n)
     steps = max(1, math.ceil(math.log(high / low) / math.log(_GRID))) if high > low else 0

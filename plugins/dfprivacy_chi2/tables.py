@@ -151,9 +151,7 @@ def _to_within(c10: ArrayLike, low: NDArray[np.int64], high: NDArray[np.int64]) 
     return np.where(low > high, _NEVER, steps)
 
 
-def _to_without(
-    c10: ArrayLike, low: NDArray[np.int64], high: NDArray[np.int64], n0: int
-) -> NDArray[np.int64]:
+def _to_without(c10: ArrayLike, low: NDArray[np.int64], high: NDArray[np.int64], n0: int) -> NDArray[np.int64]:
     """Give the steps of c10 out of the interval, within 0 to n0; `_NEVER` where there is no way out."""
     below = np.where(low > 0, c10 - low + 1, _NEVER)
     above = np.where(high < n0, high - c10 + 1, _NEVER)
