@@ -62,7 +62,8 @@ class Batch:
     def among(self, column: Column, code: int) -> NDArray[np.bool_]:
         """Tell which rows are in one category of a column, shape (size,). Not to be written to."""
         if column in self._encoded:
-            return self._encoded[column] == code
+            found: NDArray[np.bool_] = self._encoded[column] == code
+            return found
         return column.among(self.raw[category(column)], code)
 
 

@@ -163,7 +163,8 @@ class Column:
         value = (self.categories or ())[code]
         if isinstance(raw, np.ndarray) and not self.other and not isinstance(value, str):
             return _equal(raw, plain_number(value))
-        return self.encode(raw) == code
+        found: NDArray[np.bool_] = self.encode(raw) == code
+        return found
 
     def encode(self, raw: Raw) -> Codes:
         """Codes of raw values among the categories.

@@ -25,7 +25,7 @@ __all__ = ["Crosstabs"]
 
 @final
 class Crosstabs(RowFeatures):
-    r"""For each of many columns, whether a row is in one category of it, by group: the sum counts them all in one pass.
+    r"""Whether a row is in one category of each of many columns, by group: the sum counts them all in one pass.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ class Crosstabs(RowFeatures):
 
     Notes
     -----
-    The shape is (groups, columns). A row adds 1 to each of K columns in one group at most, so the radius is K in L1 and
-    √K in L2. If `by` is public, a row can change the columns that are not: as many, or the square root. Else it can
-    leave one group for another: 2K, or √(2K).
+    The shape is (groups, columns). A row adds 1 to each of K columns in one group at most, so the radius is K in
+    L1 and √K in L2. If `by` is public, a row can change the columns that are not: as many, or the square root.
+    Else it can leave one group for another: 2K, or √(2K).
     """
 
     def __init__(
@@ -56,8 +56,8 @@ class Crosstabs(RowFeatures):
         kept = range(len(known)) if groups is None else [by.code(value) for value in groups]
         if not columns or len(columns) != len(categories) or not kept or len(set(kept)) < len(kept):
             raise ArgumentError(
-                f"Crosstabs of {len(columns)} columns, {len(categories)} categories and groups={groups!r} cannot be "
-                "counted.",
+                f"Crosstabs of {len(columns)} columns, {len(categories)} categories and groups={groups!r} have no "
+                "counts.",
                 "Give at least one column, a category of each, and different groups.",
             )
         self.by = by
@@ -86,7 +86,7 @@ class Crosstabs(RowFeatures):
         return product
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
-        """Return the exact sum of a batch in whole steps: the bits that a group and a category share are counted."""
+        """Return the exact sum of a batch in whole steps: what a group and a category share is counted."""
         place = self._place[batch.codes(self.by)]
         if mask is not None:
             place[~mask] = len(self.groups)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,8 @@ from dfprivacy import ArgumentError
 from dfprivacy.schema import as_number
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dfprivacy import Column, Curator
     from dfprivacy_chi2.nulls import Rate
 
@@ -88,8 +89,8 @@ def public_groups(
     if sizes is None:
         raise ArgumentError(
             f"The test needs to know how many rows each group of {by.name!r} has, and here that is private.",
-            f"If neighbouring tables agree on it, say so: protect(..., public=[{by.name!r}]), and select rows by public "
-            "columns only.",
+            f"If neighbouring tables agree on it, say so: protect(..., public=[{by.name!r}]), and select rows by "
+            "public columns only.",
         )
     if sizes.min() < 1:
         raise ArgumentError(f"A group of {by.name!r} has no rows.", "Name groups that have some.")

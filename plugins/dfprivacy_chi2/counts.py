@@ -1,7 +1,7 @@
 """The statistics of counts that the tests measure, with their sensitivities.
 
-All need group sizes that are public: neighbouring tables have the same number of rows and the same groups, and one row
-changes its X. Anything else, and the sensitivity is infinite: the curator refuses.
+All need group sizes that are public: neighbouring tables have the same number of rows and the same groups, and one
+row changes its X. Anything else, and the sensitivity is infinite: the curator refuses.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ROUNDING = 2.0**-50  # a few last bits
 
 
 class _OfCounts(OfSums):
-    """A number of the counts of X = 1 in each of some public groups, so scaled that one row moves it by 1 at most."""
+    """A number of the counts of X = 1 in public groups, so scaled that one row moves it by 1 at most."""
 
     shape = (1,)
 
@@ -84,11 +84,12 @@ class Difference(_OfCounts):
     def value(self, sums: NDArray[np.float64]) -> Any:
         """Compute it from the counts."""
         n1, n0 = self.sizes
-        return _difference(*sums.ravel(), n1, n0)
+        c11, c10 = sums.ravel()
+        return _difference(c11, c10, n1, n0)
 
 
 def _difference(c11: Any, c10: Any, n1: int, n0: int) -> Any:
-    """Give \\|δ\\| min(N1, N0); the numerator is a whole number."""
+    """Give the absolute δ min(N1, N0); the numerator is a whole number."""
     return np.abs(n0 * c11 - n1 * c10) / max(n1, n0)
 
 
@@ -128,10 +129,10 @@ class Distance(_OfCounts):
 class Spread(_OfCounts):
     r"""How far the shares of the categories of X in the groups are from those in all rows.
 
-    :math:`T = \sqrt{\sum_{ij} N_j (c_{ij}/N_j - M_i/N)^2 / w_i}` with public weights w; of two categories only the second
-    is counted. T is the norm of a linear map of the counts, so one row moves it by the norm of its own contribution at
-    most. A count that moves in group j changes :math:`N_j (c_{ij}/N_j - M_i/N)^2` summed over all groups like
-    :math:`1/N_j - 1/N`, and a row moves two counts of one group.
+    :math:`T = \sqrt{\sum_{ij} N_j (c_{ij}/N_j - M_i/N)^2 / w_i}` with public weights w; of two categories only the
+    second is counted. T is the norm of a linear map of the counts, so one row moves it by the norm of its own
+    contribution at most. A count that moves in group j changes :math:`N_j (c_{ij}/N_j - M_i/N)^2` summed over all
+    groups like :math:`1/N_j - 1/N`, and a row moves two counts of one group.
     """
 
     def __init__(
@@ -161,8 +162,8 @@ def spread_sensitivity(sizes: Sequence[int], shares: Sequence[float]) -> float:
 class Association(OfSums):
     r"""The absolute value of c11 c00 - c10 c01, divided by N - 1; N rows, whose groups are private too.
 
-    A row that leaves one of the four cells for another, or for none, moves c11 c00 - c10 c01 by a sum of at most two of
-    the counts of the other rows, which are N - 1.
+    A row that leaves one of the four cells for another, or for none, moves c11 c00 - c10 c01 by a sum of at most
+    two of the counts of the other rows, which are N - 1.
     """
 
     shape = (1,)
@@ -184,7 +185,7 @@ class Association(OfSums):
 
 
 class Differences(_OfCounts):
-    """The absolute differences of the shares of X = 1 for many X, times the smaller group: one row moves each by 1."""
+    """The absolute differences for many X, times the smaller group: one row moves each by 1 at most."""
 
     def __init__(self, xs: Sequence[Column], by: Column, groups: Sequence[object], sizes: Sequence[int]) -> None:
         ones = [(x.categories or ())[1] for x in xs]

@@ -53,8 +53,7 @@ class Law(ABC):
         float
             The probability.
         """
-        first, *second = scales
-        if not second or not min(scales) > 0:
+        if len(scales) == 1 or not min(scales) > 0:
             return self._above(t, max(scales))
         a, b = max(scales), min(scales)
         b = min(b, a * (1 - _ALIKE))  # in partial fractions the sum of two is a difference of one and one
@@ -106,13 +105,13 @@ class Folded(Law):
 
 
 def folded_sf(t: ArrayLike, mean: ArrayLike, sd: ArrayLike, scale: float) -> Array:
-    """Return the probability that \\|N(mean, sd²)\\| plus a Laplace variable exceeds t; arguments broadcast."""
+    """Return the probability that an absolute normal plus a Laplace variable exceeds t; arguments broadcast."""
     s = np.maximum(sd, 1e-300)
     b = np.maximum(scale, _SLIGHT * s)
     k, u = s / b, np.asarray(t) / s
     total = np.where(u < 0, 1.0, 0.0)
     at = np.maximum(u, 0.0)
-    for m in (mean / s, -mean / s):  # both sides of 0, folded onto the positive one
+    for m in (np.asarray(mean) / s, -np.asarray(mean) / s):  # both sides of 0, folded onto the positive one
         # The integral of e^(-z/b) over the normal density from `at` on is e^(k²/2 - m k) Φ(m - k - at).
         beyond = _exp_ndtr(k * u - m * k + k * k / 2, m - k - at)
         before = _between(-k * u + m * k + k * k / 2, -m - k, at - m - k)
@@ -153,7 +152,7 @@ def by_binomials(
     """Return the exact law of a statistic of c11 ~ Bin(n1, p1) and c10 ~ Bin(n0, p0)."""
     (c11, first), (c10, second) = binomial(n1, p1), binomial(n0, p0)
     weights = np.multiply.outer(first, second)
-    kept = weights > 1e-18 / weights.size  # noqa: PLR2004 - the corners weigh nothing
+    kept = weights > 1e-18 / weights.size
     return Discrete(np.asarray(statistic(c11[:, None], c10), dtype=np.float64)[kept], weights[kept])
 
 

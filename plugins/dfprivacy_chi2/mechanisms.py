@@ -6,8 +6,6 @@ import math
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import numpy as np
-
 from dfprivacy import ArgumentError, mechanism
 from dfprivacy_chi2 import counts, nulls, results
 from dfprivacy_chi2.asked import (
@@ -47,7 +45,7 @@ def chi2_unitcircle(
     rate: float | tuple[float, float] | None = None,
     sensitivity: Literal["tight", "paper"] = "tight",
 ) -> Chi2:
-    """Test a 2 x 2 table by the unit circle mechanism.
+    r"""Test a 2 x 2 table by the unit circle mechanism.
 
     The norm of a vector that is longer than 1 where chi² exceeds tau is released with Laplace noise. It is here for
     comparison with the literature: `chi2` finds more with the same budget.
@@ -61,7 +59,8 @@ def chi2_unitcircle(
     groups : list or tuple of two categories, optional
         The groups to compare; default: the column's, if it has two.
     tau : float, optional
-        Value of chi² that the circle stands for; default: 3.84, the critical value at 5%. The smaller, the more is found.
+        Value of chi² that the circle stands for; default: 3.84, the critical value at 5%. The smaller, the more is
+        found.
     margin : {"private", "public_rate", "invariant"}
         ``"private"``: nothing is known of the share of X = 1. ``"public_rate"``: `rate` is known from outside the
         data. ``"invariant"``: `rate` is the exact share, published already; the noise then protects pairs of tables
@@ -86,16 +85,17 @@ def chi2_unitcircle(
     Notes
     -----
     **Privacy.** Pure ε-differential privacy for tables that differ in X of one row: the norm moves by
-    :math:`2\\sqrt{N_{max}/(\\tau N_{min} N) + 1/N^2}` at most. Thresholds and p-values use public numbers only. With
+    :math:`2\sqrt{N_{max}/(\tau N_{min} N) + 1/N^2}` at most. Thresholds and p-values use public numbers only. With
     ``margin="invariant"`` the noise is scaled to an exchange,
-    :math:`2\\sqrt{N/(\\tau N_1 N_0)}`; no protection is claimed for the published margin itself.
+    :math:`2\sqrt{N/(\tau N_1 N_0)}`; no protection is claimed for the published margin itself.
 
-    **Statistics.** Levels are exact for products of binomials (up to 2,000 rows; a mixture of hypergeometric laws beyond);
-    with a private margin the p-value is the largest over a grid of shares.
+    **Statistics.** Levels are exact for products of binomials (up to 2,000 rows; a mixture of hypergeometric laws
+    beyond); with a private margin the p-value is the largest over a grid of shares.
 
     References
     ----------
-    .. [1] K. Kakizaki, K. Fukuchi, J. Sakuma. Differentially private chi-squared test by unit circle mechanism. ICML
+    .. [1] K. Kakizaki, K. Fukuchi, J. Sakuma. Differentially private chi-squared test by unit circle mechanism.
+    ICML
        2017.
 
     Examples
@@ -147,21 +147,21 @@ def chi2(
     rate: Any = None,
     confidence: float = 0.95,
 ) -> Chi2:
-    """Test whether two categorical columns are independent.
+    r"""Test whether two categorical columns are independent.
 
     Parameters
     ----------
     x : str
         A private column with categories. Of two, X = 1 is the second, and missing values count as the first.
     by : str
-        A column with categories: the groups. If it is public, any number of them; if it is private, both columns must
-        have two categories.
+        A column with categories: the groups. If it is public, any number of them; if it is private, both columns
+        must have two categories.
     method : {"auto", "difference", "calibrated", "distance"}
         For two categories in two public groups. ``"difference"``: the absolute difference of the shares of X = 1,
-        judged at the share that makes it vary most. ``"calibrated"``: the same, judged at the shares that are likely
-        given a noisy number of X = 1, which costs a tenth of the budget. ``"distance"``: the number of rows that must
-        change to make chi² cross its critical value at 5%. ``"auto"``: ``"calibrated"`` from 200 rows times epsilon on
-        if nothing is known of the share, else ``"difference"``.
+        judged at the share that makes it vary most. ``"calibrated"``: the same, judged at the shares that are
+        likely given a noisy number of X = 1, which costs a tenth of the budget. ``"distance"``: the number of rows
+        that must change to make chi² cross its critical value at 5%. ``"auto"``: ``"calibrated"`` from 200 rows
+        times epsilon on if nothing is known of the share, else ``"difference"``.
     groups : list or tuple of categories, optional
         The public groups to compare; default: all.
     rate : float, tuple of two, or list of float, optional
@@ -185,19 +185,20 @@ def chi2(
 
     Notes
     -----
-    **Privacy.** Pure ε-differential privacy for tables that differ in one row; where `by` is public, they agree on it.
-    Each statistic has a proved sensitivity: the absolute difference 1/min(N1, N0), the signed distance 1 (Johnson and
-    Shmatikov [1]_), the spread of more categories or groups
-    :math:`\\sqrt{(1/N_{min} - 1/N)(1/w_i + 1/w_{i'})}` at its largest, and with private groups
-    :math:`|c_{11} c_{00} - c_{10} c_{01}|/(N-1)` has 1. All else is post-processing.
+    **Privacy.** Pure ε-differential privacy for tables that differ in one row; where `by` is public, they agree on
+    it. Each statistic has a proved sensitivity: the absolute difference 1/min(N1, N0), the signed distance 1
+    (Johnson and Shmatikov [1]_), the spread of more categories or groups :math:`\sqrt{(1/N_{min} - 1/N)(1/w_i +
+    1/w_{i'})}` at its largest, and with private groups :math:`|c_{11} c_{00} - c_{10} c_{01}|/(N-1)` has 1. All
+    else is post-processing.
 
-    **Statistics.** p-values are the largest over the shares that cannot be excluded, noise included. That the absolute
-    difference varies most at a share of 1/2, and what is said of private groups and of more categories, was seen on
-    grids and is not proved.
+    **Statistics.** p-values are the largest over the shares that cannot be excluded, noise included. That the
+    absolute difference varies most at a share of 1/2, and what is said of private groups and of more categories,
+    was seen on grids and is not proved.
 
     References
     ----------
-    .. [1] A. Johnson, V. Shmatikov. Privacy-preserving data exploration in genome-wide association studies. KDD 2013.
+    .. [1] A. Johnson, V. Shmatikov. Privacy-preserving data exploration in genome-wide association studies. KDD
+    2013.
 
     Examples
     --------
@@ -257,8 +258,9 @@ def _larger(
     categories = len(x.categories or ())
     if categories < 2:  # noqa: PLR2004
         two_categories(x)
+    shares: tuple[float, ...] = (1.0,)
     if categories == 2:  # noqa: PLR2004
-        rate, shares = checked_rate(rate), (1.0,)
+        rate = checked_rate(rate)
     elif rate is None:
         shares = (1.0,) * categories
     else:
@@ -307,8 +309,13 @@ def _conclude(
 ) -> Chi2:
     """Judge a noisy statistic."""
     known: dict[str, Any] = {
-        **{"rate": None, "margin": "private", "tau": None, "total": None, "total_scale": None},
-        **{"guarantee": "", "confidence": 0.95},
+        "rate": None,
+        "margin": "private",
+        "tau": None,
+        "total": None,
+        "total_scale": None,
+        "guarantee": "",
+        "confidence": 0.95,
         **asked,
         "statistic": float(measured.values.ravel()[0]),
         "scale": float(measured.scales.ravel()[0]),
@@ -355,14 +362,15 @@ def findings(
     if len(sizes) > 2:  # noqa: PLR2004
         return {}
     rate = checked_rate(asked.get("rate"))
-    p = 0.5 if rate is None else nulls.nearest_half(rate)
+    method: Any = "unit_circle" if "margin" in asked else asked["method"]
+    tau = checked_tau(asked.get("tau"))
+    p = nulls.nearest_half(rate)
+    first, second = sizes
     found = {}
     for difference in (0.05, 0.1, 0.2):
         base = min(max(p - difference / 2, 0.0), 1 - difference)
-        method = "unit_circle" if "margin" in asked else asked.get("method", "auto")
-        tau = checked_tau(asked.get("tau"))
-        chance = power(*sizes, curator.epsilon, base=base, difference=difference, method=method, rate=rate, tau=tau)
-        found[f"shares of {base:.3g} and {base + difference:.3g} are told apart at 5% with probability"] = float(
-            np.round(chance, 3)
+        chance = power(
+            first, second, curator.epsilon, base=base, difference=difference, method=method, rate=rate, tau=tau
         )
+        found[f"at 5% shares of {base:.3g} and {base + difference:.3g} are told apart with probability"] = chance
     return found

@@ -1,7 +1,7 @@
 """What a noisy statistic may be distributed as if X and the groups are independent, and the tests that follow.
 
-The share p of X = 1 is a nuisance. A null hypothesis holds one law for each share that cannot be excluded; a p-value is
-the largest of theirs.
+The share p of X = 1 is a nuisance. A null hypothesis holds one law for each share that cannot be excluded; a
+p-value is the largest of theirs.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ __all__ = [
     "difference_law",
     "distance",
     "distance_law",
+    "nearest_half",
     "norm",
     "norm_given_margin",
     "norm_law",
-    "nearest_half",
     "spread",
 ]
 
@@ -58,7 +58,7 @@ class Null:
     laws: tuple[Law, ...]
 
     def pvalue(self, statistic: float, *scales: float) -> float:
-        """Return the largest probability of a noisy statistic beyond this one; scales of the noise as in `Law.sf`."""
+        """Return the largest probability of a noisy statistic beyond this one; scales as in `Law.sf`."""
         return max(law.sf(statistic, *scales) for law in self.laws)
 
     def critical_value(self, alpha: float, *scales: float) -> float:
@@ -71,14 +71,14 @@ class Null:
 
 
 def difference_law(n1: int, n0: int, p1: float, p0: float) -> Law:
-    """Return the law of the absolute difference \\|δ\\| of the shares of X = 1 in two groups."""
+    """Return the law of the absolute difference the absolute δ of the shares of X = 1 in two groups."""
     if n1 + n0 <= _EXACT:
         return by_binomials(lambda c11, c10: np.abs(c11 / n1 - c10 / n0), n1, n0, p1, p0)
     return Folded(p1 - p0, math.sqrt(p1 * (1 - p1) / n1 + p0 * (1 - p0) / n0))
 
 
 def difference(n1: int, n0: int, rate: Rate) -> Null:
-    """Return the null hypothesis of \\|δ\\|: its noisy law is widest where p is nearest 1/2 (seen on grids, not proved)."""
+    """Return the null hypothesis of the absolute δ, widest where p is nearest 1/2 (seen on grids, not proved)."""
     p = nearest_half(rate)
     return Null((difference_law(n1, n0, p, p),))
 
@@ -126,7 +126,7 @@ def distance(n1: int, n0: int, tau: float, rate: Rate) -> Null:
 
 
 def association(n: int) -> Null:
-    """Return the null hypothesis of \\|c11 c00 - c10 c01\\|/(N-1), whose law is widest where both margins are even.
+    """Return the null hypothesis of c11 c00 - c10 c01/(N-1), whose law is widest where both margins are even.
 
     (Seen on grids, not proved.)
     """
@@ -143,9 +143,9 @@ def spread(categories: int, groups: int, rate: Rate | Sequence[float]) -> Null:
     groups : int
         Number of groups.
     rate : float, tuple or None
-        Two categories: what is known of p. More: the shares by which the statistic is weighted (then it is Pearson's),
-        None if it is not: then the law is taken to be widest where some of the categories are equally frequent and
-        the others do not occur (seen on random shares, not proved).
+        Two categories: what is known of p. More: the shares by which the statistic is weighted (then it is
+        Pearson's), None if it is not: then the law is taken to be widest where some of the categories are equally
+        frequent and the others do not occur (seen on random shares, not proved).
     """
     if categories == 2:  # noqa: PLR2004
         p = nearest_half(rate)  # type: ignore[arg-type]
@@ -187,10 +187,11 @@ def _shares(rate: Rate, n: int) -> list[float]:
 
 @dataclass(frozen=True)
 class NoisyShare:
-    """The null hypothesis of \\|δ\\| where a noisy total of X = 1 says which shares are likely.
+    """The null hypothesis of the absolute δ where a noisy total of X = 1 says which shares are likely.
 
-    The test takes the share nearest 1/2 within `reach` scales of the noise of the total: its p-value π. How often that
-    is at most u, at the share where it is so most often, is G(u), and G(π) is a p-value. Normal laws throughout.
+    The test takes the share nearest 1/2 within `reach` scales of the noise of the total: its p-value π. How often
+    that is at most u, at the share where it is so most often, is G(u), and G(π) is a p-value. Normal laws
+    throughout.
 
     Attributes
     ----------
@@ -214,7 +215,8 @@ class NoisyShare:
         """Return the share that the test takes if this is the total."""
         n = self.n1 + self.n0
         width = self.reach * self.total_scale
-        return np.clip(0.5, np.clip((total - width) / n, 0, 1), np.clip((total + width) / n, 0, 1))
+        nearest: Array = np.clip(0.5, np.clip((total - width) / n, 0, 1), np.clip((total + width) / n, 0, 1))
+        return nearest
 
     def sd(self, p: float | Array) -> Array:
         """Return the standard deviation of δ at a share."""
@@ -265,7 +267,8 @@ class NoisyShare:
         """Give noisy totals that stand for all, axes (..., sampling, noise)."""
         n = self.n1 + self.n0
         sampled = n * np.asarray(p) + np.sqrt(n * np.asarray(p) * (1 - np.asarray(p))) * _HERMITE[0][:, None]
-        return sampled + self.total_scale * _LAPLACE
+        noisy: Array = sampled + self.total_scale * _LAPLACE
+        return noisy
 
     @cached_property
     def _weights(self) -> Array:
@@ -274,7 +277,8 @@ class NoisyShare:
 
 def _laplace_quantiles(count: int) -> Array:
     u = (np.arange(count) + 0.5) / count - 0.5
-    return -np.sign(u) * np.log1p(-2 * np.abs(u))
+    quantiles: Array = -np.sign(u) * np.log1p(-2 * np.abs(u))
+    return quantiles
 
 
 _LAPLACE = _laplace_quantiles(64)

@@ -1,8 +1,8 @@
 """Power and sample size of the tests of a 2 x 2 table, before any budget is spent.
 
-No function here reads data: the shares are what you expect or want to tell apart. Laws are those of the tests (sums over
-all tables, or normal laws), so that the power is exact up to 2,000 rows but for ``"calibrated"``, and right to about 0.01
-beyond.
+No function here reads data: the shares are what you expect or want to tell apart. Laws are those of the tests
+(sums over all tables, or normal laws), so that the power is exact up to 2,000 rows but for ``"calibrated"``, and
+right to about 0.01 beyond.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def sample_size(
     Examples
     --------
     >>> sample_size(0.8, 0.5, base=0.3, difference=0.1, method="difference")
-    420
+    397
     """
     wanted = checked_level(power, "power")
     if not wanted > checked_level(alpha, "alpha"):

@@ -30,14 +30,14 @@ class Chi2(Release):
     Attributes
     ----------
     statistic : float
-        The noisy statistic of the method: the norm, the absolute difference of shares, the number of rows that decide,
-        the spread of shares, or the association.
+        The noisy statistic of the method: the norm, the absolute difference of shares, the number of rows that
+        decide, the spread of shares, or the association.
     pvalue : float
-        Largest probability, over the shares of X that cannot be excluded, of a statistic beyond this one if there is no
-        association; noise included.
+        Largest probability, over the shares of X that cannot be excluded, of a statistic beyond this one if there
+        is no association; noise included.
     low, high : float or None
-        Ends of the confidence interval for the absolute difference of two shares; None where the statistic is not that
-        difference.
+        Ends of the confidence interval for the absolute difference of two shares; None where the statistic is not
+        that difference.
     confidence : float
         Its coverage.
     method : {"unit_circle", "difference", "calibrated", "distance", "spread", "association"}
@@ -87,7 +87,7 @@ class Chi2(Release):
     _shown = ("statistic", "pvalue", "low", "high", "method", "scale", "sizes", "guarantee", "notes")
 
     def critical_value(self, alpha: float = 0.05) -> float:
-        """Return the value that the noisy statistic exceeds with probability `alpha` at most if there is no association.
+        """Return the value that is exceeded with probability `alpha` at most if there is no association.
 
         Parameters
         ----------
@@ -152,13 +152,13 @@ class Chi2(Release):
         return null(self)
 
 
-def null(asked: Any) -> nulls.Null | nulls.NoisyShare:  # noqa: PLR0911 - one for each method
+def null(asked: Any) -> nulls.Null | nulls.NoisyShare:
     """Return what the noisy statistic may be distributed as if there is no association.
 
     Parameters
     ----------
-    asked : Chi2 or object with its fields ``method``, ``sizes``, ``categories``, ``rate``, ``margin``, ``tau``, ``total``
-        The test.
+    asked : Chi2 or object with its fields
+        The test: its method, sizes, categories, rate, margin, tau and noisy total.
 
     Returns
     -------

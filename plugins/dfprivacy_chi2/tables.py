@@ -1,7 +1,7 @@
 """Statistics of a 2 x 2 table whose group sizes are public, and how far one row can move them.
 
-X is 0 or 1 and private; the sizes N1, N0 of the two groups are fixed and public; c11, c10 count X = 1 in each. One row
-changes its X: exactly one of c11, c10 moves by one. N = N1 + N0, M1 = c11 + c10, q = M1/N, δ = c11/N1 - c10/N0.
+X is 0 or 1 and private; the sizes N1, N0 of the two groups are fixed and public; c11, c10 count X = 1 in each.
+One row changes its X: one of c11, c10 moves by 1. N = N1 + N0, M1 = c11 + c10, q = M1/N, δ = c11/N1 - c10/N0.
 """
 
 from __future__ import annotations
@@ -50,14 +50,15 @@ def unit_circle_norm(c11: ArrayLike, c10: ArrayLike, n1: int, n0: int, tau: floa
     n, c11, c10 = n1 + n0, np.asarray(c11, dtype=np.float64), np.asarray(c10, dtype=np.float64)
     across = (n0 * c11 - n1 * c10) * (2 / math.sqrt(tau * n * n1 * n0))
     along = 2 * (c11 + c10) / n - 1
-    return np.hypot(across, along)
+    norm: NDArray[np.float64] = np.hypot(across, along)
+    return norm
 
 
 def tight_sensitivity(n1: int, n0: int, tau: float) -> float:
     r"""Return how far one row can move ‖V‖: :math:`2\sqrt{N_{\max}/(\tau N_{\min} N) + 1/N^2}`.
 
-    It is the length of the step of V, so never too small (triangle inequality); it is attained where the larger group is
-    even.
+    It is the length of the step of V, so never too small (triangle inequality); it is attained where the larger
+    group is even.
     """
     n = n1 + n0
     return 2 * math.sqrt(max(n1, n0) / (tau * min(n1, n0) * n) + 1 / n**2)
@@ -97,9 +98,10 @@ def signed_distance(c11: int, c10: int, n1: int, n0: int, tau: float) -> int:
     Returns
     -------
     int
-        Of a significant table: the number of rows that must change until it is not. Of another: 1 minus the number of
-        rows that must change until it is; minus all rows if no table is significant. One row moves it by 1 at most,
-        whatever the set of significant tables: both distances are 1-Lipschitz, and they meet at 1 and 0.
+        Of a significant table: the number of rows that must change until it is not. Of another: 1 minus the
+        number of rows that must change until it is; minus all rows if no table is significant. One row moves it
+        by 1 at most, whatever the set of significant tables: both distances are 1-Lipschitz, and they meet at 1
+        and 0.
     """
     if n1 > n0:
         c11, c10, n1, n0 = c10, c11, n0, n1
@@ -145,13 +147,15 @@ def _insignificant(n1: int, n0: int, tau: float) -> tuple[NDArray[np.int64], NDA
     return low.astype(np.int64), high.astype(np.int64)
 
 
-def _to_within(c10: ArrayLike, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
+def _to_within(c10: int | NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
     """Give the steps of c10 into the interval; `_NEVER` where it is empty."""
     steps: NDArray[np.int64] = np.maximum(0, np.maximum(low - c10, c10 - high))
     return np.where(low > high, _NEVER, steps)
 
 
-def _to_without(c10: ArrayLike, low: NDArray[np.int64], high: NDArray[np.int64], n0: int) -> NDArray[np.int64]:
+def _to_without(
+    c10: int | NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64], n0: int
+) -> NDArray[np.int64]:
     """Give the steps of c10 out of the interval, within 0 to n0; `_NEVER` where there is no way out."""
     below = np.where(low > 0, c10 - low + 1, _NEVER)
     above = np.where(high < n0, high - c10 + 1, _NEVER)
