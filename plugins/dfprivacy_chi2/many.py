@@ -105,8 +105,11 @@ class Chi2Many(Release):
                 places, self.differences, yerr=self.scales[-1], fmt="o", color="black", label="noisy difference"
             )
         ax.plot(places[hit], thresholds[hit], "^", color="tab:blue", label="rejected")
-        ax.set(xlabel="column, in the order tested", ylabel="absolute difference", title=f"{len(self.rejected)}
-        found") ax.legend(fontsize="small", frameon=False) return ax
+        ax.set(
+            xlabel="column, in the order tested", ylabel="absolute difference", title=f"{len(self.rejected)} found"
+        )
+        ax.legend(fontsize="small", frameon=False)
+        return ax
 
 
 @mechanism(columns={"xs": ["category"], "by": "category"})
@@ -248,7 +251,7 @@ def chi2_many(
     )
 
 
-def _checked(xs: tuple[Column, ...], by: Column, max_rejections: object, rate: Any) -> list[nulls.Rate]:
+def _checked(xs: tuple[Column, ...], by: Column, max_rejections: int, rate: Any) -> list[nulls.Rate]:
     """Check what is asked, and return what is known of each column's share."""
     if not xs:
         raise ArgumentError("There is no column to test.", "Name at least one: chi2_many(['a', 'b'], 'arm').")
@@ -258,8 +261,8 @@ def _checked(xs: tuple[Column, ...], by: Column, max_rejections: object, rate: A
     for x in xs:
         two_categories(x)
         different(x, by)
-    if isinstance(max_rejections, bool) or not isinstance(max_rejections, int) or not 1 <= max_rejections <=
-    len(xs):
+    whole = isinstance(max_rejections, int) and not isinstance(max_rejections, bool)
+    if not (whole and 1 <= max_rejections <= len(xs)):
         raise ArgumentError(
             f"max_rejections={max_rejections!r} of {len(xs)} columns cannot be paid for.", "Give 1 to all of them."
         )
@@ -273,8 +276,9 @@ def _checked(xs: tuple[Column, ...], by: Column, max_rejections: object, rate: A
     return [checked_rate(one) for one in rate]
 
 
-def _critical(sizes: tuple[int, ...], rates: Sequence[nulls.Rate], level: float, *scales: float) ->
-NDArray[np.float64]:
+def _critical(
+    sizes: tuple[int, ...], rates: Sequence[nulls.Rate], level: float, *scales: float
+) -> NDArray[np.float64]:
     """Return the threshold of each column; columns with the same rate share one."""
     n1, n0 = sizes
     shares = [nulls.nearest_half(rate) for rate in rates]
