@@ -39,14 +39,13 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         some = {"xs": ["x", "z"], "by": "by"}
         return [
             case(arguments=some, **_MANY, **public),
-            case(arguments={**some, "max_rejections": 2}, **_MANY, **public),
-            case(arguments={**some, "method": "select"}, **_MANY, **public),
+            case(arguments={**some, "method": "select", "max_rejections": 2}, **_MANY, **public),
         ]
     return [
         case(arguments={**asked, "method": "difference"}, **_TWO, **public),
         case(arguments={**asked, "method": "calibrated"}, **_TWO, **public),
         case(arguments={**asked, "method": "distance"}, **_TWO, **public),
-        case(arguments=asked, **_TWO),
+        case(arguments=asked, **_TWO, rows=[{"x": 1, "by": "b"}]),
         case(arguments=asked, **_LARGER, **public),
         case(arguments={**asked, "method": "difference"}, **_GROUPED, public=["by", "g"], where={"g": [1]}),
         case(arguments={**asked, "method": "difference"}, **_GROUPED, public=["by", "g"], group_by="g"),

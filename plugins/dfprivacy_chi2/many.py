@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -198,6 +199,7 @@ def chi2_many(
     rates = _checked(xs, by, max_rejections, rate)
     alpha = checked_level(alpha, "alpha")
     kept, sizes = public_groups(curator, xs[0], by, groups, least=2, most=2)
+    n1, n0 = sizes
     smaller = min(sizes)
     level = alpha / len(xs)
     known = {
@@ -236,7 +238,7 @@ def chi2_many(
     measured = curator.measure(Differences(chosen, by, kept, sizes))
     differences = [float(value) / smaller for value in measured.values]
     scale = float(measured.scales[0]) / smaller
-    laws = [nulls.difference(*sizes, rates[at]) for at in best]
+    laws = [nulls.difference(n1, n0, rates[at]) for at in best]
     pvalues = [law.pvalue(value, scale) for law, value in zip(laws, differences, strict=True)]
     required = _critical(sizes, [rates[at] for at in best], level, scale)
     return Chi2Many(
@@ -280,12 +282,15 @@ def _critical(
     sizes: tuple[int, ...], rates: Sequence[nulls.Rate], level: float, *scales: float
 ) -> NDArray[np.float64]:
     """Return the threshold of each column; columns with the same rate share one."""
-    n1, n0 = sizes
     shares = [nulls.nearest_half(rate) for rate in rates]
-    found: Mapping[float, float] = {
-        p: nulls.difference(n1, n0, p).critical_value(level, *scales) for p in dict.fromkeys(shares)
-    }
+    found = {p: _threshold(sizes, p, level, *scales) for p in dict.fromkeys(shares)}
     return np.array([found[p] for p in shares])
+
+
+@lru_cache(maxsize=256)
+def _threshold(sizes: tuple[int, ...], p: float, level: float, *scales: float) -> float:
+    n1, n0 = sizes
+    return nulls.difference(n1, n0, p).critical_value(level, *scales)
 
 
 def findings(
@@ -302,6 +307,7 @@ def findings(
     """Say what the tests could find out, from public numbers only; for ``explain``."""
     rates = _checked(xs, by, max_rejections, rate)
     _, sizes = public_groups(curator, xs[0], by, groups, least=2, most=2)
+    n1, n0 = sizes
     smaller = min(sizes)
     if method == "svt":
         first = curator.epsilon / (1 + (2 * max_rejections) ** (2 / 3))
@@ -313,7 +319,7 @@ def findings(
 
     def power(difference: float) -> float:
         low = min(max(p - difference / 2, 0.0), 1 - difference)
-        return nulls.difference_law(*sizes, low + difference, low).sf(critical, *scales)
+        return nulls.difference_law(n1, n0, low + difference, low).sf(critical, *scales)
 
     return {
         f"each of {len(xs)} columns is tested at level": alpha / len(xs),
