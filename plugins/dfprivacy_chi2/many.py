@@ -176,10 +176,10 @@ def chi2_many(
 
     References
     ----------
-    .. [1] K. Kakizaki, K. Fukuchi, J. Sakuma. Differentially private chi-squared test by unit circle mechanism.
-    ICML
-       2017.
-    .. [2] M. Lyu, D. Su, N. Li. Understanding the sparse vector technique for differential privacy. VLDB 2017.
+    .. [1] K. Kakizaki, K. Fukuchi, J. Sakuma (2017). Differentially private chi-squared test by unit circle
+       mechanism. ICML.
+    .. [2] M. Lyu, D. Su, N. Li (2017). Understanding the sparse vector technique for differential privacy.
+       VLDB.
 
     Examples
     --------

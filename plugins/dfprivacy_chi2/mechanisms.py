@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from dfprivacy import ArgumentError, mechanism
-from dfprivacy_chi2 import counts, nulls, results
+from dfprivacy_chi2 import counts, nulls
 from dfprivacy_chi2.asked import (
     TAU,
     TOTAL_SHARE,
@@ -94,9 +93,8 @@ def chi2_unitcircle(
 
     References
     ----------
-    .. [1] K. Kakizaki, K. Fukuchi, J. Sakuma. Differentially private chi-squared test by unit circle mechanism.
-    ICML
-       2017.
+    .. [1] K. Kakizaki, K. Fukuchi, J. Sakuma (2017). Differentially private chi-squared test by unit circle
+       mechanism. ICML.
 
     Examples
     --------
@@ -197,8 +195,8 @@ def chi2(
 
     References
     ----------
-    .. [1] A. Johnson, V. Shmatikov. Privacy-preserving data exploration in genome-wide association studies. KDD
-    2013.
+    .. [1] A. Johnson, V. Shmatikov (2013). Privacy-preserving data exploration in genome-wide association
+       studies. KDD.
 
     Examples
     --------
@@ -308,48 +306,16 @@ def _conclude(
     measured: Measurement, x: Column, by: Column, kept: Sequence[Any], sizes: Sequence[int], **asked: Any
 ) -> Chi2:
     """Judge a noisy statistic."""
-    known: dict[str, Any] = {
-        "rate": None,
-        "margin": "private",
-        "tau": None,
-        "total": None,
-        "total_scale": None,
-        "guarantee": "",
-        "confidence": 0.95,
-        **asked,
-        "statistic": float(measured.values.ravel()[0]),
-        "scale": float(measured.scales.ravel()[0]),
-        "sizes": tuple(sizes),
-        "categories": len(x.categories or ()),
-    }
-    of = SimpleNamespace(**known)
-    low = high = None
-    if of.method in {"difference", "calibrated"}:
-        low, high = results.interval(of, of.confidence)
-    pvalue = results.null(of).pvalue(of.statistic, of.scale)
     return Chi2(
-        **known,
-        pvalue=min(max(pvalue, 0.0), 1.0),
-        low=low,
-        high=high,
+        **asked,
+        statistic=float(measured.values.ravel()[0]),
+        scale=float(measured.scales.ravel()[0]),
+        sizes=tuple(sizes),
+        categories=len(x.categories or ()),
         x=x.name,
         by=by.name,
         groups=tuple(kept),
-        notes=_notes(of),
-    )
-
-
-def _notes(of: Any) -> tuple[str, ...]:
-    notes = []
-    if of.method in {"difference", "calibrated"}:
-        n1, n0 = of.sizes
-        if of.scale > math.sqrt((1 / n1 + 1 / n0) / 4):
-            notes.append("the noise is larger than what sampling leaves open: only large differences can be found")
-        if of.statistic < -3 * of.scale:
-            notes.append("uninformative: the noise outweighs the statistic, which cannot be negative")
-    if of.method == "spread" and min(of.sizes) < 20:  # noqa: PLR2004
-        notes.append("a group has fewer than 20 rows: the p-value's chi-squared law is an approximation")
-    return tuple(notes)
+    ).judged()
 
 
 def findings(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 from scipy.optimize import brentq
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.plotting import axes
 from dfprivacy_chi2 import nulls
-from dfprivacy_chi2.asked import checked_level
+from dfprivacy_chi2.asked import TAU, checked_level
 from dfprivacy_chi2.laws import folded_sf
 
 if TYPE_CHECKING:
@@ -65,10 +65,10 @@ class Chi2(Release):
     """
 
     statistic: float
-    pvalue: float
-    low: float | None
-    high: float | None
-    confidence: float
+    pvalue: float = 1.0
+    low: float | None = None
+    high: float | None = None
+    confidence: float = 0.95
     method: Tested
     scale: float
     sizes: tuple[int, ...]
@@ -76,13 +76,13 @@ class Chi2(Release):
     x: str
     by: str
     groups: tuple[Any, ...]
-    rate: Any
-    margin: Margin
-    tau: float | None
-    total: float | None
-    total_scale: float | None
-    guarantee: str
-    notes: tuple[str, ...]
+    rate: Any = None
+    margin: Margin = "private"
+    tau: float | None = None
+    total: float | None = None
+    total_scale: float | None = None
+    guarantee: str = ""
+    notes: tuple[str, ...] = ()
 
     _shown = ("statistic", "pvalue", "low", "high", "method", "scale", "sizes", "guarantee", "notes")
 
@@ -125,7 +125,15 @@ class Chi2(Release):
             )
         if confidence_level is None:
             return ConfidenceInterval(self.low, self.high)
-        return interval(self, checked_level(confidence_level, "confidence_level"))
+        return self._interval(checked_level(confidence_level, "confidence_level"))
+
+    def judged(self) -> Chi2:
+        """Return the same with its p-value, its interval and its notes."""
+        interval: tuple[float | None, float | None] = (None, None)
+        if self.method in {"difference", "calibrated"}:
+            interval = self._interval(self.confidence)
+        pvalue = min(max(self._null().pvalue(self.statistic, self.scale), 0.0), 1.0)
+        return replace(self, pvalue=pvalue, low=interval[0], high=interval[1], notes=self._remarks())
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the statistic, the spread of its noise, and where it would be significant.
@@ -149,69 +157,65 @@ class Chi2(Release):
         return ax
 
     def _null(self) -> nulls.Null | nulls.NoisyShare:
-        return null(self)
+        """Return what the noisy statistic may be distributed as if there is no association."""
+        if self.method == "association":
+            return nulls.association(self.sizes[0])
+        if self.method == "spread":
+            return nulls.spread(self.categories, len(self.sizes), self.rate)
+        n1, n0 = self.sizes
+        if self.method == "difference":
+            return nulls.difference(n1, n0, self.rate)
+        if self.total is not None and self.total_scale is not None:
+            return nulls.NoisyShare(n1, n0, self.total, self.total_scale)
+        tau = TAU if self.tau is None else self.tau
+        if self.method == "distance":
+            return nulls.distance(n1, n0, tau, self.rate)
+        if self.margin == "invariant":
+            return nulls.Null((nulls.norm_given_margin(n1, n0, tau, round(self.rate * (n1 + n0))),))
+        return nulls.norm(n1, n0, tau, self.rate)
 
+    def _interval(self, confidence: float) -> ConfidenceInterval:
+        """Give the differences that two tests of level (1 - confidence)/2, one on either side, do not reject.
 
-def null(asked: Any) -> nulls.Null | nulls.NoisyShare:
-    """Return what the noisy statistic may be distributed as if there is no association.
+        Normal laws. With nothing known of the share, the variance is the largest that there is.
+        """
+        n1, n0 = self.sizes
+        n = n1 + n0
+        null = self._null()
+        p = float(null.share(null.total)) if isinstance(null, nulls.NoisyShare) else nulls.nearest_half(self.rate)
 
-    Parameters
-    ----------
-    asked : Chi2 or object with its fields
-        The test: its method, sizes, categories, rate, margin, tau and noisy total.
+        def sd(difference: float) -> float:
+            if self.method == "difference" and self.rate is None:
+                return math.sqrt((1 / n1 + 1 / n0) / 4)
+            sides = []
+            for d in (difference, -difference):
+                p1, p0 = (min(max(share, 0.0), 1.0) for share in (p + d * n0 / n, p - d * n1 / n))
+                sides.append(p1 * (1 - p1) / n1 + p0 * (1 - p0) / n0)
+            return math.sqrt(max(sides))
 
-    Returns
-    -------
-    Null or NoisyShare
-        With ``pvalue`` and ``critical_value``.
-    """
-    if asked.method == "association":
-        return nulls.association(asked.sizes[0])
-    if asked.method == "spread":
-        return nulls.spread(asked.categories, len(asked.sizes), asked.rate)
-    n1, n0 = asked.sizes
-    if asked.method == "difference":
-        return nulls.difference(n1, n0, asked.rate)
-    if asked.method == "calibrated":
-        return nulls.NoisyShare(n1, n0, asked.total, asked.total_scale)
-    if asked.method == "distance":
-        return nulls.distance(n1, n0, asked.tau, asked.rate)
-    if asked.margin == "invariant":
-        return nulls.Null((nulls.norm_given_margin(n1, n0, asked.tau, round(asked.rate * (n1 + n0))),))
-    return nulls.norm(n1, n0, asked.tau, asked.rate)
+        def above(difference: float) -> float:
+            return float(folded_sf(self.statistic, difference, sd(difference), self.scale))
 
-
-def interval(asked: Any, confidence: float) -> ConfidenceInterval:
-    """Return the differences that two tests of level (1 - confidence)/2, one on either side, do not reject.
-
-    Normal laws. With nothing known of the share, the variance is the largest that there is.
-    """
-    n1, n0 = asked.sizes
-    n = n1 + n0
-
-    def sd(difference: float) -> float:
-        if asked.method == "difference" and asked.rate is None:
-            return float(np.sqrt((1 / n1 + 1 / n0) / 4))
-        found = null(asked)
-        p = (
-            float(found.share(asked.total))
-            if isinstance(found, nulls.NoisyShare)
-            else nulls.nearest_half(asked.rate)
+        tail = (1 - confidence) / 2
+        return ConfidenceInterval(
+            _crossing(lambda d: above(d) - tail),
+            _crossing(lambda d: above(d) - (1 - tail)),
         )
-        sides = []
-        for d in (difference, -difference):
-            p1, p0 = (min(max(share, 0.0), 1.0) for share in (p + d * n0 / n, p - d * n1 / n))
-            sides.append(p1 * (1 - p1) / n1 + p0 * (1 - p0) / n0)
-        return float(np.sqrt(max(sides)))
 
-    def above(difference: float) -> float:
-        return float(folded_sf(asked.statistic, difference, sd(difference), asked.scale))
-
-    tail = (1 - confidence) / 2
-    return ConfidenceInterval(
-        _crossing(lambda d: above(d) - tail),
-        _crossing(lambda d: above(d) - (1 - tail)),
-    )
+    def _remarks(self) -> tuple[str, ...]:
+        """Say what to know before trusting the numbers."""
+        notes = []
+        if self.method in {"difference", "calibrated"}:
+            n1, n0 = self.sizes
+            if self.scale > math.sqrt((1 / n1 + 1 / n0) / 4):
+                notes.append(
+                    "the noise is larger than what sampling leaves open: only large differences can be found"
+                )
+            if self.statistic < -3 * self.scale:
+                notes.append("uninformative: the noise outweighs the statistic, which cannot be negative")
+        if self.method == "spread" and min(self.sizes) < 20:  # noqa: PLR2004
+            notes.append("a group has fewer than 20 rows: the p-value's chi-squared law is an approximation")
+        return tuple(notes)
 
 
 def _crossing(rising: Callable[[float], float]) -> float:
