@@ -106,7 +106,7 @@ class Folded(Law):
 
 def folded_sf(t: ArrayLike, mean: ArrayLike, sd: ArrayLike, scale: float) -> Array:
     """Return the probability that an absolute normal plus a Laplace variable exceeds t; arguments broadcast."""
-    s = np.maximum(sd, 1e-300)
+    s = np.maximum(np.maximum(sd, 1e-9 * scale), 1e-100)  # a certain value is one that hardly varies
     b = np.maximum(scale, _SLIGHT * s)
     k, u = s / b, np.asarray(t) / s
     total = np.where(u < 0, 1.0, 0.0)
