@@ -77,7 +77,7 @@ def power(
     p1, p0 = base + difference, base
     if not (0 <= p0 <= 1 and 0 <= p1 <= 1):
         raise ArgumentError(f"base={base} and base + difference={p1} are no shares.", "Give shares from 0 to 1.")
-    if not (1 <= n1 <= _MOST_ROWS and 1 <= n0 <= _MOST_ROWS):
+    if not (1 <= n1 <= _MOST_ROWS and 1 <= n0 <= _MOST_ROWS and n1 % 1 == n0 % 1 == 0):
         raise ArgumentError(f"n1={n1} or n0={n0} is out of range.", "Each group has at least one row.")
     if not 0 < epsilon < math.inf:
         raise ArgumentError(f"epsilon={epsilon} must be positive and finite.", "Use, for example, 0.5.")
@@ -87,6 +87,8 @@ def power(
         critical = nulls.difference(n1, n0, rate).critical_value(alpha, scale)
         return nulls.difference_law(n1, n0, p1, p0).sf(critical, scale)
     if chosen == "calibrated":
+        if rate is not None:
+            raise ArgumentError("Method 'calibrated' takes no rate=: it measures it.", 'Use method="difference".')
         for_total = epsilon * float(TOTAL_SHARE)
         test = nulls.NoisyShare(n1, n0, 0.0, 1 / for_total)
         return test.power(alpha, 1 / (min(n1, n0) * (epsilon - for_total)), p1, p0)
