@@ -1,15 +1,15 @@
-"""Power of the private tests of 2 x 2 tables, and family-wise errors of tests of many, beside tests without privacy.
+"""Power of private tests of 2 x 2 tables, family-wise errors of tests of many, beside tests without privacy.
 
     python tests/benchmarks/chi2_power.py                      # all three tables
-    python tests/benchmarks/chi2_power.py --tables many --runs 20000 --repetitions 300
+    python tests/benchmarks/chi2_power.py --tables many --repetitions 300
 
-Prints Markdown tables of rejection rates at the nominal 5%. A cell whose distance from a reference value (an exact sum
-over all tables, or an independent simulation) is beyond chance is marked with *, and the exit status is 1. Noise is
-numpy's continuous Laplace instead of the library's discrete one: fine here, where nothing is private.
+Prints Markdown tables of rejection rates at the nominal 5%. A cell whose distance from a reference value (an exact
+sum over all tables, or an independent simulation) is beyond chance is marked with *, and the exit status is 1.
+Noise is numpy's continuous Laplace instead of the library's discrete one: fine here, where nothing is private.
 
-The baselines live here only. Input perturbation adds noise to the counts of both groups and takes the difference of
-their shares; output perturbation adds noise to chi² itself, whose sensitivity is N²/(N1 N0) (1 - 1/(max(N1, N0) + 1)).
-Their critical values are quantiles of simulated nulls.
+The baselines live here only. Input perturbation adds noise to the counts of both groups and takes the difference
+of their shares; output perturbation adds noise to chi² itself, whose sensitivity is
+N²/(N1 N0) (1 - 1/(max(N1, N0) + 1)). Their critical values are quantiles of simulated nulls.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ ALPHA = 0.05
 TAU = float(chdtri(1, ALPHA))
 NULL_DRAWS = 1_000_000
 
-# Power at N1 = N0 = N/2, share 0.3 in the second group and d more in the first: N, epsilon, d, chi² without privacy, and
-# for each method the power where the pooled share is known / where it is not.
+# Power at N1 = N0 = N/2, share 0.3 in the second group and d more in the first: N, epsilon, d, chi² without
+# privacy, and for each method the power where the pooled share is known / where it is not.
 ONE_TABLE = """
 200 0.05 0.1815 0.756 | 0.055 / 0.055 | 0.064 / 0.064 | 0.077 / 0.060 | 0.093 / 0.066 | 0.096 / 0.074 | 0.072 / 0.072 | 0.097 / 0.097
 200 0.05 0.3629 1.000 | 0.070 / 0.070 | 0.112 / 0.112 | 0.148 / 0.113 | 0.233 / 0.160 | 0.238 / 0.183 | 0.156 / 0.156 | 0.238 / 0.238
@@ -70,8 +70,8 @@ ONE_TABLE = """
 METHODS = ("output", "input", "circle, paper", "circle", "distance", "signed", "difference")
 COARSE = 0.015  # the reference of the distance where p is unknown was made on a coarse grid of shares
 
-# N1 = N0, base share, epsilon, d, then level and power where p is unknown of: difference, calibrated (a simulation of
-# 40,000 with another correction for the noisy total), distance, circle, circle of the paper.
+# N1 = N0, base share, epsilon, d, then level and power where p is unknown of: difference, calibrated (a simulation
+# of 40,000 with another correction for the noisy total), distance, circle, circle of the paper.
 PRIVATE_SHARE = """
 100 .3 .1 .3815 | .047/.742 .048/.669 .033/.614 .030/.534 .034/.301
 500 .3 .1 .1212 | .041/.834 .044/.798 .019/.684 .018/.644 .023/.457
@@ -250,9 +250,9 @@ def unknown(rng, method: str, counts: Draw, n: int, epsilon: float) -> float:
 def many(rng, repetitions: int, judge: Judge) -> None:
     """Print family-wise errors and true findings of tests of many tables."""
     print(
-        f"\n{COLUMNS} tables with N1 = N0 = {SIZE}, {REJECTIONS} rejections paid for, shares from 0.05 to 0.5 and public, "
-        f"{repetitions:,} repetitions:\nfamily-wise error at the nominal 5% if no column differs; true findings of 5 "
-        "if five columns differ by d.\n"
+        f"\n{COLUMNS} tables with N1 = N0 = {SIZE}, {REJECTIONS} rejections paid for, shares from 0.05 to 0.5 and "
+        f"public, {repetitions:,} repetitions:\nfamily-wise error at the nominal 5% if no column differs; true "
+        "findings of 5 if five columns differ by d.\n"
     )
     print("| test | ε = 0.5: error | d = 0.1 | d = 0.2 | ε = 1: error | d = 0.1 | d = 0.2 |")
     print("|---|---|---|---|---|---|---|")
@@ -270,7 +270,7 @@ def many(rng, repetitions: int, judge: Judge) -> None:
 
 def against(judge: Judge, found: float, expected: float) -> str:
     """Write a mean number of findings, of which the reference has a standard error of 0.1 at most."""
-    wrong = abs(found - expected) > 0.25  # noqa: PLR2004
+    wrong = abs(found - expected) > 0.25
     judge.compared += 1
     judge.off += wrong
     return f"{found:.2f}{'*' * wrong}"
