@@ -61,7 +61,7 @@ class Law(ABC):
 
     def critical_value(self, alpha: float, *scales: float) -> float:
         """Return t so that T plus noise exceeds it with probability `alpha`."""
-        width = sum(scales) * math.log(1 / min(alpha, 1 - alpha)) + self.reach
+        width = (sum(scales) + self.reach) * (1 + math.log(1 / min(alpha, 1 - alpha)))
         found: float = brentq(
             lambda t: self.sf(t, *scales) - alpha, -width, 2 * width, xtol=1e-13 * width, rtol=1e-13
         )

@@ -242,13 +242,16 @@ class NoisyShare:
         if not 0 < plain < 1:
             return min(max(plain, 0.0), 1.0)
         p = np.array(_shares(None, self.n1 + self.n0))[:, None, None]
-        at = self.critical_values(plain, scale, self.share(self._totals(p)))
-        return float((folded_sf(at, 0.0, self.sd(p), scale) * self._weights).sum(axis=(1, 2)).max())
+        m1 = self._sampled(p)
+        at = self.critical_values(plain, scale, self.share(m1 + self.total_scale * _LAPLACE))
+        # Given M1 the difference varies as if that were the share: with M1 = 0 it is 0.
+        given = self.sd(m1 / (self.n1 + self.n0))
+        return float((folded_sf(at, 0.0, given, scale) * self._weights).sum(axis=(1, 2)).max())
 
     def power(self, alpha: float, scale: float, p1: float, p0: float) -> float:
         """Return the probability to reject at shares p1 and p0, whatever the total is."""
         p = (self.n1 * p1 + self.n0 * p0) / (self.n1 + self.n0)
-        at = self.critical_values(self.plain_level(alpha, scale), scale, self.share(self._totals(p)))
+        at = self.critical_values(self.plain_level(alpha, scale), scale, self.share(self._sampled(p) + self.total_scale * _LAPLACE))
         sd = math.sqrt(p1 * (1 - p1) / self.n1 + p0 * (1 - p0) / self.n0)
         return float((folded_sf(at, p1 - p0, sd, scale) * self._weights).sum())
 
@@ -263,12 +266,11 @@ class NoisyShare:
             low, high = np.where(over, middle, low), np.where(over, high, middle)
         return np.interp(self.sd(shares), sds, high)
 
-    def _totals(self, p: float | Array) -> Array:
-        """Give noisy totals that stand for all, axes (..., sampling, noise)."""
+    def _sampled(self, p: float | Array) -> Array:
+        """Give values of M1 that stand for all, axes (..., sampling, 1)."""
         n = self.n1 + self.n0
-        sampled = n * np.asarray(p) + np.sqrt(n * np.asarray(p) * (1 - np.asarray(p))) * _HERMITE[0][:, None]
-        noisy: Array = sampled + self.total_scale * _LAPLACE
-        return noisy
+        m1 = n * np.asarray(p) + np.sqrt(n * np.asarray(p) * (1 - np.asarray(p))) * _HERMITE[0][:, None]
+        return np.clip(m1, 0.0, n)
 
     @cached_property
     def _weights(self) -> Array:
