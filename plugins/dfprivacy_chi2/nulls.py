@@ -270,7 +270,8 @@ class NoisyShare:
         """Give values of M1 that stand for all, axes (..., sampling, 1)."""
         n = self.n1 + self.n0
         m1 = n * np.asarray(p) + np.sqrt(n * np.asarray(p) * (1 - np.asarray(p))) * _HERMITE[0][:, None]
-        return np.clip(m1, 0.0, n)
+        inside: Array = np.clip(m1, 0.0, n)
+        return inside
 
     @cached_property
     def _weights(self) -> Array:
