@@ -251,7 +251,8 @@ class NoisyShare:
     def power(self, alpha: float, scale: float, p1: float, p0: float) -> float:
         """Return the probability to reject at shares p1 and p0, whatever the total is."""
         p = (self.n1 * p1 + self.n0 * p0) / (self.n1 + self.n0)
-        at = self.critical_values(self.plain_level(alpha, scale), scale, self.share(self._sampled(p) + self.total_scale * _LAPLACE))
+        shares = self.share(self._sampled(p) + self.total_scale * _LAPLACE)
+        at = self.critical_values(self.plain_level(alpha, scale), scale, shares)
         sd = math.sqrt(p1 * (1 - p1) / self.n1 + p0 * (1 - p0) / self.n0)
         return float((folded_sf(at, p1 - p0, sd, scale) * self._weights).sum())
 
