@@ -5,7 +5,8 @@
 
 The bare count is one matrix product, groups x table. NumPy turns a table of booleans into numbers for it; the
 product of a table that is in float32 already (four times the memory) is given beside. The two sides of a ratio
-take turns in one process, and the ratio is that of their medians; the first turn does not count. The table is laid
+take turns in one process, and the ratio is that of the medians of their processor times, all threads together,
+which do not depend on who else uses the machine; the first turn does not count. The table is laid
 out in memory by columns, as a frame that was read from a file or built from columns is, and by rows, as one around
 a NumPy matrix is.
 """
@@ -47,13 +48,13 @@ def table(rows: int, columns: int, order: str) -> np.ndarray:
 
 
 def turns(*works: Callable[[], object], repeats: int) -> list[float]:
-    """Return the median time of each of some works, which take turns after a turn that does not count."""
+    """Return the median processor time of each of some works, which take turns after a turn that does not count."""
     times: list[list[float]] = [[] for _ in works]
     for _ in range(repeats + 1):
         for work, own in zip(works, times, strict=True):
-            start = time.perf_counter()
+            start = time.process_time()
             work()
-            own.append(time.perf_counter() - start)
+            own.append(time.process_time() - start)
     return [statistics.median(own[1:]) for own in times]
 
 
@@ -89,7 +90,10 @@ def critical_values() -> dict[str, float]:
         "`chi2_unitcircle`, private margin": lambda: nulls.norm(half, half, tau, None).critical_value(0.05, scale),
         "`chi2`, calibrated": lambda: nulls.NoisyShare(half, half, 0.6 * half, 100.0).critical_value(0.05, scale),
     }
-    return {name: 1000 * min(timeit.repeat(work, number=3, repeat=5)) / 3 for name, work in works.items()}
+    return {
+        name: 1000 * min(timeit.repeat(work, timer=time.process_time, number=3, repeat=5)) / 3
+        for name, work in works.items()
+    }
 
 
 def main() -> int:
