@@ -32,6 +32,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             case(arguments={**asked, "margin": "public_rate", "rate": 0.3}, **_TWO, **public),
             # The noise is for two rows that exchange their x, and the pairs of an audit differ in one.
             case(arguments={**asked, "margin": "invariant", "rate": 0.5}, **_TWO, **public, tightness=0.4),
+            case(arguments={**asked, "margin": "invariant", "rate": 0.5, "tau": 1e4}, **_TWO, **public),
             case(arguments=asked, **_GROUPED, public=["by", "g"], where={"g": [1]}),
             case(arguments=asked, **_GROUPED, public=["by", "g"], group_by="g"),
         ]

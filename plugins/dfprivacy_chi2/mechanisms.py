@@ -85,8 +85,8 @@ def chi2_unitcircle(
     -----
     **Privacy.** Pure ε-differential privacy for tables that differ in X of one row: the norm moves by
     :math:`2\sqrt{N_{max}/(\tau N_{min} N) + 1/N^2}` at most. Thresholds and p-values use public numbers only. With
-    ``margin="invariant"`` the noise is scaled to an exchange,
-    :math:`2\sqrt{N/(\tau N_1 N_0)}`; no protection is claimed for the published margin itself.
+    ``margin="invariant"`` the noise is scaled to an exchange, :math:`2\sqrt{N/(\tau N_1 N_0)}`, if that is more; no
+    protection is claimed for the published margin itself.
 
     **Statistics.** Levels are exact for products of binomials (up to 2,000 rows; a mixture of hypergeometric laws
     beyond); with a private margin the p-value is the largest over a grid of shares.
@@ -121,10 +121,9 @@ def chi2_unitcircle(
     tau = checked_tau(tau)
     kept, sizes = public_groups(curator, x, by, groups, least=2, most=2)
     n1, n0 = sizes
-    if margin == "invariant":
-        bound = swap_sensitivity(n1, n0, tau)
-    else:
-        bound = (tight_sensitivity if sensitivity == "tight" else paper_sensitivity)(n1, n0, tau)
+    bound = (tight_sensitivity if sensitivity == "tight" else paper_sensitivity)(n1, n0, tau)
+    if margin == "invariant":  # one row is protected too: what the account says holds for the noise
+        bound = max(bound, swap_sensitivity(n1, n0, tau))
     measured = curator.measure(counts.UnitCircleNorm(x, by, kept, sizes, tau, bound))
     swaps = (
         "ε for tables with the same margins, in which two rows exchange their x" if margin == "invariant" else ""
