@@ -124,10 +124,12 @@ def sample_size(
         Wanted probability of finding it, between `alpha` and 1.
     epsilon : float
         Budget of the test.
-    base, difference, method, rate, tau, alpha
+    base, difference
         As in `power`.
     ratio : float
         Rows of the second group for each row of the first.
+    method, rate, tau, alpha
+        As in `power`.
 
     Returns
     -------
