@@ -159,8 +159,9 @@ class Question:
 
     def ask(self) -> Release:
         """Answer from the ledger if the answer is there, else pay, measure and conclude."""
-        question = self._prepared()
-        return question._kept() or question._paid()  # noqa: SLF001 - its own
+        question, frame = self._prepared(), self.subject.table.frame
+        release = question._kept() or question._paid()  # noqa: SLF001 - its own
+        return release if frame is None else release.made_for(frame.library)
 
     def _prepared(self) -> Question:
         """Let the mechanism exchange arguments first, such as another view for what that one answers."""
