@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from dfprivacy_chi2 import Chi2, Chi2Many
-from dfprivacy_kme import KME
 from dfprivacy.view import PrivateFrame
+from dfprivacy_chi2 import Chi2, Chi2Many
 from dfprivacy_dcor import (
     DistanceCorrelation,
     DistanceMessage,
@@ -14,6 +13,7 @@ from dfprivacy_dcor import (
     Screening,
     SharedCorrelation,
 )
+from dfprivacy_kme import KME
 from dfprivacy_ttest import TTest
 
 _Alternative: TypeAlias = Literal["two-sided", "less", "greater"]
