@@ -3,11 +3,35 @@
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
+from dfprivacy_gmm import GaussianClasses, JointMoments
 from dfprivacy_ttest import TTest
 
 _Alternative: TypeAlias = Literal["two-sided", "less", "greater"]
 
 class BundledMethods:
+    def gmm_fit(
+        self,
+        columns: Sequence[str],
+        label: str,
+        *,
+        method: Literal["lda", "qda", "auto"] = "lda",
+        repair: Literal["noise_aware", "paper", "clip"] = "noise_aware",
+        grid_minimum: float = 0.01,
+        radius: float | None = None,
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> GaussianClasses: ...
+    def moments(
+        self,
+        columns: Sequence[str],
+        *,
+        by: str | None = None,
+        radius: float | None = None,
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> JointMoments: ...
     def ttest(
         self,
         column: str,

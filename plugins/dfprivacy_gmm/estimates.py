@@ -14,8 +14,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfprivacy import Measurement
-
     Array = NDArray[np.float64]
 
 __all__ = ["Estimates", "Method", "Repair", "Sums", "differ", "repaired"]

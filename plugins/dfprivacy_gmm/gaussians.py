@@ -169,7 +169,7 @@ class Predicts:
             values, vectors = np.linalg.eigh(covariance / scale[:, None] / scale)
             values = np.maximum(values, len(values) * np.finfo(float).eps)
             z = (X - mean) / scale @ vectors
-            column -= 0.5 * ((z * z / values).sum(axis=1) + np.log(values).sum()) + np.log(scale).sum()
+            column[:] -= 0.5 * ((z * z / values).sum(axis=1) + np.log(values).sum()) + np.log(scale).sum()
         return found
 
     def __sklearn_tags__(self) -> Any:
