@@ -152,7 +152,7 @@ class GaussianClasses(Predicts, Release):
         return means, found.covariance_errors(own, sampling=sampling) * units
 
     def expected_error(self, *, rows: int = 20_000, replicates: int = 10, random_state: Any = 0) -> float:
-        """Estimate the share of fresh rows that a fit like this one gets wrong, if the fitted classes are the truth.
+        """Estimate the share of fresh rows that a fit like this gets wrong, if the fitted classes are the truth.
 
         Parameters
         ----------
@@ -322,11 +322,11 @@ def gmm_fit(
 
     Notes
     -----
-    **Privacy.** (ε, δ)-differential privacy for the account's neighbouring relation, by one measurement: of each class
-    the count, the sums of y and those of y yᵀ, weighted so that they share one L2 sensitivity, 1.5 times the radius
-    for a row more or less and √4.5 times for a row that changes, its label included. The noise is the discrete
-    Gaussian, by its exact calibration. With a delta of 0: pure ε-differential privacy by discrete Laplace noise, which
-    costs much more from five columns on. All else is post-processing.
+    **Privacy.** (ε, δ)-differential privacy for the account's neighbouring relation, by one measurement: of each
+    class the count, the sums of y and those of y yᵀ, weighted so that they share one L2 sensitivity, 1.5 times the
+    radius for a row more or less and √4.5 times for a row that changes, its label included. The noise is the
+    discrete Gaussian, by its exact calibration. With a delta of 0: pure ε-differential privacy by discrete Laplace
+    noise, which costs much more from five columns on. All else is post-processing.
 
     References
     ----------
