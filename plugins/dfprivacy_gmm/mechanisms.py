@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -205,8 +206,9 @@ class GaussianClasses(Predicts, Release):
         matplotlib.axes.Axes
             The axes.
         """
-        names = self.columns[:2] if columns is None else tuple(columns)
-        if len(set(names)) != 2 or not set(names) <= set(self.columns):  # noqa: PLR2004
+        names = self.columns[:2] if columns is None else columns
+        names = tuple(names) if isinstance(names, list) else names
+        if names not in itertools.permutations(self.columns, 2):
             raise ArgumentError(f"columns={names!r} are not two columns of the fit.", f"It has {self.columns!r}.")
         ax = axes(ax)
         place = [self.columns.index(name) for name in names]
