@@ -165,6 +165,16 @@ def test_degenerate_data_are_classified():
     assert np.isfinite(wide.predict_proba(np.ones((2, 9)))).all()
 
 
+@pytest.mark.parametrize("repair", ["noise_aware", "paper", "clip"])
+def test_rows_far_from_every_class_have_probabilities(repair):
+    """However far a row is, and however narrow the classes, its probabilities are numbers that add up to 1."""
+    model = GaussianClassifier("qda", repair).fit([[1.0], [1.0], [2.0], [2.0]], [0, 0, 1, 1])
+
+    found = model.predict_proba([[1e300], [-1e300], [1.7e308], [1.5]])
+
+    assert found.sum(axis=1) == pytest.approx(1)
+
+
 def test_a_label_that_is_no_class_is_an_error_of_the_score():
     """Rows of a class that the model does not know count as wrong."""
     model = GaussianClassifier().fit([[0.0], [1.0], [4.0], [5.0]], ["low", "low", "high", "high"])

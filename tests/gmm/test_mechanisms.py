@@ -23,7 +23,7 @@ from dfprivacy_gmm import GaussianClasses, GaussianClassifier
 
 NAMES = (f"gmm-{number}" for number in itertools.count())
 BOUNDS = (-2.95, 3.45)
-PLENTY = 10**4  # an epsilon at which the noise is far smaller than what is compared
+PLENTY = 50  # an epsilon at which the noise is far smaller than what is compared
 
 
 def drawn(d, rows, *, equal=True, seed=1):
@@ -122,7 +122,7 @@ def test_public_classes_cost_less():
 @pytest.mark.parametrize("method", ["lda", "qda"])
 def test_with_a_huge_epsilon_it_is_the_fit_without_privacy(engine, terms, method):
     """Priors, means and covariances are those of the rows as clipped to the bounds."""
-    X, y = SMALL
+    X, y = drawn(2, 30_000)
     reference = GaussianClassifier(method).fit(np.clip(X, *BOUNDS), y)
 
     view, names = protect(X, y, engine, **terms)
@@ -131,8 +131,8 @@ def test_with_a_huge_epsilon_it_is_the_fit_without_privacy(engine, terms, method
     assert found.method == method
     assert found.classes_.tolist() == ["one", "two"]
     assert found.priors_ == pytest.approx(reference.priors_, abs=1e-3)
-    assert found.means_ == pytest.approx(reference.means_, abs=1e-3)
-    assert found.covariances_ == pytest.approx(reference.covariances_, abs=3e-3)
+    assert found.means_ == pytest.approx(reference.means_, abs=3e-3)
+    assert found.covariances_ == pytest.approx(reference.covariances_, abs=6e-3)
     assert np.mean(found.predict(X) == reference.predict(X)) > 0.995
 
 
@@ -285,8 +285,8 @@ def test_a_picture_is_of_two_columns(columns):
 def test_explain_says_how_exact_the_means_would_be():
     """Of equal classes, the noise in the means in each column's unit; with private sizes, the rows for 1%."""
     asked = {"columns": ["x0", "x1"], "label": "y", "epsilon": 0.5, "delta": 1e-6}
-    public, _ = protect(*SMALL)
-    private, _ = protect(*SMALL, neighbors="add_remove")
+    public, _ = protect(*SMALL, epsilon=1)
+    private, _ = protect(*SMALL, epsilon=1, neighbors="add_remove")
     noise = 8.0576 * 0.6 * math.sqrt(2) * math.sqrt(4.5) / 1500 * 3.2
 
     found = public.explain("gmm_fit", **asked)
@@ -406,8 +406,8 @@ def test_unseen_labels_count_nowhere():
 def test_many_classes_and_columns():
     """Fifty classes of a hundred columns are fitted and described."""
     chance = np.random.default_rng(8)
-    y = np.repeat(np.arange(50), 20)
-    X = np.clip(chance.normal(size=(1000, 100)) + y[:, None] / 25 - 1, *BOUNDS)
+    y = np.repeat(np.arange(50), 200)
+    X = np.clip(chance.normal(size=(10_000, 100)) + y[:, None] / 25 - 1, *BOUNDS)
 
     found = fit(X, y, terms={"categories": {"y": list(range(50))}}, epsilon=PLENTY)
 
