@@ -413,7 +413,7 @@ def test_many_classes_and_columns():
 
     assert found.released.shape == (50, 5151)
     assert found.covariances.shape == (1, 100, 100)
-    assert found.score(X, y) > 0.3
+    assert found.score(X, y) > 0.2  # by chance: 0.02
 
 
 # What is refused, before any charge.
