@@ -206,7 +206,7 @@ class GaussianClasses(Predicts, Release):
         matplotlib.axes.Axes
             The axes.
         """
-        names = self.columns[:2] if columns is None else columns
+        names: Any = self.columns[:2] if columns is None else columns
         names = tuple(names) if isinstance(names, list) else names
         if names not in itertools.permutations(self.columns, 2):
             raise ArgumentError(f"columns={names!r} are not two columns of the fit.", f"It has {self.columns!r}.")

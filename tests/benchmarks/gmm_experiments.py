@@ -4,9 +4,9 @@
 
 Two classes of d columns, means .75 and -.25 (the sign of the paper's Table 2), correlation 1/2. Experiment 1: one
 covariance, linear; experiment 2: the first class has the covariance I, quadratic. Prints a Markdown table of mean
-errors on fresh rows: the paper's mechanism with epsilon for every scalar, the same with epsilon split among the scalars of
-a class, `gmm_fit` with epsilon in all (delta 1e-6, public bounds, a row may change its class), and no privacy. With
-the path of the Adult table, also its rows. The noise is seeded: nothing here is private.
+errors on fresh rows: the paper's mechanism with epsilon for every scalar, the same with epsilon split among the
+scalars of a class, `gmm_fit` with epsilon in all (delta 1e-6, public bounds, a row may change its class), and no
+privacy. With the path of the Adult table, also its rows. The noise is seeded: nothing here is private.
 """
 
 from __future__ import annotations
