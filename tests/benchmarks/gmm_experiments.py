@@ -6,7 +6,8 @@ Two classes of d columns, means .75 and -.25 (the sign of the paper's Table 2), 
 covariance, linear; experiment 2: the first class has the covariance I, quadratic. Prints a Markdown table of mean
 errors on fresh rows: the paper's mechanism with epsilon for every scalar, the same with epsilon split among the
 scalars of a class, `gmm_fit` with epsilon in all (delta 1e-6, public bounds, a row may change its class), and no
-privacy. With the path of the Adult table, also its rows. The noise is seeded: nothing here is private.
+privacy. With the path of the Adult table, also its rows. Behind ±: the standard error of the mean before it. The
+noise is seeded: nothing here is private.
 """
 
 from __future__ import annotations
@@ -114,28 +115,39 @@ def experiments(runs: int, seed: int) -> None:
                     GaussianClassifier(method).fit(X, y),
                 )
                 errors.append([1 - model.score(*test) for model in models])
-            cells = " | ".join(f"{error:.3f}" for error in np.mean(errors, axis=0))
-            print(f"| {method} | {d} | {n} | {epsilon:g} | {cells} |", flush=True)
+            print(f"| {method} | {d} | {n} | {epsilon:g} | {cells(errors)} |", flush=True)
 
 
 def adult(path: Path, runs: int, seed: int) -> None:
     """Print the errors on the Adult table, 70% of it for the fit."""
     table = pd.read_csv(path, header=None, skipinitialspace=True).dropna(how="all")
     X, y = table[list(FIELDS)].to_numpy(float), (table[14] == ">50K").to_numpy(int)
-    print("\n| Adult | " + " | ".join(f"ε={e:g}" for e in (*EPSILONS[1:], 3)) + " | no privacy |")
-    print("|---|---|---|---|---|---|")
+    epsilons = (*EPSILONS[1:], 3)
+    print("\n| Adult | mechanism | " + " | ".join(f"ε={e:g}" for e in epsilons) + " | no privacy |")
+    print("|---|---|---|---|---|---|---|")
     for method in ("lda", "qda"):
-        errors = []
+        errors: dict[str, list[list[float]]] = {"paper, ε a scalar": [], "gmm_fit, ε in all": []}
         for run in range(runs):
-            order = np.random.default_rng([seed, run]).permutation(len(X))
-            train, test = np.split(order, [round(0.7 * len(X))])
-            models = [
-                ours(X[train], y[train], ADULT, method, epsilon, seed + run, radius=np.sqrt(6))
-                for epsilon in (*EPSILONS[1:], 3)
-            ]
-            models.append(GaussianClassifier(method).fit(X[train], y[train]))
-            errors.append([1 - model.score(X[test], y[test]) for model in models])
-        print(f"| {method} | " + " | ".join(f"{error:.4f}" for error in np.mean(errors, axis=0)) + " |", flush=True)
+            rng = np.random.default_rng([seed, run])
+            train, test = np.split(rng.permutation(len(X)), [round(0.7 * len(X))])
+            fits = {
+                "paper, ε a scalar": [paper(rng, X[train], y[train], method, epsilon) for epsilon in epsilons],
+                "gmm_fit, ε in all": [
+                    ours(X[train], y[train], ADULT, method, epsilon, seed + run, radius=np.sqrt(6))
+                    for epsilon in epsilons
+                ],
+            }
+            plain = GaussianClassifier(method).fit(X[train], y[train])
+            for name, models in fits.items():
+                errors[name].append([1 - model.score(X[test], y[test]) for model in (*models, plain)])
+        for name, found in errors.items():
+            print(f"| {method} | {name} | {cells(found)} |", flush=True)
+
+
+def cells(errors: list[list[float]]) -> str:
+    """Means over the runs, and their standard errors."""
+    mean, error = np.mean(errors, axis=0), np.std(errors, axis=0, ddof=1) / np.sqrt(len(errors))
+    return " | ".join(f"{m:.3f} ± {e:.3f}" for m, e in zip(mean, error, strict=True))
 
 
 def main() -> int:
