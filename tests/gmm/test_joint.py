@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import dfprivacy as dp
@@ -80,21 +81,61 @@ def test_public_sizes_leave_less_to_measure():
     assert private == pytest.approx(1.5 * r, rel=1e-3)
 
 
-def test_frames():
-    """Every column of every group has a row; matrices are frames whose rows are named."""
-    found = measured(by="g")
+TABLES = {
+    "pandas": (pd.DataFrame, pd.DataFrame),
+    "polars": (pl.DataFrame, pl.DataFrame),
+    "lazy": (pl.LazyFrame, pl.DataFrame),
+    "arrow": (pa.table, pa.Table),
+}
 
-    for library in ("pandas", "polars"):
-        frame = found.to_frame(library)
-        matrix = found.correlation("b", library)
 
-        assert list(frame["g"]) == ["a", "a", "b", "b"]
-        assert list(frame["column"]) == ["x", "y", "x", "y"]
-        assert list(frame["mean"]) == found.means.ravel().tolist()
-        assert list(frame["variance"]) == found.variances.ravel().tolist()
-        assert list(matrix["column"]) == ["x", "y"]
-        assert list(matrix["x"]) == found.correlations[1, 0].tolist()
-        assert list(found.covariance("a", library)["y"]) == found.covariances[0, 1].tolist()
+def lists(table):
+    return table.to_pydict() if isinstance(table, pa.Table) else {name: list(table[name]) for name in table.columns}
+
+
+@pytest.mark.parametrize(("engine", "made"), TABLES.values(), ids=TABLES)
+def test_tables_are_the_callers(engine, made):
+    """Every column of every group has a row; matrices have rows with names; all are of the caller's library."""
+    found = protect(engine=engine).moments(["x", "y"], by="g", epsilon=30, delta=1e-6)
+
+    tables = found.to_frame(), found.correlation("b"), found.covariance("a")
+
+    frame, correlation, covariance = map(lists, tables)
+    assert {type(table) for table in tables} == {made}
+    assert frame["g"] == ["a", "a", "b", "b"]
+    assert frame["column"] == ["x", "y", "x", "y"]
+    assert frame["size"] == found.sizes.repeat(2).tolist()
+    assert frame["mean"] == found.means.ravel().tolist()
+    assert frame["variance"] == found.variances.ravel().tolist()
+    assert frame["variance_error"] == found.covariance_errors[:, [0, 1], [0, 1]].ravel().tolist()
+    assert correlation["column"] == ["x", "y"]
+    assert correlation["x"] == found.correlations[1, 0].tolist()
+    assert covariance["y"] == found.covariances[0, 1].tolist()
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_tables_of_any_library_can_be_asked_for(library):
+    """With the name of a library, tables are its own."""
+    found = measured()
+
+    tables = found.to_frame(library), found.correlation(library=library), found.covariance(library=library)
+
+    assert {type(table).__module__.split(".")[0] for table in tables} == {library}
+    with pytest.raises(dp.ArgumentError, match="library='numpy' is unknown"):
+        found.to_frame("numpy")
+
+
+@pytest.mark.parametrize("engine", [pd.DataFrame, pl.DataFrame])
+def test_tables_of_columns_with_unhappy_names(engine):
+    """A column may be called as one of the table's own, and groups may be text and numbers."""
+    table = {"column": X[:, 0], "x": Y, "mean": GROUP}
+    view = protect(table, engine, bounds={"column": (-5, 6), "x": (-5, 6)}, categories={"mean": ["a", 1]})
+
+    found = view.moments(["column", "x"], by="mean", epsilon=30, delta=1e-6)
+
+    assert list(found.to_frame()["mean_"]) == ["a", "a", "1", "1"]
+    assert list(found.covariance("a")["column_"]) == ["column", "x"]
+    assert list(found.covariance("a")["column"]) == found.covariances[0, 0].tolist()
 
 
 def test_json_and_back():
