@@ -154,7 +154,8 @@ class JointMoments(Release):
     def _made(self, columns: dict[str, list[Any]], library: str | None) -> Any:
         if library not in (None, "pandas", "polars", "pyarrow"):
             raise ArgumentError(f"library={library!r} is unknown.", 'Use "pandas", "polars" or "pyarrow".')
-        return (self.made_for(library) if library else self)._table(columns)
+        made = self if library is None else self.made_for(library)
+        return made._table(columns)  # noqa: SLF001 - of our own kind
 
 
 def _unused(name: str, taken: tuple[str, ...]) -> str:
