@@ -100,7 +100,7 @@ class JointMoments(Release):
             "variance_error": np.diagonal(self.covariance_errors, axis1=1, axis2=2),
         }
         fixed = ("column", *numbers)
-        table = {
+        table: dict[str, list[Any]] = {
             **(
                 {} if self.by is None else {_unused(self.by, fixed): [name for name in names for _ in self.columns]}
             ),
