@@ -169,6 +169,37 @@ def test_little_data_are_uninformative():
         assert np.isfinite(numbers).all()
 
 
+def test_a_group_that_never_occurs_is_named():
+    """It gets numbers like the others, and a note says that they say nothing."""
+    found = measured(by="g", terms={"categories": {"g": ["a", "never", "b"]}})
+
+    assert {note.split(":")[0] for note in found.notes} == {"never"}
+    assert np.isfinite(found.covariances).all()
+    assert np.isfinite(found.correlations).all()
+
+
+def test_a_constant_column_has_almost_no_variance():
+    """Its variance is positive, of the size of the noise, and its mean is right."""
+    found = measured(terms={"table": {**TABLE, "y": np.full(20_000, 2.0)}})
+
+    assert found.means[0, 1] == pytest.approx(2, abs=0.01)
+    assert 0 < found.variances[0, 1] < 0.1
+
+
+def test_more_columns_than_rows_are_answered():
+    """Ten columns of six rows have positive definite covariances, and a note."""
+    names = [f"x{i}" for i in range(10)]
+    values = np.random.default_rng(2).normal(size=(6, 10))
+    view = protect(
+        {**dict(zip(names, values.T, strict=True)), "g": GROUP[:6]}, bounds=dict.fromkeys(names, (-4, 4))
+    )
+
+    found = view.moments(names, epsilon=50, delta=1e-6)
+
+    assert "all: it has about 6 rows, too few for 10 columns" in found.notes
+    assert np.linalg.eigvalsh(found.covariances[0]).min() > 0
+
+
 REFUSED = {
     "no columns": ({"columns": []}, "at least one column"),
     "twice": ({"columns": ["x", "x"]}, "each once"),
