@@ -113,6 +113,16 @@ def test_tables_are_the_callers(engine, made):
     assert covariance["y"] == found.covariances[0, 1].tolist()
 
 
+def test_answers_by_group_and_replayed_ones_make_the_callers_tables_too():
+    """The moments of a group's view, and an answer from the ledger, know whose they are."""
+    view = protect(engine=pl.DataFrame)
+
+    first, again = (view.group_by("g").moments(["x", "y"], epsilon=30, delta=1e-6) for _ in range(2))
+
+    assert again.privacy.replayed
+    assert {type(group.covariance()) for group in (*first.releases, *again.releases)} == {pl.DataFrame}
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 def test_tables_of_any_library_can_be_asked_for(library):
     """With the name of a library, tables are its own."""
