@@ -164,6 +164,17 @@ def test_quadratic_errors_of_the_experiments():
 
 
 @pytest.mark.statistical
+def test_quadratic_errors_without_a_delta():
+    """Laplace noise costs more: the same experiment errs for about .071."""
+    test = drawn(10, 100_000, equal=False, seed=99)
+    tables = [drawn(10, 50_000, equal=False, seed=s) for s in range(3)]
+
+    errors = [1 - fit(*table, seed=s, method="qda", delta=0).score(*test) for s, table in enumerate(tables)]
+
+    assert 0.066 <= np.mean(errors) <= 0.077
+
+
+@pytest.mark.statistical
 def test_standard_errors_hold():
     """Over 300 releases of one table the means spread as the standard errors without sampling say, to 20%."""
     view, names = protect(*SMALL)
