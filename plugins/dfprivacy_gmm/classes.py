@@ -253,7 +253,7 @@ class GaussianClasses(Predicts, Release):
         )
         notes = tuple(
             f"{self.label} = {self.classes[group]}: {what}" if group is not None else f"all classes: {what}"
-            for group, what in found.doubts()
+            for group, what in found.doubts(self.radius)
         )
         return dataclasses.replace(
             self,

@@ -406,6 +406,19 @@ def test_a_constant_column_changes_little():
     assert found.means[:, 2] == pytest.approx([1, 1], abs=0.02)
 
 
+def test_rows_at_the_end_of_their_bounds_are_noted():
+    """Columns that are 0 for most make rows long: with the default radius a note says so, with √d none does."""
+    chance = np.random.default_rng(6)
+    X = np.where(chance.random((5000, 3)) < 0.9, 0, chance.uniform(0, 100, (5000, 3)))
+    terms = {"bounds": dict.fromkeys(["x0", "x1", "x2"], (0, 100))}
+    y = chance.choice(["one", "two"], 5000)
+
+    default, whole = fit(X, y, terms=terms), fit(X, y, terms=terms, radius=math.sqrt(3))
+
+    assert any("scaled down: use radius=3**0.5" in note for note in default.notes)
+    assert whole.notes == ()
+
+
 def test_unseen_labels_count_nowhere():
     """Rows with a label that is no category are left out, and belong to no class."""
     X, y = drawn(2, 6000)
