@@ -198,7 +198,7 @@ class Estimates:
                 place = None if len(self.covariances) < len(self.means) else group
                 found.append((place, "the covariance is mostly noise"))
         if radius is not None and radius < math.sqrt(d) * (1 - 1e-9) and self.sums.length() > _LONG * radius**2:
-            found.append((None, f"most rows are as long as the radius and were scaled down: use radius={d}**0.5"))
+            found.append((None, f"many rows are as long as the radius and were scaled down: use radius={d}**0.5"))
         return found
 
 
