@@ -13,6 +13,7 @@ from dfprivacy_dcor import (
     Screening,
     SharedCorrelation,
 )
+from dfprivacy_gmm import GaussianClasses, JointMoments
 from dfprivacy_kme import KME
 from dfprivacy_ttest import TTest
 
@@ -21,6 +22,29 @@ _Alternative: TypeAlias = Literal["two-sided", "less", "greater"]
 _Margin: TypeAlias = Literal["private", "public_rate", "invariant"]
 
 class BundledMethods:
+    def gmm_fit(
+        self,
+        columns: Sequence[str],
+        label: str,
+        *,
+        method: Literal["lda", "qda", "auto"] = "lda",
+        repair: Literal["noise_aware", "paper", "clip"] = "noise_aware",
+        grid_minimum: float = 0.01,
+        radius: float | None = None,
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> GaussianClasses: ...
+    def moments(
+        self,
+        columns: Sequence[str],
+        *,
+        by: str | None = None,
+        radius: float | None = None,
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> JointMoments: ...
     def chi2(
         self,
         x: str,

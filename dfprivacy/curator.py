@@ -508,6 +508,7 @@ class Curator:
             )
             # Rounding moves a coordinate by half a step, so the difference of two rows by at most one step in each
             # of `support` coordinates (two rows that differ in which ones: half a step in twice as many).
+            # Where only sums are rounded, `support` counts the coordinates of both rows.
             moved, error = asked.support, 0.0
         else:
             k = _FINE - math.frexp(sensitivity)[1]

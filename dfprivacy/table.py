@@ -95,7 +95,7 @@ class Table:
         frame = self.rows
         total, seen = withheld(lambda: self._added_up(frame, features, k))
         self._check_size(seen)
-        return total
+        return features.image(total, k)
 
     def _check_size(self, seen: int) -> None:
         if self.schema.size not in {None, seen}:
@@ -118,8 +118,7 @@ class Table:
                 if count % _FLUSH == 0:
                     total = [a + int(b) for a, b in zip(total, pending, strict=True)]
                     pending[:] = 0
-        total = [a + int(b) for a, b in zip(total, pending, strict=True)]
-        return features.image(total, k), seen
+        return [a + int(b) for a, b in zip(total, pending, strict=True)], seen
 
     def value(self, asked: RowFeatures | Statistic, k: int, *chance: np.random.Generator) -> list[int]:
         """Sum of features, or value of a statistic, in steps of 2 to the minus k; `ReadError` if it fails."""

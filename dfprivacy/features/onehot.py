@@ -9,6 +9,7 @@ import numpy as np
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, RowFeatures
+from dfprivacy.features.outer import Outer
 from dfprivacy.rows import category
 
 if TYPE_CHECKING:
@@ -115,12 +116,14 @@ class OneHot(RowFeatures):
         if self.of is not None and self.of.selective:
             chosen = (codes == code if mask is None else mask & (codes == code) for code in self._codes)
             total = np.array([self.of.total(batch, rows, k) for rows in chosen])
-        elif self.of is None or bins > _FEW:
+        elif self.of is None or bins > _FEW or isinstance(self.of, Outer):
             place = self._place[codes]
             if mask is not None:
                 place[~mask] = bins - 1
             if self.of is None:
                 total = np.bincount(place, minlength=bins)[:-1].astype(np.float64) * 2.0**k
+            elif isinstance(self.of, Outer):
+                total = self.of.totals(batch, place, bins - 1)
             else:
                 steps = self.of.steps(batch, k).T
                 total = np.array([np.bincount(place, weights=c, minlength=bins)[:-1] for c in steps]).T
