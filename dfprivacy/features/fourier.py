@@ -7,8 +7,6 @@ import math
 from typing import TYPE_CHECKING, final
 
 import numpy as np
-from scipy.special import ndtri
-from scipy.stats import qmc
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, RowFeatures
@@ -202,6 +200,9 @@ def gaussian_frequencies(lengthscales: NDArray[np.float64], m: int) -> NDArray[n
         In radians per unit: the first m points of the Sobol sequence, through the normal quantile function,
         over the lengthscales. Public, and always the same.
     """
+    from scipy.special import ndtri  # SciPy takes longer to import than all of dfprivacy
+    from scipy.stats import qmc
+
     bits = max(0, math.ceil(math.log2(m)))
     points = qmc.Sobol(len(lengthscales), scramble=False).random_base2(bits) + 0.5 / 2**bits  # away from 0
     found: NDArray[np.float64] = ndtri(points[:m]) / lengthscales

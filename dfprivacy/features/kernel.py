@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, final
 
 import numpy as np
-from scipy.linalg import lapack
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, RowFeatures
@@ -240,6 +239,8 @@ class Nystrom(RowFeatures):
 
 def _pivots(gram: NDArray[np.float64], tolerance: float) -> NDArray[np.intp]:
     """Points of a pivoted Cholesky factorisation until no other is further from their span than the tolerance."""
+    from scipy.linalg import lapack  # SciPy takes longer to import than all of dfprivacy
+
     _, order, rank, _ = lapack.dpstrf(gram.T, lower=1, tol=tolerance)
     pivots: NDArray[np.intp] = (order[:rank] - 1).astype(np.intp)
     return pivots
@@ -247,6 +248,8 @@ def _pivots(gram: NDArray[np.float64], tolerance: float) -> NDArray[np.intp]:
 
 def _whitener(gram: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
     """Give A and its defect; see the notes of `Nystrom`. The matrix is overwritten."""
+    from scipy.linalg import lapack
+
     F = len(gram)
     gram.flat[:: F + 1] += F * (F + 4) * _ULP
     L = np.linalg.cholesky(gram)

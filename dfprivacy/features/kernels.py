@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from scipy.stats import qmc
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.schema import as_number
@@ -285,6 +284,8 @@ def spread(columns: Sequence[Column], n: int) -> NDArray[np.float64]:
     ndarray of shape (n, columns)
         Rows: numbers within the bounds, codes of categories.
     """
+    from scipy.stats import qmc  # SciPy takes longer to import than all of dfprivacy
+
     sequence = qmc.Sobol(len(columns), scramble=False).random_base2(max(0, math.ceil(math.log2(n))))[:n]
     rows = np.empty(sequence.shape)
     for i, column in enumerate(columns):
