@@ -1,0 +1,61 @@
+"""The number of components, chosen on one sketch, which costs no privacy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfprivacy_gmm.fit import BATCHES, Fit, fit_mixture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dfprivacy_gmm.characteristic import Shape, Sketch
+
+__all__ = ["PENALTY", "choose", "criterion"]
+
+PENALTY = 3.5  # for each degree of freedom, in units of the log-likelihood; measured, not derived
+
+
+def choose(
+    sketch: Sketch,
+    counts: Sequence[int],
+    shape: Shape,
+    *,
+    batches: int = BATCHES,
+    told: Callable[[], object] = lambda: None,
+) -> tuple[Fit, dict[int, float]]:
+    """Fit each number of components, and choose the one with the least criterion.
+
+    Parameters
+    ----------
+    sketch : Sketch
+        What was released, whitened.
+    counts : sequence of int
+        The numbers of components to try.
+    shape : {"spherical", "diag", "tied", "full"}
+        Shape of the covariances.
+    batches : int
+        Most batches of starts for each.
+    told : callable
+        Called after each batch.
+
+    Returns
+    -------
+    Fit
+        The fit with the least criterion.
+    dict of int to float
+        The criterion of each number of components.
+    """
+    # A seed of its own for each fit: it does not depend on what else was tried.
+    fits = [
+        fit_mixture(sketch, K, shape, np.random.default_rng([K, 1]), batches=batches, told=told) for K in counts
+    ]
+    best = min(fits, key=criterion)
+    return best, {K: criterion(fit) for K, fit in zip(counts, fits, strict=True)}
+
+
+def criterion(fit: Fit) -> float:
+    """Give the misfit of a mixture plus a penalty for its degrees of freedom."""
+    return fit.residual + PENALTY * fit.free
