@@ -117,7 +117,7 @@ class Table:
                 f"The table was protected with {self.schema.size} rows and now has another number.",
                 "Do not change a table after protecting it; protect the new one under a name of its own.",
             )
-        return total
+        return features.settle(total, k)
 
     def _added_up(self, frame: Frame, features: RowFeatures, k: int) -> tuple[list[int], int]:
         """Sum, and number of rows read."""
@@ -254,8 +254,9 @@ class Curator:
             noise=sensitivity / float(epsilon),
         )
         # Rounding moves a coordinate by half a step, so the difference of two rows by at most one step in each
-        # of `support` coordinates (two rows that differ in which ones: half a step in twice as many). One step
-        # more covers the rounding of the radius and diameter themselves.
+        # of `support` coordinates (two rows that differ in which ones: half a step in twice as many). Where only
+        # sums are rounded, `support` counts the coordinates of both rows. One step more covers the rounding of the
+        # radius and diameter themselves.
         slack = features.support if norm == 1 else math.sqrt(features.support)
         steps = Fraction(sensitivity) * 2**k + Fraction(slack) + 1
         if gaussian:

@@ -10,7 +10,8 @@ norm of such a vector, its *diameter* the largest distance of two of them. The s
 
 Every coordinate is rounded to a public binary grid before it is summed. Whole grid steps are added, so the sum is
 exact: it does not depend on the order of the rows, on batches, threads or the engine. The rounding moves each
-coordinate by half a step at most, and the sensitivity is charged for it.
+coordinate by half a step at most, and the sensitivity is charged for it. (`Outer` adds exact products, and rounds
+their sum.)
 
 A feature must be a pure function of its row. What a third party writes in `rows` is clipped to the radius it
 declares, so a wrong claim costs accuracy, never privacy.
@@ -19,5 +20,6 @@ declares, so a wrong claim costs accuracy, never privacy.
 from dfprivacy.features.base import RowFeatures
 from dfprivacy.features.moments import Count, Moments
 from dfprivacy.features.onehot import OneHot
+from dfprivacy.features.outer import Outer
 
-__all__ = ["Count", "Moments", "OneHot", "RowFeatures"]
+__all__ = ["Count", "Moments", "OneHot", "Outer", "RowFeatures"]

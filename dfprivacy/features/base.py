@@ -103,6 +103,10 @@ class RowFeatures(ABC):
         total: NDArray[np.float64] = (steps if mask is None else steps[mask]).sum(axis=0)
         return total
 
+    def settle(self, total: list[int], k: int) -> list[int]:  # noqa: ARG002
+        """Turn the sum of all batches' totals into whole steps, where a feature sums in a unit of its own."""
+        return total
+
     def describe(self) -> str:
         """Name the feature in words for an explanation."""
         names = ", ".join(column.name for column in self.columns)
@@ -110,7 +114,7 @@ class RowFeatures(ABC):
 
     def __init_subclass__(cls) -> None:
         # What privacy rests on is derived here from `rows` and `radius`, which are enforced.
-        derived = {"dimension", "support", "diameter", "steps", "total"} & vars(cls).keys()
+        derived = {"dimension", "support", "diameter", "steps", "total", "settle"} & vars(cls).keys()
         if derived and not cls.__module__.startswith(_HOUSE):
             raise PluginError(
                 f"{cls.__name__} defines {sorted(derived)!r}, which RowFeatures derives.",

@@ -9,6 +9,7 @@ import numpy as np
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, RowFeatures
+from dfprivacy.features.outer import Outer
 from dfprivacy.rows import category
 
 if TYPE_CHECKING:
@@ -102,12 +103,14 @@ class OneHot(RowFeatures):
         """Return the exact sum of a batch in whole steps, without building the product."""
         codes, bins = batch.codes(self.by), len(self.groups) + 1
         total: NDArray[np.float64]
-        if self.of is None or bins > _FEW:
+        if self.of is None or bins > _FEW or isinstance(self.of, Outer):
             place = self._place[codes]
             if mask is not None:
                 place[~mask] = bins - 1
             if self.of is None:
                 total = np.bincount(place, minlength=bins)[:-1].astype(np.float64) * 2.0**k
+            elif isinstance(self.of, Outer):
+                total = self.of.totals(batch, place, bins - 1)
             else:
                 steps = self.of.steps(batch, k).T
                 total = np.array([np.bincount(place, weights=c, minlength=bins)[:-1] for c in steps]).T
@@ -117,6 +120,13 @@ class OneHot(RowFeatures):
                 hot &= mask
             total = hot.astype(np.float64) @ self.of.steps(batch, k)
         return total.ravel()
+
+    def settle(self, total: list[int], k: int) -> list[int]:
+        """Turn the sum of all batches' totals into whole steps, in each category."""
+        if self.of is None:
+            return total
+        d = self.of.dimension
+        return [step for start in range(0, len(total), d) for step in self.of.settle(total[start : start + d], k)]
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""

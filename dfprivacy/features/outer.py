@@ -1,0 +1,196 @@
+"""Second moments of several numbers: the outer product of a row with itself."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from dfprivacy.errors import ArgumentError
+from dfprivacy.features.base import Norm, RowFeatures
+from dfprivacy.rows import BATCH_ROWS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy.rows import Batch
+    from dfprivacy.schema import Column
+
+__all__ = ["Outer"]
+
+_BITS = (53 - BATCH_ROWS.bit_length() + 1) // 2
+"""Bits of y after the binary point: the products of a batch add up in float64 without rounding."""
+
+_RADIUS_MIN = 1e-3  # times the square root of d; the rounding of y is far below
+
+
+@final
+class Outer(RowFeatures):
+    r"""Numbers and their products: the coordinates 1, y_i and y_i y_j (i ≤ j) of the outer product of (1, y).
+
+    Each number is mapped from its column's bounds to [-1, 1]; y is the vector of d of them.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        Columns with bounds, each once.
+    radius : float, optional
+        For Gaussian noise: rows with :math:`\lVert y\rVert_2` above it, at most √d, are scaled down to it. Without
+        it, y may lie anywhere in the cube, and the coordinates are weighted for Laplace noise.
+    count : bool
+        Also measure how many rows there are, for tables whose size is private.
+
+    Notes
+    -----
+    The order is that of the upper triangle, row by row: (1), y_1, ..., y_d, y_1 y_1, y_1 y_2, ..., y_d y_d.
+    The coordinates share one sensitivity. With r the radius:
+
+    ========== =========== ==================================== ============== ===================================
+    noise      weight of 1 weights of y_i, y_i², y_i y_j         radius         diameter
+    ========== =========== ==================================== ============== ===================================
+    Gaussian   r/2         1, 1/r, √2/r                          3r/2           √4.5 r (d = 1: 2r)
+    Laplace    d/2         1, 1/2, 1/2                           d (d+7)/4      2d + d (d-1)²/(4 (d+1))
+    ========== =========== ==================================== ============== ===================================
+
+    The radius is that with the count; without, it is √2 r and d (d+5)/4. The diameter is of two rows that count
+    alike. Rows in different categories are √2 (2) radii apart, which for Gaussian noise is √4.5 r as well.
+
+    A sum of products is not rounded row by row: y is, to multiples of :math:`2^{-19}`, so that a matrix product adds
+    up the products of a batch exactly. The sum of all rows is exact too, and is rounded once, in the end.
+    """
+
+    def __init__(self, columns: Sequence[Column], *, radius: float | None = None, count: bool = False) -> None:
+        self.columns = tuple(columns)
+        d = len(self.columns)
+        if not d or len({column.name for column in self.columns}) < d:
+            names = [column.name for column in self.columns]
+            raise ArgumentError(f"columns={names!r} must name at least one column, each once.")
+        if radius is not None and not _RADIUS_MIN <= radius / math.sqrt(d) <= 1:
+            raise ArgumentError(
+                f"radius={radius!r} is out of range for {d} columns.",
+                f"It is the largest length of a row whose numbers are in [-1, 1]: at most √{d} = {math.sqrt(d):.4g}.",
+            )
+        self.ball = radius
+        self.count = count
+        one, square, product = (
+            (d / 2, 0.5, 0.5) if radius is None else (radius / 2, 1 / radius, math.sqrt(2) / radius)
+        )
+        grid = np.full((d + 1, d + 1), product)
+        np.fill_diagonal(grid, square)
+        grid[0] = 1.0
+        grid[0, 0] = one
+        self._upper = tuple(indices[0 if count else 1 :] for indices in np.triu_indices(d + 1))
+        self.weights = grid[self._upper]
+        self.shape = self.weights.shape
+
+    @property
+    def support(self) -> int:
+        """Steps by which the final rounding can move two sums apart: one in each coordinate of either row."""
+        return 2 * self.dimension
+
+    def points(self, batch: Batch) -> NDArray[np.float64]:
+        """Return (1, y) of the rows in whole steps of 2 to the minus 19, shape (d + 1, batch.size)."""
+        points = np.empty((len(self.columns) + 1, batch.size))
+        points[0] = 1.0
+        for y, column in zip(points[1:], self.columns, strict=True):
+            np.subtract(batch.values(column), column.mid, out=y)
+            y /= column.half  # rounding is monotone, so y stays within [-1, 1]
+        if self.ball is not None and self.ball < math.sqrt(len(self.columns)):
+            self._scale_down(points[1:])
+        points *= 2.0**_BITS
+        return np.rint(points, out=points)
+
+    def _scale_down(self, y: NDArray[np.float64]) -> None:
+        """Scale rows into the ball, and so far within that rounding cannot take them out of it."""
+        radius = float(self.ball or 0) - math.sqrt(len(y)) * 2.0**-_BITS
+        squares = np.zeros(y.shape[1])
+        for each in y:  # one after the other: a row's length must not depend on the batch
+            squares += each * each
+        long = np.flatnonzero(squares > radius * radius)
+        y[:, long] *= radius / np.sqrt(squares[long])
+
+    def rows(self, batch: Batch) -> NDArray[np.float64]:
+        """Return the vectors of a batch."""
+        vectors: NDArray[np.float64] = self.steps(batch, 0) * (4.0**-_BITS * self.weights)
+        return vectors
+
+    def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:  # noqa: ARG002 - the unit is its own
+        """Return the products of a batch without weights, in whole units of 2 to the minus 38."""
+        points = self.points(batch)
+        i, j = self._upper
+        return (points[i] * points[j]).T
+
+    def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:  # noqa: ARG002
+        """Return the exact sum of a batch without weights, in whole units of 2 to the minus 38."""
+        points = self.points(batch)
+        return self._products(points if mask is None else points[:, mask])
+
+    def totals(self, batch: Batch, place: NDArray[np.intp], bins: int) -> NDArray[np.float64]:
+        """Return the same for the rows at each place below `bins`, shape (bins, d); others count nowhere."""
+        small = place.astype(np.uint16) if bins < 1 << 16 else place  # NumPy sorts short integers by their digits
+        points = self.points(batch)[:, np.argsort(small, kind="stable")]
+        ends = np.cumsum(np.bincount(place, minlength=bins)[:bins])
+        return np.array([self._products(part) for part in np.split(points, ends, axis=1)[:bins]])
+
+    def _products(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        products: NDArray[np.float64] = (points @ points.T)[self._upper]
+        return products
+
+    def settle(self, total: list[int], k: int) -> list[int]:
+        """Multiply an exact sum by the weights, and round it to whole steps of 2 to the minus `k`."""
+        ratios = [weight.as_integer_ratio() for weight in self.weights.tolist()]
+        shifts = [2 * _BITS - k + over.bit_length() - 1 for _, over in ratios]
+        return [
+            ((times * t >> shift - 1) + 1 >> 1) if shift > 0 else times * t << -shift
+            for t, (times, _), shift in zip(total, ratios, shifts, strict=True)
+        ]
+
+    def radius(self, norm: Norm) -> float:
+        """Largest norm of a vector."""
+        one = float(self.weights[0]) if self.count else 0.0
+        return one + self._length(1) if norm == 1 else math.hypot(one, self._length(2))
+
+    def _length(self, norm: Norm) -> float:
+        """Largest norm of what is not the count: of y in a corner of the cube, or of one as long as can be."""
+        d = len(self.columns)
+        if self.ball is None:
+            return d * (d + 5) / 4 if norm == 1 else math.sqrt(d * (d + 9) / 8)
+        if norm == 2:  # noqa: PLR2004
+            return math.sqrt(2) * self.ball
+        return math.sqrt(d) * self.ball + self.ball * (1 + math.sqrt(0.5) * (d - 1))
+
+    def diameter(self, norm: Norm, public: frozenset[str]) -> float:
+        """Largest distance of two vectors."""
+        if all(column.name in public for column in self.columns):
+            return 0.0
+        d = len(self.columns)
+        if self.ball is None and norm == 1:
+            return _cube_diameter(d, 0.5)
+        if self.ball is not None and norm == 2:  # noqa: PLR2004
+            return 2 * self.ball if d == 1 else math.sqrt(_ball_diameter_squared(self.ball, 1 / self.ball))
+        return 2 * self._length(norm)
+
+
+def _ball_diameter_squared(r: float, w: float) -> float:
+    """Largest squared L2 distance of two points (y, w y yᵀ) with y in a ball of two or more dimensions.
+
+    With a and b the lengths of y and y', and c their product, it is a² + b² - 2c + w² (a⁴ + b⁴ - 2c²), which grows
+    with a and b; at a = b = r the best c in [-r², r²] is -1/(2w²), or -r².
+    """
+    if 2 * w * w * r * r <= 1:
+        return 4 * r * r
+    return 2 * r * r + 2 * w * w * r**4 + 1 / (2 * w * w)
+
+
+def _cube_diameter(d: int, w: float) -> float:
+    """Largest L1 distance of two points (y, w y_i y_j for i ≤ j) with y in [-1, 1]^d.
+
+    With s and t the sum and difference of y and y', y_i y_j - y'_i y'_j = (s_i t_j + t_i s_j)/2 and
+    |t_i| ≤ 2 - |s_i|, so with S the sum of |s_i| and Q that of their squares it is at most
+    2d + S (w (d+1) - 1) - w (S² + Q)/2, and Q ≥ S²/d. All s_i = 1 - 1/(w (d+1)) attain the maximum.
+    """
+    u = w * (d + 1)
+    return 2 * d + max(0.0, d * (u - 1) ** 2 / (2 * u)) if u > 1 else 2.0 * d
