@@ -19,7 +19,8 @@ from dfprivacy.accounting import exact
 from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
 from dfprivacy.features import Count, OneHot
 from dfprivacy.frames import withheld
-from dfprivacy.losses import Approximate, Gaussian, Laplace, Pure
+from dfprivacy.conversions import gaussian_scales
+from dfprivacy.losses import Approximate, Gaussian, Gaussians, Laplace, Pure
 from dfprivacy.progress import progress
 from dfprivacy.release import Measurement, Noise
 from dfprivacy.rows import BATCH_ROWS, IsIn, batches
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from dfprivacy.rows import Condition
     from dfprivacy.schema import Category, Column, Schema
 
-__all__ = ["Curator"]
+__all__ = ["Curator", "Joint"]
 
 _FLUSH = 512  # batches whose float64 totals, each below 2^53, add up in int64
 
@@ -233,32 +234,63 @@ class Curator:
         self._purse.pay([plan.loss], self._rest())
         return self._release(features, plan)
 
+    def jointly(self, *parts: tuple[RowFeatures, object]) -> list[Joint]:
+        """Pay for several sums with Gaussian noise as for one, and measure them one after another.
+
+        Parameters
+        ----------
+        *parts : tuple of (RowFeatures, number or fraction)
+            What is to be summed, or features like it, and its part of the squared signal-to-noise ratio of one Gaussian
+            mechanism at all that is left of the call's epsilon and delta. The parts add up to at most 1.
+
+        Returns
+        -------
+        list of Joint
+            For each part what measures it, once; the features may be chosen after seeing what came before.
+
+        Raises
+        ------
+        ArgumentError
+            If the arguments cannot be used; nothing was charged.
+        BudgetExceeded
+            If the account cannot pay; nothing was charged.
+
+        Notes
+        -----
+        Gaussian mechanisms compose, adaptively, to a Gaussian mechanism: mu squared adds up. Two halves have 1.41 times the
+        noise of one, where two calls of `sum` at half the epsilon each have twice the noise.
+        """
+        _ = self._table.rows
+        shares = [exact(share) for _, share in parts]
+        if not parts or min(shares) <= 0 or sum(shares) > 1:
+            raise PluginError("The parts of a joint measurement must be positive and add up to at most 1.")
+        plans: list[_Plan | None] = [None] * len(parts)
+        private = [i for i, (features, _) in enumerate(parts) if self._private(features)]
+        if private:
+            epsilon, delta = self._take(None)
+            _check_delta(delta)
+            grids = [self._grid(parts[i][0], 2, epsilon) for i in private]
+            asked = [
+                (math.ceil(steps * steps), parts[i][0].dimension, shares[i])
+                for i, (_, steps) in zip(private, grids, strict=True)
+            ]
+            scales = gaussian_scales(asked, epsilon, delta)
+            paid = tuple((squared, scale, d) for (squared, d, _), scale in zip(asked, scales, strict=True))
+            loss = Gaussians(paid, epsilon, delta)
+            for i, (k, steps), scale in zip(private, grids, scales, strict=True):
+                plans[i] = _Plan(k, steps, scale, loss, _noise(parts[i][0], "gaussian", k, steps, scale, (epsilon, delta)))
+            self._purse.pay([loss], self._rest())
+        return [Joint(self, features, plan) for (features, _), plan in zip(parts, plans, strict=True)]
+
     def _private(self, features: RowFeatures) -> bool:
         return self._table.sensitivity(features, 1) > 0
 
     def _plan(self, features: RowFeatures, noise: str, share: object) -> _Plan:
         epsilon, delta = self._take(share)
         gaussian = noise == "gaussian"
-        if gaussian and not delta > 0:
-            raise ArgumentError(
-                "Gaussian noise needs a delta above zero.",
-                "Protect the table with a delta, or ask for a method with Laplace noise.",
-            )
-        norm = 2 if gaussian else 1
-        sensitivity = self._table.sensitivity(features, norm)
-        size = self._table.schema.size
-        k = noises.grid_exponent(
-            radius=features.radius(2),
-            batch_rows=BATCH_ROWS,
-            rows_max=noises.ROWS_MAX if size is None else size,
-            noise=sensitivity / float(epsilon),
-        )
-        # Rounding moves a coordinate by half a step, so the difference of two rows by at most one step in each
-        # of `support` coordinates (two rows that differ in which ones: half a step in twice as many). Where only
-        # sums are rounded, `support` counts the coordinates of both rows. One step more covers the rounding of the
-        # radius and diameter themselves.
-        slack = features.support if norm == 1 else math.sqrt(features.support)
-        steps = Fraction(sensitivity) * 2**k + Fraction(slack) + 1
+        if gaussian:
+            _check_delta(delta)
+        k, steps = self._grid(features, 2 if gaussian else 1, epsilon)
         if gaussian:
             squared = math.ceil(steps * steps)
             scale = noises.gaussian_scale(squared, features.dimension, epsilon, delta)
@@ -267,20 +299,28 @@ class Curator:
             whole = math.ceil(steps)
             scale = noises.laplace_scale(whole, epsilon)
             loss = Laplace(whole, scale, epsilon)
-        return _Plan(
-            k,
-            scale,
-            loss,
-            Noise(
-                what=f"the sum of {features.describe()}",
-                kind=f"discrete {noise.capitalize()}",
-                scale=math.ldexp(scale, -k),
-                grid=k,
-                sensitivity=math.ldexp(float(steps), -k),
-                epsilon=float(epsilon),
-                delta=float(delta) if gaussian else 0.0,
-            ),
+        return _Plan(k, steps, scale, loss, _noise(features, noise, k, steps, scale, (epsilon, delta)))
+
+    def _grid(self, features: RowFeatures, norm: int, epsilon: Fraction) -> tuple[int, Fraction]:
+        """Exponent of the grid for a sum of features, and its sensitivity in steps."""
+        sensitivity = self._table.sensitivity(features, norm)
+        size = self._table.schema.size
+        k = noises.grid_exponent(
+            radius=features.radius(2),
+            batch_rows=BATCH_ROWS,
+            rows_max=noises.ROWS_MAX if size is None else size,
+            noise=sensitivity / float(epsilon),
         )
+        return k, self._steps(features, norm, k)
+
+    def _steps(self, features: RowFeatures, norm: int, k: int) -> Fraction:
+        """Sensitivity of a sum in steps of 2 to the minus `k`."""
+        # Rounding moves a coordinate by half a step, so the difference of two rows by at most one step in each
+        # of `support` coordinates (two rows that differ in which ones: half a step in twice as many). Where only
+        # sums are rounded, `support` counts the coordinates of both rows. One step more covers the rounding of the
+        # radius and diameter themselves.
+        slack = features.support if norm == 1 else math.sqrt(features.support)
+        return Fraction(self._table.sensitivity(features, norm)) * Fraction(2) ** k + Fraction(slack) + 1
 
     def _take(self, share: object) -> tuple[Fraction, Fraction]:
         part = self._left if share is None else exact(share)
@@ -305,7 +345,7 @@ class Curator:
         # Clamping is 1-Lipschitz in each coordinate, so it is safe; it is there for a private number of rows.
         clamped = np.array([max(-noises.SUM_MAX, min(noises.SUM_MAX, t)) for t in total], dtype=np.int64)
         draw: Callable[[NDArray[np.int64], float], NDArray[np.int64]] = (
-            sampler.gaussian if isinstance(plan.loss, Gaussian) else sampler.laplace
+            sampler.gaussian if isinstance(plan.loss, Gaussian | Gaussians) else sampler.laplace
         )
         noisy = draw(clamped, plan.scale)
         self.measured.append(plan.noise)
@@ -320,12 +360,79 @@ class Curator:
 
 @dataclass(frozen=True)
 class _Plan:
-    """One measurement, from public numbers only: grid, scale in steps, loss."""
+    """One measurement, from public numbers only: grid, sensitivity and scale in steps, loss."""
 
     k: int
+    steps: Fraction
     scale: float
     loss: PrivacyLoss
     noise: Noise
+
+
+@dataclass
+class Joint:
+    """One of several measurements that were paid for together; see `Curator.jointly`."""
+
+    _curator: Curator
+    _planned: RowFeatures
+    _plan: _Plan | None  # None: the sum is public
+    _open: bool = field(default=True, init=False)
+
+    def sum(self, features: RowFeatures | None = None) -> Measurement:
+        """Measure.
+
+        Parameters
+        ----------
+        features : RowFeatures, optional
+            What to sum: features as planned, but for what was learned meanwhile. Default: those planned.
+
+        Returns
+        -------
+        Measurement
+            Noisy sums.
+        """
+        features = features or self._planned
+        curator, plan = self._curator, self._plan
+        if not self._open:
+            raise PluginError("A part of a joint measurement was asked for twice.", "Plan one part for each.")
+        if plan is None:
+            if curator._private(features):  # noqa: SLF001 - of this module
+                raise PluginError("A sum that was planned over public columns reads private ones.")
+            return curator._public_sum(features)  # noqa: SLF001
+        needed = curator._steps(features, 2, plan.k)  # noqa: SLF001
+        if (
+            needed > plan.steps
+            or features.dimension > self._planned.dimension
+            or features.radius(2) > self._planned.radius(2)
+        ):
+            raise PluginError(
+                f"{features.describe()} has a larger sensitivity, radius or dimension than was planned and paid for.",
+                "Plan with the largest.",
+            )
+        self._open = False
+        return curator._release(features, plan)  # noqa: SLF001
+
+
+def _check_delta(delta: Fraction) -> None:
+    if not delta > 0:
+        raise ArgumentError(
+            "Gaussian noise needs a delta above zero.",
+            "Protect the table with a delta, or ask for a method with Laplace noise.",
+        )
+
+
+def _noise(
+    features: RowFeatures, kind: str, k: int, steps: Fraction, scale: float, price: tuple[Fraction, Fraction]
+) -> Noise:
+    return Noise(
+        what=f"the sum of {features.describe()}",
+        kind=f"discrete {kind.capitalize()}",
+        scale=math.ldexp(scale, -k),
+        grid=k,
+        sensitivity=math.ldexp(float(steps), -k),
+        epsilon=float(price[0]),
+        delta=float(price[1]) if kind == "gaussian" else 0.0,
+    )
 
 
 def _measurement(features: RowFeatures, values: NDArray[np.float64], noise: Noise | None) -> Measurement:

@@ -18,8 +18,10 @@ declares, so a wrong claim costs accuracy, never privacy.
 """
 
 from dfprivacy.features.base import RowFeatures
+from dfprivacy.features.fourier import Fourier
+from dfprivacy.features.mixtures import MixtureMoments
 from dfprivacy.features.moments import Count, Moments
 from dfprivacy.features.onehot import OneHot
 from dfprivacy.features.outer import Outer
 
-__all__ = ["Count", "Moments", "OneHot", "Outer", "RowFeatures"]
+__all__ = ["Count", "Fourier", "MixtureMoments", "Moments", "OneHot", "Outer", "RowFeatures"]

@@ -24,6 +24,7 @@ from dfprivacy.accounting import exact
 from dfprivacy.errors import DPError
 from dfprivacy.frames import adapt
 from dfprivacy.ledger import open_ledger
+from dfprivacy.losses import Gaussian, Gaussians, Laplace
 from dfprivacy.release import Release
 from dfprivacy.testing.cases import candidates, tables
 from dfprivacy.testing.exact import Family, families, worst_pair
@@ -34,6 +35,7 @@ from dfprivacy.testing.stage import Stage, Till, listening, with_first
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from dfprivacy.losses import PrivacyLoss
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.testing.cases import Case, Row
     from dfprivacy.testing.exact import Loss
@@ -163,12 +165,18 @@ def _difference(a: str, b: str) -> str:
     return f"...{a[max(0, at - 40) : at + 40]!r} against ...{b[max(0, at - 40) : at + 40]!r}"
 
 
+def _noises(loss: PrivacyLoss) -> list[tuple[str, float]]:
+    if isinstance(loss, Gaussians):
+        return [("gaussian", scale) for _, scale, _ in loss.parts]
+    return [(loss.kind, loss.scale)] if isinstance(loss, Laplace | Gaussian) else []
+
+
 def noise_is_what_was_charged(audit: Audit) -> str:
     trace = audit.premiere
     if trace.opaque:
         raise Skipped("it draws other noise than Laplace and Gaussian, which cannot be replayed")
     drawn = Counter((draw.kind, draw.scale) for draw in trace.draws)
-    paid = Counter((loss.kind, loss.scale) for loss in trace.charges if loss.kind in {"laplace", "gaussian"})  # type: ignore[union-attr]
+    paid = Counter(noise for loss in trace.charges for noise in _noises(loss))
     if "trespass" in trace.log and not trace.charges:
         raise Failed("it reads private rows and charges nothing")
     if missing := paid.keys() - drawn.keys():

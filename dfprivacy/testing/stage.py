@@ -278,7 +278,7 @@ class Trace:
     @property
     def replayable(self) -> bool:
         """Whether every charge is for Laplace or Gaussian noise, which can be replayed."""
-        return not self.opaque and all(loss.kind in {"laplace", "gaussian"} for loss in self.charges)
+        return not self.opaque and all(loss.kind in {"laplace", "gaussian", "gaussians"} for loss in self.charges)
 
     @property
     def epsilon(self) -> Fraction:
