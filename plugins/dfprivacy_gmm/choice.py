@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,13 +16,14 @@ if TYPE_CHECKING:
 
 __all__ = ["PENALTY", "choose", "criterion"]
 
-PENALTY = 3.5  # for each degree of freedom, in units of the log-likelihood; measured, not derived
+PENALTY = 3.5  # least penalty for each degree of freedom, in units of the log-likelihood; measured, not derived
 
 
 def choose(
     sketch: Sketch,
     counts: Sequence[int],
     shape: Shape,
+    size: float,
     *,
     batches: int = BATCHES,
     told: Callable[[], object] = lambda: None,
@@ -36,6 +38,8 @@ def choose(
         The numbers of components to try.
     shape : {"spherical", "diag", "tied", "full"}
         Shape of the covariances.
+    size : float
+        Number of rows.
     batches : int
         Most batches of starts for each.
     told : callable
@@ -52,10 +56,10 @@ def choose(
     fits = [
         fit_mixture(sketch, K, shape, np.random.default_rng([K, 1]), batches=batches, told=told) for K in counts
     ]
-    best = min(fits, key=criterion)
-    return best, {K: criterion(fit) for K, fit in zip(counts, fits, strict=True)}
+    found = [criterion(fit, size) for fit in fits]
+    return fits[int(np.argmin(found))], dict(zip(counts, found, strict=True))
 
 
-def criterion(fit: Fit) -> float:
-    """Give the misfit of a mixture plus a penalty for its degrees of freedom."""
-    return fit.residual + PENALTY * fit.free
+def criterion(fit: Fit, size: float) -> float:
+    """Give the misfit of a mixture plus a penalty for its degrees of freedom, as in the Bayesian criterion."""
+    return fit.residual + max(PENALTY, 0.5 * math.log(max(size, 1.0))) * fit.free
