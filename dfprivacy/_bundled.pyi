@@ -3,11 +3,47 @@
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
+from dfprivacy_gmm import FourierSketch, GaussianClasses, GaussianMixture, JointMoments
 from dfprivacy_ttest import TTest
 
 _Alternative: TypeAlias = Literal["two-sided", "less", "greater"]
 
 class BundledMethods:
+    def gmm_fit(
+        self,
+        columns: Sequence[str],
+        label: str | None = None,
+        *,
+        n_components: int | Literal["auto"] | None = None,
+        covariance_type: Literal["spherical", "diag", "tied", "full"] = "full",
+        restarts: int = 5,
+        method: Literal["lda", "qda", "auto"] = "lda",
+        repair: Literal["noise_aware", "paper", "clip"] = "noise_aware",
+        grid_minimum: float = 0.01,
+        radius: float | None = None,
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> GaussianClasses | GaussianMixture: ...
+    def fourier_sketch(
+        self,
+        columns: Sequence[str],
+        *,
+        max_components: int = 6,
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> FourierSketch: ...
+    def moments(
+        self,
+        columns: Sequence[str],
+        *,
+        by: str | None = None,
+        radius: float | None = None,
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> JointMoments: ...
     def ttest(
         self,
         column: str,

@@ -254,9 +254,7 @@ def gaussians_delta(parts: Sequence[tuple[int, float, int]], epsilon: Fraction) 
     return Fraction(delta_gauss(below(epsilon), mu)) + lost
 
 
-def gaussian_scales(
-    asked: Sequence[tuple[int, int, Fraction]], epsilon: Fraction, delta: Fraction
-) -> list[float]:
+def gaussian_scales(asked: Sequence[tuple[int, int, Fraction]], epsilon: Fraction, delta: Fraction) -> list[float]:
     """Scales of several discrete Gaussian measurements that together have one privacy loss.
 
     Parameters
@@ -274,9 +272,12 @@ def gaussian_scales(
     """
     smallest = min(ceil(squared / part) for squared, _, part in asked)
     scale = gaussian_scale(smallest, sum(dimension for _, dimension, _ in asked), epsilon, delta)
-    unit = (Fraction(scale) ** 2 - Fraction(1, 11)) / smallest  # 1/mu², and no scale below that of its rounding loss
+    unit = (
+        Fraction(scale) ** 2 - Fraction(1, 11)
+    ) / smallest  # 1/mu², and no scale below that of its rounding loss
     return [
-        max(scale, sqrt(above(squared / part * unit + Fraction(1, 11))) * (1 + 2.0**-48)) for squared, _, part in asked
+        max(scale, sqrt(above(squared / part * unit + Fraction(1, 11))) * (1 + 2.0**-48))
+        for squared, _, part in asked
     ]
 
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from dfprivacy import noise as noises
 from dfprivacy.accounting import exact
+from dfprivacy.conversions import gaussian_scales
 from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
 from dfprivacy.features import Count, OneHot
 from dfprivacy.frames import withheld
-from dfprivacy.conversions import gaussian_scales
 from dfprivacy.losses import Approximate, Gaussian, Gaussians, Laplace, Pure
 from dfprivacy.progress import progress
 from dfprivacy.release import Measurement, Noise
@@ -278,7 +278,9 @@ class Curator:
             paid = tuple((squared, scale, d) for (squared, d, _), scale in zip(asked, scales, strict=True))
             loss = Gaussians(paid, epsilon, delta)
             for i, (k, steps), scale in zip(private, grids, scales, strict=True):
-                plans[i] = _Plan(k, steps, scale, loss, _noise(parts[i][0], "gaussian", k, steps, scale, (epsilon, delta)))
+                plans[i] = _Plan(
+                    k, steps, scale, loss, _noise(parts[i][0], "gaussian", k, steps, scale, (epsilon, delta))
+                )
             self._purse.pay([loss], self._rest())
         return [Joint(self, features, plan) for (features, _), plan in zip(parts, plans, strict=True)]
 

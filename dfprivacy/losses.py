@@ -33,7 +33,16 @@ from dfprivacy.errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Approximate", "BoundedRange", "Gaussian", "Gaussians", "Laplace", "PrivacyLoss", "Pure", "loss_from_dict"]
+__all__ = [
+    "Approximate",
+    "BoundedRange",
+    "Gaussian",
+    "Gaussians",
+    "Laplace",
+    "PrivacyLoss",
+    "Pure",
+    "loss_from_dict",
+]
 
 
 @dataclass(frozen=True, slots=True)

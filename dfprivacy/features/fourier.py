@@ -78,7 +78,9 @@ class Fourier(RowFeatures):
         reach = max(1.0, float(np.abs(turns).sum(axis=1).max()))
         q = 52 - _GRID - math.ceil(math.log2(reach)) - 1
         if q < 8:  # noqa: PLR2004
-            raise ArgumentError("Frequencies are too high beside the bounds.", "Give lower ones, or tighter bounds.")
+            raise ArgumentError(
+                "Frequencies are too high beside the bounds.", "Give lower ones, or tighter bounds."
+            )
         self._turns = np.rint(turns * 2.0**q) / 2.0**q
         self.frequencies = self._turns * (2 * np.pi) / self._half
         m = len(asked)

@@ -69,7 +69,9 @@ class MixtureMoments(RowFeatures):
                 "Give arrays of shape (K,), (K, d) and (K, d, d).",
             )
         diagonal = np.diagonal(roots, axis1=1, axis2=2)
-        if not (np.all(weights > 0) and np.all(diagonal > 0) and np.isfinite(roots).all() and np.isfinite(means).all()):
+        if not (
+            np.all(weights > 0) and np.all(diagonal > 0) and np.isfinite(roots).all() and np.isfinite(means).all()
+        ):
             raise ArgumentError(
                 "The mixture has a weight or a standard deviation that is not positive, or a number that is not finite.",
                 "Give positive weights and lower Cholesky factors.",
@@ -79,7 +81,9 @@ class MixtureMoments(RowFeatures):
         self.reach = math.sqrt(d) + 1.5
         self._pairs = np.triu_indices(d)
         r = self.reach
-        each = np.concatenate([[r / 2], np.ones(d), np.where(self._pairs[0] == self._pairs[1], 1, math.sqrt(2)) / r])
+        each = np.concatenate(
+            [[r / 2], np.ones(d), np.where(self._pairs[0] == self._pairs[1], 1, math.sqrt(2)) / r]
+        )
         self.shape = (K, len(each))
         self.weights = np.tile(each, (K, 1))
         self._log_heights = np.log(weights) - np.log(diagonal).sum(axis=1)

@@ -38,8 +38,8 @@ class Outer(RowFeatures):
     columns : sequence of Column
         Columns with bounds, each once.
     radius : float, optional
-        For Gaussian noise: rows with :math:`\lVert y\rVert_2` above it, at most √d, are scaled down to it. Without
-        it, y may lie anywhere in the cube, and the coordinates are weighted for Laplace noise.
+        For Gaussian noise: rows with :math:`\lVert y\rVert_2` above it, at most √d, are scaled down to it.
+        Without it, y may lie anywhere in the cube, and the coordinates are weighted for Laplace noise.
     count : bool
         Also measure how many rows there are, for tables whose size is private.
 
@@ -61,6 +61,8 @@ class Outer(RowFeatures):
     A sum of products is not rounded row by row: y is, to multiples of :math:`2^{-19}`, so that a matrix product adds
     up the products of a batch exactly. The sum of all rows is exact too, and is rounded once, in the end.
     """
+
+    weights: NDArray[np.float64]
 
     def __init__(self, columns: Sequence[Column], *, radius: float | None = None, count: bool = False) -> None:
         self.columns = tuple(columns)
@@ -97,7 +99,7 @@ class Outer(RowFeatures):
         points[0] = 1.0
         for y, column in zip(points[1:], self.columns, strict=True):
             np.subtract(batch.values(column), column.mid, out=y)
-            y /= column.half  # rounding is monotone, so y stays within [-1, 1]
+            np.divide(y, column.half, out=y)  # rounding is monotone, so y stays within [-1, 1]
         if self.ball is not None and self.ball < math.sqrt(len(self.columns)):
             self._scale_down(points[1:])
         points *= 2.0**_BITS

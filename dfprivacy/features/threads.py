@@ -53,7 +53,9 @@ def _blas() -> _OneThreadBlas:
     return _OneThreadBlas()
 
 
-def add_up(rows: int, width: int, part: Callable[[Piece, NDArray[np.float64]], NDArray[np.int64]]) -> NDArray[np.int64]:
+def add_up(
+    rows: int, width: int, part: Callable[[Piece, NDArray[np.float64]], NDArray[np.int64]]
+) -> NDArray[np.int64]:
     """Sum of what `part` gives for each piece of the rows.
 
     Parameters

@@ -1,15 +1,34 @@
-"""Gaussian mixtures of a private table. Mechanisms: ``view.fourier_sketch``."""
+"""Gaussian classes and Gaussian mixtures of a private table, its second moments and its Fourier sketch.
+
+Mechanisms: ``view.gmm_fit``, ``view.moments``, ``view.fourier_sketch``. Without privacy, for public data:
+`GaussianClassifier`.
+"""
 
 from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
+from dfprivacy_gmm.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
+from dfprivacy_gmm.gaussians import GaussianClassifier
+from dfprivacy_gmm.joint import JointMoments, moments
+from dfprivacy_gmm.mechanisms import GaussianClasses, findings, gmm_fit
 from dfprivacy_gmm.mixture import FourierSketch, GaussianMixture
-from dfprivacy_gmm.unlabelled import fit_unlabelled, fourier_sketch
+from dfprivacy_gmm.unlabelled import fourier_sketch
 
-__all__ = ["FourierSketch", "GaussianMixture", "fit_unlabelled", "fourier_sketch"]
+__all__ = [
+    "FourierSketch",
+    "GaussianClasses",
+    "GaussianClassifier",
+    "GaussianMixture",
+    "JointMoments",
+    "fourier_sketch",
+    "gmm_fit",
+    "moments",
+]
 
 
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
-    """Offer the sketch."""
+    """Offer the classes, the mixtures, the moments and the sketch."""
+    register(gmm_fit.plans(findings))
+    register(moments)
     register(fourier_sketch)

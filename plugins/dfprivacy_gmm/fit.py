@@ -196,7 +196,9 @@ class Search:
         sd[-1] = self.sketch.size_error or 1.0
         return Prior(centre, sd**-2)
 
-    def minimise(self, p: NDArray[np.float64], prior: Prior, shape: Shape, steps: int, tolerance: float) -> Searched:
+    def minimise(
+        self, p: NDArray[np.float64], prior: Prior, shape: Shape, steps: int, tolerance: float
+    ) -> Searched:
         """Search from R starts at once."""
         family, d = self.family(shape), self.sketch.d
         bound = np.full(family.P, 6.0)
@@ -309,7 +311,7 @@ class Search:
         family = self.family(shape)
         now = family.mixtures(best.p)
         root = np.sqrt(sketch.precision) * np.ones(sketch.m)
-        zeta = ((now.components(sketch.frequencies)[0][0] * root)).view(np.float64)
+        zeta = (now.components(sketch.frequencies)[0][0] * root).view(np.float64)
         candidates = 1.2 * self.rng.standard_normal((CANDIDATES, d))
         log_sd = self.log_sd * self.rng.uniform(0.4, 1.2)
         atoms = (self.atoms(candidates, log_sd) * root).view(np.float64)

@@ -20,8 +20,6 @@ from dfprivacy_gmm.polish import sketch_covariance
 from dfprivacy_gmm.sketch import Whitening
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 __all__ = ["FourierSketch", "GaussianMixture", "check_components", "rows_needed"]
@@ -417,7 +415,9 @@ class GaussianMixture(Release):
         """
         return self._log_joint(X).argmax(axis=1)
 
-    def sample(self, n_samples: int = 1, *, seed: int | None = None) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    def sample(
+        self, n_samples: int = 1, *, seed: int | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
         """Draw synthetic rows. They cost nothing.
 
         Parameters

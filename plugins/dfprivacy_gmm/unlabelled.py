@@ -28,9 +28,7 @@ _SMALLEST_SD = 1e-2  # square root of the least eigenvalue of a whitening covari
 
 
 @mechanism(columns={"columns": ["numeric"]}, delta=True)
-def fourier_sketch(
-    curator: Curator, columns: Sequence[Column], *, max_components: int = 6
-) -> FourierSketch:
+def fourier_sketch(curator: Curator, columns: Sequence[Column], *, max_components: int = 6) -> FourierSketch:
     """Release a noisy characteristic function of some columns, to which Gaussian mixtures can be fitted at no charge.
 
     Parameters
@@ -64,7 +62,9 @@ def fourier_sketch(
        Information and Inference 7 (2018).
     """
     if isinstance(max_components, str):
-        raise ArgumentError(f"max_components={max_components!r} is no number of components.", "Use, for example, 6.")
+        raise ArgumentError(
+            f"max_components={max_components!r} is no number of components.", "Use, for example, 6."
+        )
     return _measure(curator, columns, *check_components(max_components), _TWO)[0]
 
 
@@ -113,7 +113,9 @@ def _measure(
         features.MixtureMoments(columns, np.ones(1), np.zeros((1, d)), np.eye(d)[None]),
     ]
     if len(shares) > 2:  # noqa: PLR2004
-        planned[2] = features.MixtureMoments(columns, np.full(K, 1 / K), np.zeros((K, d)), np.repeat(np.eye(d)[None], K, 0))
+        planned[2] = features.MixtureMoments(
+            columns, np.full(K, 1 / K), np.zeros((K, d)), np.repeat(np.eye(d)[None], K, 0)
+        )
     first, second, *rest = curator.jointly(*zip(planned, shares, strict=False))
     measured = first.sum()
     values, scales = np.atleast_1d(measured.values), np.atleast_1d(measured.scales)

@@ -1,0 +1,54 @@
+"""How the methods are called when they are audited."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dfprivacy import hookimpl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfprivacy import Mechanism
+
+__all__ = ["dfprivacy_conformance_cases"]
+
+
+@hookimpl
+def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
+    """Give the cases: Gaussian and Laplace noise, private and public groups, all rows, some, and by group."""
+    known: dict[str, Any] = {"bounds": {"x": (-3.0, 1.5), "y": (0.0, 1.0)}, "categories": {"g": ["a", "b"]}}
+    delta = {"delta": "1/100000"}
+    both = ["x", "y"]
+    if mechanism.name == "gmm_fit":
+        asked: dict[str, Any] = {"columns": both, "label": "g"}
+        return [
+            case(arguments=asked, **known, **delta),
+            case(arguments={**asked, "method": "auto", "radius": 1.0}, **known, **delta, neighbors="add_remove"),
+            case(arguments={**asked, "method": "qda"}, **known, **delta, public=["g"]),
+            case(arguments={**asked, "repair": "paper"}, **known),
+            case(arguments=asked, **known, neighbors="add_remove"),
+        ]
+    if mechanism.name == "fourier_sketch":
+        # No two rows have opposite cosines and sines at all frequencies, so none attains the diameter 2.
+        return [
+            case(arguments={"columns": ["x"], "max_components": 2}, **known, **delta, tightness=0.5),
+            case(arguments={"columns": both, "max_components": 2}, **known, **delta, tightness=0.5),
+            case(
+                arguments={"columns": ["x"], "max_components": 2},
+                **known,
+                **delta,
+                neighbors="add_remove",
+                tightness=0.8,  # no row is the longest in the moments and in the sketch for sure
+            ),
+        ]
+    asked = {"columns": both}
+    return [
+        # Two columns in the cube do not attain the diameter of the ball around it.
+        case(arguments={**asked, "radius": 0.8}, **known, **delta),
+        case(arguments=asked, **known, **delta, neighbors="add_remove"),
+        case(arguments=asked, **known),
+        case(arguments={**asked, "by": "g"}, **known, neighbors="add_remove"),
+        case(arguments=asked, **known, where={"g": ["a"]}),
+        case(arguments=asked, **known, **delta, group_by="g"),
+    ]
