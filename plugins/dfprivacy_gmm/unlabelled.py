@@ -29,7 +29,7 @@ _SMALLEST_SD = 1e-2  # square root of the least eigenvalue of a whitening covari
 
 @mechanism(columns={"columns": ["numeric"]}, delta=True)
 def fourier_sketch(curator: Curator, columns: Sequence[Column], *, max_components: int = 6) -> FourierSketch:
-    """Release a noisy characteristic function of some columns, to which Gaussian mixtures can be fitted at no charge.
+    """Release a noisy characteristic function of some columns, to fit Gaussian mixtures to at no charge.
 
     Parameters
     ----------
@@ -52,20 +52,17 @@ def fourier_sketch(curator: Curator, columns: Sequence[Column], *, max_component
 
     Notes
     -----
-    **Privacy.** (ε, δ)-differential privacy for the account's neighbouring relation. Two sums are released with discrete
-    Gaussian noise: first and second moments with a tenth of mu squared, which only choose the frequencies, and cosines and
-    sines with the rest; together they are one Gaussian mechanism.
+    **Privacy.** (ε, δ)-differential privacy for the account's neighbouring relation. Two sums are released with
+    discrete Gaussian noise: first and second moments with a tenth of mu squared, which only choose the frequencies,
+    and cosines and sines with the rest; together they are one Gaussian mechanism.
 
     References
     ----------
     .. [1] N. Keriven, A. Bourrier, R. Gribonval, P. Pérez. Sketching for large-scale learning of mixture models.
        Information and Inference 7 (2018).
     """
-    if isinstance(max_components, str):
-        raise ArgumentError(
-            f"max_components={max_components!r} is no number of components.", "Use, for example, 6."
-        )
-    return _measure(curator, columns, *check_components(max_components), _TWO)[0]
+    (most,) = check_components(max_components, 1)
+    return _measure(curator, columns, most, _TWO)[0]
 
 
 def fit_unlabelled(
