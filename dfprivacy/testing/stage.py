@@ -25,7 +25,7 @@ import numpy as np
 
 from dfprivacy import noise
 from dfprivacy.accounting import Accountant, exact
-from dfprivacy.curator import Curator, Table
+from dfprivacy.curator import Curator, Joint, Table
 from dfprivacy.errors import DPError
 from dfprivacy.frames import Dictionary, Kind, Raw, Read
 from dfprivacy.frames.values import plain_number
@@ -133,7 +133,8 @@ def _for_curator() -> bool:
     while walk is not None and str(walk.f_globals.get("__name__", "")).startswith(_HOUSE):
         last = walk.f_code.co_qualname
         walk = walk.f_back
-    return last.startswith(f"{Curator.__name__}.") and not last.startswith(f"{Curator.__name__}._")
+    asked, _, verb = last.partition(".")
+    return asked in {Curator.__name__, Joint.__name__} and not verb.startswith("_")
 
 
 class Till:
