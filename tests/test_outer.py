@@ -13,13 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dfprivacy.curator import Table
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features import OneHot, Outer
 from dfprivacy.features.outer import _ball_diameter_squared, _cube_diameter
 from dfprivacy.frames import adapt
 from dfprivacy.rows import Batch, category, number
 from dfprivacy.schema import Column, read_schema
+from dfprivacy.table import Table
 
 LOW, HIGH = 2.0, 6.0
 NOTHING: frozenset[str] = frozenset()
@@ -122,7 +122,7 @@ def test_columns_that_cannot_be_multiplied(wanted):
 
 @pytest.mark.parametrize("r", [0.6, 1.0, 2.2])
 def test_reference_sensitivities(r):
-    """Under Gaussian noise: 1.5 r for a row more or less, √4.5 r for a row that changes, with its class or without."""
+    """Under Gaussian noise: 1.5 r for a row more or less, √4.5 r for a row that changes, with its class or not."""
     d = 6
     classes = OneHot(BY) * Outer(columns(d), radius=r, count=True)
 
@@ -151,7 +151,7 @@ def test_reference_sensitivities_of_the_cube(d):
 @pytest.mark.parametrize("count", [False, True])
 @pytest.mark.parametrize("d", [1, 2, 3, 4])
 def test_radii(d, count, share):
-    """Over corners of the cube and random rows, the radii are upper bounds; the one that noise needs is attained."""
+    """Over corners of the cube and random rows, radii are upper bounds; the one that noise needs is attained."""
     features = Outer(columns(d), radius=radius_of(share, d), count=count)
     random = np.random.default_rng(d).uniform(-1, 1, (2000, d))
     rows = features.rows(batch_of(np.concatenate([corners(d), random])))
@@ -281,8 +281,8 @@ def test_settling_rounds_weighted_sums(k):
 
 
 FRAMES = {
-    "pandas": lambda data: pd.DataFrame(data),
-    "polars": lambda data: pl.DataFrame(data),
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
     "lazy": lambda data: pl.concat([pl.DataFrame(data)[i : i + 777] for i in range(0, 5000, 777)]).lazy(),
     "arrow": lambda data: pl.DataFrame(data)[::-1].to_arrow(),
 }

@@ -86,6 +86,10 @@ class RowFeatures(ABC):
         """Largest L1 or L2 distance of two rows' vectors, when the rows agree on the public columns."""
         return 2 * self.radius(norm)
 
+    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
+        """Sensitivity of the sum: the radius for a row more or less, the diameter for a row that changes."""
+        return self.radius(int(norm)) if relation == "add_remove" else self.diameter(int(norm), public)
+
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
         r"""Vectors of a batch in whole steps of :math:`2^{-k}`, clipped to the declared radius."""
         rows = np.array(self.rows(batch), dtype=np.float64).reshape(batch.size, self.dimension)
@@ -114,7 +118,7 @@ class RowFeatures(ABC):
 
     def __init_subclass__(cls) -> None:
         # What privacy rests on is derived here from `rows` and `radius`, which are enforced.
-        derived = {"dimension", "support", "diameter", "steps", "total", "settle"} & vars(cls).keys()
+        derived = {"dimension", "support", "diameter", "sensitivity", "steps", "total", "settle"} & vars(cls).keys()
         if derived and not cls.__module__.startswith(_HOUSE):
             raise PluginError(
                 f"{cls.__name__} defines {sorted(derived)!r}, which RowFeatures derives.",

@@ -58,8 +58,8 @@ class Outer(RowFeatures):
     The radius is that with the count; without, it is √2 r and d (d+5)/4. The diameter is of two rows that count
     alike. Rows in different categories are √2 (2) radii apart, which for Gaussian noise is √4.5 r as well.
 
-    A sum of products is not rounded row by row: y is, to multiples of :math:`2^{-19}`, so that a matrix product adds
-    up the products of a batch exactly. The sum of all rows is exact too, and is rounded once, in the end.
+    A sum of products is not rounded row by row: y is, to multiples of :math:`2^{-19}`, so that a matrix product
+    adds up the products of a batch exactly. The sum of all rows is exact too, and is rounded once, in the end.
     """
 
     weights: NDArray[np.float64]
@@ -73,7 +73,7 @@ class Outer(RowFeatures):
         if radius is not None and not _RADIUS_MIN <= radius / math.sqrt(d) <= 1:
             raise ArgumentError(
                 f"radius={radius!r} is out of range for {d} columns.",
-                f"It is the largest length of a row whose numbers are in [-1, 1]: at most √{d} = {math.sqrt(d):.4g}.",
+                f"It is the largest length of a row of numbers in [-1, 1]: at most √{d} = {math.sqrt(d):.4g}.",
             )
         self.ball = radius
         self.count = count

@@ -25,12 +25,13 @@ import numpy as np
 
 from dfprivacy import noise
 from dfprivacy.accounting import Accountant, exact
-from dfprivacy.curator import Curator, Joint, Table
+from dfprivacy.curator import Curator
 from dfprivacy.errors import DPError
 from dfprivacy.frames import Dictionary, Kind, Raw, Read
 from dfprivacy.frames.values import plain_number
 from dfprivacy.question import Question, Subject
 from dfprivacy.schema import read_schema
+from dfprivacy.table import Table
 from dfprivacy.view import GroupedView, PrivateFrame
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Draw", "MemoryFrame", "Replay", "Stage", "Till", "Trace"]
 
-_HOUSE = ("dfprivacy.frames", "dfprivacy.rows", "dfprivacy.curator")
+_HOUSE = ("dfprivacy.frames", "dfprivacy.rows", "dfprivacy.table", "dfprivacy.curator")
 
 
 class MemoryFrame:
@@ -133,8 +134,7 @@ def _for_curator() -> bool:
     while walk is not None and str(walk.f_globals.get("__name__", "")).startswith(_HOUSE):
         last = walk.f_code.co_qualname
         walk = walk.f_back
-    asked, _, verb = last.partition(".")
-    return asked in {Curator.__name__, Joint.__name__} and not verb.startswith("_")
+    return last.startswith(f"{Curator.__name__}.") and not last.startswith(f"{Curator.__name__}._")
 
 
 class Till:
@@ -279,7 +279,7 @@ class Trace:
     @property
     def replayable(self) -> bool:
         """Whether every charge is for Laplace or Gaussian noise, which can be replayed."""
-        return not self.opaque and all(loss.kind in {"laplace", "gaussian", "gaussians"} for loss in self.charges)
+        return not self.opaque and all(loss.kind in {"laplace", "gaussian"} for loss in self.charges)
 
     @property
     def epsilon(self) -> Fraction:

@@ -194,8 +194,8 @@ def repaired(
     noise : ndarray of shape (d, d)
         Standard deviations of the noise of its entries.
     repair : {"noise_aware", "paper", "clip"}
-        ``"noise_aware"``: shrink what is off the diagonal by the share of it that is noise, then raise eigenvalues to
-        the size of the noise. ``"clip"``: raise them to 1e-9. ``"paper"``: negative ones become `grid_minimum`.
+        ``"noise_aware"``: shrink what is off the diagonal by the share of it that is noise, then raise eigenvalues
+        to the size of the noise. ``"clip"``: raise them to 1e-9. ``"paper"``: negative ones become `grid_minimum`.
     grid_minimum : float
         For ``"paper"``, in the columns' own units.
     units : ndarray of shape (d,), optional
@@ -239,8 +239,8 @@ def _with_eigenvalues(matrix: Array, change: object) -> Array:
 def differ(estimates: Estimates, pooled: Array) -> bool:
     """Tell whether the groups' covariances differ by more than noise and sampling explain.
 
-    The squared differences from the pooled one, each over its variance, add up to about their number if there is one
-    covariance. Twice that means that pooling is wrong by more than it saves.
+    The squared differences from the pooled one, each over its variance, add up to about their number if there is
+    one covariance. Twice that means that pooling is wrong by more than it saves.
 
     Parameters
     ----------

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["GaussianClassifier", "Predicts", "fitted"]
 
+_FAR = 1e130  # standard deviations, of which the square is a number
+
 
 class Predicts:
     """What scikit-learn expects of a fitted classifier, from priors, means and covariances."""
@@ -168,7 +170,8 @@ class Predicts:
             scale = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
             values, vectors = np.linalg.eigh(covariance / scale[:, None] / scale)
             values = np.maximum(values, len(values) * np.finfo(float).eps)
-            z = (X - mean) / scale @ vectors
+            with np.errstate(over="ignore"):
+                z = np.clip((X - mean) / scale, -_FAR, _FAR) @ vectors
             column[:] -= 0.5 * ((z * z / values).sum(axis=1) + np.log(values).sum()) + np.log(scale).sum()
         return found
 

@@ -170,8 +170,8 @@ def moments(
     by : str, optional
         A column with categories: moments of each group.
     radius : float, optional
-        With a delta: rows longer than this, with all columns mapped to [-1, 1], are scaled down to it, for less noise
-        and some bias; default: √d for d columns, which changes none.
+        With a delta: rows longer than this, with all columns mapped to [-1, 1], are scaled down to it, for less
+        noise and some bias; default: √d for d columns, which changes none.
 
     Returns
     -------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -157,7 +158,7 @@ class GaussianClasses(Predicts, Release):
         return means, found.covariance_errors(own, sampling=sampling) * units
 
     def expected_error(self, *, rows: int = 20_000, replicates: int = 10, random_state: Any = 0) -> float:
-        """Estimate the share of fresh rows that a fit like this one gets wrong, if the fitted classes are the truth.
+        """Estimate the share of fresh rows that a fit like this gets wrong, if the fitted classes are the truth.
 
         Parameters
         ----------
@@ -210,8 +211,9 @@ class GaussianClasses(Predicts, Release):
         matplotlib.axes.Axes
             The axes.
         """
-        names = self.columns[:2] if columns is None else tuple(columns)
-        if len(set(names)) != 2 or not set(names) <= set(self.columns):  # noqa: PLR2004
+        names: Any = self.columns[:2] if columns is None else columns
+        names = tuple(names) if isinstance(names, list) else names
+        if names not in itertools.permutations(self.columns, 2):
             raise ArgumentError(f"columns={names!r} are not two columns of the fit.", f"It has {self.columns!r}.")
         ax = axes(ax)
         place = [self.columns.index(name) for name in names]
@@ -336,11 +338,11 @@ def gmm_fit(
 
     Notes
     -----
-    **Privacy.** (ε, δ)-differential privacy for the account's neighbouring relation, by one measurement: of each class
-    the count, the sums of y and those of y yᵀ, weighted so that they share one L2 sensitivity, 1.5 times the radius
-    for a row more or less and √4.5 times for a row that changes, its label included. The noise is the discrete
-    Gaussian, by its exact calibration. With a delta of 0: pure ε-differential privacy by discrete Laplace noise, which
-    costs much more from five columns on. All else is post-processing.
+    **Privacy.** (ε, δ)-differential privacy for the account's neighbouring relation, by one measurement: of each
+    class the count, the sums of y and those of y yᵀ, weighted so that they share one L2 sensitivity, 1.5 times the
+    radius for a row more or less and √4.5 times for a row that changes, its label included. The noise is the
+    discrete Gaussian, by its exact calibration. With a delta of 0: pure ε-differential privacy by discrete Laplace
+    noise, which costs much more from five columns on. All else is post-processing.
 
     References
     ----------
