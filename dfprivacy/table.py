@@ -94,7 +94,7 @@ class Table:
         frame = self.rows
         total, seen = withheld(lambda: self._added_up(frame, features, k))
         self._check_size(seen)
-        return features.settle(total, k)
+        return total
 
     def _check_size(self, seen: int) -> None:
         if self.schema.size not in {None, seen}:
@@ -105,8 +105,8 @@ class Table:
 
     def _added_up(self, frame: Frame, features: RowFeatures, k: int) -> tuple[list[int], int]:
         """Sum, and number of rows read."""
-        total = [0] * features.dimension
-        pending = np.zeros(features.dimension, dtype=np.int64)
+        total = [0] * features.summands
+        pending = np.zeros(features.summands, dtype=np.int64)
         seen = 0
         # A warning of NumPy's would tell on a row.
         with np.errstate(all="ignore"), progress(self.schema.size) as bar:
@@ -117,7 +117,8 @@ class Table:
                 if count % _FLUSH == 0:
                     total = [a + int(b) for a, b in zip(total, pending, strict=True)]
                     pending[:] = 0
-        return [a + int(b) for a, b in zip(total, pending, strict=True)], seen
+        total = [a + int(b) for a, b in zip(total, pending, strict=True)]
+        return features.image(total, k), seen
 
     def value(self, asked: RowFeatures | Statistic, k: int, *chance: np.random.Generator) -> list[int]:
         """Sum of features, or value of a statistic, in steps of 2 to the minus k; `ReadError` if it fails."""

@@ -274,7 +274,7 @@ def test_settling_rounds_weighted_sums(k):
     features = Outer(columns(2), radius=0.77, count=True)
     total = [int(t) for t in np.random.default_rng(4).integers(-(2**61), 2**61, 6)]
 
-    found = features.settle(total, k)
+    found = features.image(total, k)
 
     for step, t, weight in zip(found, total, features.weights.tolist(), strict=True):
         assert abs(step - Fraction(weight) * t * Fraction(2) ** (k - 38)) <= Fraction(1, 2)

@@ -18,10 +18,27 @@ declares, so a wrong claim costs accuracy, never privacy.
 """
 
 from dfprivacy.features.base import RowFeatures
-from dfprivacy.features.fourier import Fourier
+from dfprivacy.features.fourier import Fourier, gaussian_frequencies
+from dfprivacy.features.kernel import Kernel, Nystrom
+from dfprivacy.features.kernels import ProductKernel, spread
 from dfprivacy.features.mixtures import MixtureMoments
 from dfprivacy.features.moments import Count, Moments
 from dfprivacy.features.onehot import OneHot
 from dfprivacy.features.outer import Outer
+from dfprivacy.features.taylor import Taylor
 
-__all__ = ["Count", "Fourier", "MixtureMoments", "Moments", "OneHot", "Outer", "RowFeatures"]
+__all__ = [
+    "Count",
+    "Fourier",
+    "Kernel",
+    "MixtureMoments",
+    "Moments",
+    "Nystrom",
+    "OneHot",
+    "Outer",
+    "ProductKernel",
+    "RowFeatures",
+    "Taylor",
+    "gaussian_frequencies",
+    "spread",
+]

@@ -32,7 +32,8 @@ _SINGLE = 2.0**-20  # more than what cosine and sine in float32 miss of the unit
 class Fourier(RowFeatures):
     r"""Cosines and sines :math:`m^{-1/2}\,(\cos \omega_j'(x - c),\ \sin \omega_j'(x - c))`, j = 1, …, m.
 
-    The sums, divided by the weight :math:`m^{-1/2}`, are the empirical characteristic function times the number of rows.
+    The sums, divided by the weight :math:`m^{-1/2}`, are the empirical characteristic function times the number
+    of rows.
 
     Parameters
     ----------
@@ -52,14 +53,15 @@ class Fourier(RowFeatures):
 
     Notes
     -----
-    :math:`\cos^2 + \sin^2 = 1`, so the vector has L2 norm 1. Its kernel, a mean of cosines, can be negative: two vectors can be
-    opposite, and the diameter is 2, not the √2 of a kernel in [0, 1]. Over small boxes it is less: as
-    :math:`2 - 2\cos t \le t^2`, the squared distance is at most the largest :math:`\Delta' \Omega'\Omega \Delta / m`, at most
-    :math:`\lambda_{\max}` of the frequencies in units of the bounds' widths, times the number of columns.
+    :math:`\cos^2 + \sin^2 = 1`, so the vector has L2 norm 1. Its kernel, a mean of cosines, can be negative: two
+    vectors can be opposite, and the diameter is 2, not the √2 of a kernel in [0, 1]. Over small boxes it is less:
+    as :math:`2 - 2\cos t \le t^2`, the squared distance is at most the largest :math:`\Delta' \Omega'\Omega
+    \Delta / m`, at most :math:`\lambda_{\max}` of the frequencies in units of the bounds' widths, times the
+    number of columns.
 
-    A phase, in turns, is a scalar product of numbers on binary grids that is exact in float64, reduced to [-1/2, 1/2]
-    without rounding. So the vector is a pure function of its row. Cosine and sine are taken in float32, of the same
-    angle; what they miss of the unit circle, less than 10\ :sup:`-6`, is charged.
+    A phase, in turns, is a scalar product of numbers on binary grids that is exact in float64, reduced to [-1/2,
+    1/2] without rounding. So the vector is a pure function of its row. Cosine and sine are taken in float32, of
+    the same angle; what they miss of the unit circle, less than 10\ :sup:`-6`, is charged.
     """
 
     def __init__(self, columns: Sequence[Column], frequencies: NDArray[np.float64]) -> None:
@@ -85,7 +87,8 @@ class Fourier(RowFeatures):
         self.frequencies = self._turns * (2 * np.pi) / self._half
         m = len(asked)
         self.shape = (2, m)
-        self.weights = 1 / math.sqrt(m)
+        self._weight = 1 / math.sqrt(m)
+        self.weights = self._weight
 
     @property
     def selective(self) -> bool:
@@ -105,13 +108,13 @@ class Fourier(RowFeatures):
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Vectors of public rows, weights included, in float64; shape (rows, 2m)."""
         angles = (np.asarray(rows, dtype=np.float64) - self.centre) @ self.frequencies.T
-        found: NDArray[np.float64] = np.hstack([np.cos(angles), np.sin(angles)]) * self.weights
+        found: NDArray[np.float64] = np.hstack([np.cos(angles), np.sin(angles)]) * self._weight
         return found
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
         angles = self._angles(self._standardized(batch))
-        return np.hstack([np.cos(angles), np.sin(angles)]).astype(np.float64) * self.weights
+        return np.hstack([np.cos(angles), np.sin(angles)]).astype(np.float64) * self._weight
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
         """Return the vectors of a batch in whole steps."""
@@ -124,10 +127,13 @@ class Fourier(RowFeatures):
 
         def part(piece: Piece, room: NDArray[np.float64]) -> NDArray[np.int64]:
             angles = self._angles(y[slice(*piece)], room)
-            sums = [rounded_sum(np.multiply(f(angles), self.weights, out=room), k) for f in (np.cos, np.sin)]
+            sums = [
+                rounded_sum(np.multiply(f(angles), self._weight, out=room, dtype=np.float64), k)
+                for f in (np.cos, np.sin)
+            ]
             return np.concatenate(sums)
 
-        return add_up(len(y), self.shape[1], part).astype(np.float64)
+        return add_up(len(y), self.shape[1], part, sums=self.dimension).astype(np.float64)
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""
@@ -139,7 +145,7 @@ class Fourier(RowFeatures):
         turns = 2 * np.pi * self._turns[:, private]  # radians per half width; rows differ by up to 2 of these
         if not turns.size:
             return 0.0
-        stretch = float(np.linalg.norm(turns, ord=2)) * self.weights * 2 * math.sqrt(turns.shape[1])
+        stretch = float(np.linalg.norm(turns, ord=2)) * self._weight * 2 * math.sqrt(turns.shape[1])
         euclidean = min(2.0, stretch * (1 + 1e-9)) + 2 * _SINGLE
         return euclidean if norm != 1 else euclidean * math.sqrt(2 * self.shape[1])
 

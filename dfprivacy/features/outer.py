@@ -141,7 +141,7 @@ class Outer(RowFeatures):
         products: NDArray[np.float64] = (points @ points.T)[self._upper]
         return products
 
-    def settle(self, total: list[int], k: int) -> list[int]:
+    def image(self, total: list[int], k: int) -> list[int]:
         """Multiply an exact sum by the weights, and round it to whole steps of 2 to the minus `k`."""
         ratios = [weight.as_integer_ratio() for weight in self.weights.tolist()]
         shifts = [2 * _BITS - k + over.bit_length() - 1 for _, over in ratios]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -30,7 +30,8 @@ class _OneThreadBlas:
         self._lock = Lock()
         self._inside = 0
         self._controller = ThreadpoolController().select(user_api="blas")
-        self._limit: object = None
+        self._threads = 1
+        self._limit: Any = None
 
     def __enter__(self) -> int:
         """Return the number of threads that BLAS was allowed."""
@@ -45,7 +46,7 @@ class _OneThreadBlas:
         with self._lock:
             self._inside -= 1
             if not self._inside:
-                self._limit.restore_original_limits()  # type: ignore[attr-defined]
+                self._limit.restore_original_limits()
 
 
 @cache
@@ -54,7 +55,11 @@ def _blas() -> _OneThreadBlas:
 
 
 def add_up(
-    rows: int, width: int, part: Callable[[Piece, NDArray[np.float64]], NDArray[np.int64]]
+    rows: int,
+    width: int,
+    part: Callable[[Piece, NDArray[np.float64]], NDArray[np.int64]],
+    *,
+    sums: int | None = None,
 ) -> NDArray[np.int64]:
     """Sum of what `part` gives for each piece of the rows.
 
@@ -64,6 +69,8 @@ def add_up(
         Shape of the matrix that is worked through in pieces.
     part : callable
         Given a piece and a matrix of its shape to work in, the piece's integer sums.
+    sums : int, optional
+        How many sums there are, if not one for each column.
 
     Returns
     -------
@@ -78,7 +85,7 @@ def add_up(
         return sum(part(piece, room[: piece[1] - piece[0]]) for piece in share)  # type: ignore[return-value]
 
     if not pieces:
-        return np.zeros(width, dtype=np.int64)
+        return np.zeros(sums or width, dtype=np.int64)
     with _blas() as threads:
         shares = [share for i in range(threads) if (share := pieces[i::threads])]
         if len(shares) == 1:
