@@ -50,7 +50,7 @@ from dfprivacy.conversions import (
     rounding_delta,
 )
 from dfprivacy.errors import ArgumentError
-from dfprivacy.losses import Approximate, Gaussian, Gaussians, Laplace, PrivacyLoss
+from dfprivacy.losses import Approximate, Gaussian, Laplace, PrivacyLoss
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -188,7 +188,7 @@ class Member:
                 return (loss.mu_squared(),)
             case "rdp" if self.alpha is not None:
                 return (loss.renyi(self.alpha),)
-            case _ if isinstance(loss, Gaussian | Gaussians):
+            case _ if isinstance(loss, Gaussian):
                 return Fraction(0), loss.mu_squared()
             case _:
                 return loss.epsilon, Fraction(0)
@@ -316,10 +316,6 @@ class Accountant:
                 if self.epsilon > EPSILON_MAX:  # a basic account, which never looks at its pool
                     return None
                 return rounding_delta(loss.dimension, loss.scale, self.epsilon)
-            case Gaussians():
-                if self.epsilon > EPSILON_MAX:
-                    return None
-                return sum((rounding_delta(d, scale, self.epsilon) for _, scale, d in loss.parts), Fraction(0))
             case _:
                 return Fraction(0)
 

@@ -16,14 +16,10 @@ References
 from __future__ import annotations
 
 from fractions import Fraction
-from math import ceil, erfc, exp, inf, isfinite, log, log1p, nextafter, sqrt
+from math import erfc, exp, inf, isfinite, log, log1p, nextafter, sqrt
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 from dfprivacy.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = [
     "EPSILON_MAX",
@@ -35,10 +31,7 @@ __all__ = [
     "delta_gauss",
     "gaussian_delta",
     "gaussian_scale",
-    "gaussian_scales",
     "gaussian_unit_scale",
-    "gaussians_delta",
-    "gaussians_mu_squared",
     "laplace_mu",
     "laplace_renyi",
     "laplace_scale",
@@ -232,53 +225,6 @@ def gaussian_delta(squared_sensitivity: int, scale: float, dimension: int, epsil
     variance = Fraction(scale) ** 2 - Fraction(1, 11)
     mu = nextafter(sqrt(above(squared_sensitivity / variance)), inf)
     return Fraction(delta_gauss(below(epsilon), mu)) + rounding_delta(dimension, scale, epsilon)
-
-
-def gaussians_mu_squared(parts: Sequence[tuple[int, float, int]]) -> Fraction:
-    """Sum of mu squared of several discrete Gaussian measurements, as (squared sensitivity, scale, dimension)."""
-    return sum((squared / (Fraction(scale) ** 2 - Fraction(1, 11)) for squared, scale, _ in parts), Fraction(0))
-
-
-def gaussians_delta(parts: Sequence[tuple[int, float, int]], epsilon: Fraction) -> Fraction:
-    """Delta at `epsilon` of several discrete Gaussian measurements, adaptively composed, rounded up.
-
-    Parameters
-    ----------
-    parts : sequence of (int, float, int)
-        Squared L2 sensitivity, scale and number of coordinates of each, in grid steps.
-    epsilon : Fraction
-        Where on the privacy curve, at most 500.
-    """
-    mu = nextafter(sqrt(above(gaussians_mu_squared(parts))), inf)
-    lost = sum((rounding_delta(dimension, scale, epsilon) for _, scale, dimension in parts), Fraction(0))
-    return Fraction(delta_gauss(below(epsilon), mu)) + lost
-
-
-def gaussian_scales(asked: Sequence[tuple[int, int, Fraction]], epsilon: Fraction, delta: Fraction) -> list[float]:
-    """Scales of several discrete Gaussian measurements that together have one privacy loss.
-
-    Parameters
-    ----------
-    asked : sequence of (int, int, Fraction)
-        Squared L2 sensitivity in squared grid steps, number of coordinates, and part of mu squared of each. The parts
-        add up to at most 1.
-    epsilon, delta : Fraction
-        Privacy loss of all of them.
-
-    Returns
-    -------
-    list of float
-        Sigma of each.
-    """
-    smallest = min(ceil(squared / part) for squared, _, part in asked)
-    scale = gaussian_scale(smallest, sum(dimension for _, dimension, _ in asked), epsilon, delta)
-    unit = (
-        Fraction(scale) ** 2 - Fraction(1, 11)
-    ) / smallest  # 1/mu², and no scale below that of its rounding loss
-    return [
-        max(scale, sqrt(above(squared / part * unit + Fraction(1, 11))) * (1 + 2.0**-48))
-        for squared, _, part in asked
-    ]
 
 
 def laplace_scale(sensitivity: int, epsilon: Fraction) -> float:

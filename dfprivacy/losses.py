@@ -5,7 +5,6 @@ the Rényi divergence of one order. Charges are rounded up.
 
 References
 ----------
-.. [2] Smith and Thakurta (2022). Fully adaptive composition for Gaussian DP. arXiv:2210.17520.
 .. [4] Kairouz, Oh and Viswanath (2015). The composition theorem for differential privacy. arXiv:1311.0776.
 """
 
@@ -21,8 +20,6 @@ from dfprivacy.conversions import (
     SCALE_MIN,
     above,
     gaussian_delta,
-    gaussians_delta,
-    gaussians_mu_squared,
     laplace_mu,
     laplace_renyi,
     pure_mu,
@@ -33,16 +30,7 @@ from dfprivacy.errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = [
-    "Approximate",
-    "BoundedRange",
-    "Gaussian",
-    "Gaussians",
-    "Laplace",
-    "PrivacyLoss",
-    "Pure",
-    "loss_from_dict",
-]
+__all__ = ["Approximate", "BoundedRange", "Gaussian", "Laplace", "PrivacyLoss", "Pure", "loss_from_dict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,54 +217,6 @@ class Gaussian(_Loss):
         return Fraction(alpha) * self.squared_sensitivity / (2 * Fraction(self.scale) ** 2)
 
 
-Part = tuple[int, float, int]
-"""Squared sensitivity, scale and number of coordinates of one of several Gaussian measurements."""
-
-
-@dataclass(frozen=True, slots=True)
-class Gaussians(_Loss):
-    """Several vectors of integers with independent discrete Gaussian noise, charged as one.
-
-    Each may be chosen after seeing the ones before: Gaussian mechanisms compose adaptively to the Gaussian mechanism
-    whose mu squared is the sum of theirs [2]_, and so do Rényi divergences.
-
-    Parameters
-    ----------
-    parts : tuple of (int, float, int)
-        For each its squared L2 sensitivity, the parameter sigma of its noise (at least 4), in grid steps, and its
-        number of coordinates.
-    epsilon, delta : Fraction
-        Claim for all of them; it is checked, with what discrete noise loses against continuous noise.
-    """
-
-    kind = "gaussians"
-    parts: tuple[Part, ...]
-    epsilon: Fraction
-    delta: Fraction
-
-    def __post_init__(self) -> None:
-        _check_epsilon(self.epsilon, largest=EPSILON_MAX)
-        _check_delta(self.delta)
-        for squared, scale, dimension in self.parts:
-            _check_noise(squared, scale, smallest=SCALE_MIN)
-            if dimension < 1:
-                raise ArgumentError("A measurement of no coordinates cannot be accounted for.", "Leave it out.")
-        if not self.parts or gaussians_delta(self.parts, self.epsilon) > self.delta:
-            raise ArgumentError(
-                f"The Gaussian noise of these {len(self.parts)} measurements together is not "
-                f"({float(self.epsilon):g}, {float(self.delta):g})-differentially private.",
-                "Take the scales from dfprivacy.conversions.gaussian_scales.",
-            )
-
-    def mu_squared(self) -> Fraction:
-        """Charge under Gaussian DP."""
-        return gaussians_mu_squared(self.parts)
-
-    def renyi(self, alpha: float) -> Fraction:
-        """Charge under Rényi DP of order `alpha`."""
-        return Fraction(alpha) / 2 * sum(squared / Fraction(scale) ** 2 for squared, scale, _ in self.parts)
-
-
 @dataclass(frozen=True, slots=True)
 class Approximate(_Loss):
     """Any other (`epsilon`, `delta`)-DP release.
@@ -304,11 +244,10 @@ class Approximate(_Loss):
         return Pure(self.epsilon).renyi(alpha)
 
 
-PrivacyLoss = Laplace | Gaussian | Gaussians | Pure | BoundedRange | Approximate
+PrivacyLoss = Laplace | Gaussian | Pure | BoundedRange | Approximate
 
 _KINDS: dict[str, type[PrivacyLoss]] = {loss.kind: loss for loss in get_args(PrivacyLoss)}
 _READERS: dict[Any, Callable[[Any], object]] = {"Fraction": Fraction, "float": float.fromhex, "int": int}
-_READERS["tuple[Part, ...]"] = lambda parts: tuple((int(s), float.fromhex(x), int(d)) for s, x, d in parts)
 
 
 def loss_from_dict(d: Mapping[str, Any]) -> PrivacyLoss:
@@ -331,9 +270,7 @@ def loss_from_dict(d: Mapping[str, Any]) -> PrivacyLoss:
     return loss(**values)
 
 
-def _written(value: float | Fraction | tuple[Any, ...]) -> object:
-    if isinstance(value, tuple):
-        return [_written(item) for item in value]
+def _written(value: float | Fraction) -> object:
     if isinstance(value, Fraction):
         return str(value)
     return value.hex() if isinstance(value, float) else value

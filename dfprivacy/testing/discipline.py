@@ -24,7 +24,7 @@ from dfprivacy.accounting import exact
 from dfprivacy.errors import DPError
 from dfprivacy.frames import adapt
 from dfprivacy.ledger import open_ledger
-from dfprivacy.losses import Gaussian, Gaussians, Laplace
+from dfprivacy.losses import Gaussian
 from dfprivacy.release import Release
 from dfprivacy.testing.cases import candidates, tables
 from dfprivacy.testing.exact import Family, families, worst_pair
@@ -35,7 +35,6 @@ from dfprivacy.testing.stage import Stage, Till, listening, with_first
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dfprivacy.losses import PrivacyLoss
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.testing.cases import Case, Row
     from dfprivacy.testing.exact import Loss
@@ -165,26 +164,27 @@ def _difference(a: str, b: str) -> str:
     return f"...{a[max(0, at - 40) : at + 40]!r} against ...{b[max(0, at - 40) : at + 40]!r}"
 
 
-def _noises(loss: PrivacyLoss) -> list[tuple[str, float]]:
-    if isinstance(loss, Gaussians):
-        return [("gaussian", scale) for _, scale, _ in loss.parts]
-    return [(loss.kind, loss.scale)] if isinstance(loss, Laplace | Gaussian) else []
-
-
 def noise_is_what_was_charged(audit: Audit) -> str:
     trace = audit.premiere
     if trace.opaque:
         raise Skipped("it draws other noise than Laplace and Gaussian, which cannot be replayed")
     drawn = Counter((draw.kind, draw.scale) for draw in trace.draws)
-    paid = Counter(noise for loss in trace.charges for noise in _noises(loss))
+    paid = Counter((loss.kind, loss.scale) for loss in trace.charges if loss.kind in {"laplace", "gaussian"})  # type: ignore[union-attr]
     if "trespass" in trace.log and not trace.charges:
         raise Failed("it reads private rows and charges nothing")
     if missing := paid.keys() - drawn.keys():
         raise Failed(f"noise was charged that was not drawn from the sampler in force: {sorted(missing)}")
-    if free := drawn.keys() - paid.keys():
+    # The charge of a joint measurement has the smallest of its scales, and all of its coordinates.
+    least = min((scale for kind, scale in paid if kind == "gaussian"), default=math.inf)
+    if free := {(kind, scale) for kind, scale in drawn.keys() - paid.keys() if kind != "gaussian" or scale < least}:
         raise Failed(f"noise was drawn that was not charged as such: {sorted(free)}")
-    if any(drawn[noise] < paid[noise] for noise in paid) and not audit.case.group_by:
+    if audit.case.group_by:
+        return f"{len(trace.draws)} draws for {len(trace.charges)} charges, by group"
+    if any(drawn[noise] < paid[noise] for noise in paid):
         raise Failed("one noise serves for several charges")
+    coordinates = sum(draw.sums.size for draw in trace.draws if draw.kind == "gaussian")
+    if coordinates > sum(loss.dimension for loss in trace.charges if isinstance(loss, Gaussian)):
+        raise Failed("more Gaussian noise was drawn than was charged")
     return f"{len(trace.draws)} draws for {len(trace.charges)} charges"
 
 

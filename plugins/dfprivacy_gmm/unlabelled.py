@@ -15,10 +15,9 @@ from dfprivacy_gmm.polish import Moments, polished
 from dfprivacy_gmm.sketch import draw_frequencies, frequency_count, whitening
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from dfprivacy import Column, Curator
-    from dfprivacy.curator import Joint
+    from dfprivacy import Column, Curator, Measurement
 
 __all__ = ["fit_unlabelled", "fourier_sketch"]
 
@@ -84,7 +83,7 @@ def fit_unlabelled(
     if not rest:
         return sketch.conclude(fit, criteria)
     about = features.MixtureMoments(columns, fit.weights, fit.means, fit.roots)
-    measured = rest[0].sum(about)
+    measured = rest[0](about)
     moments = Moments(
         measured.values / sketch.size, np.square(measured.scales / sketch.size), sketch.size, sketch.size_error
     )
@@ -94,7 +93,7 @@ def fit_unlabelled(
 
 def _measure(
     curator: Curator, columns: Sequence[Column], K: int, shares: Sequence[str]
-) -> tuple[FourierSketch, list[Joint]]:
+) -> tuple[FourierSketch, list[Callable[[features.RowFeatures], Measurement]]]:
     """Measure moments and sketch; give what is left to measure, if there is a third share."""
     d = len(columns)
     names = tuple(column.name for column in columns)
@@ -114,7 +113,7 @@ def _measure(
             columns, np.full(K, 1 / K), np.zeros((K, d)), np.repeat(np.eye(d)[None], K, 0)
         )
     first, second, *rest = curator.jointly(*zip(planned, shares, strict=False))
-    measured = first.sum()
+    measured = first(planned[0])
     values, scales = np.atleast_1d(measured.values), np.atleast_1d(measured.scales)
     n, error = float(size or 1), 0.0
     if size is None:
@@ -128,7 +127,7 @@ def _measure(
     outer = np.triu(outer) + np.triu(outer, 1).T
     white = whitening(values[:d] / n, outer, float(scales[d:].min()) / n)
     waves = features.Fourier(columns, W @ white.inverse_root / half)
-    measured = second.sum(waves)
+    measured = second(waves)
     cosines, sines = measured.values / n
     return FourierSketch(
         columns=names,
