@@ -172,8 +172,8 @@ class Curator:
         Parameters
         ----------
         *planned : tuple of (RowFeatures, number or fraction)
-            Features like those to be summed, and their part of mu squared, the squared signal-to-noise ratio of one
-            Gaussian mechanism at all that is left of the call's epsilon and delta. The parts add up to at most 1.
+            Features like those to be summed, and their part of mu squared, the squared signal-to-noise ratio of
+            one Gaussian mechanism at all that is left of the call's epsilon and delta. Parts add up to at most 1.
 
         Returns
         -------
@@ -189,8 +189,8 @@ class Curator:
         Notes
         -----
         Gaussian mechanisms compose, adaptively, to one whose mu squared is the sum of theirs [1]_: two halves have
-        1.41 times the noise of one, where two sums at half the epsilon each have twice. docs/explanation/accounting.md
-        has the proof.
+        1.41 times the noise of one, where two sums at half the epsilon each have twice. The proof is in
+        docs/explanation/accounting.md.
 
         References
         ----------
@@ -217,7 +217,7 @@ class Curator:
             raise PluginError("The parts of a joint measurement must be positive and add up to at most 1.")
         private = [self._private(features) for features, _ in planned]
         if len(set(private)) > 1:
-            raise PluginError("A joint measurement is of private columns.", "Sums over public ones are free: use sum.")
+            raise PluginError("A joint measurement is of private columns.", "What is public is free: use sum.")
         if not all(private):
             return [once(features, None) for features, _ in planned]
         epsilon, delta = self._take(None)

@@ -48,8 +48,8 @@ class MixtureMoments(RowFeatures):
     :math:`r = \sqrt d + 3/2`; off-diagonal products are counted once, times :math:`\sqrt 2`.
 
     *Radius* 3r/2: with :math:`|u_k| \le r` the squared norm is at most
-    :math:`\sum_k g_k^2 (r^2/4 + r^2 + r^2) \le (3r/2)^2`. *Diameter* :math:`\sqrt{9/2}\,r`: the inner product of two
-    rows is :math:`\sum_k g_k g'_k (r^2/4 + t_k + t_k^2/r^2) = \sum_k g_k g'_k (r/2 + t_k/r)^2 \ge 0` with
+    :math:`\sum_k g_k^2 (r^2/4 + r^2 + r^2) \le (3r/2)^2`. *Diameter* :math:`\sqrt{9/2}\,r`: the inner product of
+    two rows is :math:`\sum_k g_k g'_k (r^2/4 + t_k + t_k^2/r^2) = \sum_k g_k g'_k (r/2 + t_k/r)^2 \ge 0` with
     :math:`t_k = u_k \cdot u'_k`, so their squared distance is at most the sum of their squared norms. However many
     components there are, and wherever, they cost what one costs.
     """
@@ -64,8 +64,8 @@ class MixtureMoments(RowFeatures):
         K, d = len(weights), len(columns)
         if not d or np.shape(means) != (K, d) or np.shape(roots) != (K, d, d):
             raise ArgumentError(
-                f"{K} weights, means of shape {np.shape(means)} and roots of shape {np.shape(roots)} are no mixture "
-                f"in {d} columns.",
+                f"{K} weights, means of shape {np.shape(means)} and roots of shape {np.shape(roots)} are no "
+                f"mixture in {d} columns.",
                 "Give arrays of shape (K,), (K, d) and (K, d, d).",
             )
         diagonal = np.diagonal(roots, axis1=1, axis2=2)
@@ -73,7 +73,7 @@ class MixtureMoments(RowFeatures):
             np.all(weights > 0) and np.all(diagonal > 0) and np.isfinite(roots).all() and np.isfinite(means).all()
         ):
             raise ArgumentError(
-                "The mixture has a weight or a standard deviation that is not positive, or a number that is not finite.",
+                "The mixture has a weight or standard deviation that is not positive, or a number that is not finite.",
                 "Give positive weights and lower Cholesky factors.",
             )
         self.columns = tuple(columns)
@@ -128,8 +128,8 @@ class MixtureMoments(RowFeatures):
         g /= total
         for k in range(K):
             u = found[k, 1 : 1 + d]
-            for place, (a, b) in enumerate(zip(*self._pairs, strict=True), start=1 + d):
-                np.multiply(u[a], u[b], out=found[k, place])
+            for place, (i, j) in enumerate(zip(*self._pairs, strict=True), start=1 + d):
+                np.multiply(u[i], u[j], out=found[k, place])
             found[k, 1:] *= g[k]
         return found
 

@@ -4,17 +4,19 @@ A mixture with weights πₖ, means μₖ and covariances Σₖ = LₖLₖ' has 
 
     A(w) = Σₖ πₖ ζₖ(w),   ζₖ(w) = exp(i w'μₖ - |Lₖ'w|²/2).
 
-A sketch b is a noisy, empirical A at some frequencies. Everything here is vectorised over R restarts: parameters have
-shape (R, P), and the derivatives with respect to them shape (R, P, m).
+A sketch b is a noisy, empirical A at some frequencies. Everything here is vectorised over R restarts: parameters
+have shape (R, P), and the derivatives with respect to them shape (R, P, m).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,17 +36,23 @@ class Sketch:
         The frequencies w.
     values : complex ndarray of shape (m,)
         The sketch b.
-    precision : float or ndarray of shape (m,)
-        1/(2v), with v the variance of the real and of the imaginary part of one value, noise and sampling
-        together.
+    noise : float or ndarray of shape (m,)
+        Standard deviation of the noise in the real and in the imaginary part of each value.
+    size : float
+        Number of rows n, perhaps noisy.
     size_error : float
-        Relative standard error of the number of rows by which sums were divided; 0 if it is public.
+        Relative standard error of it; 0 if it is public.
+    whitener : ndarray of shape (2m, 2m), optional
+        An inverse root of the covariance of the values' real and imaginary parts, in turn. Without it they count as
+        independent, with a sampling variance of 1/(2n), which is more than they have on average.
     """
 
     frequencies: NDArray[np.float64]
     values: NDArray[np.complex128]
-    precision: float | NDArray[np.float64]
+    noise: float | NDArray[np.float64]
+    size: float = math.inf
     size_error: float = 0.0
+    whitener: NDArray[np.float64] | None = None
 
     @property
     def m(self) -> int:
@@ -54,12 +62,48 @@ class Sketch:
     @property
     def d(self) -> int:
         """Number of columns."""
-        return self.frequencies.shape[1]
+        return int(self.frequencies.shape[1])
 
     def mapped(self, centre: NDArray[np.float64], root: NDArray[np.float64]) -> Sketch:
         """Give the sketch of z, of which the rows are centre + root·z."""
         turned = self.values * np.exp(-1j * (self.frequencies @ centre))
-        return replace(self, frequencies=self.frequencies @ root, values=turned)
+        return replace(self, frequencies=self.frequencies @ root, values=turned, whitener=None)
+
+    def weighed(self, values: NDArray[np.complex128]) -> NDArray[np.float64]:
+        """Give values like those of the sketch, shape (..., m), in standard deviations, shape (..., 2m)."""
+        if self.whitener is None:
+            return (values / np.sqrt(np.square(self.noise) + 0.5 / self.size)).view(np.float64)
+        whitened: NDArray[np.float64] = np.ascontiguousarray(values).view(np.float64) @ self.whitener.T
+        return whitened
+
+    def sampled(self, mixture: Mixtures) -> Sketch:
+        """Give the sketch with the covariance that its values have if the rows are such a mixture.
+
+        Notes
+        -----
+        Products of cosines and sines are those of sums and differences, so n times the sampling covariance of the
+        parts of values i and j follows from A(wᵢ + wⱼ) and A(wᵢ - wⱼ).
+        """
+        m = self.m
+        zeta, rotated = (part[0] for part in mixture.components(self.frequencies))
+        plus, minus = np.zeros((2, m, m), dtype=np.complex128)
+        for weight, v, mean in zip(mixture.weights[0], rotated, mixture.means[0], strict=True):
+            turn = np.exp(1j * (self.frequencies @ mean))
+            squares = np.square(v).sum(axis=0)
+            lengths, products = -0.5 * (squares[:, None] + squares), v.T @ v
+            plus += weight * np.exp(lengths - products) * (turn[:, None] * turn)
+            minus += weight * np.exp(lengths + products) * (turn[:, None] * turn.conj())
+        total = np.empty((m, 2, m, 2))
+        total[:, 0, :, 0] = (plus + minus).real / 2
+        total[:, 1, :, 1] = (minus - plus).real / 2
+        total[:, 1, :, 0] = (plus + minus).imag / 2
+        total[:, 0, :, 1] = total[:, 1, :, 0].T
+        mean = (mixture.weights[0] @ zeta).view(np.float64)
+        covariance = (total.reshape(2 * m, 2 * m) - np.outer(mean, mean)) / self.size
+        noise = np.repeat(np.broadcast_to(np.square(self.noise), m), 2)
+        covariance[np.diag_indices(2 * m)] += noise + 1e-9 / self.size
+        root = np.linalg.cholesky(covariance)
+        return replace(self, whitener=solve_triangular(root, np.eye(2 * m), lower=True))
 
 
 class Mixtures(NamedTuple):
@@ -127,14 +171,14 @@ class Family:
         return slice(start, start + self.groups * self.one)
 
     @property
-    def P(self) -> int:
+    def width(self) -> int:
         """Number of parameters."""
-        return self.spread.stop + 1
+        return int(self.spread.stop) + 1
 
     @property
     def free(self) -> int:
         """Degrees of freedom of a mixture of this family."""
-        return self.P - 2
+        return self.width - 2
 
     def by_group(self, p: NDArray[np.float64]) -> NDArray[np.float64]:
         """View the covariance parameters as an array of shape (R, groups, one)."""
@@ -152,21 +196,21 @@ class Family:
         return Mixtures(weights, p[:, K : K * (1 + d)].reshape(R, K, d), roots)
 
     def residuals(self, p: NDArray[np.float64], sketch: Sketch) -> NDArray[np.float64]:
-        """Give √(2·precision)·(A - b), real and imaginary parts in turn, shape (R, 2m)."""
+        """Give A - b in standard deviations, real and imaginary parts in turn, shape (R, 2m)."""
         found = self.mixtures(p)
         zeta, _ = found.components(sketch.frequencies)
         total = np.exp(p[:, -1:])
         values = (found.weights[:, None] @ zeta)[:, 0] * total - sketch.values
-        return (values * np.sqrt(2 * sketch.precision)).view(np.float64)
+        return sketch.weighed(values)
 
     def jacobian(self, p: NDArray[np.float64], sketch: Sketch) -> NDArray[np.float64]:
         """Give the derivatives of `residuals`, shape (R, P, 2m)."""
         R, K, d, W = len(p), self.K, self.d, sketch.frequencies.T
         found = self.mixtures(p)
         zeta, rotated = found.components(sketch.frequencies)
-        zeta *= found.weights[..., None] * np.exp(p[:, -1:, None]) * np.sqrt(2 * sketch.precision)
+        zeta *= found.weights[..., None] * np.exp(p[:, -1:, None])
         value = zeta.sum(axis=1)
-        J = np.empty((R, self.P, sketch.m), dtype=np.complex128)
+        J = np.empty((R, self.width, sketch.m), dtype=np.complex128)
         J[:, :K] = zeta - found.weights[..., None] * value[:, None]
         np.multiply(1j * zeta[:, :, None], W, out=J[:, K : K * (1 + d)].reshape(R, K, d, -1))
         spread = np.empty((R, K, d + len(self.below[0]) if self.one > d else d, sketch.m), dtype=np.complex128)
@@ -181,7 +225,7 @@ class Family:
             spread = spread.sum(axis=1, keepdims=True)
         J[:, self.spread] = spread.reshape(R, -1, sketch.m)
         J[:, -1] = value if sketch.size_error else 0.0
-        return J.view(np.float64)
+        return sketch.weighed(J)
 
 
 def local_jacobian(
@@ -204,8 +248,8 @@ def local_jacobian(
     ndarray of shape (m,)
         A(w).
     ndarray of shape (m, K·(1 + d + d(d+1)/2))
-        For each component the derivatives with respect to the logit of its weight, to a in μₖ + Lₖa, and to the upper
-        triangle of the symmetric E in Lₖ(I + E)Lₖ'.
+        For each component the derivatives with respect to the logit of its weight, to a in μₖ + Lₖa, and to the
+        upper triangle of the symmetric E in Lₖ(I + E)Lₖ'.
     """
     K, d = means.shape
     rows, columns = np.triu_indices(d)

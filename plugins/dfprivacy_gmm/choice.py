@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfprivacy_gmm.fit import BATCHES, Fit, fit_mixture
+from dfprivacy_gmm.fit import BATCHES, Fit, find_mixture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,7 +23,6 @@ def choose(
     sketch: Sketch,
     counts: Sequence[int],
     shape: Shape,
-    size: float,
     *,
     batches: int = BATCHES,
     told: Callable[[], object] = lambda: None,
@@ -38,8 +37,6 @@ def choose(
         The numbers of components to try.
     shape : {"spherical", "diag", "tied", "full"}
         Shape of the covariances.
-    size : float
-        Number of rows.
     batches : int
         Most batches of starts for each.
     told : callable
@@ -53,13 +50,17 @@ def choose(
         The criterion of each number of components.
     """
     # A seed of its own for each fit: it does not depend on what else was tried.
-    fits = [
-        fit_mixture(sketch, K, shape, np.random.default_rng([K, 1]), batches=batches, told=told) for K in counts
+    optima = [
+        find_mixture(sketch, K, shape, np.random.default_rng([K, 1]), batches=batches, told=told) for K in counts
     ]
-    found = [criterion(fit, size) for fit in fits]
+    rough = [criterion(one.residual(sketch), one.family.free, sketch.size) for one in optima]
+    # One covariance for all: otherwise its own differences would drown those of the misfits.
+    sampled = sketch.sampled(optima[int(np.argmin(rough))].mixture)
+    fits = [one.refined(sampled) for one in optima]
+    found = [criterion(fit.residual, fit.free, sketch.size) for fit in fits]
     return fits[int(np.argmin(found))], dict(zip(counts, found, strict=True))
 
 
-def criterion(fit: Fit, size: float) -> float:
+def criterion(misfit: float, free: int, size: float) -> float:
     """Give the misfit of a mixture plus a penalty for its degrees of freedom, as in the Bayesian criterion."""
-    return fit.residual + max(PENALTY, 0.5 * math.log(max(size, 1.0))) * fit.free
+    return misfit + max(PENALTY, 0.5 * math.log(max(size, 1.0))) * free

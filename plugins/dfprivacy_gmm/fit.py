@@ -1,7 +1,8 @@
-"""Fit a Gaussian mixture to a sketch of its characteristic function. It costs no privacy, however often it is tried.
+"""Fit a Gaussian mixture to a sketch of its characteristic function. It costs no privacy, however often it is done.
 
-The objective is a conservative negative log-likelihood, f = Σⱼ precisionⱼ |A(wⱼ) - bⱼ|² plus weak priors. Its many
-local minima are met with many starts, half of them greedy (orthogonal matching pursuit over random atoms), a path
+The objective is a negative log-likelihood, half the squared misfit of the sketch in standard deviations, plus weak
+priors. For the search its values count as independent, which is conservative; the best optimum is then refined with
+their whole covariance, noise and sampling, and so the misfit has a known law. The many local minima are met with many starts, half of them greedy (orthogonal matching pursuit over random atoms), a path
 from simple to rich covariances, and moves that take a component out and put it where the sketch is explained worst.
 Every minimisation is a Levenberg-Marquardt search, run for several starts at once.
 
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
-from dfprivacy_gmm.characteristic import Family, Shape, Sketch
+from dfprivacy_gmm.characteristic import Family, Mixtures, Shape, Sketch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
     from numpy.random import Generator
     from numpy.typing import NDArray
 
-__all__ = ["Fit", "fit_mixture", "smallest_sd"]
+__all__ = ["Fit", "Optimum", "find_mixture", "smallest_sd"]
 
 STARTS = 9  # in a batch; two of three are greedy
 KEPT = 3  # best spherical fits of a batch that go on to richer covariances
 BATCHES = 5
-JITTER = 0.1  # whitened symmetric mixtures have a saddle where two components coincide: leave it before each shape
+JITTER = 0.1  # whitened symmetric mixtures have a saddle where two components coincide: leave it at each shape
 CANDIDATES = 400  # random atoms for a greedy step or for a swap
 AGREE = 0.3  # difference of f below which two optima are taken for the same
 _PATHS: dict[Shape, tuple[Shape, ...]] = {
@@ -77,7 +78,7 @@ class Fit:
     weights, means, roots : ndarray of shape (K,), (K, d) and (K, d, d)
         The mixture; `roots` are the Cholesky factors of its covariances.
     residual : float
-        Σⱼ precisionⱼ |A(wⱼ) - bⱼ|² at the fit, at most about m for a mixture that describes the data.
+        Half the squared misfit of the sketch in standard deviations; about m for a mixture that describes the data.
     shape : {"spherical", "diag", "tied", "full"}
         Shape of the covariances.
     agreed : bool
@@ -94,7 +95,13 @@ class Fit:
     @property
     def free(self) -> int:
         """Degrees of freedom."""
-        return Family(*self.means.shape, self.shape).free
+        K, d = self.means.shape
+        return Family(K, d, self.shape).free
+
+    @property
+    def mixtures(self) -> Mixtures:
+        """The mixture, as the only one of an array."""
+        return Mixtures(self.weights[None], self.means[None], self.roots[None])
 
     @property
     def covariances(self) -> NDArray[np.float64]:
@@ -104,18 +111,44 @@ class Fit:
 
     def mapped(self, centre: NDArray[np.float64], root: NDArray[np.float64]) -> Fit:
         """Give the mixture of centre + root·z."""
-        roots = root @ self.roots
-        return replace(
-            self, means=centre + self.means @ root.T, roots=np.linalg.cholesky(roots @ roots.swapaxes(1, 2))
-        )
+        turned = root @ self.roots
+        roots = np.linalg.cholesky(turned @ turned.swapaxes(1, 2)).astype(np.float64)
+        return replace(self, means=centre + self.means @ root.T, roots=roots)
 
 
 def smallest_sd(K: int, d: int) -> float:
-    """Give the standard deviation of the smallest component that the frequencies should resolve, in whitened units."""
-    return min(0.7, 0.7 / K ** (1 / d))
+    """Give the standard deviation, in whitened units, of the smallest component to be resolved."""
+    return float(min(0.7, 0.7 / K ** (1 / d)))
 
 
-def fit_mixture(
+class Optimum(NamedTuple):
+    """Where a search ended: its objective takes the values of the sketch for independent."""
+
+    family: Family
+    searched: Searched  # one
+    agreed: bool
+
+    @property
+    def mixture(self) -> Mixtures:
+        """The mixture."""
+        return self.family.mixtures(self.searched.p)
+
+    def residual(self, sketch: Sketch) -> float:
+        """Half the squared misfit."""
+        return 0.5 * float(np.square(self.family.residuals(self.searched.p, sketch)).sum())
+
+    def refined(self, sketch: Sketch) -> Fit:
+        """Search on from here, in the sketch with the whole covariance of its values."""
+        search = Search(sketch, self.family.K, np.random.default_rng(0))
+        _, p, prior = self.searched
+        there = self._replace(searched=search.minimise(p, prior, self.family.shape, 30, 1e-3))
+        best = there.mixture
+        return Fit(
+            best.weights[0], best.means[0], best.roots[0], there.residual(sketch), self.family.shape, self.agreed
+        )
+
+
+def find_mixture(
     sketch: Sketch,
     K: int,
     shape: Shape,
@@ -123,8 +156,8 @@ def fit_mixture(
     *,
     batches: int = BATCHES,
     told: Callable[[], object] = lambda: None,
-) -> Fit:
-    """Fit K components.
+) -> Optimum:
+    """Search for the K components that describe a sketch best.
 
     Parameters
     ----------
@@ -143,8 +176,8 @@ def fit_mixture(
 
     Returns
     -------
-    Fit
-        The best optimum.
+    Optimum
+        The best one.
     """
     search = Search(sketch, K, rng)
     found: list[Searched] = []
@@ -162,10 +195,7 @@ def fit_mixture(
         agreed = K == 1 or (len(found) > 1 and bool(found[1].f[0] - found[0].f[0] < AGREE))
         if settled and agreed and found[0].f[0] < sketch.m + 3 * math.sqrt(sketch.m) + 3 * K:
             break
-    family = Family(K, sketch.d, shape)
-    best = family.mixtures(found[0].p)
-    residual = 0.5 * float(np.square(family.residuals(found[0].p, sketch)).sum())
-    return Fit(best.weights[0], best.means[0], best.roots[0], residual, shape, agreed)
+    return Optimum(search.family(shape), found[0], agreed)
 
 
 class Search:
@@ -184,7 +214,7 @@ class Search:
     def prior(self, shape: Shape, tied: NDArray[np.float64], R: int) -> Prior:
         """Give the prior of R searches; that of full covariances is about the tied ones they start from."""
         family, d = self.family(shape), self.sketch.d
-        centre, sd = np.zeros((R, family.P)), np.ones(family.P)
+        centre, sd = np.zeros((R, family.width)), np.ones(family.width)
         sd[: self.K * (1 + d)] = 1.5
         spread = family.by_group(sd[None])
         if shape == "full":
@@ -201,7 +231,7 @@ class Search:
     ) -> Searched:
         """Search from R starts at once."""
         family, d = self.family(shape), self.sketch.d
-        bound = np.full(family.P, 6.0)
+        bound = np.full(family.width, 6.0)
         bound[: self.K] = 8.0
         low, high = -bound, bound
         for bounds, diagonal, off in ((low, -4.0, -2.0), (high, 0.7, 2.0)):
@@ -221,7 +251,7 @@ class Search:
             J = family.jacobian(p, sketch)
             gradient = (J @ family.residuals(p, sketch)[..., None])[..., 0] + (p - centre) * prior.precision
             H = J @ J.swapaxes(1, 2)
-            H[:, range(family.P), range(family.P)] += prior.precision
+            H[:, range(family.width), range(family.width)] += prior.precision
             return gradient, H
 
         found, p = levenberg_marquardt(objective, model, p, prior.centre, low, high, steps, tolerance)
@@ -231,7 +261,7 @@ class Search:
         """Give spherical fits from greedy and from random starts."""
         K, d, rng = self.K, self.sketch.d, self.rng
         family = self.family("spherical")
-        p = np.zeros((STARTS, family.P))
+        p = np.zeros((STARTS, family.width))
         for r in range(STARTS):
             log_sd = self.log_sd * rng.uniform(0.4, 1.2)
             if r % 3 == 2:  # noqa: PLR2004 - every third start is random
@@ -246,14 +276,12 @@ class Search:
     def pursuit(self, log_sd: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Choose the means of K equal spheres greedily: orthogonal matching pursuit over random candidates."""
         sketch, d = self.sketch, self.sketch.d
-        root = np.sqrt(sketch.precision) * np.ones(sketch.m)
-        target = (sketch.values * root).view(np.float64)
+        target = sketch.weighed(sketch.values)
         means, chosen, rest = np.empty((0, d)), np.empty((0, 2 * sketch.m)), target
         weights = np.empty(0)
         for _ in range(self.K):
             candidates = 1.2 * self.rng.standard_normal((CANDIDATES // 2, d))
-            atoms = self.atoms(candidates, log_sd) * root
-            atoms = atoms.view(np.float64)  # all of one norm
+            atoms = sketch.weighed(self.atoms(candidates, log_sd))  # all of one norm
             best = int((atoms @ rest).argmax())
             means = np.vstack([means, candidates[best]])
             chosen = np.vstack([chosen, atoms[best]])
@@ -286,7 +314,7 @@ class Search:
     def widened(self, p: NDArray[np.float64], before: Shape, now: Shape) -> NDArray[np.float64]:
         """Write mixtures as members of a larger family."""
         old, new = self.family(before), self.family(now)
-        wide = np.zeros((len(p), new.P))
+        wide = np.zeros((len(p), new.width))
         wide[:, : new.spread.start] = p[:, : old.spread.start]
         wide[:, -1] = p[:, -1]
         if now == "tied":
@@ -310,12 +338,11 @@ class Search:
         sketch, K, d = self.sketch, self.K, self.sketch.d
         family = self.family(shape)
         now = family.mixtures(best.p)
-        root = np.sqrt(sketch.precision) * np.ones(sketch.m)
-        zeta = (now.components(sketch.frequencies)[0][0] * root).view(np.float64)
+        zeta = sketch.weighed(now.components(sketch.frequencies)[0][0])
         candidates = 1.2 * self.rng.standard_normal((CANDIDATES, d))
         log_sd = self.log_sd * self.rng.uniform(0.4, 1.2)
-        atoms = (self.atoms(candidates, log_sd) * root).view(np.float64)
-        target = (sketch.values * root).view(np.float64)
+        atoms = sketch.weighed(self.atoms(candidates, log_sd))
+        target = sketch.weighed(sketch.values)
         left = now.weights[0] * (1 - np.eye(K))  # row j: without component j
         left /= np.maximum(left.sum(axis=1, keepdims=True), 1e-12)
         mixed = left @ zeta

@@ -298,7 +298,7 @@ def gmm_fit(
     grid_minimum: float = 0.01,
     radius: float | None = None,
 ) -> GaussianClasses | GaussianMixture:
-    """Fit a Gaussian to each class of a table (discriminant analysis), or a Gaussian mixture where there are no labels.
+    """Fit a Gaussian to each class of a table (discriminant analysis), or a mixture where there are no labels.
 
     Parameters
     ----------

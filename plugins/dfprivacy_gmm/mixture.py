@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["FourierSketch", "GaussianMixture", "check_components", "rows_needed"]
 
 _POOR = 0.2  # predicted error of a centre, in standard deviations, from which most fits fail
+_VOID = 1.0  # and from which nothing was learned
 _ELLIPSES = (1.0, 2.0)
 
 
@@ -119,8 +120,7 @@ class FourierSketch(Release):
     @property
     def sketch(self) -> Sketch:
         """The sketch in units of y."""
-        precision = 0.5 / (self.noise**2 + 0.5 / self.size)
-        return Sketch(self.frequencies, self.cosines + 1j * self.sines, precision, self.size_error)
+        return Sketch(self.frequencies, self.cosines + 1j * self.sines, self.noise, self.size, self.size_error)
 
     def fit(
         self,
@@ -171,9 +171,7 @@ class FourierSketch(Release):
         frame = Whitening(self.centre, self.covariance).keeping(covariance_type, self.half)
         sketch = self.sketch.mapped(frame.centre, frame.root)
         with progress(len(counts) * restarts, what="fitting", unit=" restarts") as bar:
-            fit, criteria = choose(
-                sketch, counts, covariance_type, self.size, batches=restarts, told=lambda: bar.update(1)
-            )
+            fit, criteria = choose(sketch, counts, covariance_type, batches=restarts, told=lambda: bar.update(1))
         return fit.mapped(frame.centre, frame.root), criteria
 
     def conclude(
@@ -209,19 +207,21 @@ class FourierSketch(Release):
         K, d = fit.means.shape
         m = len(self.frequencies)
         notes = list(self.notes)
-        if self.size < rows_needed(K, d, self.epsilon, 4):
+        far, near = rows_needed(K, d, self.epsilon, 4), rows_needed(K, d, self.epsilon)
+        if self.size < far / 4 or error > _VOID:
             notes.append(
-                f"Uninformative: {K} components in {d} columns need about {rows_needed(K, d, self.epsilon, 4):,} rows "
-                f"at this epsilon even where they are 4 standard deviations apart; there are about {self.size:,.0f}."
+                f"Uninformative: {K} components in {d} columns need about {far:,} rows at this epsilon even where "
+                f"they are 4 standard deviations apart; there are about {self.size:,.0f}."
             )
-        elif self.size < rows_needed(K, d, self.epsilon):
+        elif self.size < near:
             notes.append(
-                f"Only well separated components are found: at a separation of 2.5 standard deviations {K} components in "
-                f"{d} columns need about {rows_needed(K, d, self.epsilon):,} rows at this epsilon."
+                f"Few rows: {K} components in {d} columns are found in nine tables of ten from about {far:,} rows on "
+                f"where they are 4 standard deviations apart, and from {near:,} on at 2.5."
             )
-        if error > _POOR:
+        elif error > _POOR:
             notes.append(
-                f"The predicted error of the centres is {error:.2g} standard deviations; above {_POOR} most fits are wrong."
+                f"The predicted error of the centres is {error:.2g} standard deviations; above {_POOR} most fits "
+                "are wrong."
             )
         if fit.residual > m + 3 * math.sqrt(m):
             notes.append(
@@ -324,7 +324,7 @@ class GaussianMixture(Release):
 
     @cached_property
     def _roots(self) -> NDArray[np.float64]:
-        return np.linalg.cholesky(self.covariances)
+        return np.linalg.cholesky(self.covariances).astype(np.float64)
 
     def _points(self, X: Any) -> NDArray[np.float64]:
         """Rows of a frame that has the columns, or of an array."""
@@ -413,7 +413,8 @@ class GaussianMixture(Release):
         ndarray of shape (rows,)
             Numbers of components.
         """
-        return self._log_joint(X).argmax(axis=1)
+        found: NDArray[np.intp] = self._log_joint(X).argmax(axis=1)
+        return found
 
     def sample(
         self, n_samples: int = 1, *, seed: int | None = None
@@ -457,7 +458,8 @@ class GaussianMixture(Release):
         """
         ax = axes(ax)
         if len(self.columns) == 1:
-            x = np.linspace(*self.sketch.bounds[0], 400)
+            low, high = self.sketch.bounds[0]
+            x = np.linspace(low, high, 400)
             parts = np.exp(self._log_joint(x[:, None]))
             ax.plot(x, parts.sum(axis=1), color="black", label="density")
             ax.plot(x, parts, ls=":")
@@ -478,9 +480,10 @@ class GaussianMixture(Release):
 def _shaped(covariances: NDArray[np.float64], shape: Shape) -> NDArray[np.float64]:
     """Give covariances in scikit-learn's shape for their type."""
     diagonal = np.diagonal(covariances, axis1=1, axis2=2)
-    return {
+    shaped: dict[Shape, NDArray[np.float64]] = {
         "full": covariances,
         "tied": covariances[0],
         "diag": np.ascontiguousarray(diagonal),
         "spherical": diagonal.mean(axis=1),
-    }[shape]
+    }
+    return shaped[shape]

@@ -1,11 +1,12 @@
 """One Newton step on a fitted mixture, from noisy moments about its components, and its standard errors.
 
-The moments T (`dfprivacy.features.MixtureMoments`) are worth most as estimating equations: under the mixture they have a
-known expectation, a known derivative with respect to its parameters (their covariance with its scores), and a known
-covariance, noise included. Generalised least squares with the sketch as further data then gives the step, and its
-information matrix the standard errors. An EM step on the same moments would overwrite what the sketch knows.
+The moments T (`dfprivacy.features.MixtureMoments`) are worth most as estimating equations: under the mixture they
+have a known expectation, a known derivative with respect to its parameters (their covariance with its scores), and
+a known covariance, noise included. Generalised least squares with the sketch as further data then gives the step,
+and its information matrix the standard errors. An EM step on the same moments would overwrite what the sketch knows.
 
-Local coordinates of component k are δ = (logit πₖ, a, E): the mean moves to μₖ + Lₖa, the covariance to Lₖ(I + E)Lₖ'.
+Local coordinates of component k are δ = (logit πₖ, a, E): its mean moves to μₖ + Lₖa, its covariance to
+Lₖ(I + E)Lₖ'.
 """
 
 from __future__ import annotations
@@ -100,6 +101,7 @@ def polished(
     factor = cho_factor(S)
     B = directions(fit)
     moved = np.zeros(B.shape[1])
+    sketch = sketch.sampled(fit.mixtures)
     now = fit
     for step in range(STEPS):
         if step:
@@ -119,9 +121,8 @@ def polished(
 def information(fit: Fit, sketch: Sketch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Give the sketch's information about the local coordinates, and its score, at a fit."""
     value, J = local_jacobian(fit.weights, fit.means, fit.roots, sketch.frequencies)
-    J, rest = (np.concatenate([part.real, part.imag]) for part in (J, sketch.values - value))
-    weight = 2 * np.tile(np.broadcast_to(sketch.precision, sketch.m), 2)
-    return (J.T * weight) @ J, (J.T * weight) @ rest
+    slope, rest = sketch.weighed(J.T), sketch.weighed(sketch.values - value)
+    return slope @ slope.T, slope @ rest
 
 
 def scores(fit: Fit, z: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -158,7 +159,7 @@ def scores(fit: Fit, z: NDArray[np.float64]) -> NDArray[np.float64]:
 def sketch_covariance(fit: Fit, sketch: Sketch) -> NDArray[np.float64]:
     """Give the covariance of the local coordinates of a fit to the sketch alone."""
     B = directions(fit)
-    H = information(fit, sketch)[0] + np.diag(_prior(fit))
+    H = information(fit, sketch.sampled(fit.mixtures))[0] + np.diag(_prior(fit))
     found: NDArray[np.float64] = B @ np.linalg.inv(B.T @ H @ B) @ B.T
     return found
 

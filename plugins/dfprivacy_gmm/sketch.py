@@ -1,9 +1,9 @@
 """Where a table's characteristic function is measured, and in which units: public choices and post-processing.
 
-y is a row mapped from its bounds to [-1, 1]^d. The frequencies are designed for whitened rows z = C^(-1/2)(y - c), with
-c and C the noisy mean and covariance, so that the sketch resolves the same mixtures however much of the bounds the data
-fill. Since w'z = Ω'y - Ω'c with Ω = C^(-1/2) w, what is summed over the rows is exp(iΩ'y), and the phase is turned
-afterwards.
+y is a row mapped from its bounds to [-1, 1]^d. The frequencies are designed for whitened rows z = C^(-1/2)(y - c),
+with c and C the noisy mean and covariance, so that the sketch resolves the same mixtures however much of the bounds
+the data fill. Since w'z = Ω'y - Ω'c with Ω = C^(-1/2) w, what is summed over the rows is exp(iΩ'y), and the phase is
+turned afterwards.
 
 References
 ----------
@@ -96,8 +96,8 @@ def whitening(mean: NDArray[np.float64], second: NDArray[np.float64], noise: flo
     Returns
     -------
     Whitening
-        Off-diagonal covariances are shrunk by the share of them that the noise explains, and eigenvalues are at least
-        what the noise alone would make.
+        Off-diagonal covariances are shrunk by the share of them that the noise explains, and eigenvalues are at
+        least what the noise alone would make.
     """
     d = len(mean)
     centre = np.clip(mean, -1.0, 1.0)
@@ -130,8 +130,8 @@ def draw_frequencies(m: int, K: int, d: int, rng: Generator) -> NDArray[np.float
     Returns
     -------
     ndarray of shape (m, d)
-        Directions are uniform. Lengths are ρ/σ, with ρ of the density √(ρ² + ρ⁴/4) exp(-ρ²/2) and log σ uniform from
-        the smallest standard deviation to be resolved to 1, both stratified.
+        Directions are uniform. Lengths are ρ/σ, with ρ of the density √(ρ² + ρ⁴/4) exp(-ρ²/2) and log σ uniform
+        from the smallest standard deviation to be resolved to 1, both stratified.
     """
     rho = np.linspace(1e-3, 5, 4000)
     mass = np.cumsum(np.sqrt(rho**2 + rho**4 / 4) * np.exp(-(rho**2) / 2))
