@@ -178,8 +178,8 @@ class Curator:
         Returns
         -------
         list of callable
-            One for each part. Given features, it measures their sum, once. They may be chosen after seeing what came
-            before, but have at most the sensitivity, radius and dimension of those planned.
+            One for each part. Given features, it measures their sum, once. They may be chosen after seeing what
+            came before, but have at most the sensitivity, radius and dimension of those planned.
 
         Raises
         ------

@@ -73,7 +73,7 @@ class MixtureMoments(RowFeatures):
             np.all(weights > 0) and np.all(diagonal > 0) and np.isfinite(roots).all() and np.isfinite(means).all()
         ):
             raise ArgumentError(
-                "The mixture has a weight or standard deviation that is not positive, or a number that is not finite.",
+                "A weight or standard deviation of the mixture is not positive, or a number is not finite.",
                 "Give positive weights and lower Cholesky factors.",
             )
         self.columns = tuple(columns)

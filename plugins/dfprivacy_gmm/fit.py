@@ -2,8 +2,9 @@
 
 The objective is a negative log-likelihood, half the squared misfit of the sketch in standard deviations, plus weak
 priors. For the search its values count as independent, which is conservative; the best optimum is then refined with
-their whole covariance, noise and sampling, and so the misfit has a known law. The many local minima are met with many starts, half of them greedy (orthogonal matching pursuit over random atoms), a path
-from simple to rich covariances, and moves that take a component out and put it where the sketch is explained worst.
+their whole covariance, noise and sampling, and so the misfit has a known law. The many local minima are met with
+many starts, most of them greedy (orthogonal matching pursuit over random atoms), a path from simple to rich
+covariances, and moves that take a component out and put it where the sketch is explained worst.
 Every minimisation is a Levenberg-Marquardt search, run for several starts at once.
 
 References
@@ -47,7 +48,7 @@ _PATHS: dict[Shape, tuple[Shape, ...]] = {
 
 
 class Prior(NamedTuple):
-    """Independent normal distributions of the parameters; the last, total mass, is fixed where the size is public."""
+    """Independent normal distributions of the parameters; the last, total mass, is idle if the size is public."""
 
     centre: NDArray[np.float64]  # (R, P)
     precision: NDArray[np.float64]  # (P,)

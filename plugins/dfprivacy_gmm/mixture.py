@@ -215,8 +215,8 @@ class FourierSketch(Release):
             )
         elif self.size < near:
             notes.append(
-                f"Few rows: {K} components in {d} columns are found in nine tables of ten from about {far:,} rows on "
-                f"where they are 4 standard deviations apart, and from {near:,} on at 2.5."
+                f"Few rows: {K} components in {d} columns are found in nine tables of ten from about {far:,} rows "
+                f"on where they are 4 standard deviations apart, and from {near:,} on at 2.5."
             )
         elif error > _POOR:
             notes.append(
@@ -225,8 +225,8 @@ class FourierSketch(Release):
             )
         if fit.residual > m + 3 * math.sqrt(m):
             notes.append(
-                "The mixture does not describe the sketch: the data are no mixture of so many Gaussians of this shape "
-                "(values that repeat, or pile up at the bounds, do that too), or the best one was not found."
+                "The mixture does not describe the sketch: the data are no mixture of so many Gaussians of this "
+                "shape (values that repeat, or pile up at the bounds, do that too), or the best one was not found."
             )
         if not fit.agreed:
             notes.append("No two searches ended in the same optimum: try restarts=20.")

@@ -2,8 +2,8 @@
 
 The moments T (`dfprivacy.features.MixtureMoments`) are worth most as estimating equations: under the mixture they
 have a known expectation, a known derivative with respect to its parameters (their covariance with its scores), and
-a known covariance, noise included. Generalised least squares with the sketch as further data then gives the step,
-and its information matrix the standard errors. An EM step on the same moments would overwrite what the sketch knows.
+a known covariance, noise included. Generalised least squares with the sketch as further data gives the step, and
+its information matrix the standard errors. An EM step on the same moments would forget what the sketch knows.
 
 Local coordinates of component k are δ = (logit πₖ, a, E): its mean moves to μₖ + Lₖa, its covariance to
 Lₖ(I + E)Lₖ'.

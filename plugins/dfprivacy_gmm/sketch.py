@@ -2,7 +2,7 @@
 
 y is a row mapped from its bounds to [-1, 1]^d. The frequencies are designed for whitened rows z = C^(-1/2)(y - c),
 with c and C the noisy mean and covariance, so that the sketch resolves the same mixtures however much of the bounds
-the data fill. Since w'z = Ω'y - Ω'c with Ω = C^(-1/2) w, what is summed over the rows is exp(iΩ'y), and the phase is
+the data fill. Since w'z = Ω'y - Ω'c with Ω = C^(-1/2) w, what is summed over the rows is exp(iΩ'y); the phase is
 turned afterwards.
 
 References

@@ -153,7 +153,7 @@ def em(mixture: Mixture, X: np.ndarray, steps: int) -> Mixture:
 
 
 def private_em(mixture: Mixture, X: np.ndarray, steps: int, rng: np.random.Generator) -> Mixture:
-    """Expectation maximisation on noisy sums of g (r/2, y, yy'/r), y cut to the length r = 0.6 sqrt(d)."""
+    """Expectation maximisation on noisy sums of g (r/2, y, yy'/r), |y| at most r = 0.6 sqrt(d), and repair."""
     n, d = X.shape
     r = 0.6 * np.sqrt(d)
     Y = X * np.minimum(1, r / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12))
@@ -168,8 +168,11 @@ def private_em(mixture: Mixture, X: np.ndarray, steps: int, rng: np.random.Gener
         for mean, w, size in zip(means, g.T, sizes, strict=True):
             E = np.triu(rng.normal(0, noise * r / np.sqrt(2), (d, d)), 1)
             M = (Y * w[:, None]).T @ Y + E + E.T + np.diag(rng.normal(0, noise * r, d))
-            e, V = np.linalg.eigh(M / size - np.outer(mean, mean))
-            covariances.append((V * np.clip(e, 1e-3, 1)) @ V.T)
+            C, se = M / size - np.outer(mean, mean), noise * r / np.sqrt(2) / size
+            off = C - np.diag(np.diag(C))
+            C -= off * min(1, se**2 * d * (d - 1) / max(np.square(off).sum(), 1e-12))
+            e, V = np.linalg.eigh(C)
+            covariances.append((V * np.clip(e, se * np.sqrt(d), 1)) @ V.T)
         mixture = (sizes / sizes.sum(), means, np.array(covariances))
     return mixture
 
