@@ -1,7 +1,7 @@
 """The bundled methods, for type checkers: at run time they come from the plugins. A test compares the two."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, overload
 
 from dfprivacy_gmm import FourierSketch, GaussianClasses, GaussianMixture, JointMoments
 from dfprivacy_kme import KME
@@ -10,6 +10,41 @@ from dfprivacy_ttest import TTest
 _Alternative: TypeAlias = Literal["two-sided", "less", "greater"]
 
 class BundledMethods:
+    @overload
+    def gmm_fit(
+        self,
+        columns: Sequence[str],
+        label: str,
+        *,
+        n_components: None = None,
+        covariance_type: Literal["spherical", "diag", "tied", "full"] = "full",
+        restarts: int = 5,
+        method: Literal["lda", "qda", "auto"] = "lda",
+        repair: Literal["noise_aware", "paper", "clip"] = "noise_aware",
+        grid_minimum: float = 0.01,
+        radius: float | None = None,
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> GaussianClasses: ...
+    @overload
+    def gmm_fit(
+        self,
+        columns: Sequence[str],
+        label: None = None,
+        *,
+        n_components: int | Literal["auto"],
+        covariance_type: Literal["spherical", "diag", "tied", "full"] = "full",
+        restarts: int = 5,
+        method: Literal["lda", "qda", "auto"] = "lda",
+        repair: Literal["noise_aware", "paper", "clip"] = "noise_aware",
+        grid_minimum: float = 0.01,
+        radius: float | None = None,
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> GaussianMixture: ...
+    @overload
     def gmm_fit(
         self,
         columns: Sequence[str],

@@ -1,5 +1,7 @@
 """Several Gaussian sums paid as one: their noise, their charge, their privacy, their refusals."""
 
+# ruff: noqa: PD011 - of measurements
+
 from __future__ import annotations
 
 import itertools

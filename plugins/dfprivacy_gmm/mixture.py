@@ -308,6 +308,16 @@ class GaussianMixture(Release):
     _shown = ("n_components", "columns", "relative_error", "residual_pvalue", "notes")
 
     @property
+    def n_features_in_(self) -> int:
+        """Number of columns, by scikit-learn's name."""
+        return len(self.columns)
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:
+        """The columns, by scikit-learn's name."""
+        return np.array(self.columns, dtype=object)
+
+    @property
     def covariances(self) -> NDArray[np.float64]:
         """Covariances in full, shape (K, d, d)."""
         K, d = self.means_.shape
@@ -417,7 +427,7 @@ class GaussianMixture(Release):
         return found
 
     def sample(
-        self, n_samples: int = 1, *, seed: int | None = None
+        self, n_samples: int = 1, *, random_state: int | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
         """Draw synthetic rows. They cost nothing.
 
@@ -425,7 +435,7 @@ class GaussianMixture(Release):
         ----------
         n_samples : int
             How many.
-        seed : int, optional
+        random_state : int, optional
             For the same rows again.
 
         Returns
@@ -437,7 +447,7 @@ class GaussianMixture(Release):
         """
         if not isinstance(n_samples, int | np.integer) or n_samples < 1:
             raise ArgumentError(f"n_samples={n_samples!r} is no number of rows.", "Use at least 1.")
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(random_state)
         labels = rng.choice(self.n_components, size=n_samples, p=self.weights_)
         normal = rng.standard_normal((n_samples, len(self.columns)))
         rows: NDArray[np.float64] = self.means_[labels] + np.einsum("nij,nj->ni", self._roots[labels], normal)

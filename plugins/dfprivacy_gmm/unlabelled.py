@@ -103,17 +103,13 @@ def _measure(
     half = np.array([column.half for column in columns])
     W = draw_frequencies(frequency_count(K, d), K, d, np.random.default_rng(0))
     radius = 1.0 if d == 1 else 0.75 * math.sqrt(d)
-    planned: list[features.RowFeatures] = [
-        features.Outer(columns, radius=radius, count=size is None),
-        features.Fourier(columns, W / _SMALLEST_SD / half),  # as high as any whitening makes them
-        features.MixtureMoments(columns, np.ones(1), np.zeros((1, d)), np.eye(d)[None]),
-    ]
-    if len(shares) > 2:  # noqa: PLR2004
-        planned[2] = features.MixtureMoments(
-            columns, np.full(K, 1 / K), np.zeros((K, d)), np.repeat(np.eye(d)[None], K, 0)
-        )
-    first, second, *rest = curator.jointly(*zip(planned, shares, strict=False))
-    measured = first(planned[0])
+    outer = features.Outer(columns, radius=radius, count=size is None)
+    high = features.Fourier(columns, W / _SMALLEST_SD / half)  # as high as any whitening makes them
+    anywhere = features.MixtureMoments(
+        columns, np.full(K, 1 / K), np.zeros((K, d)), np.repeat(np.eye(d)[None], K, axis=0)
+    )
+    first, second, *rest = curator.jointly(*zip((outer, high, anywhere), shares, strict=False))
+    measured = first(outer)
     values, scales = np.atleast_1d(measured.values), np.atleast_1d(measured.scales)
     n, error = float(size or 1), 0.0
     if size is None:
@@ -121,11 +117,10 @@ def _measure(
         error = float(scales[0]) / n
         values, scales = values[1:], scales[1:]
     n = max(n, 1.0)
-    outer = np.zeros((d, d))
-    upper = np.triu_indices(d)
-    outer[upper] = values[d:] / n
-    outer = np.triu(outer) + np.triu(outer, 1).T
-    white = whitening(values[:d] / n, outer, float(scales[d:].min()) / n)
+    products = np.zeros((d, d))
+    products[np.triu_indices(d)] = values[d:] / n
+    products += np.triu(products, 1).T
+    white = whitening(values[:d] / n, products, float(scales[d:].min()) / n)
     waves = features.Fourier(columns, W @ white.inverse_root / half)
     measured = second(waves)
     cosines, sines = measured.values / n

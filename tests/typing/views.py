@@ -5,10 +5,13 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import assert_type
 
+import numpy as np
 import pandas as pd
 import polars as pl
+from numpy.typing import NDArray
 
 import dfprivacy as dp
+from dfprivacy_gmm import FourierSketch, GaussianClasses, GaussianMixture
 from dfprivacy_ttest import TTest
 
 df = pd.DataFrame({"age": [31, 45], "smoker": ["yes", "no"]})
@@ -58,6 +61,16 @@ assert_type(test.confidence_interval(0.9), dp.ConfidenceInterval)
 assert_type(test.confidence_interval().low, float)
 assert_type(test.privacy, dp.Privacy | None)
 
+columns = ["age", "income"]
+assert_type(view.gmm_fit(columns, "smoker", epsilon=0.5), GaussianClasses)
+mixture = view.gmm_fit(columns, n_components="auto", covariance_type="tied", epsilon=0.5)
+assert_type(mixture, GaussianMixture)
+assert_type(mixture.means_, NDArray[np.float64])
+assert_type(mixture.predict([[31, 2.0]]), NDArray[np.intp])
+assert_type(view.fourier_sketch(columns, max_components=4, epsilon=0.5).fit(3), GaussianMixture)
+assert_type(mixture.sketch, FourierSketch)
+
+view.gmm_fit(columns, n_components="some", epsilon=0.5)  # type: ignore[call-overload]
 view.ttest("age", alternative="bigger", epsilon=0.5)  # type: ignore[arg-type]
 view.ttest("age", popman=30, epsilon=0.5)  # type: ignore[call-arg]
 dp.protect(df, "members", epsilon=1, neighbors="swap")  # type: ignore[arg-type]
