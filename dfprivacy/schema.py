@@ -75,6 +75,9 @@ class Column:
     other: bool = False
     public: bool = False
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # columns are looked up in every batch, and may have many categories
+
     @property
     def low(self) -> float:
         """Lower bound."""
@@ -139,9 +142,8 @@ class Column:
         """
         low, high = self._bounds
         values = np.clip(np.asarray(raw, dtype=np.float64), low, high)
-        missing = np.isnan(values)
-        if missing.any():
-            values[missing] = self.fill
+        if np.isnan(values.min(initial=low)):
+            values[np.isnan(values)] = self.fill
         return values
 
     def encode(self, raw: Raw) -> Codes:

@@ -24,6 +24,7 @@ __all__ = ["Outer"]
 _BITS = (53 - BATCH_ROWS.bit_length() + 1) // 2
 """Bits of y after the binary point: the products of a batch add up in float64 without rounding."""
 
+_NARROW = 16  # rows up to which BLAS multiplies a matrix by another faster than by itself
 _RADIUS_MIN = 1e-3  # times the square root of d; the rounding of y is far below
 
 
@@ -76,6 +77,7 @@ class Outer(RowFeatures):
                 f"It is the largest length of a row of numbers in [-1, 1]: at most √{d} = {math.sqrt(d):.4g}.",
             )
         self.ball = radius
+        self._maps = [(column.mid, column.half * 2.0**-_BITS) for column in self.columns]
         self.count = count
         one, square, product = (
             (d / 2, 0.5, 0.5) if radius is None else (radius / 2, 1 / radius, math.sqrt(2) / radius)
@@ -96,23 +98,21 @@ class Outer(RowFeatures):
     def points(self, batch: Batch) -> NDArray[np.float64]:
         """Return (1, y) of the rows in whole steps of 2 to the minus 19, shape (d + 1, batch.size)."""
         points = np.empty((len(self.columns) + 1, batch.size))
-        points[0] = 1.0
-        for y, column in zip(points[1:], self.columns, strict=True):
-            np.subtract(batch.values(column), column.mid, out=y)
-            np.divide(y, column.half, out=y)  # rounding is monotone, so y stays within [-1, 1]
+        points[0] = 2.0**_BITS
+        for y, column, (mid, half) in zip(points[1:], self.columns, self._maps, strict=True):
+            np.subtract(batch.values(column), mid, out=y)
+            np.divide(y, half, out=y)  # rounding is monotone, so y stays within the steps of [-1, 1]
         if self.ball is not None and self.ball < math.sqrt(len(self.columns)):
             self._scale_down(points[1:])
-        points *= 2.0**_BITS
         return np.rint(points, out=points)
 
     def _scale_down(self, y: NDArray[np.float64]) -> None:
         """Scale rows into the ball, and so far within that rounding cannot take them out of it."""
-        radius = float(self.ball or 0) - math.sqrt(len(y)) * 2.0**-_BITS
+        radius = float(self.ball or 0) * 2.0**_BITS - math.sqrt(len(y))
         squares = np.zeros(y.shape[1])
         for each in y:  # one after the other: a row's length must not depend on the batch
             squares += each * each
-        long = np.flatnonzero(squares > radius * radius)
-        y[:, long] *= radius / np.sqrt(squares[long])
+        y *= radius / np.sqrt(np.maximum(squares, radius * radius, out=squares), out=squares)
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
@@ -133,13 +133,17 @@ class Outer(RowFeatures):
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int) -> NDArray[np.float64]:
         """Return the same for the rows at each place below `bins`, shape (bins, d); others count nowhere."""
         small = place.astype(np.uint16) if bins < 1 << 16 else place  # NumPy sorts short integers by their digits
-        points = self.points(batch)[:, np.argsort(small, kind="stable")]
+        points = self.points(batch).take(np.argsort(small, kind="stable"), axis=1)
         ends = np.cumsum(np.bincount(place, minlength=bins)[:bins])
         return np.array([self._products(part) for part in np.split(points, ends, axis=1)[:bins]])
 
     def _products(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        products: NDArray[np.float64] = (points @ points.T)[self._upper]
-        return products
+        if len(points) > _NARROW:
+            products: NDArray[np.float64] = points @ points.T
+        else:
+            products = np.full((len(points),) * 2, points.shape[1] * 4.0**_BITS)  # the count, and then the others
+            products[:, 1:] = points @ points[1:].T
+        return products[self._upper]
 
     def image(self, total: list[int], k: int) -> list[int]:
         """Multiply an exact sum by the weights, and round it to whole steps of 2 to the minus `k`."""

@@ -48,6 +48,11 @@ class Frame(Protocol):
     """What the house asks of a frame."""
 
     @property
+    def library(self) -> str:
+        """Whose tables releases make for its owner: "pandas", "polars" or "pyarrow"."""
+        ...
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Column names in order, doubles included."""
         ...

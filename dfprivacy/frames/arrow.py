@@ -41,6 +41,8 @@ def adapt(frame: Any) -> Frame:
 class ArrowFrame:
     """An Arrow stream, opened anew at every pass."""
 
+    library = "pyarrow"
+
     def __init__(self, frame: Any) -> None:
         self._frame = frame
         self._schema = self._open().schema

@@ -25,6 +25,8 @@ def adapt(frame: object) -> Frame | None:
 class PandasFrame:
     """A pandas DataFrame as batches of raw columns."""
 
+    library = "pandas"
+
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame
 

@@ -28,6 +28,8 @@ def adapt(frame: object) -> Frame | None:
 class PolarsFrame:
     """A Polars DataFrame as batches of raw columns."""
 
+    library = "polars"
+
     def __init__(self, frame: pl.DataFrame) -> None:
         self._frame = frame
 
@@ -51,6 +53,8 @@ class PolarsFrame:
 
 class PolarsLazyFrame:
     """A Polars LazyFrame, run by the streaming engine at every pass and never held as a whole."""
+
+    library = "polars"
 
     def __init__(self, frame: pl.LazyFrame) -> None:
         self._frame = frame

@@ -70,6 +70,8 @@ class MemoryFrame:
         Text of an error to raise while private rows are read.
     """
 
+    library = "pandas"
+
     def __init__(
         self,
         names: Sequence[str],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy import ArgumentError, Release, Value, mechanism
+from dfprivacy import ArgumentError, Release, mechanism
 from dfprivacy_gmm.estimates import Sums, repaired
 from dfprivacy_gmm.mechanisms import measure
 
@@ -76,85 +76,90 @@ class JointMoments(Release):
         found: Array = np.clip(self.covariances / (sd[:, :, None] * sd[:, None, :]), -1.0, 1.0)
         return found
 
-    def to_frame(self, library: str = "pandas") -> Any:
+    def to_frame(self, library: str | None = None) -> Any:
         """Return a row for each group and column: size, mean, variance and their errors.
 
         Parameters
         ----------
-        library : {"pandas", "polars"}
-            Whose DataFrame to make.
+        library : {"pandas", "polars", "pyarrow"}, optional
+            Whose table to make; default: the library's that holds the table that was asked.
 
         Returns
         -------
-        pandas.DataFrame or polars.DataFrame
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
             Groups times columns rows.
         """
-        variance_errors = np.diagonal(self.covariance_errors, axis1=1, axis2=2)
-        rows = [
-            {
-                **({} if self.by is None else {self.by: group}),
-                "column": column,
-                "size": float(self.sizes[g]),
-                "mean": float(self.means[g, i]),
-                "mean_error": float(self.mean_errors[g, i]),
-                "variance": float(self.variances[g, i]),
-                "variance_error": float(variance_errors[g, i]),
-            }
-            for g, group in enumerate(self.groups)
-            for i, column in enumerate(self.columns)
-        ]
-        return _frame(rows, library)
+        groups, d = len(self.groups), len(self.columns)
+        alike = len({type(group) for group in self.groups}) == 1
+        names = self.groups if alike else tuple(map(str, self.groups))  # a column of a table has one type
+        numbers = {
+            "size": np.repeat(self.sizes, d),
+            "mean": self.means,
+            "mean_error": self.mean_errors,
+            "variance": self.variances,
+            "variance_error": np.diagonal(self.covariance_errors, axis1=1, axis2=2),
+        }
+        fixed = ("column", *numbers)
+        table: dict[str, list[Any]] = {
+            **(
+                {} if self.by is None else {_unused(self.by, fixed): [name for name in names for _ in self.columns]}
+            ),
+            "column": list(self.columns) * groups,
+            **{name: values.ravel().tolist() for name, values in numbers.items()},
+        }
+        return self._made(table, library)
 
-    def covariance(self, group: Any = None, library: str = "pandas") -> Any:
-        """Return the covariances of a group as a frame.
+    def covariance(self, group: Any = None, library: str | None = None) -> Any:
+        """Return the covariances of a group as a table.
 
         Parameters
         ----------
         group : category, optional
             Which; may be left out if there is one.
-        library : {"pandas", "polars"}
-            Whose DataFrame to make.
+        library : {"pandas", "polars", "pyarrow"}, optional
+            As for `to_frame`.
 
         Returns
         -------
-        pandas.DataFrame or polars.DataFrame
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
             A row and a column for each column; the first column names the row.
         """
         return self._matrix(self.covariances, group, library)
 
-    def correlation(self, group: Any = None, library: str = "pandas") -> Any:
-        """Return the correlations of a group as a frame.
+    def correlation(self, group: Any = None, library: str | None = None) -> Any:
+        """Return the correlations of a group as a table.
 
         Parameters
         ----------
         group : category, optional
             Which; may be left out if there is one.
-        library : {"pandas", "polars"}
-            Whose DataFrame to make.
+        library : {"pandas", "polars", "pyarrow"}, optional
+            As for `to_frame`.
 
         Returns
         -------
-        pandas.DataFrame or polars.DataFrame
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
             A row and a column for each column; the first column names the row.
         """
         return self._matrix(self.correlations, group, library)
 
-    def _matrix(self, matrices: Array, group: Any, library: str) -> Any:
+    def _matrix(self, matrices: Array, group: Any, library: str | None) -> Any:
         wanted = self.groups[0] if group is None and len(self.groups) == 1 else group
         if wanted not in self.groups:
             raise ArgumentError(f"group={group!r} is no group.", f"The groups are {list(self.groups)!r}.")
         matrix = matrices[self.groups.index(wanted)].tolist()
-        rows = [
-            {"column": name, **dict(zip(self.columns, row, strict=True))}
-            for name, row in zip(self.columns, matrix, strict=True)
-        ]
-        return _frame(rows, library)
+        rows = dict(zip(self.columns, matrix, strict=True))  # symmetric
+        return self._made({_unused("column", self.columns): list(self.columns), **rows}, library)
+
+    def _made(self, columns: dict[str, list[Any]], library: str | None) -> Any:
+        if library not in (None, "pandas", "polars", "pyarrow"):
+            raise ArgumentError(f"library={library!r} is unknown.", 'Use "pandas", "polars" or "pyarrow".')
+        made = self if library is None else self.made_for(library)
+        return made._table(columns)  # noqa: SLF001 - of our own kind
 
 
-def _frame(rows: list[dict[str, Any]], library: str) -> Any:
-    columns = Value(value={name: [row[name] for row in rows] for name in rows[0]})
-    first = columns.to_frame(library)  # knows the libraries; its one cell holds the columns
-    return type(first)(columns.value)
+def _unused(name: str, taken: tuple[str, ...]) -> str:
+    return _unused(f"{name}_", taken) if name in taken else name
 
 
 @mechanism(columns={"columns": ["numeric"], "by": "category"}, delta=True)
@@ -176,7 +181,7 @@ def moments(
     Returns
     -------
     JointMoments
-        Arrays, and frames of them. Regression and principal components follow from them at no further cost.
+        Arrays, and tables of them. Regression and principal components follow from them at no further cost.
 
     Raises
     ------

@@ -322,7 +322,8 @@ def gmm_fit(
         For ``"paper"``, in the columns' units squared.
     radius : float, optional
         With a delta: rows longer than this, with all columns mapped to [-1, 1], are scaled down to it; at most √d
-        for d columns, which changes none; default 0.6 √d.
+        for d columns, which changes none, and is better where many values lie at an end of their bounds; default
+        0.6 √d.
 
     Returns
     -------

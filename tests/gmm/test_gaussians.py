@@ -12,7 +12,9 @@ from scipy.stats import multivariate_normal
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_iris
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy_gmm import GaussianClassifier
@@ -131,6 +133,19 @@ def test_scikit_learn_takes_it_for_a_classifier():
     assert model.set_params(method="lda") is model
     assert model.method == "lda"
     assert cross_val_score(model, *IRIS, cv=5).mean() > 0.95
+
+
+def test_scikit_learn_searches_its_parameters():
+    """It works in a pipeline and in a grid search, which finds that the irises' covariances differ."""
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), GaussianClassifier()),
+        {"gaussianclassifier__method": ["lda", "qda"], "gaussianclassifier__repair": ["clip", "noise_aware"]},
+    )
+
+    search.fit(*IRIS)
+
+    assert search.best_score_ > 0.95
+    assert search.predict_proba(IRIS[0]).shape == (150, 3)
 
 
 def test_samples_have_the_moments():

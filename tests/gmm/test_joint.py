@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import dfprivacy as dp
@@ -80,21 +81,71 @@ def test_public_sizes_leave_less_to_measure():
     assert private == pytest.approx(1.5 * r, rel=1e-3)
 
 
-def test_frames():
-    """Every column of every group has a row; matrices are frames whose rows are named."""
-    found = measured(by="g")
+TABLES = {
+    "pandas": (pd.DataFrame, pd.DataFrame),
+    "polars": (pl.DataFrame, pl.DataFrame),
+    "lazy": (pl.LazyFrame, pl.DataFrame),
+    "arrow": (pa.table, pa.Table),
+}
 
-    for library in ("pandas", "polars"):
-        frame = found.to_frame(library)
-        matrix = found.correlation("b", library)
 
-        assert list(frame["g"]) == ["a", "a", "b", "b"]
-        assert list(frame["column"]) == ["x", "y", "x", "y"]
-        assert list(frame["mean"]) == found.means.ravel().tolist()
-        assert list(frame["variance"]) == found.variances.ravel().tolist()
-        assert list(matrix["column"]) == ["x", "y"]
-        assert list(matrix["x"]) == found.correlations[1, 0].tolist()
-        assert list(found.covariance("a", library)["y"]) == found.covariances[0, 1].tolist()
+def lists(table):
+    return table.to_pydict() if isinstance(table, pa.Table) else {name: list(table[name]) for name in table.columns}
+
+
+@pytest.mark.parametrize(("engine", "made"), TABLES.values(), ids=TABLES)
+def test_tables_are_the_callers(engine, made):
+    """Every column of every group has a row; matrices have rows with names; all are of the caller's library."""
+    found = protect(engine=engine).moments(["x", "y"], by="g", epsilon=30, delta=1e-6)
+
+    tables = found.to_frame(), found.correlation("b"), found.covariance("a")
+
+    frame, correlation, covariance = map(lists, tables)
+    assert {type(table) for table in tables} == {made}
+    assert frame["g"] == ["a", "a", "b", "b"]
+    assert frame["column"] == ["x", "y", "x", "y"]
+    assert frame["size"] == found.sizes.repeat(2).tolist()
+    assert frame["mean"] == found.means.ravel().tolist()
+    assert frame["variance"] == found.variances.ravel().tolist()
+    assert frame["variance_error"] == found.covariance_errors[:, [0, 1], [0, 1]].ravel().tolist()
+    assert correlation["column"] == ["x", "y"]
+    assert correlation["x"] == found.correlations[1, 0].tolist()
+    assert covariance["y"] == found.covariances[0, 1].tolist()
+
+
+def test_answers_by_group_and_replayed_ones_make_the_callers_tables_too():
+    """The moments of a group's view, and an answer from the ledger, know whose they are."""
+    view = protect(engine=pl.DataFrame)
+
+    first, again = (view.group_by("g").moments(["x", "y"], epsilon=30, delta=1e-6) for _ in range(2))
+
+    assert again.privacy.replayed
+    assert {type(group.covariance()) for group in (*first.releases, *again.releases)} == {pl.DataFrame}
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_tables_of_any_library_can_be_asked_for(library):
+    """With the name of a library, tables are its own."""
+    found = measured()
+
+    tables = found.to_frame(library), found.correlation(library=library), found.covariance(library=library)
+
+    assert {type(table).__module__.split(".")[0] for table in tables} == {library}
+    with pytest.raises(dp.ArgumentError, match="library='numpy' is unknown"):
+        found.to_frame("numpy")
+
+
+@pytest.mark.parametrize("engine", [pd.DataFrame, pl.DataFrame])
+def test_tables_of_columns_with_unhappy_names(engine):
+    """A column may be called as one of the table's own, and groups may be text and numbers."""
+    table = {"column": X[:, 0], "x": Y, "mean": GROUP}
+    view = protect(table, engine, bounds={"column": (-5, 6), "x": (-5, 6)}, categories={"mean": ["a", 1]})
+
+    found = view.moments(["column", "x"], by="mean", epsilon=30, delta=1e-6)
+
+    assert list(found.to_frame()["mean_"]) == ["a", "a", "1", "1"]
+    assert list(found.covariance("a")["column_"]) == ["column", "x"]
+    assert list(found.covariance("a")["column"]) == found.covariances[0, 0].tolist()
 
 
 def test_json_and_back():
@@ -126,6 +177,37 @@ def test_little_data_are_uninformative():
     assert found.notes != ()
     for numbers in (found.means, found.covariances, found.correlations, found.mean_errors, found.covariance_errors):
         assert np.isfinite(numbers).all()
+
+
+def test_a_group_that_never_occurs_is_named():
+    """It gets numbers like the others, and a note says that they say nothing."""
+    found = measured(by="g", terms={"categories": {"g": ["a", "never", "b"]}})
+
+    assert {note.split(":")[0] for note in found.notes} == {"never"}
+    assert np.isfinite(found.covariances).all()
+    assert np.isfinite(found.correlations).all()
+
+
+def test_a_constant_column_has_almost_no_variance():
+    """Its variance is positive, of the size of the noise, and its mean is right."""
+    found = measured(terms={"table": {**TABLE, "y": np.full(20_000, 2.0)}})
+
+    assert found.means[0, 1] == pytest.approx(2, abs=0.01)
+    assert 0 < found.variances[0, 1] < 0.1
+
+
+def test_more_columns_than_rows_are_answered():
+    """Ten columns of six rows have positive definite covariances, and a note."""
+    names = [f"x{i}" for i in range(10)]
+    values = np.random.default_rng(2).normal(size=(6, 10))
+    view = protect(
+        {**dict(zip(names, values.T, strict=True)), "g": GROUP[:6]}, bounds=dict.fromkeys(names, (-4, 4))
+    )
+
+    found = view.moments(names, epsilon=50, delta=1e-6)
+
+    assert "all: it has about 6 rows, too few for 10 columns" in found.notes
+    assert np.linalg.eigvalsh(found.covariances[0]).min() > 0
 
 
 REFUSED = {

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import cross_val_score
+from sklearn.utils.validation import check_is_fitted
 
 import dfprivacy as dp
 from dfprivacy.testing.noise import seeded_noise
@@ -230,6 +231,7 @@ def test_scikit_learn_takes_the_release_for_a_classifier():
     assert cross_val_score(found, *SMALL, cv=3).mean() == pytest.approx(0.76, abs=0.05)
     assert (found.n_features_in_, found.feature_names_in_.tolist()) == (2, ["x0", "x1"])
     assert found.fit(*SMALL).predict(SMALL[0][:5]).shape == (5,)
+    check_is_fitted(found)
     assert copy.deepcopy(found).to_dict() == found.to_dict()
 
 
@@ -458,6 +460,21 @@ def test_one_class_is_refused():
         view.gmm_fit(names, "y", epsilon=1, delta=1e-6)
 
     assert view.budget.spent == 0
+
+
+def test_a_label_among_the_columns_is_refused():
+    """A column that is known as a number and by its categories can be either, but not both at once."""
+    X, y = SMALL
+    terms = {"bounds": {"x0": BOUNDS, "x1": BOUNDS, "y": (0, 1)}, "categories": {"y": [0, 1]}}
+    view, names = protect(X, (y == "one").astype(int), **terms)
+
+    with pytest.raises(dp.ArgumentError, match="label='y' is among the columns"):
+        view.gmm_fit([*names, "y"], "y", epsilon=1, delta=1e-6)
+    with pytest.raises(dp.ArgumentError, match="by='y' is among the columns"):
+        view.moments([*names, "y"], by="y", epsilon=1, delta=1e-6)
+
+    assert view.budget.spent == 0
+    assert view.moments([*names, "y"], epsilon=1, delta=1e-6).columns == ("x0", "x1", "y")
 
 
 def test_a_fit_again_is_refused_what_a_fit_is():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import assert_type
+from typing import Literal, assert_type
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 import dfprivacy as dp
-from dfprivacy_gmm import FourierSketch, GaussianClasses, GaussianMixture
+from dfprivacy_gmm import FourierSketch, GaussianClasses, GaussianClassifier, GaussianMixture, JointMoments
 from dfprivacy_ttest import TTest
 
 df = pd.DataFrame({"age": [31, 45], "smoker": ["yes", "no"]})
@@ -61,8 +61,25 @@ assert_type(test.confidence_interval(0.9), dp.ConfidenceInterval)
 assert_type(test.confidence_interval().low, float)
 assert_type(test.privacy, dp.Privacy | None)
 
+classes = view.gmm_fit(["age"], "smoker", method="qda", repair="paper", grid_minimum=0.1, epsilon=0.5, delta=1e-7)
+assert_type(classes, GaussianClasses)
+assert_type(classes.method, Literal["lda", "qda", "auto"])
+assert_type(classes.priors_, NDArray[np.float64])
+assert_type(classes.means_, NDArray[np.float64])
+assert_type(classes.covariances_, NDArray[np.float64])
+assert_type(classes.predict_proba([[30]]), NDArray[np.float64])
+assert_type(classes.score([[30]], ["no"]), float)
+assert_type(classes.refit(method="lda"), GaussianClasses)
+assert_type(classes.fit([[30], [40]], ["no", "yes"]), GaussianClassifier)
+assert_type(classes.expected_error(), float)
+found = view.moments(["age"], by="smoker", radius=0.5, epsilon="rest")
+assert_type(found, JointMoments)
+assert_type(found.means, NDArray[np.float64])
+assert_type(found.correlations, NDArray[np.float64])
+view.gmm_fit(["age"], "smoker", method="tree")  # type: ignore[call-overload]
+view.moments("age", epsilon=0.5, group="smoker")  # type: ignore[call-arg]
+
 columns = ["age", "income"]
-assert_type(view.gmm_fit(columns, "smoker", epsilon=0.5), GaussianClasses)
 mixture = view.gmm_fit(columns, n_components="auto", covariance_type="tied", epsilon=0.5)
 assert_type(mixture, GaussianMixture)
 assert_type(mixture.means_, NDArray[np.float64])
