@@ -89,7 +89,7 @@ class BundledMethods:
         gamma: float | None = None,
         mismatch: float | Mapping[str, float] = 0.5,
         features: Literal["auto", "subspace", "taylor", "fourier"] = "auto",
-        points: Mapping[str, Sequence[Any]] | None = None,
+        points: Any = None,
         n_points: int | None = None,
         represent: Literal["hull", "weights", "l1", "bayes"] = "hull",
         epsilon: float | str | None = None,

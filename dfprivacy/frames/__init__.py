@@ -69,6 +69,10 @@ class Frame(Protocol):
         """Rows in batches of at most `size`: the number of rows, and the raw columns."""
         ...
 
+    def lists(self) -> dict[str, list[Any]]:
+        """All rows as lists of Python values by column: for public tables only."""
+        ...
+
 
 # Where the frames of each library are adapted; a library that nobody imported has no frames to adapt.
 _ADAPTERS = {"polars": "dfprivacy.frames.polars", "pandas": "dfprivacy.frames.pandas"}

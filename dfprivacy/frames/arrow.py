@@ -74,6 +74,11 @@ class ArrowFrame:
                 batch = whole.slice(start, size)
                 yield batch.num_rows, {read: raw(batch.column(read.name), read) for read in reads}
 
+    def lists(self) -> dict[str, list[Any]]:
+        """All rows as lists by column."""
+        found: dict[str, list[Any]] = self._open().read_all().to_pydict()
+        return found
+
 
 def kind(dtype: pa.DataType) -> Kind:
     """Tell what an Arrow type says about its values."""

@@ -57,6 +57,10 @@ class PandasFrame:
                 },
             )
 
+    def lists(self) -> dict[str, list[Any]]:
+        """All rows as lists by column."""
+        return {name: self._column(name).tolist() for name in self.columns}
+
     def _column(self, name: str) -> pd.Series[Any]:
         at = self.columns.index(name)  # by position: a name need not be a string in pandas
         return self._frame.iloc[:, at]

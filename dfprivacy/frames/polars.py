@@ -50,6 +50,10 @@ class PolarsFrame:
         """Rows in batches of at most `size`."""
         return _slices(self._frame.select(_names(reads, self.columns)), reads, size)
 
+    def lists(self) -> dict[str, list[Any]]:
+        """All rows as lists by column."""
+        return self._frame.to_dict(as_series=False)
+
 
 class PolarsLazyFrame:
     """A Polars LazyFrame, run by the streaming engine at every pass and never held as a whole."""
@@ -77,6 +81,10 @@ class PolarsLazyFrame:
         """Rows in batches of at most `size`."""
         for frame in _stream(self._frame.select(_names(reads, self.columns))):
             yield from _slices(frame, reads, size)
+
+    def lists(self) -> dict[str, list[Any]]:
+        """All rows as lists by column."""
+        return self._frame.collect().to_dict(as_series=False)
 
 
 def _stream(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:

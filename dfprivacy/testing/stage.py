@@ -112,6 +112,10 @@ class MemoryFrame:
                 raise RuntimeError(self._fail)
             yield stop - start, {read: _part(raw, start, stop) for read, raw in columns.items()}
 
+    def lists(self) -> dict[str, list[Any]]:
+        """All rows as lists by column."""
+        raise RuntimeError("a private table is not public")
+
     def _column(self, read: Read) -> Raw:
         if read not in self._raw:
             values = self._values[read.name]
