@@ -21,6 +21,8 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
     delta = {"delta": "1/100000"}
     both = ["x", "y"]
     if mechanism.name == "gmm_fit":
+        # No two rows have opposite cosines and sines at all frequencies, so none attains the diameter 2 of the sketch.
+        mixture: dict[str, Any] = {"columns": both, "n_components": 2, "restarts": 1}
         asked: dict[str, Any] = {"columns": both, "label": "g"}
         return [
             case(arguments=asked, **known, **delta),
@@ -28,9 +30,17 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             case(arguments={**asked, "method": "qda"}, **known, **delta, public=["g"]),
             case(arguments={**asked, "repair": "paper"}, **known),
             case(arguments=asked, **known, neighbors="add_remove"),
+            case(arguments=mixture, **known, **delta, tightness=0.5),
+            case(arguments={**mixture, "columns": ["x"]}, **known, **delta, neighbors="add_remove", tightness=0.9),
+            case(
+                arguments={**mixture, "columns": ["x", "y", "z"]},
+                **{**known, "bounds": {**known["bounds"], "z": (-2.0, 2.0)}},
+                **delta,
+                neighbors="add_remove",
+                tightness=0.9,
+            ),
         ]
     if mechanism.name == "fourier_sketch":
-        # No two rows have opposite cosines and sines at all frequencies, so none attains the diameter 2.
         return [
             case(arguments={"columns": ["x"], "max_components": 2}, **known, **delta, tightness=0.5),
             case(arguments={"columns": both, "max_components": 2}, **known, **delta, tightness=0.5),
@@ -39,7 +49,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
                 **known,
                 **delta,
                 neighbors="add_remove",
-                tightness=0.8,  # no row is the longest in the moments and in the sketch for sure
+                tightness=0.9,
             ),
         ]
     asked = {"columns": both}

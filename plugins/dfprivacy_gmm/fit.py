@@ -402,7 +402,8 @@ def levenberg_marquardt(
         gained = f[on] - there
         better = gained > 0
         won = on[better]
-        ratio = np.clip(gained[better] / np.maximum(promised[better], 1e-300), 0.0, 1.0)
+        hoped = np.maximum(promised[better], 1e-300)
+        ratio = np.minimum(gained[better], hoped) / hoped
         damping[won] *= np.maximum(1 / 3, 1 - (2 * ratio - 1) ** 3)
         growth[won] = 2.0
         lost = on[~better]

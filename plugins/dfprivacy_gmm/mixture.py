@@ -22,7 +22,7 @@ from dfprivacy_gmm.sketch import Whitening
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FourierSketch", "GaussianMixture", "check_components", "rows_needed"]
+__all__ = ["FourierSketch", "GaussianMixture", "check_components", "check_number", "rows_needed"]
 
 _POOR = 0.2  # predicted error of a centre, in standard deviations, from which most fits fail
 _VOID = 1.0  # and from which nothing was learned
@@ -31,14 +31,19 @@ _ELLIPSES = (1.0, 2.0)
 
 def check_components(n_components: object, most: int | None = None) -> tuple[int, ...]:
     """Give the numbers of components to try, or raise `ArgumentError`."""
-    if n_components == "auto":
+    if isinstance(n_components, str) and n_components == "auto":
         return tuple(range(1, (most or _MOST_AUTO) + 1))
+    return (check_number(n_components),)
+
+
+def check_number(n_components: object) -> int:
+    """Give a number of components, or raise `ArgumentError`."""
     whole = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
     if not whole or not 1 <= int(n_components) <= _MOST:  # type: ignore[call-overload]
         raise ArgumentError(
-            f"n_components={n_components!r} is no number of components.", f'Use 1 to {_MOST}, or "auto".'
+            f"{n_components!r} is no number of components.", f'Use 1 to {_MOST}, or "auto" to choose.'
         )
-    return (int(n_components),)  # type: ignore[call-overload]
+    return int(n_components)  # type: ignore[call-overload]
 
 
 _MOST = 50

@@ -10,7 +10,7 @@ import numpy as np
 from dfprivacy import ArgumentError, features, mechanism
 from dfprivacy_gmm.characteristic import Shape
 from dfprivacy_gmm.fit import BATCHES
-from dfprivacy_gmm.mixture import FourierSketch, GaussianMixture, check_components
+from dfprivacy_gmm.mixture import FourierSketch, GaussianMixture, check_components, check_number
 from dfprivacy_gmm.polish import Moments, polished
 from dfprivacy_gmm.sketch import draw_frequencies, frequency_count, whitening
 
@@ -23,7 +23,6 @@ __all__ = ["fit_unlabelled", "fourier_sketch"]
 
 _TWO = ("0.1", "0.9")  # parts of mu squared for moments and sketch
 _THREE = ("0.1", "0.5", "0.4")  # and for the moments about the components, which pay from three columns on
-_SMALLEST_SD = 1e-2  # square root of the least eigenvalue of a whitening covariance
 
 
 @mechanism(columns={"columns": ["numeric"]}, delta=True)
@@ -60,8 +59,7 @@ def fourier_sketch(curator: Curator, columns: Sequence[Column], *, max_component
     .. [1] N. Keriven, A. Bourrier, R. Gribonval, P. Pérez. Sketching for large-scale learning of mixture models.
        Information and Inference 7 (2018).
     """
-    (most,) = check_components(max_components, 1)
-    return _measure(curator, columns, most, _TWO)[0]
+    return _measure(curator, columns, check_number(max_components), _TWO)[0]
 
 
 def fit_unlabelled(
@@ -104,11 +102,12 @@ def _measure(
     W = draw_frequencies(frequency_count(K, d), K, d, np.random.default_rng(0))
     radius = 1.0 if d == 1 else 0.75 * math.sqrt(d)
     outer = features.Outer(columns, radius=radius, count=size is None)
-    high = features.Fourier(columns, W / _SMALLEST_SD / half)  # as high as any whitening makes them
+    # Whatever frequencies the whitening makes, two rows are at most as far apart as under m times the same one.
+    opposite = features.Fourier(columns, np.tile(np.pi / 2 / half, (len(W), 1)))
     anywhere = features.MixtureMoments(
         columns, np.full(K, 1 / K), np.zeros((K, d)), np.repeat(np.eye(d)[None], K, axis=0)
     )
-    first, second, *rest = curator.jointly(*zip((outer, high, anywhere), shares, strict=False))
+    first, second, *rest = curator.jointly(*zip((outer, opposite, anywhere), shares, strict=False))
     measured = first(outer)
     values, scales = np.atleast_1d(measured.values), np.atleast_1d(measured.scales)
     n, error = float(size or 1), 0.0
