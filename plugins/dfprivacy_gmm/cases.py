@@ -21,7 +21,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
     delta = {"delta": "1/100000"}
     both = ["x", "y"]
     if mechanism.name == "gmm_fit":
-        # No two rows have opposite cosines and sines at all frequencies, so none attains the diameter 2 of the sketch.
+        # No two rows have opposite cosines and sines at all frequencies: none attains the diameter 2 of the sketch.
         mixture: dict[str, Any] = {"columns": both, "n_components": 2, "restarts": 1}
         asked: dict[str, Any] = {"columns": both, "label": "g"}
         return [
