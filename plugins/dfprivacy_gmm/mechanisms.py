@@ -327,8 +327,9 @@ def gmm_fit(
 
     Returns
     -------
-    GaussianClasses
-        A classifier: ``predict``, ``predict_proba``, ``score``, ``sample``.
+    GaussianClasses or GaussianMixture
+        With a label a classifier: ``predict``, ``predict_proba``, ``score``, ``sample``. Without, a mixture with
+        scikit-learn's names, and the sketch it was fitted to, which can be fitted again at no charge.
 
     Raises
     ------
@@ -344,6 +345,10 @@ def gmm_fit(
     radius for a row more or less and √4.5 times for a row that changes, its label included. The noise is the
     discrete Gaussian, by its exact calibration. With a delta of 0: pure ε-differential privacy by discrete Laplace
     noise, which costs much more from five columns on. All else is post-processing.
+
+    A mixture takes two or three sums with discrete Gaussian noise, which are one Gaussian mechanism together:
+    moments, cosines and sines (`fourier_sketch`), and from three columns on moments about the components of the first
+    fit. It needs a delta.
 
     References
     ----------
@@ -363,6 +368,9 @@ def gmm_fit(
     >>> classes = view.gmm_fit(["x", "y"], "group", epsilon=0.5)
     >>> classes.predict([[3, 0], [-2, 0]]).tolist()
     ['ill', 'well']
+    >>> mixture = view.gmm_fit(["x"], n_components=1, epsilon=0.5)
+    >>> mixture.means_.round(1).tolist()
+    [[0.5]]
     """
     if (label is None) == (n_components is None):
         raise ArgumentError(

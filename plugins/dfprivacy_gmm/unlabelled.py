@@ -58,6 +58,17 @@ def fourier_sketch(curator: Curator, columns: Sequence[Column], *, max_component
     ----------
     .. [1] N. Keriven, A. Bourrier, R. Gribonval, P. Pérez. Sketching for large-scale learning of mixture models.
        Information and Inference 7 (2018).
+    .. [2] A. Smith, A. Thakurta. Fully adaptive composition for Gaussian differential privacy. arXiv:2210.17520.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, dfprivacy as dp
+    >>> chance = np.random.default_rng(1)
+    >>> df = pd.DataFrame({"x": chance.normal(np.repeat([0.0, 5.0], 5000))})
+    >>> view = dp.protect(df, "sketch-example", epsilon=1, delta=1e-6, ledger="memory:", bounds={"x": (-5, 10)})
+    >>> sketch = view.fourier_sketch(["x"], max_components=3, epsilon=1)
+    >>> np.sort(sketch.fit(2).means_[:, 0].round()).tolist()
+    [0.0, 5.0]
     """
     return _measure(curator, columns, check_number(max_components), _TWO)[0]
 
