@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Above", "Curator"]
 
 T = TypeVar("T")
+_ROOM = 16  # the noise of a joint measurement can be a quarter of what was planned
 _UP = 1 + 2.0**-48  # above every error of a square root and two products
 _FINE = 30  # the sensitivity of a statistic is about 2^30 steps of its grid
 
@@ -179,7 +180,8 @@ class Curator:
         -------
         list of callable
             One for each part. Given features, it measures their sum, once. They may be chosen after seeing what
-            came before, but have at most the sensitivity, radius and dimension of those planned.
+            came before, but have at most the radius and dimension of those planned. The noise is for their own
+            sensitivity.
 
         Raises
         ------
@@ -196,23 +198,13 @@ class Curator:
         ----------
         .. [1] Smith and Thakurta (2022). Fully adaptive composition for Gaussian DP. arXiv:2210.17520.
         """
+
+        def once(features: RowFeatures, share: _Share | None) -> Callable[[RowFeatures], Measurement]:
+            unused = [features]
+            return lambda chosen: self._joined(unused, share, chosen)
+
         _ = self._table.rows  # a copy without rows must not pay
         parts = [exact(part) for _, part in planned]
-
-        def once(plan: RowFeatures, price: _Price | None) -> Callable[[RowFeatures], Measurement]:
-            unused = [plan]
-
-            def measure(features: RowFeatures) -> Measurement:
-                if not unused or not self._within(features, unused.pop(), price):
-                    raise PluginError(
-                        f"{features.describe()} was asked for twice, or has a larger sensitivity, radius or "
-                        "dimension than was paid for.",
-                        "Plan one part for each, with the largest.",
-                    )
-                return self.sum(features) if price is None else self._drawn(features, "gaussian", price, [])
-
-            return measure
-
         if not parts or min(parts) <= 0 or sum(parts) > 1:
             raise PluginError("The parts of a joint measurement must be positive and add up to at most 1.")
         private = [self._private(features) for features, _ in planned]
@@ -224,16 +216,16 @@ class Curator:
         _check_delta(delta)
         grids = [self._grid(features, L2, epsilon) for features, _ in planned]
         needs = [Fraction(grid.squared) / part for grid, part in zip(grids, parts, strict=True)]
-        least = math.ceil(min(needs))
         dimension = sum(features.dimension for features, _ in planned)
-        scale = noises.gaussian_scale(least, dimension, epsilon, delta)
-        # The part that needs least has the scale of the loss, the others larger ones.
-        prices = [
-            _Price(grid, scale if need <= least else scale * math.sqrt(need / least) * _UP, epsilon, delta)
-            for grid, need in zip(grids, needs, strict=True)
+        squared = math.ceil(min(needs) / _ROOM)
+        loss = Gaussian(
+            squared, noises.gaussian_scale(squared, dimension, epsilon, delta), dimension, epsilon, delta
+        )
+        self._purse.pay([loss], self._rest())
+        return [
+            once(features, _Share(loss, part, grid.k))
+            for (features, _), part, grid in zip(planned, parts, grids, strict=True)
         ]
-        self._purse.pay([Gaussian(least, scale, dimension, epsilon, delta)], self._rest())
-        return [once(features, price) for (features, _), price in zip(planned, prices, strict=True)]
 
     def measure(
         self,
@@ -458,15 +450,23 @@ class Curator:
             loss, delta = Laplace(math.ceil(grid.steps), scale, epsilon), Fraction(0)
         return self._drawn(asked, noise, _Price(grid, scale, epsilon, delta), [loss])
 
-    def _within(self, features: RowFeatures, planned: RowFeatures, price: _Price | None) -> bool:
-        """Whether a price covers features; none covers those over public columns."""
-        if price is None:
+    def _joined(self, unused: list[RowFeatures], share: _Share | None, features: RowFeatures) -> Measurement:
+        if not unused or not self._within(features, unused.pop(), share):
+            raise PluginError(
+                f"{features.describe()} was asked for twice, or has a larger radius or dimension than was planned.",
+                "Plan one part for each, with the largest.",
+            )
+        if share is None:
+            return self.sum(features)
+        grid = _Grid(share.k, self._steps(features, L2, share.k))
+        price = _Price(grid, share.scale(grid.squared), share.loss.epsilon, share.loss.delta)
+        return self._drawn(features, "gaussian", price, [])
+
+    def _within(self, features: RowFeatures, planned: RowFeatures, share: _Share | None) -> bool:
+        """Whether a share covers features; none covers those over public columns."""
+        if share is None:
             return not self._private(features)
-        return (
-            self._steps(features, L2, price.grid.k) <= price.grid.steps
-            and features.radius(L2) <= planned.radius(L2)
-            and features.dimension <= planned.dimension
-        )
+        return features.radius(L2) <= planned.radius(L2) and features.dimension <= planned.dimension
 
     def _drawn(
         self, asked: RowFeatures | Statistic, noise: str, price: _Price, losses: Sequence[PrivacyLoss]
@@ -574,6 +574,20 @@ class _Grid:
     def squared(self) -> int:
         """The squared sensitivity, a whole number."""
         return math.ceil(self.steps * self.steps)
+
+
+@dataclass(frozen=True)
+class _Share:
+    """A part of mu squared of what was paid for a joint measurement, and the exponent of the grid for it."""
+
+    loss: Gaussian
+    part: Fraction
+    k: int
+
+    def scale(self, squared: int) -> float:
+        """Scale of the noise that a squared sensitivity needs, at least that of the loss."""
+        need = squared / (self.part * self.loss.squared_sensitivity)
+        return self.loss.scale * max(1.0, math.sqrt(need) * _UP)
 
 
 @dataclass(frozen=True)

@@ -172,15 +172,16 @@ def noise_is_what_was_charged(audit: Audit) -> str:
     paid = Counter((loss.kind, loss.scale) for loss in trace.charges if loss.kind in {"laplace", "gaussian"})  # type: ignore[union-attr]
     if "trespass" in trace.log and not trace.charges:
         raise Failed("it reads private rows and charges nothing")
-    if missing := paid.keys() - drawn.keys():
-        raise Failed(f"noise was charged that was not drawn from the sampler in force: {sorted(missing)}")
-    # The charge of a joint measurement has the smallest of its scales, and all of its coordinates.
+    # A joint measurement is charged with a scale below all of its own, and all of its coordinates.
     least = min((scale for kind, scale in paid if kind == "gaussian"), default=math.inf)
-    if free := {(kind, scale) for kind, scale in drawn.keys() - paid.keys() if kind != "gaussian" or scale < least}:
+    joint = {(kind, scale) for kind, scale in drawn.keys() - paid.keys() if kind == "gaussian" and scale > least}
+    if missing := {noise for noise in paid.keys() - drawn.keys() if not (joint and noise[0] == "gaussian")}:
+        raise Failed(f"noise was charged that was not drawn from the sampler in force: {sorted(missing)}")
+    if free := drawn.keys() - paid.keys() - joint:
         raise Failed(f"noise was drawn that was not charged as such: {sorted(free)}")
     if audit.case.group_by:
         return f"{len(trace.draws)} draws for {len(trace.charges)} charges, by group"
-    if any(drawn[noise] < paid[noise] for noise in paid):
+    if any(drawn[noise] < paid[noise] for noise in paid.keys() & drawn.keys()):
         raise Failed("one noise serves for several charges")
     coordinates = sum(draw.sums.size for draw in trace.draws if draw.kind == "gaussian")
     if coordinates > sum(loss.dimension for loss in trace.charges if isinstance(loss, Gaussian)):

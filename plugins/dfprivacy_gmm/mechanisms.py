@@ -347,8 +347,8 @@ def gmm_fit(
     noise, which costs much more from five columns on. All else is post-processing.
 
     A mixture takes two or three sums with discrete Gaussian noise, which are one Gaussian mechanism together:
-    moments, cosines and sines (`fourier_sketch`), and from three columns on moments about the components of the first
-    fit. It needs a delta.
+    moments, cosines and sines (`fourier_sketch`), and from three columns on moments about the components of the
+    first fit. It needs a delta.
 
     References
     ----------

@@ -43,7 +43,7 @@ def check_number(n_components: object) -> int:
         raise ArgumentError(
             f"{n_components!r} is no number of components.", f'Use 1 to {_MOST}, or "auto" to choose.'
         )
-    return int(n_components)  # type: ignore[call-overload]
+    return int(n_components)  # type: ignore[call-overload, no-any-return]
 
 
 _MOST = 50
