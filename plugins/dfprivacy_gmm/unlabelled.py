@@ -39,7 +39,7 @@ def fourier_sketch(curator: Curator, columns: Sequence[Column], *, max_component
     Returns
     -------
     FourierSketch
-        Its ``fit(n_components=...)`` gives a `GaussianMixture`, as often as is wanted.
+        Its ``fit(n_components=...)`` gives a mixture, as often as is wanted.
 
     Raises
     ------
