@@ -23,6 +23,7 @@ Repair = Literal["noise_aware", "paper", "clip"]
 
 _FLOOR = 1e-9  # of eigenvalues, where there is no noise
 _SIGNIFICANT = 2.0  # standard deviations of the noise
+_LONG = 0.8  # mean squared length of the rows, of the squared radius
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,12 @@ class Sums:
         products[:, *upper] = products.transpose(0, 2, 1)[:, *upper] = values[:, d:]
         product_sd[upper] = product_sd.T[upper] = sd[d:]
         return cls(np.asarray(sizes, dtype=np.float64), values[:, :d], products, size_sd, float(sd[0]), product_sd)
+
+    def length(self) -> float:
+        """Mean squared length of the rows, or as much of it as is not noise."""
+        noise = math.sqrt(len(self.sizes) * np.square(np.diag(self.product_sd)).sum())
+        total = np.trace(self.products, axis1=1, axis2=2).sum() - _SIGNIFICANT * noise
+        return float(total / max(self.sizes.sum() + _SIGNIFICANT * math.sqrt(len(self.sizes)) * self.size_sd, 1.0))
 
     def estimates(self) -> Estimates:
         """Estimate the moments of each group from its own sums."""
@@ -166,8 +173,19 @@ class Estimates:
         errors: Array = np.sqrt(noise / n**2 + spread / n * sampling)
         return errors
 
-    def doubts(self) -> list[tuple[int | None, str]]:
-        """Say of which groups (None: of all) too little is known, and why."""
+    def doubts(self, radius: float | None) -> list[tuple[int | None, str]]:
+        """Say of which groups (None: of all) too little is known, and why.
+
+        Parameters
+        ----------
+        radius : float or None
+            To which longer rows were scaled down.
+
+        Returns
+        -------
+        list of tuple
+            Groups, and what to know of them.
+        """
         d = self.means.shape[1]
         found: list[tuple[int | None, str]] = []
         for group, size in enumerate(self.sums.sizes):
@@ -179,6 +197,8 @@ class Estimates:
             if _spectral(noise) >= max(np.trace(covariance) / d, 0.0):
                 place = None if len(self.covariances) < len(self.means) else group
                 found.append((place, "the covariance is mostly noise"))
+        if radius is not None and radius < math.sqrt(d) * (1 - 1e-9) and self.sums.length() > _LONG * radius**2:
+            found.append((None, f"many rows are as long as the radius and were scaled down: use radius={d}**0.5"))
         return found
 
 

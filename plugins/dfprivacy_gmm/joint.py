@@ -214,7 +214,7 @@ def moments(
     """
     if by is not None and by.name in {column.name for column in columns}:
         raise ArgumentError(f"by={by.name!r} is among the columns.", "Leave it out of them.")
-    values, sd, sizes, _ = measure(curator, columns, by, radius, share=1.0)
+    values, sd, sizes, radius = measure(curator, columns, by, radius, share=1.0)
     groups: tuple[Any, ...] = ("all",) if by is None else by.categories or ()
     half, mid = np.array([column.half for column in columns]), np.array([column.mid for column in columns])
     units = half[:, None] * half
@@ -231,7 +231,7 @@ def moments(
         mean_errors=half * found.mean_errors(covariances),
         covariances=units * covariances,
         covariance_errors=units * found.covariance_errors(covariances),
-        notes=tuple(f"{groups[group or 0]}: {what}" for group, what in found.doubts()),
+        notes=tuple(f"{'all' if group is None else groups[group]}: {what}" for group, what in found.doubts(radius)),
         released=values,
         noise_sd=sd,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -176,15 +178,28 @@ def test_doubts_are_named():
     y = np.random.default_rng(6).uniform(-1, 1, (100, 2))
     codes = np.array([0] * 98 + [1] * 2)
 
-    clear = sums_of(y).estimates().doubts()
-    few = sums_of(y, codes).estimates().doubts()
-    noisy = sums_of(y, codes, sd=(5.0, 5.0, 5.0)).estimates().doubts()
-    drowned = sums_of(y, np.arange(100) % 2, sd=(0.0, 9.0, 90.0)).estimates().pooled().doubts()
+    clear = sums_of(y).estimates().doubts(None)
+    few = sums_of(y, codes).estimates().doubts(None)
+    noisy = sums_of(y, codes, sd=(5.0, 5.0, 5.0)).estimates().doubts(None)
+    drowned = sums_of(y, np.arange(100) % 2, sd=(0.0, 9.0, 90.0)).estimates().pooled().doubts(None)
 
     assert clear == []
     assert few[0] == (1, "it has about 2 rows, too few for 2 columns")
     assert (1, "the noise could be all of its number of rows: its numbers say nothing") in noisy
     assert drowned == [(None, "the covariance is mostly noise")]
+
+
+@pytest.mark.parametrize(
+    ("scale", "radius", "noise", "named"),
+    [(0.9, 1.0, 0.0, True), (0.5, 1.0, 0.0, False), (1.0, math.sqrt(2), 0.0, False), (0.9, 1.0, 100.0, False)],
+)
+def test_rows_as_long_as_the_radius_are_named(scale, radius, noise, named):
+    """Where rows end at the radius, and that is not noise, a doubt says so; a radius that scales none is fine."""
+    angles = np.random.default_rng(8).uniform(0, 2 * np.pi, 500)
+    y = scale * np.array([np.cos(angles), np.sin(angles)]).T
+    d = sums_of(y, sd=(0.0, 0.0, noise)).estimates().doubts(radius)
+
+    assert ((None, "many rows are as long as the radius and were scaled down: use radius=2**0.5") in d) is named
 
 
 @pytest.mark.parametrize(("second", "expected"), [(0.2, False), (0.35, True)])

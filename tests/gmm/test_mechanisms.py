@@ -164,6 +164,17 @@ def test_quadratic_errors_of_the_experiments():
 
 
 @pytest.mark.statistical
+def test_quadratic_errors_without_a_delta():
+    """Laplace noise costs more: the same experiment errs for about .071."""
+    test = drawn(10, 100_000, equal=False, seed=99)
+    tables = [drawn(10, 50_000, equal=False, seed=s) for s in range(3)]
+
+    errors = [1 - fit(*table, seed=s, method="qda", delta=0).score(*test) for s, table in enumerate(tables)]
+
+    assert 0.066 <= np.mean(errors) <= 0.077
+
+
+@pytest.mark.statistical
 def test_standard_errors_hold():
     """Over 300 releases of one table the means spread as the standard errors without sampling say, to 20%."""
     view, names = protect(*SMALL)
@@ -393,6 +404,19 @@ def test_a_constant_column_changes_little():
 
     assert found.score(X, y) == pytest.approx(0.765, abs=0.02)
     assert found.means[:, 2] == pytest.approx([1, 1], abs=0.02)
+
+
+def test_rows_at_the_end_of_their_bounds_are_noted():
+    """Columns that are 0 for most make rows long: with the default radius a note says so, with √d none does."""
+    chance = np.random.default_rng(6)
+    X = np.where(chance.random((5000, 3)) < 0.9, 0, chance.uniform(0, 100, (5000, 3)))
+    terms = {"bounds": dict.fromkeys(["x0", "x1", "x2"], (0, 100))}
+    y = chance.choice(["one", "two"], 5000)
+
+    default, whole = fit(X, y, terms=terms), fit(X, y, terms=terms, radius=math.sqrt(3))
+
+    assert any("scaled down: use radius=3**0.5" in note for note in default.notes)
+    assert whole.notes == ()
 
 
 def test_unseen_labels_count_nowhere():
