@@ -3,13 +3,54 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, overload
 
+from dfprivacy_chi2 import Chi2, Chi2Many
 from dfprivacy_gmm import FourierSketch, GaussianClasses, GaussianMixture, JointMoments
 from dfprivacy_kme import KME
 from dfprivacy_ttest import TTest
 
 _Alternative: TypeAlias = Literal["two-sided", "less", "greater"]
 
+_Margin: TypeAlias = Literal["private", "public_rate", "invariant"]
+
 class BundledMethods:
+    def chi2(
+        self,
+        x: str,
+        by: str,
+        *,
+        method: Literal["auto", "difference", "calibrated", "distance"] = "auto",
+        groups: Sequence[Any] | None = None,
+        rate: Any = None,
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Chi2: ...
+    def chi2_many(
+        self,
+        xs: Sequence[str],
+        by: str,
+        *,
+        method: Literal["svt", "select"] = "svt",
+        max_rejections: int = 1,
+        alpha: float = 0.05,
+        groups: Sequence[Any] | None = None,
+        rate: Any = None,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Chi2Many: ...
+    def chi2_unitcircle(
+        self,
+        x: str,
+        by: str,
+        *,
+        groups: Sequence[Any] | None = None,
+        tau: float | None = None,
+        margin: _Margin = "private",
+        rate: float | tuple[float, float] | None = None,
+        sensitivity: Literal["tight", "paper"] = "tight",
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Chi2: ...
     @overload
     def gmm_fit(
         self,

@@ -40,7 +40,7 @@ class PolarsFrame:
 
     def kind(self, name: str) -> Kind:
         """Tell what the column's type says about its values."""
-        return _kind(self._frame.schema[name])
+        return _kind(self._frame.get_column(name).dtype)
 
     def rows(self) -> int:
         """Count the rows."""
