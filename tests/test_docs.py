@@ -288,7 +288,8 @@ def test_the_wall_around_the_core_is_complete():
         if path.suffix == ".py" or (path / "__init__.py").exists()
     }
     public = {
-        f"dfprivacy.{name}" for name in ("__init__", "errors", "features", "plotting", "schema", "statistics")
+        f"dfprivacy.{name}"
+        for name in ("__init__", "errors", "features", "plotting", "progress", "schema", "statistics")
     }
     shadowed = {"dfprivacy.mechanism"}  # `from dfprivacy import mechanism` means the function
 
