@@ -1,7 +1,7 @@
 """The bundled methods, for type checkers: at run time they come from the plugins. A test compares the two."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, overload
 
 from dfprivacy.view import PrivateFrame
 from dfprivacy_chi2 import Chi2, Chi2Many
@@ -13,7 +13,7 @@ from dfprivacy_dcor import (
     Screening,
     SharedCorrelation,
 )
-from dfprivacy_gmm import GaussianClasses, JointMoments
+from dfprivacy_gmm import FourierSketch, GaussianClasses, GaussianMixture, JointMoments
 from dfprivacy_kme import KME
 from dfprivacy_ttest import TTest
 
@@ -22,29 +22,6 @@ _Alternative: TypeAlias = Literal["two-sided", "less", "greater"]
 _Margin: TypeAlias = Literal["private", "public_rate", "invariant"]
 
 class BundledMethods:
-    def gmm_fit(
-        self,
-        columns: Sequence[str],
-        label: str,
-        *,
-        method: Literal["lda", "qda", "auto"] = "lda",
-        repair: Literal["noise_aware", "paper", "clip"] = "noise_aware",
-        grid_minimum: float = 0.01,
-        radius: float | None = None,
-        epsilon: float | str | None = None,
-        delta: float | str | None = None,
-        fresh: bool = False,
-    ) -> GaussianClasses: ...
-    def moments(
-        self,
-        columns: Sequence[str],
-        *,
-        by: str | None = None,
-        radius: float | None = None,
-        epsilon: float | str | None = None,
-        delta: float | str | None = None,
-        fresh: bool = False,
-    ) -> JointMoments: ...
     def chi2(
         self,
         x: str,
@@ -83,6 +60,76 @@ class BundledMethods:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> Chi2: ...
+    @overload
+    def gmm_fit(
+        self,
+        columns: Sequence[str],
+        label: str,
+        *,
+        n_components: None = None,
+        covariance_type: Literal["spherical", "diag", "tied", "full"] = "full",
+        restarts: int = 5,
+        method: Literal["lda", "qda", "auto"] = "lda",
+        repair: Literal["noise_aware", "paper", "clip"] = "noise_aware",
+        grid_minimum: float = 0.01,
+        radius: float | None = None,
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> GaussianClasses: ...
+    @overload
+    def gmm_fit(
+        self,
+        columns: Sequence[str],
+        label: None = None,
+        *,
+        n_components: int | Literal["auto"],
+        covariance_type: Literal["spherical", "diag", "tied", "full"] = "full",
+        restarts: int = 5,
+        method: Literal["lda", "qda", "auto"] = "lda",
+        repair: Literal["noise_aware", "paper", "clip"] = "noise_aware",
+        grid_minimum: float = 0.01,
+        radius: float | None = None,
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> GaussianMixture: ...
+    @overload
+    def gmm_fit(
+        self,
+        columns: Sequence[str],
+        label: str | None = None,
+        *,
+        n_components: int | Literal["auto"] | None = None,
+        covariance_type: Literal["spherical", "diag", "tied", "full"] = "full",
+        restarts: int = 5,
+        method: Literal["lda", "qda", "auto"] = "lda",
+        repair: Literal["noise_aware", "paper", "clip"] = "noise_aware",
+        grid_minimum: float = 0.01,
+        radius: float | None = None,
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> GaussianClasses | GaussianMixture: ...
+    def fourier_sketch(
+        self,
+        columns: Sequence[str],
+        *,
+        max_components: int = 6,
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> FourierSketch: ...
+    def moments(
+        self,
+        columns: Sequence[str],
+        *,
+        by: str | None = None,
+        radius: float | None = None,
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> JointMoments: ...
     def kme_release(
         self,
         columns: Sequence[str],

@@ -10,13 +10,17 @@ __all__ = ["progress"]
 DELAY_SECONDS = 2.0
 
 
-def progress(rows: int | None) -> Any:
-    """Make a bar, to be used in a ``with`` statement and told of rows by its ``update``.
+def progress(total: int | None, what: str = "reading rows", unit: str = " rows") -> Any:
+    """Make a bar, to be used in a ``with`` statement and told of what is done by its ``update``.
 
     Parameters
     ----------
-    rows : int or None
-        How many rows there are; None if that is private: then the bar shows the time only.
+    total : int or None
+        How many rows or steps there are; None if that is private: then the bar shows the time only.
+    what : str
+        What is being done.
+    unit : str
+        What is counted.
 
     Returns
     -------
@@ -26,11 +30,11 @@ def progress(rows: int | None) -> Any:
     from tqdm.std import tqdm
 
     return tqdm(
-        total=rows,
-        desc="reading rows",
-        unit=" rows",
+        total=total,
+        desc=what,
+        unit=unit,
         unit_scale=True,
-        bar_format="{desc}: {elapsed}" if rows is None else None,
+        bar_format="{desc}: {elapsed}" if total is None else None,
         delay=DELAY_SECONDS,
         leave=False,
         disable=not (sys.stderr.isatty() or "ipykernel" in sys.modules),

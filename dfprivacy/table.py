@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dfprivacy.schema import Column, Schema
     from dfprivacy.statistics import Statistic
 
-__all__ = ["PUBLIC", "Table"]
+__all__ = ["L2", "PUBLIC", "Table"]
 
 Relation = Literal["replace_one", "add_remove"]
 L2 = 2

@@ -289,7 +289,7 @@ def test_the_wall_around_the_core_is_complete():
     }
     public = {
         f"dfprivacy.{name}"
-        for name in ("__init__", "errors", "features", "local", "plotting", "schema", "statistics")
+        for name in ("__init__", "errors", "features", "local", "plotting", "progress", "schema", "statistics")
     }
     shadowed = {"dfprivacy.mechanism"}  # `from dfprivacy import mechanism` means the function
 

@@ -22,6 +22,7 @@ from dfprivacy.features.crosstabs import Crosstabs
 from dfprivacy.features.fourier import Fourier, gaussian_frequencies
 from dfprivacy.features.kernel import Kernel, Nystrom
 from dfprivacy.features.kernels import ProductKernel, spread
+from dfprivacy.features.mixtures import MixtureMoments
 from dfprivacy.features.moments import Count, Moments
 from dfprivacy.features.onehot import OneHot
 from dfprivacy.features.outer import Outer
@@ -32,6 +33,7 @@ __all__ = [
     "Crosstabs",
     "Fourier",
     "Kernel",
+    "MixtureMoments",
     "Moments",
     "Nystrom",
     "OneHot",

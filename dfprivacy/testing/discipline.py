@@ -24,6 +24,7 @@ from dfprivacy.accounting import exact
 from dfprivacy.errors import DPError
 from dfprivacy.frames import adapt
 from dfprivacy.ledger import open_ledger
+from dfprivacy.losses import Gaussian
 from dfprivacy.release import Release
 from dfprivacy.testing.cases import candidates, tables
 from dfprivacy.testing.exact import Family, families, worst_pair
@@ -174,12 +175,20 @@ def noise_is_what_was_charged(audit: Audit) -> str:
     paid = Counter((loss.kind, loss.scale) for loss in trace.charges if loss.kind in {"laplace", "gaussian"})  # type: ignore[union-attr]
     if "trespass" in trace.log and not trace.charges:
         raise Failed("it reads private rows and charges nothing")
-    if missing := paid.keys() - drawn.keys():
+    # A joint measurement is charged with a scale below all of its own, and all of its coordinates.
+    least = min((scale for kind, scale in paid if kind == "gaussian"), default=math.inf)
+    joint = {(kind, scale) for kind, scale in drawn.keys() - paid.keys() if kind == "gaussian" and scale > least}
+    if missing := {noise for noise in paid.keys() - drawn.keys() if not (joint and noise[0] == "gaussian")}:
         raise Failed(f"noise was charged that was not drawn from the sampler in force: {sorted(missing)}")
-    if free := drawn.keys() - paid.keys():
+    if free := drawn.keys() - paid.keys() - joint:
         raise Failed(f"noise was drawn that was not charged as such: {sorted(free)}")
-    if any(drawn[noise] < paid[noise] for noise in paid) and not audit.case.group_by:
+    if audit.case.group_by:
+        return f"{len(trace.draws)} draws for {len(trace.charges)} charges, by group"
+    if any(drawn[noise] < paid[noise] for noise in paid.keys() & drawn.keys()):
         raise Failed("one noise serves for several charges")
+    coordinates = sum(draw.sums.size for draw in trace.draws if draw.kind == "gaussian")
+    if coordinates > sum(loss.dimension for loss in trace.charges if isinstance(loss, Gaussian)):
+        raise Failed("more Gaussian noise was drawn than was charged")
     return f"{len(trace.draws)} draws for {len(trace.charges)} charges"
 
 

@@ -1,6 +1,7 @@
-"""Gaussian classes of a private table, and its second moments.
+"""Gaussian classes and Gaussian mixtures of a private table, its second moments and its Fourier sketch.
 
-Mechanisms: ``view.gmm_fit``, ``view.moments``. Without privacy, for public data: `GaussianClassifier`.
+Mechanisms: ``view.gmm_fit``, ``view.moments``, ``view.fourier_sketch``. Without privacy, for public data:
+`GaussianClassifier`.
 """
 
 from collections.abc import Callable
@@ -11,12 +12,24 @@ from dfprivacy_gmm.classes import GaussianClasses
 from dfprivacy_gmm.gaussians import GaussianClassifier
 from dfprivacy_gmm.joint import JointMoments, moments
 from dfprivacy_gmm.mechanisms import findings, gmm_fit
+from dfprivacy_gmm.mixture import FourierSketch, GaussianMixture
+from dfprivacy_gmm.unlabelled import fourier_sketch
 
-__all__ = ["GaussianClasses", "GaussianClassifier", "JointMoments", "gmm_fit", "moments"]
+__all__ = [
+    "FourierSketch",
+    "GaussianClasses",
+    "GaussianClassifier",
+    "GaussianMixture",
+    "JointMoments",
+    "fourier_sketch",
+    "gmm_fit",
+    "moments",
+]
 
 
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
-    """Offer the classes and the moments."""
+    """Offer the classes, the mixtures, the moments and the sketch."""
     register(gmm_fit.plans(findings))
     register(moments)
+    register(fourier_sketch)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from dfprivacy import ArgumentError, features, mechanism
 from dfprivacy.schema import as_number
 from dfprivacy_gmm.classes import GaussianClasses, checked
+from dfprivacy_gmm.fit import BATCHES
+from dfprivacy_gmm.mixture import check_components, rows_needed
+from dfprivacy_gmm.unlabelled import fit_unlabelled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy import Column, Curator
+    from dfprivacy_gmm.characteristic import Shape
     from dfprivacy_gmm.estimates import Method, Repair
+    from dfprivacy_gmm.mixture import GaussianMixture
 
     Array = NDArray[np.float64]
 
@@ -30,21 +35,30 @@ _RADIUS = 0.6  # times the square root of d
 def gmm_fit(
     curator: Curator,
     columns: Sequence[Column],
-    label: Column,
+    label: Column | None = None,
     *,
+    n_components: int | Literal["auto"] | None = None,
+    covariance_type: Shape = "full",
+    restarts: int = BATCHES,
     method: Method = "lda",
     repair: Repair = "noise_aware",
     grid_minimum: float = 0.01,
     radius: float | None = None,
-) -> GaussianClasses:
-    """Fit a Gaussian to each class of a table: linear or quadratic discriminant analysis.
+) -> GaussianClasses | GaussianMixture:
+    """Fit a Gaussian to each class of a table (discriminant analysis), or a mixture where there are no labels.
 
     Parameters
     ----------
     columns : list of str
         Columns with bounds.
-    label : str
+    label : str, optional
         A column with two or more categories, the classes. Rows of no category count nowhere.
+    n_components : int or "auto", optional
+        In place of a label: the number of components of a mixture; ``"auto"`` chooses among 1 to 6.
+    covariance_type : {"full", "tied", "diag", "spherical"}
+        Of a mixture: the shape of its covariances.
+    restarts : int
+        Of a mixture: most batches of starts. They cost time, and no privacy.
     method : {"lda", "qda", "auto"}
         One covariance for all classes, one for each, or one for each if they differ by more than the noise.
     repair : {"noise_aware", "paper", "clip"}
@@ -60,8 +74,9 @@ def gmm_fit(
 
     Returns
     -------
-    GaussianClasses
-        A classifier: ``predict``, ``predict_proba``, ``score``, ``sample``.
+    GaussianClasses or GaussianMixture
+        With a label a classifier: ``predict``, ``predict_proba``, ``score``, ``sample``. Without, a mixture with
+        scikit-learn's names, and the sketch it was fitted to, which can be fitted again at no charge.
 
     Raises
     ------
@@ -77,6 +92,10 @@ def gmm_fit(
     radius for a row more or less and √4.5 times for a row that changes, its label included. The noise is the
     discrete Gaussian, by its exact calibration. With a delta of 0: pure ε-differential privacy by discrete Laplace
     noise, which costs much more from five columns on. All else is post-processing.
+
+    A mixture takes two or three sums with discrete Gaussian noise, which are one Gaussian mechanism together:
+    moments, cosines and sines (`fourier_sketch`), and from three columns on moments about the components of the
+    first fit. It needs a delta.
 
     References
     ----------
@@ -96,7 +115,17 @@ def gmm_fit(
     >>> classes = view.gmm_fit(["x", "y"], "group", epsilon=0.5)
     >>> classes.predict([[3, 0], [-2, 0]]).tolist()
     ['ill', 'well']
+    >>> mixture = view.gmm_fit(["x"], n_components=1, epsilon=0.5)
+    >>> mixture.means_.round(1).tolist()
+    [[0.5]]
     """
+    if (label is None) == (n_components is None):
+        raise ArgumentError(
+            "Give either a label or n_components.",
+            "label= names the classes of known rows; n_components= asks for a mixture without labels.",
+        )
+    if label is None:
+        return fit_unlabelled(curator, columns, n_components or 0, covariance_type, restarts)
     asked = checked(method, repair, grid_minimum)
     if label.name in {column.name for column in columns}:
         raise ArgumentError(f"label={label.name!r} is among the columns.", "Leave it out of them.")
@@ -178,8 +207,22 @@ def measure(
     return values, scales[0] * (1 if gaussian else math.sqrt(2)), sizes, radius
 
 
-def findings(curator: Curator, columns: Sequence[Column], label: Column, **_: Any) -> Mapping[str, Any]:
+def findings(
+    curator: Curator,
+    columns: Sequence[Column],
+    label: Column | None = None,
+    *,
+    n_components: int | Literal["auto"] | None = None,
+    **_: Any,
+) -> Mapping[str, Any]:
     """Say how exact the fit would be, from public numbers only; for ``explain``."""
+    if label is None:
+        most = check_components(n_components)[-1]
+        return {
+            f"rows from which about nine of ten mixtures of {most} components are found at a separation of "
+            f"{separation:g} standard deviations": rows_needed(most, len(columns), curator.epsilon, separation)
+            for separation in (2.5, 4.0)
+        }
     noise = curator.measured[-1]
     sd = noise.scale * (math.sqrt(2) if "Laplace" in noise.kind else 1)
     size = curator.size

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import dfprivacy as dp
 from dfprivacy_chi2 import Chi2, Chi2Many
-from dfprivacy_gmm import GaussianClasses, GaussianClassifier, JointMoments
+from dfprivacy_gmm import FourierSketch, GaussianClasses, GaussianClassifier, GaussianMixture, JointMoments
 from dfprivacy_ttest import TTest
 
 df = pd.DataFrame({"age": [31, 45], "smoker": ["yes", "no"]})
@@ -81,9 +81,18 @@ found = view.moments(["age"], by="smoker", radius=0.5, epsilon="rest")
 assert_type(found, JointMoments)
 assert_type(found.means, NDArray[np.float64])
 assert_type(found.correlations, NDArray[np.float64])
-view.gmm_fit(["age"], "smoker", method="tree")  # type: ignore[arg-type]
+view.gmm_fit(["age"], "smoker", method="tree")  # type: ignore[call-overload]
 view.moments("age", epsilon=0.5, group="smoker")  # type: ignore[call-arg]
 
+columns = ["age", "income"]
+mixture = view.gmm_fit(columns, n_components="auto", covariance_type="tied", epsilon=0.5)
+assert_type(mixture, GaussianMixture)
+assert_type(mixture.means_, NDArray[np.float64])
+assert_type(mixture.predict([[31, 2.0]]), NDArray[np.intp])
+assert_type(view.fourier_sketch(columns, max_components=4, epsilon=0.5).fit(3), GaussianMixture)
+assert_type(mixture.sketch, FourierSketch)
+
+view.gmm_fit(columns, n_components="some", epsilon=0.5)  # type: ignore[call-overload]
 view.ttest("age", alternative="bigger", epsilon=0.5)  # type: ignore[arg-type]
 view.chi2("smoker", "arm", method="svt")  # type: ignore[arg-type]
 view.ttest("age", popman=30, epsilon=0.5)  # type: ignore[call-arg]

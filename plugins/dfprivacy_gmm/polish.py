@@ -1,0 +1,237 @@
+"""One Newton step on a fitted mixture, from noisy moments about its components, and its standard errors.
+
+The moments T (`dfprivacy.features.MixtureMoments`) are worth most as estimating equations: under the mixture they
+have a known expectation, a known derivative with respect to its parameters (their covariance with its scores), and
+a known covariance, noise included. Generalised least squares with the sketch as further data gives the step, and
+its information matrix the standard errors. An EM step on the same moments would forget what the sketch knows.
+
+Local coordinates of component k are δ = (logit πₖ, a, E): its mean moves to μₖ + Lₖa, its covariance to
+Lₖ(I + E)Lₖ'.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from dfprivacy_gmm.characteristic import local_jacobian
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.random import Generator
+    from numpy.typing import NDArray
+
+    from dfprivacy_gmm.characteristic import Sketch
+    from dfprivacy_gmm.fit import Fit
+
+__all__ = ["Moments", "information", "polished", "scores", "sketch_covariance"]
+
+DRAWS = 12_000
+STEPS = 2
+_PRIOR = (0.2, 0.05, 2.0)  # precision of (logit, a, E)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Noisy moments about the components of a mixture, divided by the number of rows.
+
+    Attributes
+    ----------
+    values : ndarray of shape (K, 1 + d + d(d+1)/2)
+        Means of g, g·u and g·u·u'.
+    variances : ndarray of the same shape
+        Variance of the noise in each.
+    size : float
+        Number of rows, perhaps noisy.
+    size_error : float
+        Its relative standard error.
+    """
+
+    values: NDArray[np.float64]
+    variances: NDArray[np.float64]
+    size: float
+    size_error: float = 0.0
+
+
+def polished(
+    fit: Fit,
+    sketch: Sketch,
+    moments: Moments,
+    coordinates: Callable[..., NDArray[np.float64]],
+    rng: Generator,
+) -> tuple[Fit, NDArray[np.float64]]:
+    """Improve a fit by moments that were measured about it.
+
+    Parameters
+    ----------
+    fit : Fit
+        The mixture about whose components the moments were measured.
+    sketch : Sketch
+        The sketch that it was fitted to.
+    moments : Moments
+        What was measured.
+    coordinates : callable
+        ``coordinates(z, clip=...)`` gives g, g·u, g·u·u' of points z of shape (d, points), as they were measured.
+    rng : Generator
+        For the expectations.
+
+    Returns
+    -------
+    Fit
+        The polished mixture.
+    ndarray of shape (P, P) with P = K·(1 + d + d(d+1)/2)
+        The covariance of the local coordinates, from sampling and noise.
+    """
+    T = moments.values.ravel()
+    prior = np.diag(_prior(fit))
+    draws = _draws(fit, rng)
+    z, q = _points(fit, draws)
+    clipped = _flat(coordinates(z))
+    simulated = clipped @ q
+    # Without clipping the expectation is known: simulate only what clipping changes.
+    expected = _unclipped(fit) + (clipped - _flat(coordinates(z, clip=False))) @ q
+    covariance = (clipped * q) @ clipped.T - np.outer(simulated, simulated)
+    S = covariance / moments.size + np.diag(moments.variances.ravel())
+    S += np.outer(expected, expected) * moments.size_error**2
+    S[np.diag_indices_from(S)] += 1e-14
+    factor = cho_factor(S)
+    B = directions(fit)
+    moved = np.zeros(B.shape[1])
+    sketch = sketch.sampled(fit.mixtures)
+    now = fit
+    for step in range(STEPS):
+        if step:
+            z, q = _points(now, draws)
+            clipped = _flat(coordinates(z))
+        there = expected + clipped @ q - simulated  # common random numbers
+        G = (clipped * q) @ scores(now, z).T
+        H, right = information(now, sketch)
+        H = B.T @ (H + G.T @ cho_solve(factor, G) + prior) @ B
+        right = B.T @ (right + G.T @ cho_solve(factor, T - there) - prior @ B @ moved)
+        delta = np.linalg.solve(H, right)
+        now = _moved(now, B @ delta)
+        moved += delta
+    return now, B @ np.linalg.inv(H) @ B.T
+
+
+def information(fit: Fit, sketch: Sketch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Give the sketch's information about the local coordinates, and its score, at a fit."""
+    value, J = local_jacobian(fit.weights, fit.means, fit.roots, sketch.frequencies)
+    slope, rest = sketch.weighed(J.T), sketch.weighed(sketch.values - value)
+    return slope @ slope.T, slope @ rest
+
+
+def scores(fit: Fit, z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give the derivatives of the log-density with respect to the local coordinates.
+
+    Parameters
+    ----------
+    fit : Fit
+        A mixture.
+    z : ndarray of shape (d, points)
+        Points.
+
+    Returns
+    -------
+    ndarray of shape (K·(1 + d + d(d+1)/2), points)
+        gₖ - πₖ; gₖu; gₖ(u_a u_b - 1[a=b]), halved on the diagonal.
+    """
+    K, d = fit.means.shape
+    rows, columns = np.triu_indices(d)
+    u = np.linalg.solve(fit.roots, z - fit.means[..., None])
+    heights = np.log(fit.weights) - np.log(np.diagonal(fit.roots, axis1=1, axis2=2)).sum(axis=1)
+    g = heights[:, None] - 0.5 * np.square(u).sum(axis=1)
+    g = np.exp(g - g.max(axis=0))
+    g /= g.sum(axis=0)
+    diagonal = (rows == columns)[:, None]
+    found = np.empty((K, 1 + d + len(rows), z.shape[1]))
+    found[:, 0] = g - fit.weights[:, None]
+    found[:, 1 : 1 + d] = u
+    found[:, 1 + d :] = (u[:, rows] * u[:, columns] - diagonal) * np.where(diagonal, 0.5, 1.0)
+    found[:, 1:] *= g[:, None]
+    return found.reshape(-1, z.shape[1])
+
+
+def sketch_covariance(fit: Fit, sketch: Sketch) -> NDArray[np.float64]:
+    """Give the covariance of the local coordinates of a fit to the sketch alone."""
+    B = directions(fit)
+    H = information(fit, sketch.sampled(fit.mixtures))[0] + np.diag(_prior(fit))
+    found: NDArray[np.float64] = B @ np.linalg.inv(B.T @ H @ B) @ B.T
+    return found
+
+
+def directions(fit: Fit) -> NDArray[np.float64]:
+    """Give the directions in which a fit of its shape can move, shape (P, free)."""
+    K, d = fit.means.shape
+    rows, columns = np.triu_indices(d)
+    E = np.eye(len(rows))
+    if fit.shape in {"diag", "spherical"}:
+        E = E[:, rows == columns]
+    if fit.shape == "spherical":
+        E = E.sum(axis=1, keepdims=True)
+    first, each = 1 + d, 1 + d + len(rows)
+    shared = fit.shape == "tied"
+    B = np.zeros((K, each, K * first + E.shape[1] * (1 if shared else K)))
+    for k in range(K):
+        B[k, range(first), range(k * first, (k + 1) * first)] = 1
+        at = K * first + (0 if shared else k * E.shape[1])
+        B[k, first:, at : at + E.shape[1]] = E
+    return B.reshape(K * each, -1)
+
+
+def _prior(fit: Fit) -> NDArray[np.float64]:
+    K, d = fit.means.shape
+    logit, a, E = _PRIOR
+    return np.tile(np.concatenate([[logit], np.full(d, a), np.full(d * (d + 1) // 2, E)]), K)
+
+
+def _unclipped(fit: Fit) -> NDArray[np.float64]:
+    """E g = π, E gu = 0 and E guu' = πI."""
+    rows, columns = np.triu_indices(fit.means.shape[1])
+    each = np.concatenate([[1.0], np.zeros(fit.means.shape[1]), rows == columns])
+    return np.outer(fit.weights, each).ravel()
+
+
+def _draws(fit: Fit, rng: Generator) -> list[NDArray[np.float64]]:
+    """Draw standard normal points for each component in proportion to its weight, antithetic."""
+    d = fit.means.shape[1]
+    counts = np.maximum((fit.weights * DRAWS / 2).astype(int), d + 2)
+    halves = [rng.standard_normal((d, count)) for count in counts]
+    return [np.concatenate([half, -half], axis=1) for half in halves]
+
+
+def _points(fit: Fit, draws: list[NDArray[np.float64]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Move the draws to the components; points of shape (d, points) and their probabilities."""
+    z = [m[:, None] + L @ e for m, L, e in zip(fit.means, fit.roots, draws, strict=True)]
+    q = [np.full(e.shape[1], weight / e.shape[1]) for weight, e in zip(fit.weights, draws, strict=True)]
+    return np.concatenate(z, axis=1), np.concatenate(q)
+
+
+def _flat(coordinates: NDArray[np.float64]) -> NDArray[np.float64]:
+    return coordinates.reshape(-1, coordinates.shape[-1])
+
+
+def _moved(fit: Fit, delta: NDArray[np.float64]) -> Fit:
+    """Move a mixture in its local coordinates, not too far."""
+    K, d = fit.means.shape
+    rows, columns = np.triu_indices(d)
+    delta = delta.reshape(K, -1)
+    weights = fit.weights * np.exp(np.clip(delta[:, 0], -1, 1))
+    weights = np.maximum(weights / weights.sum(), 1e-4)
+    a = delta[:, 1 : 1 + d]
+    a = a / np.maximum(1, np.linalg.norm(a, axis=1, keepdims=True))
+    E = np.zeros((K, d, d))
+    E[:, rows, columns] = E[:, columns, rows] = delta[:, 1 + d :]
+    e, V = np.linalg.eigh(E)
+    e = np.where(e < 0, np.exp(np.maximum(e, -1.2)), 1 + np.minimum(e, 2))
+    half = fit.roots @ (V * np.sqrt(e)[:, None])
+    return replace(
+        fit,
+        weights=weights / weights.sum(),
+        means=fit.means + (fit.roots @ a[..., None])[..., 0],
+        roots=np.linalg.cholesky(half @ half.swapaxes(1, 2)),
+    )

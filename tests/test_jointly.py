@@ -1,0 +1,235 @@
+"""Several Gaussian sums paid as one: their noise, their charge, their privacy, their refusals."""
+
+# ruff: noqa: PD011 - of measurements
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dfprivacy as dp
+from dfprivacy.curator import Curator, _Share
+from dfprivacy.features import Count, Fourier, Moments, Outer
+from dfprivacy.losses import Gaussian
+from dfprivacy.testing import Case, check_mechanism
+
+NAMES = (f"jointly-{number}" for number in itertools.count())
+BOUNDS = {"x": (-1.0, 1.0), "y": (0.0, 4.0)}
+UNIT = 4.224678889  # noise of the Gaussian mechanism at epsilon 1 and delta 1e-6, in sensitivities
+PRICE = {"epsilon": 1, "delta": 1e-6}
+CHECKS = {"loss_within_charge", "charge_is_tight", "concludes_from_noise_alone", "noise_is_what_was_charged"}
+
+
+@dp.mechanism(columns={"column": "numeric"}, delta=True)
+def parts(curator, column, *, shares=("0.1", "0.5", "0.4")):
+    each = Moments(column, degree=1)
+    found = [part(each) for part in curator.jointly(*((each, share) for share in shares))]
+    return {"values": [m.values.tolist() for m in found], "scales": [float(m.scales[0]) for m in found]}
+
+
+@dp.mechanism(columns={"column": "numeric"}, delta=True)
+def adaptive(curator, column):
+    first, second = curator.jointly((Moments(column, degree=1), "1/3"), (Outer([column], radius=1.0), "2/3"))
+    mean = float(first(Moments(column, degree=1)).values[0])
+    return {"mean": mean, "then": second(Outer([column], radius=0.5 if mean > 0 else 1.0)).values.tolist()}
+
+
+@dp.mechanism(columns={"column": "numeric"}, delta=True)
+def farther(curator, column):
+    near, far = (Fourier([column], [[frequency]]) for frequency in (0.1, math.pi / 2))
+    (part,) = curator.jointly((near, 1))
+    return float(part(far).scales[0, 0])
+
+
+@dp.mechanism(columns={"column": "numeric"}, delta=True)
+def longer(curator, column):
+    (part,) = curator.jointly((Outer([column], radius=0.5), 1))
+    return part(Outer([column], radius=1.0)).values.tolist()
+
+
+@dp.mechanism(columns={"column": "numeric"}, delta=True)
+def again(curator, column):
+    first, _ = curator.jointly((Count(), "0.5"), (Moments(column), "0.5"))
+    return [first(Count()).values.tolist() for _ in range(2)]
+
+
+@dp.mechanism(columns={"columns": ["numeric"]}, delta=True)
+def several(curator, columns):
+    planned = [Moments(column, degree=1) for column in columns]
+    made = curator.jointly(*((each, Fraction(1, len(planned))) for each in planned))
+    return [part(each).scales.tolist() for part, each in zip(made, planned, strict=True)]
+
+
+def protected(**terms):
+    df = pd.DataFrame({"x": np.linspace(-1, 1, 1000), "y": np.linspace(0, 4, 1000)})
+    budget = {**PRICE, "accounting": "basic", "bounds": BOUNDS, "ledger": "memory:"}
+    return dp.protect(df, next(NAMES), **{**budget, **terms})
+
+
+def ask(view, mechanism, *args, **asked):
+    return view._question(mechanism, args, {**PRICE, **asked}).ask()
+
+
+def test_noise_follows_the_parts():
+    """Each part has the noise of one Gaussian mechanism over the square root of its part, in its sensitivity."""
+    found = ask(protected(), parts, "x").value
+
+    np.testing.assert_allclose(found["scales"], 2 * UNIT / np.sqrt([0.1, 0.5, 0.4]), rtol=1e-6)
+    np.testing.assert_allclose(np.array(found["scales"]) / 2, [13.359607673, 5.974598182, 6.679803837], rtol=1e-6)
+
+
+def test_the_price_is_that_of_one_mechanism():
+    """The account is charged once, the price that was asked."""
+    view = protected()
+
+    ask(view, parts, "x", shares=["0.5", "0.5"])
+
+    assert Fraction(1) == view.budget.spent
+    assert len(view._subject.account.entries()) == 1
+
+
+def test_the_charge_covers_the_parts():
+    """Under Gaussian and Rényi DP the one loss is at least the sum of those of its parts, and hardly more."""
+    paid = []
+
+    class Purse:
+        epsilon, delta, adds_up = Fraction(1), Fraction(1, 10**6), True
+
+        def pay(self, losses, then):
+            assert not then
+            paid.extend(losses)
+
+    table = protected()._subject.table
+    x, y = (table.schema.columns[name] for name in "xy")
+    planned = [Moments(x, degree=1), Outer([x, y], radius=1.0), Moments(y, degree=2)]
+    curator = Curator(table, Purse())
+
+    for part, each in zip(curator.jointly(*zip(planned, ("1/7", "4/7", "2/7"), strict=True)), planned, strict=True):
+        part(each)
+    noise = [(Fraction(n.sensitivity) * 2**n.grid, Fraction(n.scale) * 2**n.grid) for n in curator.measured]
+    mu_squared = sum(s**2 / (scale**2 - Fraction(1, 11)) for s, scale in noise)
+    renyi = sum(5 * s**2 / (2 * scale**2) for s, scale in noise)
+
+    (loss,) = paid
+    assert isinstance(loss, Gaussian)
+    assert 1 - 1e-8 < mu_squared / loss.mu_squared() <= 1 + 1e-14
+    assert 1 - 1e-8 < renyi / loss.renyi(5) <= 1 + 1e-14
+    assert loss.dimension == sum(each.dimension for each in planned)
+    assert loss.scale <= min(scale for _, scale in noise)
+
+
+def failures(mechanism, neighbors, tightness):
+    case = Case(
+        arguments={"column": "x"},
+        bounds={"x": (-1.0, 1.0)},
+        delta="1/100000",
+        neighbors=neighbors,
+        tightness=tightness,
+    )
+    found = [check.run() for check in check_mechanism(mechanism, [case]) if check.name in CHECKS]
+    assert len(CHECKS) == len(found)
+    return {outcome.check for outcome in found if outcome.status != "passed"}
+
+
+@pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
+def test_joint_measurements_pass_the_audit(neighbors):
+    """What is measured jointly is exactly as private as it says."""
+    assert set() == failures(parts, neighbors, 0.999)
+
+
+def test_adaptive_measurements_pass_the_audit():
+    """What is measured second may follow from what was first."""
+    assert set() == failures(adaptive, "replace_one", 0.999)
+
+
+def test_the_audit_finds_parts_that_cost_nothing(monkeypatch):
+    """Had every part the noise of the whole, the audit would know."""
+    monkeypatch.setattr(
+        _Share, "scale", lambda self, squared: self.loss.scale * math.sqrt(squared / self.loss.squared_sensitivity)
+    )
+
+    assert {"loss_within_charge"} == failures(parts, "replace_one", 0.1)
+
+
+def test_more_sensitive_features_get_more_noise():
+    """The noise is for the features that are measured, not for those that were planned."""
+    found = ask(protected(), farther, "x").value
+
+    assert found == pytest.approx(2 * UNIT, rel=1e-5)
+
+
+def test_a_longer_row_than_planned_is_refused():
+    """Features that the grid was not made for are refused; the charge stays."""
+    view = protected()
+
+    with pytest.raises(dp.DPError, match="larger radius or dimension"):
+        ask(view, longer, "x")
+
+    assert view.budget.spent == Fraction(1)
+
+
+def test_a_part_serves_once():
+    """A part cannot be measured twice."""
+    with pytest.raises(dp.DPError, match="asked for twice"):
+        ask(protected(neighbors="add_remove"), again, "x")
+
+
+@pytest.mark.parametrize("shares", [[], ["0.5", "0.6"], ["1", "0"], ["-0.5", "0.5"]])
+def test_parts_add_up_to_one(shares):
+    """Parts that are not positive, or more than the whole, are refused uncharged."""
+    view = protected()
+
+    with pytest.raises(dp.DPError, match="at most 1"):
+        ask(view, parts, "x", shares=shares)
+
+    assert view.budget.spent == 0
+
+
+def test_gaussian_noise_needs_a_delta():
+    """Without a delta nothing is measured or charged."""
+    view = protected(delta=0)
+
+    with pytest.raises(dp.DPError, match="delta"):
+        view._question(parts, ("x",), {"epsilon": 1}).ask()
+
+    assert view.budget.spent == 0
+
+
+def test_what_is_public_is_free():
+    """Sums over public columns come exact and free; beside private ones they are refused, uncharged."""
+    view = protected(public=["x", "y"])
+    half = protected(public=["y"])
+
+    assert ask(view, several, ["x", "y"]).value == [[0.0], [0.0]]
+    with pytest.raises(dp.DPError, match="private columns"):
+        ask(half, several, ["x", "y"])
+
+    assert 0 == view.budget.spent == half.budget.spent
+
+
+def test_an_explanation_tells_all_parts():
+    """A plan names the noise of every part, and costs nothing."""
+    view = protected()
+
+    plan = view._question(parts, ("x",), PRICE).explain()
+
+    assert str(plan).count("discrete Gaussian") == 3
+    assert view.budget.spent == 0
+
+
+def test_groups_share_the_charge():
+    """By group every group has its parts, for one charge of the sensitivity of them all."""
+    df = pd.DataFrame({"x": np.zeros(100), "g": ["a", "b"] * 50})
+    terms = {**PRICE, "accounting": "basic", "ledger": "memory:", "bounds": {"x": (-1, 1)}}
+    view = dp.protect(df, next(NAMES), **terms, categories={"g": ["a", "b"]})
+
+    found = ask(view.group_by("g"), parts, "x", shares=["0.5", "0.5"])
+
+    assert Fraction(1) == view.budget.spent
+    scales = [each.value["scales"] for each in found.releases]
+    np.testing.assert_allclose(scales, 2 * UNIT * math.sqrt(2), rtol=1e-6)
