@@ -123,7 +123,7 @@ def embed(
             kernel = kernel_of(columns, bandwidth)
             if kind == "nystrom":
                 nystrom = features.Nystrom(kernel, points, _TOLERANCE)
-                parts.append(nystrom.values)
+                parts.append(features.Kernel(kernel, nystrom.points))
                 maps.append(weight * nystrom.map)
                 spans.append((nystrom, weight))
                 continue
@@ -151,7 +151,7 @@ def informative(columns: Sequence[Column], bandwidth: float, points: Array) -> b
 
     The rule: they have half a neighbour each, M times the mean of the kernel of two different points ≥ 1/2.
     """
-    gram = kernel_of(columns, bandwidth)(points, points)
+    gram = features.Kernel(kernel_of(columns, bandwidth), points).features(points)
     m = len(points)
     return m == 1 or float(gram.sum() - np.trace(gram)) / (m - 1) >= 0.5  # noqa: PLR2004
 
