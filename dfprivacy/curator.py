@@ -121,8 +121,8 @@ class Table:
 
     def _added_up(self, frame: Frame, features: RowFeatures, k: int) -> tuple[list[int], int]:
         """Sum, and number of rows read."""
-        total = [0] * features.dimension
-        pending = np.zeros(features.dimension, dtype=np.int64)
+        total = [0] * features.summands
+        pending = np.zeros(features.summands, dtype=np.int64)
         seen = 0
         # A warning of NumPy's would tell on a row.
         with np.errstate(all="ignore"), progress(self.schema.size) as bar:
@@ -133,7 +133,8 @@ class Table:
                 if count % _FLUSH == 0:
                     total = [a + int(b) for a, b in zip(total, pending, strict=True)]
                     pending[:] = 0
-        return [a + int(b) for a, b in zip(total, pending, strict=True)], seen
+        total = [a + int(b) for a, b in zip(total, pending, strict=True)]
+        return features.image(total, k), seen
 
 
 @dataclass

@@ -17,7 +17,23 @@ declares, so a wrong claim costs accuracy, never privacy.
 """
 
 from dfprivacy.features.base import RowFeatures
+from dfprivacy.features.fourier import Fourier, gaussian_frequencies
+from dfprivacy.features.kernel import Kernel, Nystrom
+from dfprivacy.features.kernels import ProductKernel, spread
 from dfprivacy.features.moments import Count, Moments
 from dfprivacy.features.onehot import OneHot
+from dfprivacy.features.taylor import Taylor
 
-__all__ = ["Count", "Moments", "OneHot", "RowFeatures"]
+__all__ = [
+    "Count",
+    "Fourier",
+    "Kernel",
+    "Moments",
+    "Nystrom",
+    "OneHot",
+    "ProductKernel",
+    "RowFeatures",
+    "Taylor",
+    "gaussian_frequencies",
+    "spread",
+]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Norm", "RowFeatures"]
 
 Norm = int  # 1 or 2
+_DERIVED = {"dimension", "summands", "selective", "support", "diameter", "steps", "total", "image"}
 _HOUSE = "dfprivacy.features."  # what is written here may override what others may not
 
 
@@ -70,6 +71,16 @@ class RowFeatures(ABC):
         return math.prod(self.shape)
 
     @property
+    def summands(self) -> int:
+        """Number of coordinates that are added up; `image` makes the d released ones of their sums."""
+        return self.dimension
+
+    @property
+    def selective(self) -> bool:
+        """Whether `total` looks at the selected rows only: then it is asked once for each category."""
+        return False
+
+    @property
     def support(self) -> int:
         """Most coordinates that one row can make different from zero."""
         return self.dimension
@@ -98,9 +109,13 @@ class RowFeatures(ABC):
         return np.rint(rows, out=rows)
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
-        """Exact sum of a batch in whole steps, shape (d,). Whole numbers below 2^53: order cannot matter."""
+        """Exact sum of a batch in whole steps, shape (summands,). Whole numbers: order cannot matter."""
         steps = self.steps(batch, k)
         total: NDArray[np.float64] = (steps if mask is None else steps[mask]).sum(axis=0)
+        return total
+
+    def image(self, total: list[int], k: int) -> list[int]:  # noqa: ARG002
+        r"""Released coordinates of the exact sums, in steps of :math:`2^{-k}`, rounded once and for all rows."""
         return total
 
     def describe(self) -> str:
@@ -110,7 +125,7 @@ class RowFeatures(ABC):
 
     def __init_subclass__(cls) -> None:
         # What privacy rests on is derived here from `rows` and `radius`, which are enforced.
-        derived = {"dimension", "support", "diameter", "steps", "total"} & vars(cls).keys()
+        derived = _DERIVED & vars(cls).keys()
         if derived and not cls.__module__.startswith(_HOUSE):
             raise PluginError(
                 f"{cls.__name__} defines {sorted(derived)!r}, which RowFeatures derives.",

@@ -82,6 +82,16 @@ class OneHot(RowFeatures):
         """Most coordinates that one row can make different from zero."""
         return self.of.support if self.of else 1
 
+    @property
+    def summands(self) -> int:
+        """Number of coordinates that are added up."""
+        return len(self.groups) * (self.of.summands if self.of else 1)
+
+    @property
+    def selective(self) -> bool:
+        """Whether `total` looks at the selected rows only."""
+        return self.of is not None and self.of.selective
+
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
         hot = np.eye(len(self.groups) + 1)[self._place[batch.codes(self.by)], :-1]
@@ -95,14 +105,17 @@ class OneHot(RowFeatures):
         """Return the vectors of a batch in whole steps, those of `of` clipped as they would be alone."""
         hot = np.eye(len(self.groups) + 1)[self._place[batch.codes(self.by)], :-1]
         inner = self.of.steps(batch, k) if self.of else np.full((batch.size, 1), 2.0**k)
-        product: NDArray[np.float64] = (hot[:, :, None] * inner[:, None, :]).reshape(batch.size, self.dimension)
+        product: NDArray[np.float64] = (hot[:, :, None] * inner[:, None, :]).reshape(batch.size, self.summands)
         return product
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
         """Return the exact sum of a batch in whole steps, without building the product."""
         codes, bins = batch.codes(self.by), len(self.groups) + 1
         total: NDArray[np.float64]
-        if self.of is None or bins > _FEW:
+        if self.of is not None and self.of.selective:
+            chosen = (codes == code if mask is None else mask & (codes == code) for code in self._codes)
+            total = np.array([self.of.total(batch, rows, k) for rows in chosen])
+        elif self.of is None or bins > _FEW:
             place = self._place[codes]
             if mask is not None:
                 place[~mask] = bins - 1
@@ -117,6 +130,14 @@ class OneHot(RowFeatures):
                 hot &= mask
             total = hot.astype(np.float64) @ self.of.steps(batch, k)
         return total.ravel()
+
+    def image(self, total: list[int], k: int) -> list[int]:
+        """Return the released coordinates of the exact sums, category by category."""
+        if self.of is None:
+            return total
+        width = self.of.summands
+        parts = [total[at : at + width] for at in range(0, len(total), width)]
+        return [step for part in parts for step in self.of.image(part, k)]
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""

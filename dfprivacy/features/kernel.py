@@ -1,0 +1,253 @@
+"""Kernel evaluations at public points, and the projection onto their span."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+from scipy.linalg import lapack, solve_triangular
+
+from dfprivacy.errors import ArgumentError
+from dfprivacy.features.base import Norm, RowFeatures
+from dfprivacy.features.threads import add_up, rounded_sum
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy.features.kernels import ProductKernel
+    from dfprivacy.features.threads import Piece
+    from dfprivacy.rows import Batch
+
+__all__ = ["Kernel", "Nystrom"]
+
+_STEP = 39  # kernel values are added on a grid of 2^-39: 2^14 of them stay below 2^53
+_MAP_STEP = 40  # the entries of a map are whole multiples of 2^-40
+_ULP = 2.0**-52
+_DEFECT_MAX = 1e-4
+
+
+@final
+class Kernel(RowFeatures):
+    r"""Values of a kernel at public points: the vector :math:`(k(x, z_1), \dots, k(x, z_M))` of a row x.
+
+    Parameters
+    ----------
+    kernel : ProductKernel
+        The kernel.
+    points : array_like of shape (M, columns)
+        Public rows: numbers within the bounds, codes of categories.
+
+    Notes
+    -----
+    With K the kernel matrix of the points and :math:`\phi` the kernel's feature map, the vector is
+    :math:`\Phi'\phi(x)` with :math:`\|\Phi\|^2 = \lambda_{\max}(K)`. So its L2 norm is at most
+    :math:`\sqrt{\lambda_{\max}(K)}`, its L1 norm, a scalar product with the sum of the
+    :math:`\phi(z_m)`, at most :math:`\sqrt{1'K1}`, and two rows' vectors are at most
+    :math:`\sqrt{\lambda_{\max}(K)}` times :meth:`ProductKernel.distance` apart. Entries lie in [0, 1]: neither
+    norm nor distance exceeds :math:`\sqrt M` (L1: M).
+    """
+
+    def __init__(self, kernel: ProductKernel, points: NDArray[np.float64]) -> None:
+        self.kernel = kernel
+        self.points = kernel.snap(kernel.check(points))
+        self.columns = kernel.columns
+        self.shape = (len(self.points),)
+        self._right = np.ascontiguousarray(kernel.right(self.points.T).T)
+        gram = self.features(self.points)
+        m = len(gram)
+        above = (1 + kernel.excess) * (1 + 4 * m * _ULP)  # the rounding of the matrix and of its norms
+        self._norms = {
+            1: min(float(m), math.sqrt(gram.sum()) * above),
+            2: math.sqrt(min(float(m), float(np.linalg.eigvalsh(gram)[-1]) + m * m * _ULP) * above),
+        }
+
+    @property
+    def selective(self) -> bool:
+        """Whether `total` looks at the selected rows only."""
+        return True
+
+    def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Vectors of public rows, shape (rows, M)."""
+        return self._values(rows.T)
+
+    def _values(
+        self, columns: Sequence[NDArray[np.float64]] | NDArray[np.float64], out: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        exponents = np.matmul(self.kernel.left(columns), self._right, out=out)
+        return np.exp(exponents, out=exponents)
+
+    def rows(self, batch: Batch) -> NDArray[np.float64]:
+        """Return the vectors of a batch."""
+        return self._values(self.kernel.columns_of(batch))
+
+    def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
+        """Return the vectors of a batch in whole steps."""
+        steps = self.rows(batch)
+        steps *= 2.0**k
+        return np.rint(steps, out=steps)
+
+    def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
+        """Return the exact sum of a batch in whole steps, piece by piece."""
+        columns = self.kernel.columns_of(batch, mask)
+
+        def part(piece: Piece, room: NDArray[np.float64]) -> NDArray[np.int64]:
+            start, stop = piece
+            return rounded_sum(self._values([column[start:stop] for column in columns], room), k)
+
+        return add_up(len(columns[0]), self.dimension, part).astype(np.float64)
+
+    def radius(self, norm: Norm) -> float:
+        """Largest norm of a vector."""
+        return self._norms[norm]
+
+    def diameter(self, norm: Norm, public: frozenset[str]) -> float:
+        """Largest distance of two vectors."""
+        distance = self.kernel.distance(public)
+        m = float(self.dimension)
+        euclidean = min(math.sqrt(m), self._norms[2] * distance) if distance else 0.0
+        return euclidean if norm != 1 else min(m, 2 * self._norms[1], math.sqrt(m) * euclidean)
+
+    def describe(self) -> str:
+        """Name the feature in words."""
+        return f"{self.dimension} kernel values of ({self.kernel.describe()})"
+
+
+@final
+class Nystrom(RowFeatures):
+    r"""Coordinates of a row's kernel feature, projected onto the span of public points.
+
+    .. math:: \psi(x) = A\,(k(x, z_1), \dots, k(x, z_F))', \qquad A \approx K^{-1/2}
+
+    so that :math:`\psi(x)'\psi(x')` is the kernel of two rows' projections: the Nyström kernel.
+
+    Parameters
+    ----------
+    kernel : ProductKernel
+        The kernel.
+    points : array_like of shape (M, columns)
+        Public rows that span the subspace.
+    tolerance : float
+        A point is left out when its squared distance from the span of those before it is less.
+
+    Attributes
+    ----------
+    points : ndarray of shape (F, columns)
+        The points that are kept, the pivots of a Cholesky factorisation.
+    pivots : ndarray of int, shape (F,)
+        Which of the given points they are.
+    map : ndarray of shape (F, F)
+        A, lower triangular.
+    defect : float
+        How much longer than its kernel feature a row's vector may be, relatively; it is charged.
+    error : float
+        Bound on the floating-point error of each coordinate of `rows`; sums have none.
+
+    Notes
+    -----
+    **Sums.** Kernel values are rounded to a grid and added as integers. The entries of A are whole multiples of
+    2\ :sup:`-40`, and A is applied to the exact sums once, in integer arithmetic. So the sum of the vectors is
+    exact, and costs F kernel values a row.
+
+    **Radius.** A is the rounded inverse of the Cholesky factor L of :math:`\tilde K + \delta I`, where
+    :math:`\tilde K` is the computed kernel matrix. With unit roundoff u, the factorisation is that of a
+    matrix within :math:`F(F+2)u` of it [1]_, and :math:`\tilde K` is within :math:`2Fu` of K. The ridge
+    :math:`\delta = 2F(F+4)u` is larger than both, so :math:`K \preceq LL'`, and with R = AL - I
+
+    .. math:: AKA' \preceq ALL'A' = (I + R)(I + R)', \qquad \|\psi(x)\| \le (1 + \|R\|)\,\|\phi(x)\|.
+
+    The Frobenius norm of R, with the rounding of its own computation, is `defect`; a tolerance that makes it more
+    than 1e-4 is raised tenfold until it does not. All depends on public numbers only. Two rows' vectors are apart
+    by at most (1 + defect) times :meth:`ProductKernel.distance`, and :math:`\|A\|_F \sqrt F` steps of the grid of
+    kernel values.
+
+    References
+    ----------
+    .. [1] Higham (2002). Accuracy and Stability of Numerical Algorithms, theorem 10.3. SIAM.
+    """
+
+    def __init__(self, kernel: ProductKernel, points: NDArray[np.float64], tolerance: float = 1e-10) -> None:
+        rows = kernel.snap(kernel.check(points))
+        if not 0 < tolerance < 1:
+            raise ArgumentError(f"tolerance={tolerance!r} is not between 0 and 1.", "Try 1e-6.")
+        self.kernel = kernel
+        self.columns = kernel.columns
+        gram = Kernel(kernel, rows).features(rows)
+        while True:
+            pivots = _pivots(gram, tolerance)
+            A, defect = _whitener(gram[np.ix_(pivots, pivots)])
+            if defect <= _DEFECT_MAX:
+                break
+            tolerance *= 10
+        self.pivots, self.map, self.defect, self.tolerance = pivots, A, defect, tolerance
+        self.points = rows[pivots]
+        self.shape = (len(pivots),)
+        self._kernel = Kernel(kernel, self.points)
+        frobenius = float(np.linalg.norm(A)) * (1 + 1e-9)
+        self._grain = frobenius * math.sqrt(self.dimension) * 2.0**-_STEP * (1 + 2.0**-10)
+        self.error = float(np.abs(A).sum(axis=1).max()) * (self.dimension + 2) * _ULP
+        self._exact = [[int(entry) for entry in row] for row in np.ldexp(A, _MAP_STEP)]
+
+    @property
+    def selective(self) -> bool:
+        """Whether `total` looks at the selected rows only."""
+        return True
+
+    def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Vectors of public rows, in float64; shape (rows, F)."""
+        return self._kernel.features(rows) @ self.map.T
+
+    def rows(self, batch: Batch) -> NDArray[np.float64]:
+        """Return the vectors of a batch in float64; `error` bounds how far their last bits depend on the batch."""
+        values = self._kernel.steps(batch, _STEP)
+        values *= 2.0**-_STEP
+        return values @ self.map.T
+
+    def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:  # noqa: ARG002
+        """Return the kernel values of a batch in steps of their own grid; `image` maps their sums."""
+        return self._kernel.steps(batch, _STEP)
+
+    def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:  # noqa: ARG002
+        """Return the exact sum of the kernel values of a batch in steps of their own grid."""
+        return self._kernel.total(batch, mask, _STEP)
+
+    def image(self, total: list[int], k: int) -> list[int]:
+        """Return A times the exact sums, rounded to whole steps."""
+        mapped = (sum(a * t for a, t in zip(row, total, strict=True)) for row in self._exact)
+        shift = _STEP + _MAP_STEP - k
+        return [(value + (1 << (shift - 1))) >> shift for value in mapped]
+
+    def radius(self, norm: Norm) -> float:
+        """Largest norm of a vector."""
+        euclidean = (1 + self.defect) * (1 + self.kernel.excess) + self._grain
+        return euclidean if norm != 1 else math.sqrt(self.dimension) * euclidean
+
+    def diameter(self, norm: Norm, public: frozenset[str]) -> float:
+        """Largest distance of two vectors."""
+        distance = self.kernel.distance(public)
+        euclidean = (1 + self.defect) * distance + self._grain if distance else 0.0
+        return euclidean if norm != 1 else math.sqrt(self.dimension) * euclidean
+
+    def describe(self) -> str:
+        """Name the feature in words."""
+        return f"{self.dimension} kernel features of ({self.kernel.describe()})"
+
+
+def _pivots(gram: NDArray[np.float64], tolerance: float) -> NDArray[np.intp]:
+    """Points of a pivoted Cholesky factorisation until no other is further from their span than the tolerance."""
+    _, order, rank, _ = lapack.dpstrf(gram, lower=1, tol=tolerance)
+    pivots: NDArray[np.intp] = (order[:rank] - 1).astype(np.intp)
+    return pivots
+
+
+def _whitener(gram: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """Give A and its defect; see the notes of `Nystrom`."""
+    F = len(gram)
+    ridge = F * (F + 4) * _ULP
+    L = np.linalg.cholesky(gram + ridge * np.eye(F))
+    inverse = solve_triangular(L, np.eye(F), lower=True)
+    A = np.ldexp(np.rint(np.ldexp(np.tril(inverse), _MAP_STEP)), -_MAP_STEP)
+    rounding = (F + 1) * _ULP * (np.abs(A) @ np.abs(L))
+    return A, float(np.linalg.norm(np.abs(A @ L - np.eye(F)) + rounding)) * (1 + 1e-9)

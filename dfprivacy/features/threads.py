@@ -1,0 +1,108 @@
+"""Long loops over rows, in pieces that fit the cache and on as many threads as BLAS may use."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+__all__ = ["add_up", "rounded_sum"]
+
+_PIECE = 1 << 17  # numbers in a piece: 1 MB of float64
+
+Piece = tuple[int, int]
+"""First row of a piece, and the row after its last."""
+
+
+class _OneThreadBlas:
+    """BLAS on one thread while any loop runs: many small products are slower on more, and fight over cores."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._controller = ThreadpoolController().select(user_api="blas")
+        self._threads = 1
+        self._limit: Any = None
+
+    def __enter__(self) -> int:
+        """Return the number of threads that BLAS was allowed."""
+        with self._lock:
+            if not self._inside:
+                self._threads = max([1, *(library["num_threads"] for library in self._controller.info())])
+                self._limit = self._controller.limit(limits=1)
+            self._inside += 1
+            return self._threads
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._limit.restore_original_limits()
+
+
+@cache
+def _blas() -> _OneThreadBlas:
+    return _OneThreadBlas()
+
+
+def add_up(
+    rows: int,
+    width: int,
+    part: Callable[[Piece, NDArray[np.float64]], NDArray[np.int64]],
+    *,
+    sums: int | None = None,
+) -> NDArray[np.int64]:
+    """Sum of what `part` gives for each piece of the rows.
+
+    Parameters
+    ----------
+    rows, width : int
+        Shape of the matrix that is worked through in pieces.
+    part : callable
+        Given a piece and a matrix of its shape to work in, the piece's integer sums.
+    sums : int, optional
+        How many sums there are, if not one for each column.
+
+    Returns
+    -------
+    ndarray of int64
+        Integers: the order in which the pieces are done cannot matter.
+    """
+    height = max(16, _PIECE // max(1, width))
+    pieces = [(start, min(start + height, rows)) for start in range(0, rows, height)]
+
+    def work(share: list[Piece]) -> NDArray[np.int64]:
+        room = np.empty((min(height, rows), width))
+        return sum(part(piece, room[: piece[1] - piece[0]]) for piece in share)  # type: ignore[return-value]
+
+    if not pieces:
+        return np.zeros(sums or width, dtype=np.int64)
+    with _blas() as threads:
+        shares = [share for i in range(threads) if (share := pieces[i::threads])]
+        if len(shares) == 1:
+            return work(shares[0])
+        with ThreadPoolExecutor(len(shares)) as pool:
+            return sum(pool.map(work, shares))  # type: ignore[return-value]
+
+
+def rounded_sum(values: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+    """Columns' sums of values rounded to whole steps of 2^-k; the values are overwritten.
+
+    Beside 1.5 · 2^(52-k) a float64 has a unit of 2^-k in its last place, so adding that number rounds, and
+    the sum of the bit patterns is the sum of the steps. Values must be below 2^(51-k).
+    """
+    offset = np.float64(1.5 * 2.0 ** (52 - k))
+    values += offset
+    bits = int(offset.view(np.int64)) * len(values)
+    wrapped = (bits + 2**63) % 2**64 - 2**63
+    total: NDArray[np.int64] = values.view(np.int64).sum(axis=0) - np.int64(wrapped)
+    return total
