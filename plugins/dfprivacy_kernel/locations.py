@@ -83,9 +83,7 @@ class Conclusion:
     covariance: Array
 
 
-def conclude(
-    d: Array, u: Array, S: Array, *, noise: Scales, n: int, m: int, margin: bool = True
-) -> Conclusion:
+def conclude(d: Array, u: Array, S: Array, *, noise: Scales, n: int, m: int, margin: bool = True) -> Conclusion:
     """Test a difference of means, with pooled mean u and pooled second moment S; all noisy, noise in the features' units."""
     J, total, h = len(d), n + m, 1 / n + 1 / m
     eye, variance = np.eye(J), noise.difference**2

@@ -89,7 +89,9 @@ class KernelTest(Release):
             If there is none: it needs public sizes, and one kernel.
         """
         if self.low is None or self.sizes is None:
-            raise ArgumentError("This test has no interval.", 'Use method="mmd", a public column and one bandwidth.')
+            raise ArgumentError(
+                "This test has no interval.", 'Use method="mmd", a public column and one bandwidth.'
+            )
         level = self.confidence if confidence_level is None else confidence_level
         if not 0 < level < 1:
             raise ArgumentError(f"confidence_level={level!r} is not between 0 and 1.", "Use, for example, 0.95.")
@@ -259,7 +261,9 @@ def _check(
     n_permutations: object,
 ) -> None:
     if not columns or by.name in {column.name for column in columns}:
-        raise ArgumentError("columns= must name what is compared, without the column of the groups.", "Name others.")
+        raise ArgumentError(
+            "columns= must name what is compared, without the column of the groups.", "Name others."
+        )
     for name, value, choices in (("method", method, Method), ("features", features, Features)):
         if value not in get_args(choices):
             raise ArgumentError(f"{name}={value!r} is unknown.", f"Use one of {get_args(choices)}.")
@@ -271,7 +275,8 @@ def _check(
             raise ArgumentError(f"{name}={number!r} is not a whole number from 1 to 4096.", "Try the default.")
     if method == "permutation" and isinstance(n_permutations, int) and (n_permutations + 1) * float(alpha) < 1:  # type: ignore[arg-type]
         raise ArgumentError(
-            f"{n_permutations} permutations can never reject at level {alpha}.", f"Use {round(1 / float(alpha))} or more."  # type: ignore[arg-type]
+            f"{n_permutations} permutations can never reject at level {alpha}.",
+            f"Use {round(1 / float(alpha))} or more.",  # type: ignore[arg-type]
         )
 
 

@@ -112,9 +112,7 @@ def _null(spread: Array, scales: Array, sizes: tuple[int, int] | None, *, still:
     if sizes is None:
         return Null.of_private_sizes(spread, scales, draw(len(spread)))
     total = sum(sizes)
-    return Null.of_public_sizes(
-        spread.reshape(-1, 3) / total, float(scales[0]) / total, *sizes, draw(len(spread))
-    )
+    return Null.of_public_sizes(spread.reshape(-1, 3) / total, float(scales[0]) / total, *sizes, draw(len(spread)))
 
 
 def critical_values(spread: Array, scales: Array, sizes: tuple[int, int] | None, level: float = 0.05) -> Array:

@@ -23,7 +23,7 @@ _ROWS = 1 << 12  # rows at a time: products of 26 bits, added over 2^12 rows, st
 _HALF = 13  # bits of the lower half of a value, so that a product of halves has 26
 _DIGIT = 20  # bits of a digit: products of two, added over 2^12 places, stay below 2^53
 
-ROUNDING = 2.0**-44
+ROUNDING = 2.0**-48
 """Relative error, for each dimension, of what floating-point arithmetic makes of exact sums."""
 
 

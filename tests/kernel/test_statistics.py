@@ -102,9 +102,10 @@ def test_private_groups_have_no_permutation_test():
     """Where a row can change its group, the MMD has no bounded sensitivity."""
     embedding = embed("nystrom", PLANE, [1.4], points_of(PLANE, None, 10))
 
-    assert Rearranged(Groups(BY, ("a", "b"), None), embedding, 9).sensitivity(
-        "replace_one", math.inf, frozenset()
-    ) == math.inf
+    assert (
+        Rearranged(Groups(BY, ("a", "b"), None), embedding, 9).sensitivity("replace_one", math.inf, frozenset())
+        == math.inf
+    )
 
 
 def test_sums_are_exact_and_ignore_the_order():
@@ -115,7 +116,9 @@ def test_sums_are_exact_and_ignore_the_order():
     every = np.ones(9000, dtype=np.bool_)
 
     def of(rows):
-        sums = totals(rows, embedding.steps, lambda part: np.ones((1, part.stop - part.start)), (1, embedding.width))
+        sums = totals(
+            rows, embedding.steps, lambda part: np.ones((1, part.stop - part.start)), (1, embedding.width)
+        )
         return mapped(embedding, sums), image_of(embedding, gram_of(rows, embedding.steps, every, embedding.width))
 
     codes = np.zeros(9000, dtype=np.intp)
