@@ -9,10 +9,10 @@
 
 from importlib.metadata import version
 
-from dfprivacy import errors, features
+from dfprivacy import errors, features, statistics
 from dfprivacy.accessor import install
 from dfprivacy.budget import Budget, Releases
-from dfprivacy.curator import Curator
+from dfprivacy.curator import Above, Curator
 from dfprivacy.errors import (
     AccountMismatch,
     ArgumentError,
@@ -37,6 +37,7 @@ from dfprivacy.view import GroupedView, PrivateFrame, protect
 
 __version__ = version("dfprivacy")
 __all__ = [
+    "Above",
     "AccountMismatch",
     "ArgumentError",
     "Budget",
@@ -73,6 +74,7 @@ __all__ = [
     "protect",
     "register",
     "register_mechanism",
+    "statistics",
     "unregister",
 ]
 

@@ -8,36 +8,35 @@ and only then read rows and add noise.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, overload
 
 import numpy as np
 
 from dfprivacy import noise as noises
 from dfprivacy.accounting import exact
-from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
-from dfprivacy.features import Count, OneHot
-from dfprivacy.frames import withheld
-from dfprivacy.losses import Approximate, Gaussian, Laplace, Pure
-from dfprivacy.progress import progress
+from dfprivacy.errors import ArgumentError, PluginError
+from dfprivacy.features import Count, OneHot, RowFeatures
+from dfprivacy.losses import Approximate, BoundedRange, Gaussian, Laplace, Pure
 from dfprivacy.release import Measurement, Noise
-from dfprivacy.rows import BATCH_ROWS, IsIn, batches
+from dfprivacy.rows import BATCH_ROWS
+from dfprivacy.table import PUBLIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from dfprivacy.features import RowFeatures
-    from dfprivacy.frames import Frame
     from dfprivacy.losses import PrivacyLoss
-    from dfprivacy.rows import Condition
-    from dfprivacy.schema import Category, Column, Schema
+    from dfprivacy.schema import Category, Column
+    from dfprivacy.statistics import OfPermutations, Statistic
+    from dfprivacy.table import Table
 
-__all__ = ["Curator"]
+__all__ = ["Above", "Curator"]
 
-_FLUSH = 512  # batches whose float64 totals, each below 2^53, add up in int64
+T = TypeVar("T")
+_FINE = 30  # the sensitivity of a statistic is about 2^30 steps of its grid
 
 
 class Purse(Protocol):
@@ -46,95 +45,34 @@ class Purse(Protocol):
     epsilon: Fraction
     delta: Fraction
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether epsilons simply add up on the account."""
+        ...
+
     def pay(self, losses: Sequence[PrivacyLoss], then: Sequence[PrivacyLoss]) -> None:
         """Charge losses, durably and all at once, or raise; `then` must fit afterwards too."""
         ...
 
 
 @dataclass(frozen=True)
-class Table:
-    """A protected table as the curator sees it: the frame, what is public about it, and a view's conditions.
+class Above:
+    """What a sparse vector says, as a mechanism receives it.
 
-    With `by`, the table is one group of that column, and the same is asked of the others.
+    Attributes
+    ----------
+    reached : ndarray of bool
+        Whether each value reached its threshold; it ends where the last one allowed did.
+    threshold_scale, value_scale : float
+        Scale of the Laplace noise in the thresholds, drawn once for all, and in each value.
+    noise : Noise
+        The same in words.
     """
 
-    frame: Frame | None
-    schema: Schema
-    conditions: tuple[Condition, ...] = ()
-    by: Column | None = None
-
-    def __reduce__(self) -> tuple[type[Table], tuple[None, Schema, tuple[Condition, ...], Column | None]]:
-        # What is pickled or copied, a view, a call or whatever holds a table, carries no rows.
-        return Table, (None, self.schema, self.conditions, self.by)
-
-    def groups(self, by: Column) -> list[Table]:
-        """Give the parts of the table by category."""
-        parts = ((*self.conditions, IsIn(by, (key,))) for key in by.categories or ())
-        return [replace(self, conditions=conditions, by=by) for conditions in parts]
-
-    @property
-    def rows(self) -> Frame:
-        """The frame; `NotProtected` if this is a copy without one."""
-        if self.frame is None:
-            raise NotProtected(
-                "This view came from a copy that carries no rows.",
-                "Protect the table under the same name where the rows are.",
-            )
-        return self.frame
-
-    @property
-    def public(self) -> frozenset[str]:
-        """The columns on which neighbouring tables agree."""
-        return frozenset(name for name, column in self.schema.columns.items() if column.public)
-
-    @property
-    def private_selection(self) -> bool:
-        """Whether which rows belong to the view is private."""
-        return any(not condition.public for condition in self.conditions)
-
-    def sensitivity(self, features: RowFeatures, norm: int) -> float:
-        """L1 or L2 sensitivity of the sum of row features before rounding; for a group, of all groups' sums."""
-        radius = features.radius(norm)
-        if not 0 <= radius < math.inf:  # NaN or a negative number would pass for a sum that needs no noise
-            raise PluginError(
-                f"The L{norm} radius of {features.describe()} is {radius!r}.",
-                "A radius is finite and not negative.",
-            )
-        if self.schema.neighbors == "add_remove":
-            return radius
-        diameter = features.diameter(norm, self.public)
-        if self.by is not None and not self.by.public:
-            # A row that changes its group leaves one sum and enters another.
-            return max(diameter, radius * (2.0 if norm == 1 else math.sqrt(2.0)))
-        return max(diameter, radius) if self.private_selection else diameter
-
-    def total(self, features: RowFeatures, k: int) -> list[int]:
-        """Exact sum of the features over the view's rows, in steps of 2 to the minus k; `ReadError` if it fails."""
-        frame = self.rows
-        total, seen = withheld(lambda: self._added_up(frame, features, k))
-        if self.schema.size not in {None, seen}:
-            raise ReadError(
-                f"The table was protected with {self.schema.size} rows and now has another number.",
-                "Do not change a table after protecting it; protect the new one under a name of its own.",
-            )
-        return total
-
-    def _added_up(self, frame: Frame, features: RowFeatures, k: int) -> tuple[list[int], int]:
-        """Sum, and number of rows read."""
-        total = [0] * features.summands
-        pending = np.zeros(features.summands, dtype=np.int64)
-        seen = 0
-        # A warning of NumPy's would tell on a row.
-        with np.errstate(all="ignore"), progress(self.schema.size) as bar:
-            for count, (batch, mask) in enumerate(batches(frame, features.reads, self.conditions), start=1):
-                seen += batch.size
-                bar.update(batch.size)
-                pending += features.total(batch, mask, k).astype(np.int64)
-                if count % _FLUSH == 0:
-                    total = [a + int(b) for a, b in zip(total, pending, strict=True)]
-                    pending[:] = 0
-        total = [a + int(b) for a, b in zip(total, pending, strict=True)]
-        return features.image(total, k), seen
+    reached: NDArray[np.bool_]
+    threshold_scale: float
+    value_scale: float
+    noise: Noise
 
 
 @dataclass
@@ -225,19 +163,218 @@ class Curator:
         ReadError
             If the rows could not be read; the charge stays.
         """
+        return self._noisy(features, noise, share)
+
+    def measure(
+        self,
+        statistic: Statistic,
+        *,
+        noise: Literal["laplace", "gaussian"] = "laplace",
+        share: object = None,
+    ) -> Measurement:
+        """Measure a statistic whose global sensitivity is proved.
+
+        Parameters
+        ----------
+        statistic : Statistic
+            What to measure.
+        noise, share
+            As for `sum`.
+
+        Returns
+        -------
+        Measurement
+            Its noisy value; exact, and free, if its sensitivity is 0.
+
+        Raises
+        ------
+        ArgumentError
+            If the arguments cannot be used, or the sensitivity is infinite here; nothing was charged.
+        BudgetExceeded
+            If the account cannot pay; nothing was charged.
+        ReadError
+            If the rows could not be read; the charge stays.
+        """
+        return self._noisy(statistic, noise, share)
+
+    def select(self, statistic: Statistic, *, top: int = 1, share: object = None) -> NDArray[np.intp]:
+        """Select the coordinates of a statistic that are about the largest.
+
+        Parameters
+        ----------
+        statistic : Statistic
+            The scores; their sensitivity is that in the norm of infinity.
+        top : int
+            How many to select.
+        share : number or fraction, optional
+            As for `sum`.
+
+        Returns
+        -------
+        ndarray of shape (top,)
+            Positions in the flattened value, best first.
+
+        Raises
+        ------
+        ArgumentError, BudgetExceeded, ReadError
+            As for `measure`.
+
+        Notes
+        -----
+        Permute-and-flip [1]_ where epsilons add up; else the exponential mechanism, whose loss has a bounded range
+        and therefore composes better [2]_. Each of the `top` selections takes its part of the price.
+
+        References
+        ----------
+        .. [1] McKenna and Sheldon (2020). Permute-and-flip. NeurIPS.
+        .. [2] Dong, Durfee and Rogers (2020). Optimal differential privacy composition for exponential mechanisms.
+           ICML.
+        """
+        if not 1 <= top <= statistic.dimension:
+            raise ArgumentError(
+                f"top={top} of {statistic.dimension} scores cannot be selected.",
+                "Select one to all.",
+            )
+        flip = self._purse.adds_up
+        kind = "permute-and-flip" if flip else "exponential mechanism"
+        plan = self._plan_decision(statistic, share, f"the top {top} of {statistic.describe()}", kind)
+        scale = noises.laplace_scale(2 * top * plan.steps, plan.epsilon)
+        each: type[Pure] = Pure if flip else BoundedRange
+
+        def draw() -> NDArray[np.intp]:
+            values = np.array(self._table.value(statistic, plan.k), dtype=np.int64)
+            return np.array(noises.sampler().top(values, scale, top, flip=flip), dtype=np.intp)
+
+        return self._perform(plan.at(scale), [each(plan.epsilon / top)] * top, draw, np.arange(top))
+
+    def above_threshold(
+        self,
+        statistic: Statistic,
+        thresholds: Callable[[float, float], float | NDArray[np.float64]],
+        *,
+        most: int,
+        share: object = None,
+    ) -> Above:
+        """Tell for one coordinate of a statistic after the other whether it reaches its threshold.
+
+        Parameters
+        ----------
+        statistic : Statistic
+            The values; their sensitivity is that in the norm of infinity.
+        thresholds : callable
+            Given the scale of the Laplace noise that all thresholds share, and that of each value's own, both in
+            the statistic's units, returns the thresholds: a number, or one for each coordinate.
+        most : int
+            After how many that reach it to stop. The price does not depend on how many do not.
+        share : number or fraction, optional
+            As for `sum`.
+
+        Returns
+        -------
+        Above
+            The answers.
+
+        Raises
+        ------
+        ArgumentError, BudgetExceeded, ReadError
+            As for `measure`.
+
+        Notes
+        -----
+        The sparse vector technique with the split of [1]_: epsilon_1 to epsilon_2 as 1 to (2 most)^(2/3), noise
+        of scale Delta / epsilon_1 once and 2 most Delta / epsilon_2 for each value. The proof shifts the first
+        noise by the whole number Delta, so it holds for discrete noise and ties.
+
+        References
+        ----------
+        .. [1] Lyu, Su and Li (2017). Understanding the sparse vector technique for differential privacy. VLDB.
+        """
+        if not 1 <= most <= statistic.dimension:
+            raise ArgumentError(
+                f"most={most} of {statistic.dimension} values cannot be reported.",
+                "Allow one to all.",
+            )
+        what = f"which of {statistic.describe()} reach their thresholds"
+        plan = self._plan_decision(statistic, share, what, "sparse vector")
+        first = plan.epsilon * Fraction(1 / (1 + (2 * most) ** (2 / 3)))
+        scales = (
+            noises.laplace_scale(plan.steps, first),
+            noises.laplace_scale(2 * most * plan.steps, plan.epsilon - first),
+        )
+        units = [math.ldexp(scale, -plan.k) for scale in scales]
+        wanted = np.broadcast_to(np.asarray(thresholds(*units), dtype=np.float64).ravel(), statistic.dimension)
+        if np.isnan(wanted).any():
+            raise PluginError("A threshold is not a number.", "Thresholds follow from public numbers.")
+        limit = noises.SUM_MAX // 2  # what lies beyond is far enough
+        steps = np.rint(np.clip(np.ldexp(wanted, plan.k), -float(limit), float(limit))).astype(np.int64)
+
+        def draw() -> NDArray[np.bool_]:
+            values = np.clip(np.array(self._table.value(statistic, plan.k), dtype=np.int64), -limit, limit)
+            return noises.sampler().above(values - steps, scales, most)
+
+        said = plan.at(scales[1])
+        reached = self._perform(said, [Pure(plan.epsilon)], draw, np.zeros(statistic.dimension, dtype=np.bool_))
+        return Above(reached, units[0], units[1], said)
+
+    @overload
+    def permutation_test(self, statistic: OfPermutations, *, alpha: float, share: object = None) -> bool: ...
+    @overload
+    def permutation_test(self, statistic: OfPermutations, *, alpha: None = None, share: object = None) -> float: ...
+    def permutation_test(
+        self, statistic: OfPermutations, *, alpha: float | None = None, share: object = None
+    ) -> bool | float:
+        """Compare a statistic with its values on random rearrangements of the rows.
+
+        Parameters
+        ----------
+        statistic : OfPermutations
+            The values, that of the table as it is first. Large values speak against the null hypothesis.
+        alpha : float, optional
+            Level of a decision. Without it the p-value is released, which takes twice the noise.
+        share : number or fraction, optional
+            As for `sum`.
+
+        Returns
+        -------
+        bool or float
+            Whether the null hypothesis is rejected at level alpha; without alpha, the p-value.
+
+        Raises
+        ------
+        ArgumentError, BudgetExceeded, ReadError
+            As for `measure`.
+
+        Notes
+        -----
+        Every value gets Laplace noise, and p is the place of the first among all B + 1, divided by B + 1. Under
+        the null hypothesis they are exchangeable, so the level is exact. docs/explanation/statistics.md has the
+        proofs: of the decision with noise of scale 2 Delta / epsilon [1]_, of the p-value with twice that.
+
+        References
+        ----------
+        .. [1] Kim and Schrab (2023). Differentially private permutation tests. arXiv:2310.19043.
+        """
+        if alpha is not None and not 0 < alpha < 1:
+            raise ArgumentError(f"alpha={alpha!r} is no level of a test.", "Give a number between 0 and 1.")
+        what = "the p-value" if alpha is None else f"the decision at level {alpha:g}"
+        plan = self._plan_decision(statistic, share, f"{what} of {statistic.describe()}", "permutation test")
+        scale = noises.laplace_scale((4 if alpha is None else 2) * plan.steps, plan.epsilon)
+
+        def draw() -> Fraction:
+            sampler = noises.sampler()
+            values = self._table.value(statistic, plan.k, sampler.generator())
+            return Fraction(sampler.rank(np.array(values, dtype=np.int64), scale), statistic.dimension)
+
+        p = self._perform(plan.at(scale), [Pure(plan.epsilon)], draw, Fraction(1))
+        return float(p) if alpha is None else p <= exact(alpha)
+
+    def _noisy(self, asked: RowFeatures | Statistic, noise: str, share: object) -> Measurement:
         if noise not in {"laplace", "gaussian"}:
             raise ArgumentError(f"noise={noise!r} is unknown.", 'Use "laplace" or "gaussian".')
         _ = self._table.rows  # a copy without rows must not pay
-        if not self._private(features):
-            return self._public_sum(features)
-        plan = self._plan(features, noise, share)
-        self._purse.pay([plan.loss], self._rest())
-        return self._release(features, plan)
-
-    def _private(self, features: RowFeatures) -> bool:
-        return self._table.sensitivity(features, 1) > 0
-
-    def _plan(self, features: RowFeatures, noise: str, share: object) -> _Plan:
+        if not self._private(asked):
+            steps = self._table.value(asked, PUBLIC)
+            return _measurement(asked, np.array([float(Fraction(t, 2**PUBLIC)) for t in steps]), None)
         epsilon, delta = self._take(share)
         gaussian = noise == "gaussian"
         if gaussian and not delta > 0:
@@ -245,42 +382,79 @@ class Curator:
                 "Gaussian noise needs a delta above zero.",
                 "Protect the table with a delta, or ask for a method with Laplace noise.",
             )
-        norm = 2 if gaussian else 1
-        sensitivity = self._table.sensitivity(features, norm)
-        size = self._table.schema.size
-        k = noises.grid_exponent(
-            radius=features.radius(2),
-            batch_rows=BATCH_ROWS,
-            rows_max=noises.ROWS_MAX if size is None else size,
-            noise=sensitivity / float(epsilon),
-        )
-        # Rounding moves a coordinate by half a step, so the difference of two rows by at most one step in each
-        # of `support` coordinates (two rows that differ in which ones: half a step in twice as many). One step
-        # more covers the rounding of the radius and diameter themselves.
-        slack = features.support if norm == 1 else math.sqrt(features.support)
-        steps = Fraction(sensitivity) * 2**k + Fraction(slack) + 1
+        grid = self._grid(asked, 2 if gaussian else 1, epsilon)
+        loss: PrivacyLoss
         if gaussian:
-            squared = math.ceil(steps * steps)
-            scale = noises.gaussian_scale(squared, features.dimension, epsilon, delta)
-            loss: PrivacyLoss = Gaussian(squared, scale, features.dimension, epsilon, delta)
+            squared = math.ceil(grid.steps * grid.steps)
+            scale = noises.gaussian_scale(squared, asked.dimension, epsilon, delta)
+            loss = Gaussian(squared, scale, asked.dimension, epsilon, delta)
         else:
-            whole = math.ceil(steps)
-            scale = noises.laplace_scale(whole, epsilon)
-            loss = Laplace(whole, scale, epsilon)
-        return _Plan(
-            k,
-            scale,
-            loss,
-            Noise(
-                what=f"the sum of {features.describe()}",
-                kind=f"discrete {noise.capitalize()}",
-                scale=math.ldexp(scale, -k),
-                grid=k,
-                sensitivity=math.ldexp(float(steps), -k),
-                epsilon=float(epsilon),
-                delta=float(delta) if gaussian else 0.0,
-            ),
+            scale = noises.laplace_scale(math.ceil(grid.steps), epsilon)
+            loss = Laplace(math.ceil(grid.steps), scale, epsilon)
+        said = Noise(
+            what=f"the sum of {asked.describe()}" if isinstance(asked, RowFeatures) else asked.describe(),
+            kind=f"discrete {noise.capitalize()}",
+            scale=math.ldexp(scale, -grid.k),
+            grid=grid.k,
+            sensitivity=math.ldexp(float(grid.steps), -grid.k),
+            epsilon=float(epsilon),
+            delta=float(delta) if gaussian else 0.0,
         )
+
+        def draw() -> NDArray[np.float64]:
+            sampler = noises.sampler()
+            values = np.array(self._table.value(asked, grid.k), dtype=np.int64)
+            noisy = sampler.gaussian(values, scale) if gaussian else sampler.laplace(values, scale)
+            return np.ldexp(noisy.astype(np.float64), -grid.k)
+
+        return _measurement(asked, self._perform(said, [loss], draw, np.zeros(asked.dimension)), said)
+
+    def _private(self, asked: RowFeatures | Statistic) -> bool:
+        return self._table.sensitivity(asked, 1) > 0
+
+    def _grid(self, asked: RowFeatures | Statistic, norm: float, epsilon: Fraction) -> _Grid:
+        """Find the grid, and the sensitivity on it."""
+        sensitivity = self._table.sensitivity(asked, norm)
+        if sensitivity == math.inf:
+            raise ArgumentError(
+                f"{asked.describe()} has no bounded sensitivity on rows like these.",
+                "Ask it of all rows, of rows selected by public columns, or of a table whose size is public.",
+            )
+        if isinstance(asked, RowFeatures):
+            size = self._table.schema.size
+            k = noises.grid_exponent(
+                radius=asked.radius(2),
+                batch_rows=BATCH_ROWS,
+                rows_max=noises.ROWS_MAX if size is None else size,
+                noise=sensitivity / float(epsilon),
+            )
+            # Rounding moves a coordinate by half a step, so the difference of two rows by at most one step in each
+            # of `support` coordinates (two rows that differ in which ones: half a step in twice as many).
+            moved, error = asked.support, 0.0
+        else:
+            k = _FINE - math.frexp(sensitivity)[1]
+            moved, error = asked.dimension, 2 * asked.error
+        many = 1.0 if norm == math.inf else moved ** (1 / norm)
+        # One step more covers the rounding of the sensitivity itself.
+        steps = (Fraction(sensitivity) + Fraction(error) * Fraction(many)) * Fraction(2) ** k + Fraction(many) + 1
+        return _Grid(k, steps)
+
+    def _plan_decision(self, statistic: Statistic, share: object, what: str, kind: str) -> _Decision:
+        _ = self._table.rows
+        if not self._private(statistic):
+            raise ArgumentError(
+                f"{statistic.describe()} looks at public columns only.", "Compute it without a privacy budget."
+            )
+        epsilon, _ = self._take(share)
+        grid = self._grid(statistic, math.inf, epsilon)
+        return _Decision(what, kind, epsilon, grid.k, math.ceil(grid.steps))
+
+    def _perform(self, said: Noise, losses: Sequence[PrivacyLoss], draw: Callable[[], T], blank: T) -> T:  # noqa: ARG002
+        """Pay, and only then read and draw."""
+        self._purse.pay(losses, self._rest())
+        found = draw()
+        self.measured.append(said)
+        return found
 
     def _take(self, share: object) -> tuple[Fraction, Fraction]:
         part = self._left if share is None else exact(share)
@@ -299,39 +473,42 @@ class Curator:
         epsilon, delta = self._purse.epsilon * self._left, self._purse.delta * self._left
         return [Approximate(epsilon, delta) if delta else Pure(epsilon)]
 
-    def _release(self, features: RowFeatures, plan: _Plan) -> Measurement:
-        sampler = noises.sampler()
-        total = self._table.total(features, plan.k)
-        # Clamping is 1-Lipschitz in each coordinate, so it is safe; it is there for a private number of rows.
-        clamped = np.array([max(-noises.SUM_MAX, min(noises.SUM_MAX, t)) for t in total], dtype=np.int64)
-        draw: Callable[[NDArray[np.int64], float], NDArray[np.int64]] = (
-            sampler.gaussian if isinstance(plan.loss, Gaussian) else sampler.laplace
-        )
-        noisy = draw(clamped, plan.scale)
-        self.measured.append(plan.noise)
-        return _measurement(features, np.ldexp(noisy.astype(np.float64), -plan.k), plan.noise)
 
-    def _public_sum(self, features: RowFeatures) -> Measurement:
-        k = 30
-        total = self._table.total(features, k)
-        values = np.array([float(Fraction(t, 2**k)) for t in total])
-        return _measurement(features, values, None)
+@dataclass(frozen=True)
+class _Grid:
+    """A grid of steps 2^-k, and a sensitivity in steps, rounding included."""
+
+    k: int
+    steps: Fraction
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """One measurement, from public numbers only: grid, scale in steps, loss."""
+class _Decision:
+    """What a decision is about, from public numbers only; the sensitivity is in steps of 2^-k."""
 
+    what: str
+    kind: str
+    epsilon: Fraction
     k: int
-    scale: float
-    loss: PrivacyLoss
-    noise: Noise
+    steps: int
+
+    def at(self, scale: float) -> Noise:
+        """Say it in words, with noise of a scale in steps."""
+        return Noise(
+            what=self.what,
+            kind=self.kind,
+            scale=math.ldexp(scale, -self.k),
+            grid=self.k,
+            sensitivity=math.ldexp(self.steps, -self.k),
+            epsilon=float(self.epsilon),
+            delta=0.0,
+        )
 
 
-def _measurement(features: RowFeatures, values: NDArray[np.float64], noise: Noise | None) -> Measurement:
-    weights = np.broadcast_to(np.asarray(features.weights, dtype=np.float64), features.shape)
+def _measurement(asked: RowFeatures | Statistic, values: NDArray[np.float64], noise: Noise | None) -> Measurement:
+    weights = np.broadcast_to(np.asarray(asked.weights, dtype=np.float64), asked.shape)
     scale = noise.scale if noise else 0.0
-    return Measurement(values.reshape(features.shape) / weights, scale / weights, noise)
+    return Measurement(values.reshape(asked.shape) / weights, scale / weights, noise)
 
 
 class Planner(Curator):
@@ -340,6 +517,6 @@ class Planner(Curator):
     Its measurements are of an empty table and without noise, so what a mechanism concludes from them is void.
     """
 
-    def _release(self, features: RowFeatures, plan: _Plan) -> Measurement:
-        self.measured.append(plan.noise)
-        return _measurement(features, np.zeros(features.dimension), plan.noise)
+    def _perform(self, said: Noise, losses: Sequence[PrivacyLoss], draw: Callable[[], T], blank: T) -> T:  # noqa: ARG002
+        self.measured.append(said)
+        return blank

@@ -15,6 +15,7 @@ References
 
 from __future__ import annotations
 
+import secrets
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
@@ -139,6 +140,25 @@ class Sampler(Protocol):
     def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Add independent discrete Gaussian noise: P(x) proportional to exp(-x^2 / (2 scale^2))."""
 
+    def top(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
+        """Draw k positions one after the other, best first, by permute-and-flip or by the exponential mechanism.
+
+        With the latter, a position is drawn with probability proportional to exp(value / scale).
+        """
+
+    def above(self, gaps: NDArray[np.int64], scales: tuple[float, float], most: int) -> NDArray[np.bool_]:
+        """Tell for one value after the other whether it reaches its threshold, until `most` have.
+
+        A gap is the value minus the threshold. The noise is Laplace: one for all thresholds, of the first
+        scale, and one for each value, of the second.
+        """
+
+    def rank(self, values: NDArray[np.int64], scale: float) -> int:
+        """Place of the first value among all when each has Laplace noise: 1 for the largest. Chance breaks ties."""
+
+    def generator(self) -> np.random.Generator:
+        """Make a generator for chance that is no noise, such as which rearrangements a test draws."""
+
 
 def check(values: NDArray[np.int64], scale: float) -> None:
     """Refuse what no sampler may be given.
@@ -163,7 +183,24 @@ def check(values: NDArray[np.int64], scale: float) -> None:
         raise ArgumentError(f"Sums must be clamped to {SUM_MAX} grid steps.", "Clamp them before adding noise.")
 
 
-class OpenDPSampler:
+class LaplaceDecisions:
+    """What samplers decide with their Laplace noise; see `Sampler`."""
+
+    def above(self: Sampler, gaps: NDArray[np.int64], scales: tuple[float, float], most: int) -> NDArray[np.bool_]:
+        """Tell for one value after the other whether it reaches its threshold, until `most` have."""
+        moved = self.laplace(np.zeros(1, dtype=np.int64), scales[0])  # once, for all
+        reached = self.laplace(gaps, scales[1]) >= moved
+        positives = np.flatnonzero(reached)
+        return reached[: positives[most - 1] + 1] if positives.size >= most else reached
+
+    def rank(self: Sampler, values: NDArray[np.int64], scale: float) -> int:
+        """Place of the first value among all when each has noise: 1 for the largest."""
+        first, *others = self.laplace(values, scale)
+        larger, equal = int(np.sum(others > first)), int(np.sum(others == first))
+        return 1 + larger + int(self.generator().integers(equal + 1))
+
+
+class OpenDPSampler(LaplaceDecisions):
     """Discrete noise from OpenDP, which draws it exactly from the operating system's secure source [2]_.
 
     Examples
@@ -189,6 +226,15 @@ class OpenDPSampler:
         """Add independent discrete Gaussian noise; see `check` for what is refused."""
         return _noisy("gaussian", values, scale)
 
+    def top(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
+        """Draw k positions, best first, by permute-and-flip or by the exponential mechanism."""
+        check(values, scale)
+        return [int(i) for i in _selection(float(scale), k, flip)(values)]
+
+    def generator(self) -> np.random.Generator:
+        """Make a generator whose seed nobody knows."""
+        return np.random.default_rng(secrets.randbits(256))
+
 
 def _noisy(kind: str, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
     check(values, scale)
@@ -209,6 +255,19 @@ def _measurement(kind: str, scale: float) -> Callable[[NDArray[np.int64]], list[
         made = measurements.make_laplace(domain, metrics.l1_distance(T="i64"), scale)
     else:
         made = measurements.make_gaussian(domain, metrics.l2_distance(T="f64"), scale)
+    return made  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=64)
+def _selection(scale: float, k: int, flip: bool) -> Callable[[NDArray[np.int64]], list[int]]:  # noqa: FBT001
+    from opendp import domains, measurements, measures, metrics, mod
+
+    mod.enable_features("contrib")
+    domain = domains.vector_domain(domains.atom_domain(T="i64"))
+    # OpenDP takes the measure for a choice of mechanism.
+    measure = measures.max_divergence() if flip else measures.zero_concentrated_divergence()
+    metric = metrics.linf_distance(T="i64", monotonic=False)
+    made: Any = measurements.make_noisy_top_k(domain, metric, measure, k=k, scale=scale)
     return made  # type: ignore[no-any-return]
 
 

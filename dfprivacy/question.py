@@ -15,7 +15,7 @@ import numpy as np
 
 from dfprivacy import noise as noises
 from dfprivacy.accounting import exact
-from dfprivacy.curator import Curator, Planner, Table
+from dfprivacy.curator import Curator, Planner
 from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, PluginError, ReadError, quoted
 from dfprivacy.plugins import registry
 from dfprivacy.release import Groups, Noise, Privacy, Release, Value, plain_json
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dfprivacy.losses import PrivacyLoss
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Column
+    from dfprivacy.table import Table
 
 __all__ = ["Explanation", "Question", "Subject", "positive", "slack"]
 
@@ -236,7 +237,7 @@ class Question:
 
     def _plan(self, table: Table) -> Planner:
         """Let the mechanism plan its measurements of a table."""
-        planner = Planner(table, Estimate(self.epsilon, self.delta))
+        planner = Planner(table, Estimate(self.subject, self.epsilon, self.delta))
         try:
             with np.errstate(all="ignore"):  # of an empty table
                 self.mechanism.function(planner, **self.arguments)
@@ -259,6 +260,11 @@ class Call:
         self.noise: list[Noise] = []
         self._account = account
         self._mechanism = mechanism
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether epsilons simply add up on the account."""
+        return self._account.accountant.accounting == "basic"
 
     def pay(self, losses: Sequence[PrivacyLoss], then: Sequence[PrivacyLoss]) -> None:
         """Charge losses at once, or none of them and raise."""
@@ -284,6 +290,7 @@ class Branch:
         self.epsilon = call.epsilon
         self.delta = call.delta
         self._call = call
+        self.adds_up = call.adds_up
         self._paid = paid
         self._next = 0
 
@@ -299,9 +306,10 @@ class Branch:
 class Estimate:
     """What pays for a plan: nothing."""
 
-    def __init__(self, epsilon: Fraction, delta: Fraction) -> None:
+    def __init__(self, subject: Subject, epsilon: Fraction, delta: Fraction) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.adds_up = subject.account.accountant.accounting == "basic"
 
     def pay(self, losses: Sequence[PrivacyLoss], then: Sequence[PrivacyLoss]) -> None:
         """Charge nothing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -225,3 +225,29 @@ def batches(
         for c in conditions:
             mask = c.selects(batch) if mask is None else mask & c.selects(batch)
         yield batch, mask
+
+
+def gathered(
+    frame: Frame, columns: Sequence[Column], conditions: tuple[Condition, ...], progress: Callable[[int], object]
+) -> tuple[Batch, int]:
+    """All rows of a frame that the conditions select, as one batch, and the number of rows that were read."""
+    numbers = [c for c in columns if c.bounds is not None]
+    labels = [c for c in columns if c.categories is not None]
+    values: dict[Column, list[NDArray[np.float64]]] = {c: [] for c in numbers}
+    codes: dict[Column, list[Codes]] = {c: [] for c in labels}
+    selected = seen = 0
+    for batch, mask in batches(frame, [*map(number, numbers), *map(category, labels)], conditions):
+        progress(batch.size)
+        seen += batch.size
+        chosen = slice(None) if mask is None else mask
+        selected += batch.size if mask is None else int(mask.sum())
+        for c in numbers:
+            values[c].append(batch.values(c)[chosen])
+        for c in labels:
+            codes[c].append(batch.codes(c)[chosen])
+    whole = Batch(selected, {})
+    for c in numbers:
+        whole._cleaned[c] = np.concatenate(values.pop(c) or [np.empty(0)])  # noqa: SLF001 - a batch like any other
+    for c in labels:
+        whole._encoded[c] = np.concatenate(codes.pop(c) or [np.empty(0, np.intp)])  # noqa: SLF001
+    return whole, seen

@@ -13,7 +13,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from dfprivacy.budget import Budget, Releases
-from dfprivacy.curator import Table
 from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, SchemaError
 from dfprivacy.frames import adapt
 from dfprivacy.ledger import open_ledger
@@ -23,6 +22,7 @@ from dfprivacy.question import Explanation, Question, Subject, positive, slack
 from dfprivacy.release import plain_json
 from dfprivacy.rows import Satisfies, condition
 from dfprivacy.schema import Category, Schema, read_schema
+from dfprivacy.table import Table
 
 if TYPE_CHECKING:
     from dfprivacy._bundled import BundledMethods

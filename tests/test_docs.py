@@ -15,7 +15,7 @@ import numpydoc.validate
 import pytest
 
 import dfprivacy as dp
-from dfprivacy import cli, errors, features, hookspecs
+from dfprivacy import cli, errors, features, hookspecs, statistics
 from dfprivacy.accounting import Accountant, exact
 from dfprivacy.conversions import gaussian_scale, laplace_scale
 from dfprivacy.losses import Gaussian, Laplace
@@ -59,7 +59,7 @@ def members(name):
     return {each.strip() for each in listed.split(",")} if listed.strip() else None
 
 
-@pytest.mark.parametrize("name", sorted({*dp.__all__} - {"errors", "features"}))
+@pytest.mark.parametrize("name", sorted({*dp.__all__} - {"errors", "features", "statistics"}))
 def test_public_names_are_in_the_reference(name):
     """Every name of `dfprivacy.__all__` has an entry in the reference."""
     assert f"dfprivacy.{name}" in NAMES
@@ -69,6 +69,12 @@ def test_public_names_are_in_the_reference(name):
 def test_features_are_in_the_reference(name):
     """Every row feature has an entry in the reference."""
     assert f"dfprivacy.features.{name}" in NAMES
+
+
+@pytest.mark.parametrize("name", sorted(statistics.__all__))
+def test_every_kind_of_statistic_is_in_the_reference(name):
+    """Every class of `dfprivacy.statistics` has an entry in the reference."""
+    assert f"dfprivacy.statistics.{name}" in NAMES
 
 
 @pytest.mark.parametrize("name", sorted(errors.__all__))
@@ -142,10 +148,10 @@ def test_the_command_line_is_in_the_reference():
 
 def public_objects():
     """Full name of everything public with a docstring, for numpydoc."""
-    tops = [
-        f"dfprivacy.{name}" for name in dp.__all__ if name not in {"__version__", "errors", "features", "hookimpl"}
-    ]
+    modules = {"errors", "features", "statistics"}
+    tops = [f"dfprivacy.{name}" for name in dp.__all__ if name not in modules | {"__version__", "hookimpl"}]
     tops += [f"dfprivacy.features.{name}" for name in features.__all__]
+    tops += [f"dfprivacy.statistics.{name}" for name in statistics.__all__]
     tops += [f"dfprivacy.errors.{name}" for name in errors.__all__]
     tops += [f"dfprivacy.hookspecs.{name}" for name in vars(hookspecs) if name.startswith("dfprivacy_")]
     tops += ["dfprivacy.accessor.Accessor", "dfprivacy.plotting.axes", "dfprivacy.rows.Batch"]
@@ -281,7 +287,9 @@ def test_the_wall_around_the_core_is_complete():
         for path in (ROOT / "dfprivacy").iterdir()
         if path.suffix == ".py" or (path / "__init__.py").exists()
     }
-    public = {f"dfprivacy.{name}" for name in ("__init__", "errors", "features", "plotting", "schema")}
+    public = {
+        f"dfprivacy.{name}" for name in ("__init__", "errors", "features", "plotting", "schema", "statistics")
+    }
     shadowed = {"dfprivacy.mechanism"}  # `from dfprivacy import mechanism` means the function
 
     assert rooms - public - shadowed == {room for room in forbidden if room.startswith("dfprivacy.")}

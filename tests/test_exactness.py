@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dfprivacy import rows
-from dfprivacy.curator import Table
 from dfprivacy.errors import ReadError
 from dfprivacy.features import Count, Moments, OneHot, RowFeatures
 from dfprivacy.frames import adapt
 from dfprivacy.rows import Between, IsIn, Satisfies
 from dfprivacy.schema import read_schema
+from dfprivacy.table import Table
 
 LOW, HIGH, FILL = 1.7, 9.1, 3.3
 K = 38

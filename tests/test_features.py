@@ -451,7 +451,7 @@ def test_a_radius_that_is_none_buys_no_exact_sum(radius, neighbors, by_group):
     view = dp.protect(frame, f"radius {radius} {neighbors} {by_group}", epsilon=1, **terms)
     dp.register_mechanism(exact)
     try:
-        with pytest.raises(dp.PluginError, match="A radius is finite and not negative"):
+        with pytest.raises(dp.PluginError, match="A sensitivity is finite and not negative"):
             view.exact("x", "g", epsilon=1)
     finally:
         dp.unregister("exact")

@@ -15,7 +15,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from dfprivacy.curator import Table
 from dfprivacy.errors import ArgumentError, ReadError
 from dfprivacy.features import Count, Moments, OneHot
 from dfprivacy.frames import adapt, withheld
@@ -23,6 +22,7 @@ from dfprivacy.frames.arrow import ArrowFrame
 from dfprivacy.frames.pandas import PandasFrame
 from dfprivacy.frames.polars import PolarsFrame, PolarsLazyFrame
 from dfprivacy.rows import batches, category, number
+from dfprivacy.table import Table
 
 UTC = dt.UTC
 TOKYO = dt.timezone(dt.timedelta(hours=9))

@@ -23,10 +23,10 @@ from scipy import stats
 
 import dfprivacy as dp
 from dfprivacy import noise
-from dfprivacy.curator import Table
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features import Moments, OneHot
 from dfprivacy.losses import Laplace
+from dfprivacy.table import Table
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_ttest.calibrated import Group, one_sample_t, two_sample_t
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Norm", "RowFeatures"]
 
 Norm = int  # 1 or 2
-_DERIVED = {"dimension", "summands", "selective", "support", "diameter", "steps", "total", "image"}
+_DERIVED = {"dimension", "summands", "selective", "support", "diameter", "sensitivity", "steps", "total", "image"}
 _HOUSE = "dfprivacy.features."  # what is written here may override what others may not
 
 
@@ -96,6 +96,10 @@ class RowFeatures(ABC):
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:  # noqa: ARG002
         """Largest L1 or L2 distance of two rows' vectors, when the rows agree on the public columns."""
         return 2 * self.radius(norm)
+
+    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
+        """Sensitivity of the sum: the radius for a row more or less, the diameter for a row that changes."""
+        return self.radius(int(norm)) if relation == "add_remove" else self.diameter(int(norm), public)
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
         r"""Vectors of a batch in whole steps of :math:`2^{-k}`, clipped to the declared radius."""

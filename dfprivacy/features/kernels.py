@@ -230,7 +230,7 @@ class ProductKernel:
         return max(farthest, 1.0) if nowhere else farthest
 
     def check(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give public points as an array of rows, or raise `ArgumentError`."""
+        """Give public points as an array of rows, or raise `~dfprivacy.ArgumentError`."""
         rows = np.asarray(points, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != len(self.columns) or not len(rows):  # noqa: PLR2004
             raise ArgumentError(

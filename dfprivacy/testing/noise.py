@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["seeded_noise"]
 
 
-class _Seeded:
+class _Seeded(noise.LaplaceDecisions):
     """Noise from a NumPy generator: right in distribution, and known to whoever knows the seed."""
 
     name = "NOT PRIVATE: seeded pseudo-random noise for tests"
@@ -38,6 +38,21 @@ class _Seeded:
         """Add a rounded normal variable, close to a discrete Gaussian."""
         noise.check(values, scale)
         return values + np.rint(self._generator.normal(0.0, scale, size=values.shape)).astype(np.int64)
+
+    def top(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
+        """Take the largest after Gumbel noise, or exponential noise, which selects as permute-and-flip does."""
+        noise.check(values, scale)
+        left = list(range(values.size))
+        chosen: list[int] = []
+        draw = self._generator.exponential if flip else self._generator.gumbel
+        while len(chosen) < k:
+            noisy = values[left] / scale + draw(size=len(left))
+            chosen.append(left.pop(int(np.argmax(noisy))))
+        return chosen
+
+    def generator(self) -> np.random.Generator:
+        """Give the generator itself."""
+        return self._generator
 
 
 @contextmanager

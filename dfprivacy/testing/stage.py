@@ -25,12 +25,13 @@ import numpy as np
 
 from dfprivacy import noise
 from dfprivacy.accounting import Accountant, exact
-from dfprivacy.curator import Curator, Table
+from dfprivacy.curator import Curator
 from dfprivacy.errors import DPError
 from dfprivacy.frames import Dictionary, Kind, Raw, Read
 from dfprivacy.frames.values import plain_number
 from dfprivacy.question import Question, Subject
 from dfprivacy.schema import read_schema
+from dfprivacy.table import Table
 from dfprivacy.view import GroupedView, PrivateFrame
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Draw", "MemoryFrame", "Replay", "Stage", "Till", "Trace"]
 
-_HOUSE = ("dfprivacy.frames", "dfprivacy.rows", "dfprivacy.curator")
+_HOUSE = ("dfprivacy.frames", "dfprivacy.rows", "dfprivacy.table", "dfprivacy.curator")
 
 
 class MemoryFrame:

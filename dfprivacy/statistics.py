@@ -1,0 +1,135 @@
+r"""Statistics with a proved sensitivity: what is asked where no sum of row features will do.
+
+A statistic is a function of the whole table whose *global sensitivity* its author has proved: how far its value
+can move, over all pairs of neighbouring tables. The core cannot derive that number, so a wrong one costs privacy.
+Prefer row features, whose sensitivity follows from their radius. `dfprivacy audit` searches for tables that prove a
+claim wrong.
+
+=================== ====================== ================================================================
+Subclass            ``value`` is given     Examples
+=================== ====================== ================================================================
+`OfSums`            exact sums of features a chi-squared statistic of counts; streams
+`OfRows`            the columns, whole     a distance covariance
+`OfPermutations`    columns and a          the same, of the table and of its rearrangements, for
+                    generator              `dfprivacy.Curator.permutation_test`
+=================== ====================== ================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dfprivacy.features import RowFeatures
+    from dfprivacy.rows import Batch
+    from dfprivacy.schema import Column
+
+__all__ = ["OfPermutations", "OfRows", "OfSums", "Statistic"]
+
+
+class Statistic(ABC):
+    """A function of the table with a proved global sensitivity.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        The columns it looks at.
+    shape : tuple of int
+        Shape of its value; the product is the dimension d.
+    weights : float or ndarray
+        The released value is divided by them: coordinates that matter less may be scaled down before the noise.
+    error : float
+        Bound on the error that floating-point arithmetic makes in each coordinate. The sensitivity is raised by
+        it, for both tables.
+    """
+
+    columns: tuple[Column, ...]
+    shape: tuple[int, ...]
+    weights: float | NDArray[np.float64] = 1.0
+    error: float = 0.0
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates d."""
+        return math.prod(self.shape)
+
+    @abstractmethod
+    def sensitivity(
+        self, relation: Literal["replace_one", "add_remove"], norm: float, public: frozenset[str]
+    ) -> float:
+        """Bound how far the value, weights included, moves from one table to a neighbouring one.
+
+        Parameters
+        ----------
+        relation : {"replace_one", "add_remove"}
+            ``"replace_one"``: the content of one row changes. ``"add_remove"``: there is one row more or less;
+            asked for also where the rows of a view are selected or grouped by a private column.
+        norm : {1, 2, inf}
+            The norm.
+        public : frozenset of str
+            The columns on which the two tables agree.
+
+        Returns
+        -------
+        float
+            The bound; infinity where there is none, and the question is refused.
+        """
+
+    def describe(self) -> str:
+        """Name the statistic in words for an explanation."""
+        names = ", ".join(column.name for column in self.columns)
+        return f"{type(self).__name__}({names})"
+
+
+class OfSums(Statistic):
+    """A statistic of exact sums of row features; it streams.
+
+    Attributes
+    ----------
+    features : RowFeatures
+        What is summed.
+
+    Examples
+    --------
+    The larger of two counts, which one row moves by 1 at most:
+
+    >>> class Larger(OfSums):
+    ...     shape = (1,)
+    ...     def __init__(self, features):
+    ...         self.features = features
+    ...         self.columns = features.columns
+    ...     def value(self, sums):
+    ...         return sums.max()
+    ...     def sensitivity(self, relation, norm, public):
+    ...         return 1.0
+    """
+
+    features: RowFeatures
+
+    @abstractmethod
+    def value(self, sums: NDArray[np.float64]) -> Any:
+        """Compute it from the exact sums, of the features' shape; counts are whole numbers."""
+
+
+class OfRows(Statistic):
+    """A statistic of whole columns."""
+
+    @abstractmethod
+    def value(self, rows: Batch) -> Any:
+        """Compute it from all rows of the view: numbers where columns have bounds, codes where categories."""
+
+
+class OfPermutations(OfRows):
+    """The values of a statistic on the table and on random rearrangements of it, shape (B + 1,).
+
+    Its sensitivity is asked for in the norm of infinity: how far any of the B + 1 values moves, rearranged alike.
+    """
+
+    @abstractmethod
+    def value(self, rows: Batch, chance: np.random.Generator) -> Any:  # type: ignore[override]
+        """Compute all values, that of the table as it is first, each rearrangement drawn on its own."""

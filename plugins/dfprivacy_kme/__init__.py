@@ -1,0 +1,29 @@
+"""Private release of a table as a kernel mean embedding.
+
+Mechanism: ``view.kme_release``. Its result is a `KME`; marginals and conditionals of one are `WeightedPoints`.
+"""
+
+from collections.abc import Callable
+
+from dfprivacy import Mechanism, hookimpl
+from dfprivacy_kme.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
+from dfprivacy_kme.fitting import absolute, shrunk, simplex
+from dfprivacy_kme.mechanisms import findings, kme_release
+from dfprivacy_kme.release import KME, Expectation, TwoSample, WeightedPoints
+
+__all__ = [
+    "KME",
+    "Expectation",
+    "TwoSample",
+    "WeightedPoints",
+    "absolute",
+    "kme_release",
+    "shrunk",
+    "simplex",
+]
+
+
+@hookimpl
+def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
+    """Offer the release."""
+    register(kme_release.plans(findings))

@@ -1,0 +1,37 @@
+"""How the release is called when it is audited."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dfprivacy import hookimpl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfprivacy import Mechanism
+
+__all__ = ["dfprivacy_conformance_cases"]
+
+
+@hookimpl
+def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:  # noqa: ARG001
+    """Give the cases: each feature map, both noises, numbers and categories, public columns, groups."""
+    bounds = {"x": (-3.0, 1.5)}
+    groups = {"g": ["a", "b", "c"]}
+    asked = {"columns": ["x"], "lengthscale": 1.0, "represent": "hull"}
+    subspace = {**asked, "features": "subspace", "n_points": 8}
+    return [
+        # The L1 diameter is bounded by the L2 diameter times the root of F, which no pair of rows attains.
+        case(arguments=subspace, bounds=bounds, tightness=0.8),
+        case(arguments=subspace, bounds=bounds, delta=1e-6),
+        case(arguments={**subspace, "represent": "weights"}, bounds=bounds, delta=1e-6),
+        case(arguments={**asked, "features": "taylor"}, bounds=bounds, delta=1e-6),
+        case(arguments={**asked, "features": "fourier", "n_points": 2}, bounds=bounds, delta=1e-6),
+        # Two vectors could be opposite, at the distance 2; with many frequencies they are about orthogonal.
+        case(arguments={**asked, "features": "fourier", "n_points": 16}, bounds=bounds, delta=1e-6, tightness=0.7),
+        case(arguments={**subspace, "categories": ["g"]}, bounds=bounds, categories=groups, delta=1e-6),
+        case(
+            arguments={**subspace, "categories": ["g"]}, bounds=bounds, categories=groups, public=["g"], delta=1e-6
+        ),
+    ]

@@ -1,0 +1,157 @@
+"""The public feature map of a release, and the noisy mean of the features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from dfprivacy import ArgumentError, Column
+from dfprivacy.features import Fourier, Nystrom, ProductKernel, Taylor
+from dfprivacy.schema import as_number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["Basis", "Space", "coded", "decoded"]
+
+Basis: TypeAlias = Literal["subspace", "taylor", "fourier"]
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """A kernel on rows and a finite map of its features, in plain arrays that can be written down.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        What is public about the columns of a row.
+    lengthscales : dict of str to float
+        The kernel's lengthscale in each column with bounds.
+    mismatches : dict of str to float
+        What a different category leaves of the kernel.
+    basis : {"subspace", "taylor", "fourier"}
+        Which map.
+    anchors : ndarray
+        Points of the subspace, or the frequencies.
+    map : ndarray
+        The matrix that turns kernel values at the anchors into coordinates.
+    degree : int
+        Degree of the Taylor basis.
+    """
+
+    columns: tuple[Column, ...]
+    lengthscales: Mapping[str, float]
+    mismatches: Mapping[str, float]
+    basis: Basis
+    anchors: NDArray[np.float64]
+    map: NDArray[np.float64]
+    degree: int = 0
+
+    @property
+    def kernel(self) -> ProductKernel:
+        """The kernel."""
+        return ProductKernel(self.columns, self.lengthscales, self.mismatches)
+
+    @classmethod
+    def of(cls, features: Nystrom | Taylor | Fourier, kernel: ProductKernel) -> Space:
+        """Write down the map that was measured."""
+        numbers = [kernel.columns[i].name for i in kernel.numbers]
+        categories = [kernel.columns[i].name for i in kernel.categories]
+        none = np.zeros((0, 0))
+        basis: Basis
+        if isinstance(features, Nystrom):
+            basis, anchors, matrix, degree = "subspace", features.points, features.map, 0
+        elif isinstance(features, Taylor):
+            basis, anchors, matrix, degree = "taylor", none, none, features.degree
+        else:
+            basis, anchors, matrix, degree = "fourier", features.frequencies, none, 0
+        return cls(
+            columns=kernel.columns,
+            lengthscales={n: float(v) for n, v in zip(numbers, kernel.lengthscales, strict=True)},
+            # A single category never differs: any factor will do.
+            mismatches={n: float(v) if v < 1 else 0.0 for n, v in zip(categories, kernel.mismatches, strict=True)},
+            basis=basis,
+            anchors=anchors,
+            map=matrix,
+            degree=degree,
+        )
+
+    def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Coordinates of public rows, shape (rows, F)."""
+        if self.basis == "subspace":
+            return self.kernel(rows, self.anchors) @ self.map.T
+        if self.basis == "taylor":
+            return Taylor(self.kernel, self.degree).features(rows)
+        return Fourier(self.columns, self.anchors).features(rows)
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain values, from which `read` makes the same space."""
+        columns = [{"name": column.name, **column.describe()} for column in self.columns]
+        return {**vars(self), "columns": columns}
+
+    @classmethod
+    def read(cls, plain: Mapping[str, Any]) -> Space:
+        """Make a space of what `plain` gave."""
+        columns = tuple(
+            Column(
+                **{
+                    **said,
+                    "bounds": None if said["bounds"] is None else tuple(said["bounds"]),
+                    "categories": None if said["categories"] is None else tuple(said["categories"]),
+                }
+            )
+            for said in plain["columns"]
+        )
+        return cls(**{**plain, "columns": columns})
+
+
+def coded(columns: Sequence[Column], said: object, what: str) -> NDArray[np.float64]:
+    """Public rows, given as a mapping of column names to values, as an array of numbers and category codes.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        The columns of a row.
+    said : mapping of str to sequence
+        Values by column; other columns are ignored. A frame of any library is one too.
+    what : str
+        The argument's name, for errors.
+
+    Returns
+    -------
+    ndarray of shape (rows, columns)
+        Numbers and codes.
+    """
+    names = [column.name for column in columns]
+    try:
+        given = [list(said[name]) for name in names]  # type: ignore[index]
+    except (TypeError, KeyError, IndexError, AttributeError):
+        raise ArgumentError(
+            f"{what} does not give values of the columns {names!r}.",
+            "Give a dictionary of lists, one for each column.",
+        ) from None
+    if len({len(values) for values in given}) != 1 or not given[0]:
+        raise ArgumentError(f"{what} has columns of different lengths, or none.", "Give at least one whole row.")
+    rows = np.empty((len(given[0]), len(names)))
+    for i, (column, values) in enumerate(zip(columns, given, strict=True)):
+        if column.bounds is None:
+            rows[:, i] = [column.code(value) for value in values]
+        else:
+            rows[:, i] = [as_number(value, f"{what}: {column.name}") for value in values]
+    if not np.isfinite(rows).all():
+        raise ArgumentError(f"{what} holds numbers that are not finite.", "Leave out those rows.")
+    return rows
+
+
+def decoded(columns: Sequence[Column], rows: NDArray[np.float64]) -> dict[str, list[Any]]:
+    """Rows as values by column: what `coded` undoes."""
+    return {
+        column.name: [float(value) for value in rows[:, i]]
+        if column.bounds is not None
+        else [(column.categories or ())[int(code)] for code in rows[:, i]]
+        for i, column in enumerate(columns)
+    }

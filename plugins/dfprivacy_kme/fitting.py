@@ -1,0 +1,204 @@
+"""From a noisy embedding to weighted points: post-processing, which costs no privacy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import chi2
+
+from dfprivacy.features import spread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy import Column
+
+__all__ = ["absolute", "hull", "shrunk", "simplex"]
+
+_RIDGE = 1e-13
+_STEPS = 400  # supports have some ten points
+_GAP_MIN, _GAP_MAX = 1e-13, 1e-3
+_ROUNDS, _LOCAL, _SHRINK = 6, 1024, 0.6
+_DOUBT = 0.01
+
+
+def simplex(psi: NDArray[np.float64], beta: NDArray[np.float64], gap: float) -> NDArray[np.float64]:
+    r"""Weights of points whose mean feature is closest: :math:`\min_{w \ge 0,\, 1'w = 1} \|\Psi'w - \beta\|^2 / 2`.
+
+    Parameters
+    ----------
+    psi : ndarray of shape (M, F)
+        Features of the points.
+    beta : ndarray of shape (F,)
+        The embedding.
+    gap : float
+        Stop when the objective is provably within this of the least.
+
+    Returns
+    -------
+    ndarray of shape (M,)
+        The weights, most of them 0.
+
+    Notes
+    -----
+    Fully corrective Frank-Wolfe: the point that the gradient likes best joins, then the quadratic problem on the
+    points chosen so far is solved exactly, and those whose weight becomes 0 leave.
+    """
+    q = psi @ beta
+    chosen, w = [int(np.argmax(q - (psi**2).sum(axis=1) / 2))], np.ones(1)
+    for _ in range(_STEPS):
+        gradient = psi @ (w @ psi[chosen]) - q
+        best = int(np.argmin(gradient))
+        if w @ gradient[chosen] - gradient[best] <= max(gap, _GAP_MIN) or best in chosen:
+            break
+        chosen, w = _corrected(psi, q, [*chosen, best], np.append(w, 0.0))
+    weights = np.zeros(len(psi))
+    weights[chosen] = w / w.sum()
+    return weights
+
+
+def _corrected(
+    psi: NDArray[np.float64], q: NDArray[np.float64], chosen: list[int], w: NDArray[np.float64]
+) -> tuple[list[int], NDArray[np.float64]]:
+    """Solve on the chosen points, stepping to the border and dropping points until no weight is negative."""
+    while True:
+        m = len(chosen)
+        system = np.ones((m + 1, m + 1))
+        system[:m, :m] = psi[chosen] @ psi[chosen].T + _RIDGE * np.eye(m)
+        system[m, m] = 0
+        target = np.linalg.lstsq(system, np.append(q[chosen], 1.0), rcond=None)[0][:m]
+        if (target >= 0).all():
+            return chosen, target
+        falling = target < 0
+        step = float(np.min(w[falling] / (w[falling] - target[falling])))
+        w = w + step * (target - w)
+        w[falling & (w <= 1e-15)] = 0  # noqa: PLR2004 - the border that was reached, to rounding
+        keep = ~(falling & (w == 0))
+        if keep.all():
+            keep[np.flatnonzero(falling)[np.argmin(w[falling])]] = False
+        chosen, w = [j for j, kept in zip(chosen, keep, strict=True) if kept], w[keep]
+
+
+def absolute(
+    psi: NDArray[np.float64], beta: NDArray[np.float64], gap: float, most: float = 1.0
+) -> NDArray[np.float64]:
+    r"""Weights of either sign with :math:`\|w\|_1 \le` `most` whose feature sum is closest.
+
+    The same problem as `simplex` on the points' features times `most` and their negatives.
+
+    Parameters
+    ----------
+    psi : ndarray of shape (M, F)
+        Features of the points.
+    beta : ndarray of shape (F,)
+        The embedding.
+    gap : float
+        As for `simplex`.
+    most : float
+        Bound on the sum of absolute weights.
+
+    Returns
+    -------
+    ndarray of shape (M,)
+        The weights.
+    """
+    both = simplex(np.vstack([most * psi, -most * psi]), beta, gap)
+    weights: NDArray[np.float64] = most * (both[: len(psi)] - both[len(psi) :])
+    return weights
+
+
+def shrunk(psi: NDArray[np.float64], beta: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
+    r"""Posterior mean of the embedding, when the points are a public sample of the same population.
+
+    With u and C the mean and covariance of the points' features, the prior is :math:`N(u, G)`, :math:`G = C/M`, and
+    the posterior mean :math:`u + G (G + \sigma^2 I)^{-1} (\beta - u)`. If :math:`\beta` is too far from u for that
+    prior at the level 0.01, G is enlarged by the factor that makes it most likely.
+
+    Parameters
+    ----------
+    psi : ndarray of shape (M, F)
+        Features of the public sample.
+    beta : ndarray of shape (F,)
+        The noisy embedding.
+    sigma : float
+        Standard deviation of the noise in each coordinate.
+
+    Returns
+    -------
+    ndarray of shape (F,)
+        The posterior mean.
+    """
+    if sigma == 0:
+        return beta
+    u = psi.mean(axis=0)
+    _, s, right = np.linalg.svd((psi - u) / len(psi), full_matrices=False)
+    g = s**2
+    away = right @ (beta - u)
+    outside = max(0.0, float((beta - u) @ (beta - u) - away @ away)) / sigma**2
+    if chi2.sf(float(np.sum(away**2 / (g + sigma**2))) + outside, len(beta)) < _DOUBT:
+        factors = np.geomspace(1, 1e6, 61)
+        spreads = np.outer(factors, g) + sigma**2
+        g = g * factors[np.argmin(np.sum(away**2 / spreads + np.log(spreads), axis=1))]
+    posterior: NDArray[np.float64] = u + right.T @ (g / (g + sigma**2) * away)
+    return posterior
+
+
+def hull(
+    feature: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    candidates: NDArray[np.float64],
+    beta: NDArray[np.float64],
+    gap: float,
+    columns: Sequence[Column],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Project onto the convex hull of the features of all rows: points and their weights.
+
+    Parameters
+    ----------
+    feature : callable
+        The public feature map of rows.
+    candidates : ndarray of shape (M, columns)
+        Public rows to begin with.
+    beta : ndarray of shape (F,)
+        The embedding.
+    gap : float
+        As for `simplex`.
+    columns : sequence of Column
+        The columns of a row.
+
+    Returns
+    -------
+    points, weights : ndarray of shape (m, columns) and (m,)
+        Only those of positive weight.
+
+    Notes
+    -----
+    Where rows have more than three numbers, points on a fixed grid are too far apart: rounds follow in which the
+    candidates are those of positive weight and their neighbours, in boxes that shrink.
+    """
+    gap = min(gap, _GAP_MAX)
+    points, w = _support(feature, candidates, beta, gap)
+    numbers = [i for i, column in enumerate(columns) if column.bounds is not None]
+    if len(numbers) <= 3:  # noqa: PLR2004
+        return points, w
+    low, high = (np.array([getattr(columns[i], end) for i in numbers]) for end in ("low", "high"))
+    unit = spread([columns[i] for i in numbers], _LOCAL)
+    offsets = unit - (low + high) / 2
+    for number in range(_ROUNDS):
+        around = np.repeat(points, max(1, _LOCAL // len(points)), axis=0)
+        moved = offsets[np.arange(len(around)) % _LOCAL] * 0.5 * _SHRINK**number
+        around[:, numbers] = np.clip(around[:, numbers] + moved, low, high)
+        points, w = _support(feature, np.vstack([points, around]), beta, gap)
+    return points, w
+
+
+def _support(
+    feature: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    candidates: NDArray[np.float64],
+    beta: NDArray[np.float64],
+    gap: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    w = simplex(feature(candidates), beta, gap)
+    return candidates[w > 0], w[w > 0]

@@ -1,0 +1,270 @@
+"""``view.kme_release``: publish a table as a kernel mean embedding."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from scipy.stats import poisson
+
+from dfprivacy import ArgumentError, mechanism
+from dfprivacy.features import Fourier, Nystrom, ProductKernel, Taylor, gaussian_frequencies, spread
+from dfprivacy.schema import as_number
+from dfprivacy_kme.embedding import Space, coded
+from dfprivacy_kme.fitting import absolute, hull, shrunk
+from dfprivacy_kme.release import KME, grid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy import Column, Curator, Measurement
+
+__all__ = ["findings", "kme_release"]
+
+Features: TypeAlias = Literal["auto", "subspace", "taylor", "fourier"]
+Represent: TypeAlias = Literal["hull", "weights", "l1", "bayes"]
+
+_POINTS, _POINTS_MAX = 256, 4096
+_TAYLOR_COLUMNS, _TAYLOR_REACH, _TAYLOR_DEGREE = 3, 5.0, 40
+_TAYLOR_FEATURES = 2000
+_SEEN = 0.9  # mean squared length of the features of rows within the bounds
+_LOUD = 0.1  # noise in one coordinate, beside features of length 1, that leaves little to be seen
+
+
+@mechanism(columns={"columns": ["numeric"], "categories": ["category"]}, delta=True)
+def kme_release(
+    curator: Curator,
+    columns: Sequence[Column],
+    *,
+    categories: Sequence[Column] | None = None,
+    lengthscale: float | Mapping[str, float] | None = None,
+    gamma: float | None = None,
+    mismatch: float | Mapping[str, float] = 0.5,
+    features: Features = "auto",
+    points: Mapping[str, Sequence[Any]] | None = None,
+    n_points: int | None = None,
+    represent: Represent = "hull",
+) -> KME:
+    r"""Publish a table as a kernel mean embedding: weighted points, and the noisy mean feature behind them.
+
+    Parameters
+    ----------
+    columns : list of str
+        Columns with bounds. Rows are clipped to them.
+    categories : list of str, optional
+        Columns with categories that are published with them.
+    lengthscale : float or dict of str to float, optional
+        Lengthscale of the Gaussian kernel, in the column's units. Default: the width of each column's bounds times
+        the square root of an eighth of the number of columns.
+    gamma : float, optional
+        The same for all columns as :math:`\exp(-\gamma |x - x'|^2)`.
+    mismatch : float or dict of str to float
+        What a different category leaves of the kernel, in [0, 1).
+    features : {"auto", "subspace", "taylor", "fourier"}
+        The feature map. ``"subspace"``: the span of kernels at public points (Algorithm 1 of the reference).
+        ``"fourier"``: cosines and sines (its Algorithm 2). ``"taylor"``: an exact basis, for few columns and wide
+        kernels; ``"auto"`` takes it there, and else the subspace.
+    points : dict of str to list, optional
+        A public sample, values by column: the subspace's points. Default: points that cover the bounds evenly.
+    n_points : int, optional
+        How many points, or frequencies, where none are given.
+    represent : {"hull", "weights", "l1", "bayes"}
+        How points are fitted. ``"hull"``: the closest distribution on points anywhere within the bounds.
+        ``"weights"``: weights of either sign at the subspace's points, as in Algorithm 1. ``"l1"``: the same with
+        absolute weights that add up to 1 at most (Theorem 11). ``"bayes"``: the embedding is first drawn
+        towards that of `points`, which must be a sample of the same population; then as ``"hull"``.
+
+    Returns
+    -------
+    KME
+        ``points``, ``embedding``, ``expectation(f)``, ``mean()``, ``sample(n)``, ``mmd(other)`` and more.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument cannot be used, or the number of rows is private; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** (ε, δ)-differential privacy where a row changes and the number of rows is public; pure ε if δ is 0.
+    The sum of the rows' features is released with discrete Gaussian noise for its L2 sensitivity, at most √2 for a
+    kernel in [0, 1] and 2 for Fourier features, and less over bounds that are narrow beside the kernel; with
+    Laplace noise for the L1 sensitivity if δ is 0. The computed basis is orthonormal up to a defect that is
+    bounded and charged. All else is post-processing.
+
+    **Statistics.** The noise has length :math:`\sigma\sqrt F`; the projection to the hull removes most of it.
+
+    References
+    ----------
+    .. [1] M. Balog, I. Tolstikhin, B. Schölkopf. Differentially private database release via kernel mean
+       embeddings. ICML 2018.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, dfprivacy as dp
+    >>> df = pd.DataFrame({"age": np.linspace(20, 60, 5000), "bmi": np.linspace(20, 35, 5000)})
+    >>> view = dp.protect(df, "kme-example", epsilon=1, delta=1e-6, ledger="memory:",
+    ...                   bounds={"age": (0, 100), "bmi": (10, 50)})
+    >>> found = view.kme_release(["age", "bmi"], epsilon=1)
+    >>> abs(found.mean()["age"] - 40) < 2
+    True
+    """
+    size = curator.size
+    if size is None:
+        raise ArgumentError(
+            "A kernel mean embedding is a mean, and the number of rows is private here.",
+            'Protect the table with neighbors="replace_one", and select rows by public columns only.',
+        )
+    if size < 1:
+        raise ArgumentError("The table has no rows.", "There is nothing to publish.")
+    _check(represent, Represent, "represent")
+    _check(features, Features, "features")
+    named = (*columns, *(categories or ()))
+    kernel = ProductKernel(named, _lengthscales(columns, lengthscale, gamma), mismatch)
+    public = None if points is None else kernel.check(coded(named, points, "points"))
+    asked = _features(curator, kernel, features, public, n_points, size)
+    if represent in ("weights", "l1") and not isinstance(asked, Nystrom):
+        raise ArgumentError(
+            f"represent={represent!r} needs points that span the features.", 'Use features="subspace".'
+        )
+    if represent == "bayes" and (public is None or len(public) < 2):  # noqa: PLR2004
+        raise ArgumentError('represent="bayes" needs a public sample.', "Give at least two rows as points=.")
+    measured = curator.sum(asked, noise="gaussian" if curator.delta else "laplace")
+    return _concluded(measured, asked, kernel, public, size, represent)
+
+
+def _check(value: object, known: Any, what: str) -> None:
+    if value not in get_args(known):
+        raise ArgumentError(f"{what}={value!r} is unknown.", f"Use one of {get_args(known)}.")
+
+
+def _lengthscales(
+    columns: Sequence[Column], lengthscale: float | Mapping[str, float] | None, gamma: float | None
+) -> float | Mapping[str, float]:
+    if lengthscale is not None and gamma is not None:
+        raise ArgumentError("lengthscale= and gamma= exclude each other.", "gamma is 1 / (2 lengthscale²).")
+    if gamma is not None:
+        gamma = as_number(gamma, "gamma")
+        if not 0 < gamma < math.inf:
+            raise ArgumentError(f"gamma={gamma!r} is not above 0.", "It is 1 / (2 lengthscale²).")
+        return 1 / math.sqrt(2 * gamma)
+    if lengthscale is not None:
+        return lengthscale
+    return {column.name: 2 * column.half * math.sqrt(len(columns) / 8) for column in columns}
+
+
+def _features(
+    curator: Curator,
+    kernel: ProductKernel,
+    features: Features,
+    public: NDArray[np.float64] | None,
+    n_points: int | None,
+    size: int,
+) -> Nystrom | Taylor | Fourier:
+    """Choose the feature map by public numbers."""
+    if n_points is not None and (
+        isinstance(n_points, bool) or not isinstance(n_points, int) or not 1 <= n_points <= _POINTS_MAX
+    ):
+        raise ArgumentError(f"n_points={n_points!r} is not a whole number from 1 to {_POINTS_MAX}.", "Try 256.")
+    if public is not None and (n_points is not None or features in ("taylor", "fourier")):
+        raise ArgumentError(
+            "points= span the subspace: n_points= and other features have no use for them.",
+            'Leave one out, or use features="subspace".',
+        )
+    halves = np.array([kernel.columns[i].half for i in kernel.numbers]) / kernel.lengthscales
+    reach = float(halves @ halves)
+    if features == "auto":
+        few = not kernel.categories and len(halves) <= _TAYLOR_COLUMNS and reach < _TAYLOR_REACH
+        features = "taylor" if few and public is None and n_points is None else "subspace"
+    # What noise drowns is not worth a coordinate. For this, a rough sigma will do.
+    rough = 2 * math.sqrt(math.log(1.25 / curator.delta) if curator.delta else 1.0) / (size * curator.epsilon)
+    tolerance = min(max(0.01 * rough**2, 1e-10), 1e-3)
+    if features == "subspace":
+        anchors = spread(kernel.columns, n_points or _POINTS) if public is None else public
+        return Nystrom(kernel, anchors, tolerance)
+    if kernel.categories:
+        raise ArgumentError(f"features={features!r} are of numbers only.", 'Use features="subspace".')
+    if features == "fourier":
+        m = n_points or min(1000, 125 * len(halves))
+        return Fourier(kernel.columns, gaussian_frequencies(kernel.lengthscales, m))
+    degree = next((n for n in range(1, _TAYLOR_DEGREE) if poisson.sf(n, reach) <= tolerance), None)
+    if degree is None or math.comb(degree + len(halves), degree) > _TAYLOR_FEATURES:
+        raise ArgumentError(
+            "The Taylor basis needs too many functions here.", 'Use features="subspace", or a wider kernel.'
+        )
+    return Taylor(kernel, degree)
+
+
+def _concluded(
+    measured: Measurement,
+    asked: Nystrom | Taylor | Fourier,
+    kernel: ProductKernel,
+    public: NDArray[np.float64] | None,
+    size: int,
+    represent: Represent,
+) -> KME:
+    """Fit points to the noisy sum; post-processing."""
+    space = Space.of(asked, kernel)
+    weights = np.broadcast_to(asked.weights, asked.shape)
+    beta = (measured.values * weights).ravel() / size
+    laplace = measured.noise is not None and "Laplace" in measured.noise.kind
+    scale = float((measured.scales * weights).max()) / size
+    sigma = scale * (math.sqrt(2) if laplace else 1.0)
+    gap = 1e-3 * sigma**2
+    if represent == "weights":
+        locations, w = space.anchors, space.map.T @ beta
+    elif represent == "l1":
+        locations, w = space.anchors, absolute(space.features(space.anchors), beta, min(gap, 1e-3))
+    else:
+        candidates = grid(space) if public is None else np.vstack([public, grid(space)])
+        target = beta
+        if represent == "bayes" and public is not None:
+            target = shrunk(space.features(public), beta, sigma)
+        locations, w = hull(space.features, candidates, target, gap, kernel.columns)
+    left = w @ space.features(locations) - beta
+    return KME(
+        space=space.plain(),
+        locations=locations,
+        weights=w,
+        notes=_notes(sigma, space, len(beta), size),
+        beta=beta,
+        sigma=sigma,
+        noise_kind="none" if sigma == 0 else "laplace" if laplace else "gaussian",
+        size=size,
+        represent=represent,
+        defect=asked.defect if isinstance(asked, Nystrom) else 0.0,
+        objective=float(left @ left),
+    )
+
+
+def _notes(sigma: float, space: Space, dimension: int, size: int) -> tuple[str, ...]:
+    notes = []
+    seen = float((space.features(grid(space)) ** 2).sum(axis=1).mean())
+    if seen < _SEEN:
+        notes.append(
+            f"Of a row anywhere within the bounds the features see {seen:.0%} on average: "
+            "a wider kernel or more points would see more."
+        )
+    if sigma >= _LOUD:
+        notes.append(
+            f"The noise in each feature, {sigma:.2g}, is not small beside the features' length 1: "
+            f"{size} rows at this price tell little."
+        )
+    if dimension < 3:  # noqa: PLR2004
+        notes.append(f"There are only {dimension} features: more points would tell more.")
+    return tuple(notes)
+
+
+def findings(curator: Curator, *_: Any, **__: Any) -> Mapping[str, Any]:
+    """Say how far the noise moves the embedding, from public numbers only; for ``explain``."""
+    size = curator.size
+    if not curator.measured or not size:
+        return {}
+    noise = curator.measured[-1]
+    sd = noise.scale * (math.sqrt(2) if "Laplace" in noise.kind else 1.0) / size
+    return {"standard deviation that the noise gives a mean of a function of norm 1": f"{sd:.3g}"}
