@@ -2,8 +2,8 @@ r"""Statistics with a proved sensitivity: what is asked where no sum of row feat
 
 A statistic is a function of the whole table whose *global sensitivity* its author has proved: how far its value
 can move, over all pairs of neighbouring tables. The core cannot derive that number, so a wrong one costs privacy.
-Prefer row features, whose sensitivity follows from their radius. `dfprivacy audit` searches for tables that prove a
-claim wrong.
+Prefer row features, whose sensitivity follows from their radius. ``dfprivacy audit`` searches for tables that prove
+a claim wrong.
 
 =================== ====================== ================================================================
 Subclass            ``value`` is given     Examples

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import secrets
+import random
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from unittest import mock
 import numpy as np
 
 import dfprivacy as dp
-from dfprivacy import features, mechanism, noise, question
+from dfprivacy import features, mechanism, noise, question, statistics
 from dfprivacy.frames import Read, withheld
 from dfprivacy.ledger import _schema
 from dfprivacy.losses import Laplace, Pure
@@ -28,6 +28,8 @@ from dfprivacy.plugins import registry
 from dfprivacy.rows import batches, category, number
 from dfprivacy.testing import Case
 from dfprivacy.testing.noise import seeded_noise
+
+CHANCE = random.Random()  # noqa: S311 - of mechanisms that draw noise of their own; a test seeds it
 
 NUMBER = Case(arguments={"column": "x"}, bounds={"x": (-1.0, 1.0)}, epsilon=1)
 GROUPS = Case(arguments={"column": "g"}, categories={"g": ["a", "b", "c"]}, epsilon=1)
@@ -102,7 +104,7 @@ def pay(curator):
 
 def laplace(scale):
     """Continuous noise, from a source that cannot be replayed."""
-    return float(np.random.Generator(np.random.PCG64(secrets.randbits(128))).laplace(0, scale))
+    return float(np.random.Generator(np.random.PCG64(CHANCE.getrandbits(128))).laplace(0, scale))
 
 
 def average(curator, column):
@@ -441,7 +443,7 @@ def measurement_kept_for_later():
 def _select(curator, scores):
     """The exponential mechanism for scores of sensitivity one, with a source that cannot be replayed."""
     weights = np.exp(curator.epsilon * (scores - scores.max()) / 2)
-    place = secrets.SystemRandom().random() * weights.sum()
+    place = CHANCE.random() * weights.sum()
     return int(min(np.searchsorted(np.cumsum(weights), place), len(scores) - 1))
 
 
@@ -462,10 +464,10 @@ def _flipped(curator, column, epsilon):
     (batch, _), *_ = withheld(lambda: list(batches(curator._table.rows, [category(column)], ())))
     code, k = int(batch.codes(column)[0]), len(column.categories)
     if code == k:
-        return secrets.randbelow(k)
-    if secrets.SystemRandom().random() < np.exp(epsilon) / (np.exp(epsilon) + k - 1):
+        return CHANCE.randrange(k)
+    if CHANCE.random() < np.exp(epsilon) / (np.exp(epsilon) + k - 1):
         return code
-    return (code + 1 + secrets.randbelow(k - 1)) % k
+    return (code + 1 + CHANCE.randrange(k - 1)) % k
 
 
 def response_hardly_randomised():
@@ -475,6 +477,56 @@ def response_hardly_randomised():
     def found(curator, column):
         pay(curator)
         return [_flipped(curator, column, curator.epsilon), _flipped(curator, column, curator.epsilon)]
+
+    return found
+
+
+class Counts(statistics.OfSums):
+    """The counts of a column, or their maximum; `moves` is what its author says of one row."""
+
+    def __init__(self, column, *, largest=False, moves=1.0):
+        self.features = features.OneHot(column)
+        self.columns = (column,)
+        self.shape = (1,) if largest else self.features.shape
+        self.largest = largest
+        self.moves = moves
+
+    def value(self, sums):
+        return sums.max() if self.largest else sums
+
+    def sensitivity(self, relation, norm, public):
+        return self.moves
+
+
+def sensitivity_claimed():
+    """The maximum of some counts, twice weighed, by an author who forgot to say so."""
+
+    @categorical
+    def found(curator, column):
+        counted = Counts(column, largest=True)
+        counted.value = lambda sums: 2 * sums.max()
+        return float(curator.measure(counted).values[0])
+
+    return found
+
+
+def selection_with_a_third_of_the_noise():
+    """A selection by scores that are said to move by a third of what they do."""
+
+    @categorical
+    def found(curator, column):
+        return column.categories[int(curator.select(Counts(column, moves=1 / 3))[0])]
+
+    return found
+
+
+def threshold_with_little_noise():
+    """A sparse vector of values that are said to move by a twentieth of what they do."""
+
+    @categorical
+    def found(curator, column):
+        counted = Counts(column, moves=1 / 20)
+        return curator.above_threshold(counted, lambda *_: 3.0, most=3).reached.tolist()
 
     return found
 
@@ -672,6 +724,9 @@ FAULTS = [
     Fault(one_noise_two_projections, "keeps_no_state"),
     Fault(measurement_kept_for_later, "keeps_no_state"),
     Fault(select_by_the_unsigned_distance, "outputs_do_not_tell", replace(GROUPS, epsilon=3), samples=10_000),
+    Fault(sensitivity_claimed, "loss_within_charge", GROUPS),
+    Fault(selection_with_a_third_of_the_noise, "outputs_do_not_tell", replace(GROUPS, epsilon=2)),
+    Fault(threshold_with_little_noise, "outputs_do_not_tell", GROUPS),
     Fault(response_hardly_randomised, "outputs_do_not_tell", GROUPS),
     Fault(public_by_claim, "concludes_from_noise_alone"),
     Fault(charged_behind_the_back, "spends_what_was_asked"),
@@ -759,7 +814,73 @@ def of_the_house(name, **about):
 
 # Those that make noise outside of the house are honest about privacy alone.
 OUTSIDE = {"charges_before_reading", "explains_for_nothing", "reads_through_the_curator"}
+
+
+def honest_maximum():
+    """The largest count, as a statistic."""
+
+    @categorical
+    def found(curator, column):
+        return float(curator.measure(Counts(column, largest=True)).values[0])
+
+    return found
+
+
+def honest_selection():
+    """About the commonest category."""
+
+    @categorical
+    def found(curator, column):
+        return column.categories[int(curator.select(Counts(column))[0])]
+
+    return found
+
+
+def honest_sparse_vector():
+    """Which categories are common."""
+
+    @categorical
+    def found(curator, column):
+        return curator.above_threshold(Counts(column), lambda *_: 3.0, most=2).reached.tolist()
+
+    return found
+
+
+def honest_permutations():
+    """Whether the first half of the rows differs from random halves."""
+
+    class Halves(statistics.OfPermutations):
+        shape = (20,)
+
+        def __init__(self, column):
+            self.columns = (column,)
+
+        def value(self, rows, chance):
+            codes = rows.codes(self.columns[0])
+            half = codes.size // 2
+            orders = [np.arange(codes.size), *(chance.permutation(codes.size) for _ in range(19))]
+            return [(codes[order[:half]] == 0).sum() for order in orders]
+
+        def sensitivity(self, relation, norm, public):
+            return np.inf if relation == "add_remove" else 1.0
+
+    @categorical
+    def found(curator, column):
+        return curator.permutation_test(Halves(column))
+
+    return found
+
+
 HONEST = {
+    "maximum": (honest_maximum, GROUPS, set()),
+    "maximum of a part": (
+        honest_maximum,
+        replace(GROUPS, bounds={"x": (0.0, 1.0)}, where={"x": (0.0, 0.5)}),
+        set(),
+    ),
+    "selection": (honest_selection, GROUPS, set()),
+    "sparse vector": (honest_sparse_vector, replace(GROUPS, neighbors="add_remove"), set()),
+    "permutations": (honest_permutations, GROUPS, set()),
     "average": (honest_average, NUMBER, set()),
     "average by group": (
         honest_average,
