@@ -18,7 +18,7 @@ from dfprivacy import noise as noises
 from dfprivacy.accounting import exact
 from dfprivacy.errors import ArgumentError, PluginError
 from dfprivacy.features import Count, OneHot, RowFeatures
-from dfprivacy.losses import Approximate, BoundedRange, Gaussian, Laplace, Pure
+from dfprivacy.losses import Approximate, BoundedRange, Cube, Gaussian, Laplace, Pure
 from dfprivacy.release import Measurement, Noise
 from dfprivacy.rows import BATCH_ROWS
 from dfprivacy.table import PUBLIC
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Above", "Curator"]
 
 T = TypeVar("T")
+_NORMS = {"laplace": 1, "gaussian": 2, "cube": math.inf}
 _FINE = 30  # the sensitivity of a statistic is about 2^30 steps of its grid
 
 
@@ -169,7 +170,7 @@ class Curator:
         self,
         statistic: Statistic,
         *,
-        noise: Literal["laplace", "gaussian"] = "laplace",
+        noise: Literal["laplace", "gaussian", "cube"] = "laplace",
         share: object = None,
     ) -> Measurement:
         """Measure a statistic whose global sensitivity is proved.
@@ -178,7 +179,10 @@ class Curator:
         ----------
         statistic : Statistic
             What to measure.
-        noise, share
+        noise : {"laplace", "gaussian", "cube"}
+            As for `sum`; or noise of the cube [1]_, for pure differential privacy of values that all move by about
+            the same: its scale takes the sensitivity in the norm of infinity.
+        share
             As for `sum`.
 
         Returns
@@ -194,6 +198,10 @@ class Curator:
             If the account cannot pay; nothing was charged.
         ReadError
             If the rows could not be read; the charge stays.
+
+        References
+        ----------
+        .. [1] Hardt and Talwar (2010). On the geometry of differential privacy. STOC.
         """
         return self._noisy(statistic, noise, share)
 
@@ -369,8 +377,9 @@ class Curator:
         return float(p) if alpha is None else p <= exact(alpha)
 
     def _noisy(self, asked: RowFeatures | Statistic, noise: str, share: object) -> Measurement:
-        if noise not in {"laplace", "gaussian"}:
-            raise ArgumentError(f"noise={noise!r} is unknown.", 'Use "laplace" or "gaussian".')
+        kinds = ("laplace", "gaussian") if isinstance(asked, RowFeatures) else tuple(_NORMS)
+        if noise not in kinds:
+            raise ArgumentError(f"noise={noise!r} is unknown.", f"Use one of {kinds!r}.")
         _ = self._table.rows  # a copy without rows must not pay
         if not self._private(asked):
             steps = self._table.value(asked, PUBLIC)
@@ -382,18 +391,19 @@ class Curator:
                 "Gaussian noise needs a delta above zero.",
                 "Protect the table with a delta, or ask for a method with Laplace noise.",
             )
-        grid = self._grid(asked, 2 if gaussian else 1, epsilon)
+        grid = self._grid(asked, _NORMS[noise], epsilon)
         loss: PrivacyLoss
         if gaussian:
             squared = math.ceil(grid.steps * grid.steps)
             scale = noises.gaussian_scale(squared, asked.dimension, epsilon, delta)
             loss = Gaussian(squared, scale, asked.dimension, epsilon, delta)
         else:
-            scale = noises.laplace_scale(math.ceil(grid.steps), epsilon)
-            loss = Laplace(math.ceil(grid.steps), scale, epsilon)
+            steps = math.ceil(grid.steps)
+            scale = noises.laplace_scale(steps, epsilon)
+            loss = Cube(epsilon, steps, scale) if noise == "cube" else Laplace(steps, scale, epsilon)
         said = Noise(
             what=f"the sum of {asked.describe()}" if isinstance(asked, RowFeatures) else asked.describe(),
-            kind=f"discrete {noise.capitalize()}",
+            kind="noise of the cube" if noise == "cube" else f"discrete {noise.capitalize()}",
             scale=math.ldexp(scale, -grid.k),
             grid=grid.k,
             sensitivity=math.ldexp(float(grid.steps), -grid.k),
@@ -402,9 +412,8 @@ class Curator:
         )
 
         def draw() -> NDArray[np.float64]:
-            sampler = noises.sampler()
             values = np.array(self._table.value(asked, grid.k), dtype=np.int64)
-            noisy = sampler.gaussian(values, scale) if gaussian else sampler.laplace(values, scale)
+            noisy = getattr(noises.sampler(), noise)(values, scale)
             return np.ldexp(noisy.astype(np.float64), -grid.k)
 
         return _measurement(asked, self._perform(said, [loss], draw, np.zeros(asked.dimension)), said)

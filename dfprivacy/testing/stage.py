@@ -46,7 +46,10 @@ if TYPE_CHECKING:
     from dfprivacy.release import Release
     from dfprivacy.testing.cases import Case, Row
 
-__all__ = ["Draw", "MemoryFrame", "Replay", "Stage", "Till", "Trace"]
+__all__ = ["ADDED", "Draw", "MemoryFrame", "Replay", "Stage", "Till", "Trace"]
+
+ADDED = frozenset({"laplace", "gaussian", "cube"})
+"""The kinds of noise that are added to values."""
 
 _HOUSE = ("dfprivacy.frames", "dfprivacy.rows", "dfprivacy.table", "dfprivacy.curator")
 
@@ -194,7 +197,7 @@ class Replay:
     given : list of ndarray
         What it answered: the transcript for another table.
     opaque : bool
-        Whether it was asked for anything but Laplace and Gaussian noise, which it cannot replay.
+        Whether it was asked for anything but noise that is added, which it cannot replay.
     """
 
     name = "NOT PRIVATE: replayed noise for audits"
@@ -215,6 +218,10 @@ class Replay:
         """Write down a request for Gaussian noise, and answer it."""
         return self._answer("gaussian", values, scale)
 
+    def cube(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Write down a request for noise of the cube, and answer it."""
+        return self._answer("cube", values, scale)
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -226,7 +233,7 @@ class Replay:
         noise.check(values, scale)
         at = len(self.draws)
         self.draws.append(Draw(kind, values.copy(), scale))
-        draw = self._chance.laplace if kind == "laplace" else self._chance.normal
+        draw = self._chance.normal if kind == "gaussian" else self._chance.laplace
         moved = np.rint(draw(0.0, scale, size=values.shape)).astype(np.int64)
         if self._transcript is None:
             answer = values + moved
@@ -278,8 +285,8 @@ class Trace:
 
     @property
     def replayable(self) -> bool:
-        """Whether every charge is for Laplace or Gaussian noise, which can be replayed."""
-        return not self.opaque and all(loss.kind in {"laplace", "gaussian"} for loss in self.charges)
+        """Whether every charge is for noise that is added, which can be replayed."""
+        return not self.opaque and all(loss.kind in ADDED for loss in self.charges)
 
     @property
     def epsilon(self) -> Fraction:

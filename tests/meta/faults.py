@@ -510,6 +510,26 @@ def sensitivity_claimed():
     return found
 
 
+def cube_of_the_wrong_norm():
+    """Counts with noise of the cube, by an author who took their mean change for the largest."""
+
+    @categorical
+    def found(curator, column):
+        return curator.measure(Counts(column, moves=2 / 3), noise="cube").values
+
+    return found
+
+
+def honest_cube():
+    """All counts; a row that changes its category moves two of them."""
+
+    @categorical
+    def found(curator, column):
+        return curator.measure(Counts(column), noise="cube").values
+
+    return found
+
+
 def selection_with_a_third_of_the_noise():
     """A selection by scores that are said to move by a third of what they do."""
 
@@ -657,6 +677,22 @@ def coarse_sampler():
 
 
 @contextmanager
+def cube_too_round():
+    """Noise of the cube with a radius of too few geometric variables."""
+
+    class Round(Scaled):
+        name = "too round"
+
+        def cube(self, values, scale):
+            drawn = self.inner.laplace(np.zeros(values.shape, dtype=np.int64), scale)
+            r = int(np.where(drawn >= 0, drawn, -drawn - 1).sum())
+            return values + np.array([self.inner.below(2 * r + 1) - r for _ in range(values.size)])
+
+    with noise.use(Round(noise.OpenDPSampler(), 1.0)):
+        yield
+
+
+@contextmanager
 def one_draw_for_all():
     """The same noise for every coordinate."""
 
@@ -742,6 +778,8 @@ FAULTS = [
     Fault(numpy_float_noise, "reads_through_the_curator"),
     Fault(honest_average, "noise_follows_its_law", around=coarse_sampler),
     Fault(honest_average, "noise_follows_its_law", around=one_draw_for_all),
+    Fault(honest_cube, "noise_follows_its_law", GROUPS, around=cube_too_round),
+    Fault(cube_of_the_wrong_norm, "loss_within_charge", GROUPS),
     Fault(honest_average, "refuses_bad_prices", around=any_price),
 ]
 
@@ -878,6 +916,7 @@ HONEST = {
         replace(GROUPS, bounds={"x": (0.0, 1.0)}, where={"x": (0.0, 0.5)}),
         set(),
     ),
+    "noise of the cube": (honest_cube, GROUPS, set()),
     "selection": (honest_selection, GROUPS, set()),
     "sparse vector": (honest_sparse_vector, replace(GROUPS, neighbors="add_remove"), set()),
     "permutations": (honest_permutations, GROUPS, set()),
