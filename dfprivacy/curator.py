@@ -380,7 +380,7 @@ class Curator:
         kinds = ("laplace", "gaussian") if isinstance(asked, RowFeatures) else tuple(_NORMS)
         if noise not in kinds:
             raise ArgumentError(f"noise={noise!r} is unknown.", f"Use one of {kinds!r}.")
-        _ = self._table.rows  # a copy without rows must not pay
+        self._table.present()  # a copy without rows must not pay
         if not self._private(asked):
             steps = self._table.value(asked, PUBLIC)
             return _measurement(asked, np.array([float(Fraction(t, 2**PUBLIC)) for t in steps]), None)
@@ -398,9 +398,9 @@ class Curator:
             scale = noises.gaussian_scale(squared, asked.dimension, epsilon, delta)
             loss = Gaussian(squared, scale, asked.dimension, epsilon, delta)
         else:
-            steps = math.ceil(grid.steps)
-            scale = noises.laplace_scale(steps, epsilon)
-            loss = Cube(epsilon, steps, scale) if noise == "cube" else Laplace(steps, scale, epsilon)
+            whole = math.ceil(grid.steps)
+            scale = noises.laplace_scale(whole, epsilon)
+            loss = Cube(epsilon, whole, scale) if noise == "cube" else Laplace(whole, scale, epsilon)
         said = Noise(
             what=f"the sum of {asked.describe()}" if isinstance(asked, RowFeatures) else asked.describe(),
             kind="noise of the cube" if noise == "cube" else f"discrete {noise.capitalize()}",
@@ -413,7 +413,7 @@ class Curator:
 
         def draw() -> NDArray[np.float64]:
             values = np.array(self._table.value(asked, grid.k), dtype=np.int64)
-            noisy = getattr(noises.sampler(), noise)(values, scale)
+            noisy: NDArray[np.int64] = getattr(noises.sampler(), noise)(values, scale)
             return np.ldexp(noisy.astype(np.float64), -grid.k)
 
         return _measurement(asked, self._perform(said, [loss], draw, np.zeros(asked.dimension)), said)
@@ -449,7 +449,7 @@ class Curator:
         return _Grid(k, steps)
 
     def _plan_decision(self, statistic: Statistic, share: object, what: str, kind: str) -> _Decision:
-        _ = self._table.rows
+        self._table.present()
         if not self._private(statistic):
             raise ArgumentError(
                 f"{statistic.describe()} looks at public columns only.", "Compute it without a privacy budget."

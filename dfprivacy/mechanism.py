@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["Mechanism", "mechanism"]
 
 Kind = Literal["numeric", "category"]
-_KINDS: tuple[object, ...] = (*get_args(Kind), *([kind] for kind in get_args(Kind)))
+Names = Kind | list[Kind] | Literal["view"]
+_KINDS: tuple[object, ...] = (*get_args(Kind), *([kind] for kind in get_args(Kind)), "view")
 
 _PRICE = {
     "epsilon": "epsilon : float, str or None\n"
@@ -39,8 +40,9 @@ class Mechanism:
         Its name as a method of a view.
     function : callable
         ``function(curator, ...) -> Release``.
-    columns : mapping of str to {"numeric", "category", ["numeric"], ["category"]}
+    columns : mapping of str to {"numeric", "category", ["numeric"], ["category"], "view"}
         The parameters that name columns, and what kind each must be; in brackets if it takes a list of them.
+        ``"view"``: the parameter takes a second view.
     delta : bool
         Whether it takes a delta.
     planner : callable or None
@@ -51,7 +53,7 @@ class Mechanism:
 
     name: str
     function: Callable[..., Any]
-    columns: Mapping[str, Kind | list[Kind]] = field(default_factory=dict)
+    columns: Mapping[str, Names] = field(default_factory=dict)
     delta: bool = False
     planner: Callable[..., Mapping[str, Any]] | None = None
     origin: str = ""
@@ -84,7 +86,8 @@ class Mechanism:
             if kind not in _KINDS:
                 raise PluginError(
                     f"columns={{{parameter!r}: {kind!r}}} of mechanism {self.name!r} is unknown.",
-                    'Use "numeric" or "category" for one column, ["numeric"] or ["category"] for a list of them.',
+                    'Use "numeric" or "category" for one column, ["numeric"] or ["category"] for a list of them, '
+                    '"view" for a second view.',
                 )
 
     def __call__(self, curator: Any, *args: Any, **kwargs: Any) -> Any:
@@ -166,9 +169,9 @@ class Mechanism:
             If a column is not there, or not of the kind the method needs.
         """
 
-        def look_up(parameter: str, kind: Kind | list[Kind]) -> Column | tuple[Column, ...] | None:
+        def look_up(parameter: str, kind: Names) -> Column | tuple[Column, ...] | None:
             given = arguments[parameter]
-            if given is None and self.signature.parameters[parameter].default is None:
+            if kind == "view" or (given is None and self.signature.parameters[parameter].default is None):
                 return None
             find = schema.numeric if kind in ("numeric", ["numeric"]) else schema.categorical
             if not isinstance(kind, list):
@@ -212,7 +215,7 @@ def refuse_data(what: str, value: object) -> None:
 def mechanism(
     *,
     name: str | None = None,
-    columns: Mapping[str, Kind | list[Kind]] | None = None,
+    columns: Mapping[str, Names] | None = None,
     delta: bool = False,
 ) -> Callable[[Callable[..., Any]], Mechanism]:
     """Mark a function as a mechanism.
@@ -221,10 +224,12 @@ def mechanism(
     ----------
     name : str, optional
         Its name as a method of a view; default: the function's.
-    columns : mapping of str to {"numeric", "category", ["numeric"], ["category"]}, optional
+    columns : mapping of str to {"numeric", "category", ["numeric"], ["category"], "view"}, optional
         The parameters that name columns. In place of the name the function receives a `Column`, checked to have
         bounds or categories; where the kind is in brackets, a tuple of them in place of a list of names. None
-        stays None where it is the default.
+        stays None where it is the default. ``"view"``: the parameter, None by default, takes a second view. Then
+        the function is asked of both tables as one, both accounts are charged, and in place of the view it receives
+        a public `Column` with a category for each of the two tables.
     delta : bool, default False
         Whether the method takes a delta (for Gaussian noise).
 

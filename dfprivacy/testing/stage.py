@@ -156,6 +156,16 @@ class Till:
         """Say that nothing was spent."""
         return self.accountant.nothing
 
+    adds_up = True
+
+    def largest(self, *kind: Any) -> Fraction:
+        """Say what the accountant says where nothing was spent."""
+        return self.accountant.largest(self.accountant.nothing, *kind)
+
+    def default_delta(self, epsilon: Fraction) -> Fraction:
+        """Say what the accountant says."""
+        return self.accountant.default_delta(epsilon)
+
     def charge(self, *losses: PrivacyLoss, call: str, mechanism: str, then: Sequence[PrivacyLoss] = ()) -> int:  # noqa: ARG002
         """Write losses down."""
         self.charges += losses
