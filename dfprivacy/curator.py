@@ -403,7 +403,7 @@ class Curator:
             loss = Cube(epsilon, whole, scale) if noise == "cube" else Laplace(whole, scale, epsilon)
         said = Noise(
             what=f"the sum of {asked.describe()}" if isinstance(asked, RowFeatures) else asked.describe(),
-            kind="noise of the cube" if noise == "cube" else f"discrete {noise.capitalize()}",
+            kind="K-norm (cube)" if noise == "cube" else f"discrete {noise.capitalize()}",
             scale=math.ldexp(scale, -grid.k),
             grid=grid.k,
             sensitivity=math.ldexp(float(grid.steps), -grid.k),

@@ -14,7 +14,7 @@ from dfprivacy_kernel.null import Null, cube_noise, cube_quantile, no_noise
 if TYPE_CHECKING:
     from dfprivacy_kernel.embedding import Array
 
-__all__ = ["SHARE", "SHARE_FUSED", "Measured", "critical_values"]
+__all__ = ["SHARE", "SHARE_FUSED", "Measured", "MeasuredPairs", "critical_values", "null_of"]
 
 SHARE = "3/20"
 """The part of epsilon that is spent on the spread; between a tenth and a fifth it hardly matters."""
@@ -55,10 +55,14 @@ class Measured:
         """What turns G into T where the sizes are public, else 1: then the test is of G itself."""
         return sum(self.sizes) / math.prod(self.sizes) if self.sizes else 1.0
 
+    def null(self, *, still: bool = False) -> Null:
+        """Give the law under the null hypothesis: for draws of the moments, or, if still, for the noisy ones."""
+        return null_of(self.spread, self.spread_scales, self.sizes, still=still)
+
     @property
     def pvalue(self) -> float:
         """Probability of a separation at least as large under the null hypothesis, all noise included."""
-        null = _null(self.spread, self.spread_scales, self.sizes, still=False)
+        null = self.null()
         statistic, scale = self.factor * self.separation, self.factor * self.scale
         if len(self.critical) == 1:
             return null.pvalue(statistic + self.factor * self.critical[0], scale)
@@ -93,7 +97,7 @@ class Measured:
         n, m = self.sizes
         alpha, total = 1 - confidence, n + m
         h = (1 / n + 1 / m) * total / (total - 1)
-        moments = _null(self.spread, self.spread_scales, self.sizes, still=True).moments
+        moments = self.null(still=True).moments
         frobenius, largest = float(moments.frobenius[0, 0]), float(moments.largest[0, 0])
         trace = float(self.spread[0]) / total
         doubt = h * float(self.spread_scales[0]) / total * cube_quantile(3, alpha / 4)
@@ -107,7 +111,35 @@ class Measured:
         return ends[0], ends[1]
 
 
-def _null(spread: Array, scales: Array, sizes: tuple[int, int] | None, *, still: bool) -> Null:
+@dataclass(frozen=True)
+class MeasuredPairs(Measured):
+    """What was measured of pairs: n T, T the length of the mean difference, and n times its second moments."""
+
+    @property
+    def factor(self) -> float:
+        """What turns n T into T."""
+        return 1 / self._pairs
+
+    @property
+    def _pairs(self) -> int:
+        assert self.sizes is not None  # noqa: S101 - pairs are counted in public
+        return self.sizes[0]
+
+    def null(self, *, still: bool = False) -> Null:
+        """Give the law under random signs."""
+        draw = no_noise if still else cube_noise
+        noisy, scale = self.spread.reshape(-1, 3) / self._pairs, float(self.spread_scales[0]) / self._pairs
+        return Null.of_pairs(noisy, scale, self._pairs, draw(len(self.spread)))
+
+    @property
+    def squared(self) -> float:
+        """Unbiased estimate of MMD²; it can be below 0."""
+        square = (self.separation**2 - 2 * self.scale**2) / self._pairs**2
+        return (self._pairs * square - float(self.spread[0]) / self._pairs) / (self._pairs - 1)
+
+
+def null_of(spread: Array, scales: Array, sizes: tuple[int, int] | None, *, still: bool) -> Null:
+    """Give the law of two groups; see `Measured.null`."""
     draw = no_noise if still else cube_noise
     if sizes is None:
         return Null.of_private_sizes(spread, scales, draw(len(spread)))
@@ -117,6 +149,6 @@ def _null(spread: Array, scales: Array, sizes: tuple[int, int] | None, *, still:
 
 def critical_values(spread: Array, scales: Array, sizes: tuple[int, int] | None, level: float = 0.05) -> Array:
     """Give for each of several kernels the G that it exceeds with its part of the level: post-processing."""
-    null = _null(spread, scales, sizes, still=True)
+    null = null_of(spread, scales, sizes, still=True)
     values: Array = null.quantile(1 - level / len(null.moments.trace))[:, 0]
     return values * (math.prod(sizes) / sum(sizes) if sizes else 1.0)

@@ -29,6 +29,7 @@ __all__ = ["Moments", "Null", "cube_noise", "cube_quantile", "laplace_tail", "no
 _POINTS = 2**14  # of the quadrature; more move single p-values by 1e-3 at most
 _FEW = 8  # draws of the moments that must be possible, else the possible ones nearest to all draws stand in
 _TINY = 1e-12
+_CAP_OF_PAIRS = 2.0  # of the trace: differences of rows have a squared length of 2 at most
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,16 @@ class Null:
         moments = Moments(*np.moveaxis(noisy[:, :, None] + scale * cube.reshape(*noisy.shape, -1), 1, 0))
         rows = np.full_like(uniform, n + m)
         part = (1 / n**3 + 1 / m**3) / (2 * (1 / n + 1 / m) ** 2)
-        return cls._settled(moments, (1 / n + 1 / m) * rows / (rows - 1), rows, part + 0 * rows, uniform, rows > 0)
+        h = (1 / n + 1 / m) * rows / (rows - 1)
+        return cls._settled(moments, h, 1 - 1 / rows, part + 0 * rows, uniform, rows > 0)
+
+    @classmethod
+    def of_pairs(cls, noisy: Array, scale: float, n: int, noise: tuple[Array, Array]) -> Null:
+        """Draw (tr, F, l) of the second moment of the differences of n pairs, whose signs are exchangeable."""
+        cube, uniform = noise
+        moments = Moments(*np.moveaxis(noisy[:, :, None] + scale * cube.reshape(*noisy.shape, -1), 1, 0))
+        factor, none = np.full_like(uniform, 1 / n), np.zeros_like(uniform)
+        return cls._settled(moments, factor, none + _CAP_OF_PAIRS, none, uniform, uniform >= 0)
 
     @classmethod
     def of_private_sizes(cls, noisy: Array, scales: Array, noise: tuple[Array, Array]) -> Null:
@@ -164,15 +174,14 @@ class Null:
         each = np.reshape(moments, (-1, 3, len(uniform))) / rows
         part = (1 / pq - 3) / (2 * rows)
         return cls._settled(
-            Moments(*np.moveaxis(each, 1, 0)), pq * rows**2 / (rows - 1), rows, part, uniform, allowed
+            Moments(*np.moveaxis(each, 1, 0)), pq * rows**2 / (rows - 1), 1 - 1 / rows, part, uniform, allowed
         )
 
     @classmethod
     def _settled(
-        cls, moments: Moments, factor: Array, rows: Array, part: Array, uniform: Array, allowed: NDArray[np.bool_]
+        cls, moments: Moments, factor: Array, cap: Array, part: Array, uniform: Array, allowed: NDArray[np.bool_]
     ) -> Null:
         """Keep the draws that are possible; where there are hardly any, move all to the nearest possible ones."""
-        cap = 1 - 1 / rows
         moments = moments.repaired()
         kept = allowed & moments.possible(cap).all(axis=0)
         if kept.sum() < min(_FEW, len(kept)):

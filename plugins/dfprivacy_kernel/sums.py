@@ -12,12 +12,15 @@ from dfprivacy_kernel.embedding import MAP_STEP, STEP
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from dfprivacy import Batch, Column
+    from numpy.typing import NDArray
+
+    from dfprivacy import Column
+    from dfprivacy.rows import Batch
     from dfprivacy_kernel.embedding import Array, Embedding
 
-    Integers = np.ndarray[Any, np.dtype[np.object_]]
+    Integers = NDArray[Any]  # int64, or Python integers of any size
 
-__all__ = ["ROUNDING", "gram_of", "image_of", "mapped", "totals"]
+__all__ = ["ROUNDING", "differences", "gram_of", "image_of", "mapped", "totals"]
 
 _ROWS = 1 << 12  # rows at a time: products of 26 bits, added over 2^12 rows, stay below 2^53
 _HALF = 13  # bits of the lower half of a value, so that a product of halves has 26
@@ -36,16 +39,29 @@ class _Part:
 
     @property
     def size(self) -> int:
-        return self.rows.stop - self.rows.start
+        return int(self.rows.stop - self.rows.start)
 
     def values(self, column: Column) -> Array:
-        return self.whole.values(column)[self.rows]
+        values: Array = self.whole.values(column)[self.rows]
+        return values
 
     def standardized(self, column: Column) -> Array:
         return (self.values(column) - column.mid) / column.half
 
     def codes(self, column: Column) -> Any:
         return self.whole.codes(column)[self.rows]
+
+
+def differences(rows: Batch, embedding: Embedding) -> tuple[Any, Callable[[Any], Array]]:
+    """Pair the first half of some rows with the second: the first half, and what gives its rows' differences."""
+    half = rows.size // 2
+
+    def values(part: _Part) -> Array:
+        later = _Part(rows, slice(part.rows.start + half, part.rows.stop + half))
+        difference: Array = embedding.steps(part) - embedding.steps(later)
+        return difference
+
+    return _Part(rows, slice(0, half)), values
 
 
 def parts_of(rows: Batch) -> Iterator[_Part]:
@@ -81,7 +97,7 @@ def totals(
     return total
 
 
-def gram_of(rows: Batch, values: Callable[[Any], Array], chosen: Array, width: int) -> Integers:
+def gram_of(rows: Batch, values: Callable[[Any], Array], chosen: NDArray[np.bool_], width: int) -> Integers:
     """Sum the outer products of the values of the chosen rows with themselves, exactly, in squared steps."""
     high_high, high_low, low_low = (np.zeros((width, width), dtype=np.int64) for _ in range(3))
     for part in parts_of(rows):

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from dfprivacy_kernel.locations import conclude, conclude_apart, scales, scales_apart
+from dfprivacy_kernel.moments import Party, conclude, conclude_apart, scales, scales_apart
 
 SIGMA = {(1.0, 1e-5): 3.730632, (0.5, 1e-5): 7.031827, (2.5, 1e-5): 1.634002}
 
@@ -89,7 +89,7 @@ def test_any_noisy_numbers():
 
     found = [
         conclude(np.full(3, 9.0), np.full(3, -7.0), S, noise=noise, n=50, m=60).pvalue,
-        conclude_apart((np.ones(3), -np.ones(3)), (S, S), (noise, noise), (50, 60)).pvalue,
+        conclude_apart(Party(np.ones(3), S, noise, 50), Party(-np.ones(3), S, noise, 60)).pvalue,
     ]
 
     assert all(0 <= p <= 1 for p in found)
