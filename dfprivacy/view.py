@@ -173,7 +173,7 @@ class _Askable(BundledMethods):
     _subject: Subject
     _by: Column | None = None
 
-    def explain(self, method: str, *args: Any, **kwargs: Any) -> Explanation:
+    def explain(self, method: str, /, *args: Any, **kwargs: Any) -> Explanation:
         """Say what a method would measure, with which noise and at what price, and what it could find out.
 
         No private column is read and nothing is charged.
