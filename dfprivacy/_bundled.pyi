@@ -3,12 +3,54 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+from dfprivacy.view import PrivateFrame
+from dfprivacy_kernel import KernelMessage, KernelTest
 from dfprivacy_kme import KME
 from dfprivacy_ttest import TTest
 
 _Alternative: TypeAlias = Literal["two-sided", "less", "greater"]
 
+_KernelFeatures: TypeAlias = Literal["nystrom", "me", "scf"]
+
 class BundledMethods:
+    def kernel_message(
+        self,
+        columns: Sequence[str],
+        *,
+        categories: Sequence[str] | None = None,
+        features: _KernelFeatures = "me",
+        bandwidth: float | None = None,
+        mismatch: float = 0.5,
+        locations: Sequence[Any] | None = None,
+        n_locations: int = 5,
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> KernelMessage: ...
+    def kernel_two_sample(
+        self,
+        columns: Sequence[str],
+        *,
+        by: str | None = None,
+        groups: Sequence[Any] | None = None,
+        other: PrivateFrame | None = None,
+        method: Literal["mmd", "permutation", "moments", "whitened"] = "mmd",
+        features: _KernelFeatures | None = None,
+        alpha: float = 0.05,
+        bandwidth: float | Sequence[float] | str | None = None,
+        locations: Sequence[Any] | None = None,
+        n_locations: int | None = None,
+        n_permutations: int = 499,
+        paired: bool = False,
+        local: bool = False,
+        categories: Sequence[str] | None = None,
+        mismatch: float = 0.5,
+        pvalue: bool = False,
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> KernelTest: ...
     def kme_release(
         self,
         columns: Sequence[str],

@@ -24,9 +24,9 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         # A row near one location is far from the others, which the sensitivity does not know.
         return [
             case(arguments={**few, "n_locations": 1}, bounds=bounds, delta=1e-6),
-            case(arguments=few, bounds=bounds, delta=1e-6, tightness=0.4),
-            case(arguments={**few, "features": "scf"}, bounds=bounds, delta=1e-6, tightness=0.6),
-            case(arguments={**few, "features": "nystrom"}, bounds=bounds, delta=1e-6, tightness=0.6),
+            case(arguments=few, bounds=bounds, delta=1e-6, tightness=0.8),
+            case(arguments={**few, "features": "scf"}, bounds=bounds, delta=1e-6),
+            case(arguments={**few, "features": "nystrom"}, bounds=bounds, delta=1e-6),
         ]
     groups = {"g": ["a", "b"]}
     asked = {**few, "by": "g"}
@@ -41,7 +41,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         case(arguments={**asked, "bandwidth": [0.5, 2.0]}, **public, tightness=0.3),
         case(arguments={**asked, "bandwidth": "robust"}, **public, tightness=0.3),
         case(arguments={**moments, "n_locations": 1}, **public, delta=1e-6),
-        case(arguments=moments, **public, delta=1e-6, tightness=0.4),
+        case(arguments=moments, **public, delta=1e-6, tightness=0.8),
         case(arguments={**moments, "local": True, "n_locations": 1}, **public, delta=1e-6),
         case(arguments={**asked, "method": "permutation", "n_permutations": 19}, **public),
         case(arguments={**asked, "method": "whitened", "n_permutations": 19}, **public),
