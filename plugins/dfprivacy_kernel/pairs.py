@@ -91,12 +91,14 @@ class Flipped(_OfPairs, OfPermutations):
         half, values = differences(rows, self.embedding)
 
         def signs(part: slice) -> Array:
-            drawn = 2.0 * chance.integers(2, size=(self.dimension, part.stop - part.start)) - 1
+            drawn = chance.integers(2, size=(self.dimension, part.stop - part.start), dtype=np.int8)
             drawn[0] = 1
-            return drawn
+            return np.where(drawn == 1, 1.0, -1.0)
 
         sums = totals(half, values, signs, (self.dimension, self.embedding.width))
-        return np.asarray(np.linalg.norm(mapped(self.embedding, sums), axis=1) / self.pairs, dtype=np.float64)
+        length: Array = np.linalg.norm(mapped(self.embedding, sums), axis=1)
+        length /= self.pairs
+        return length
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
         """Bound how far one pair moves each of them."""

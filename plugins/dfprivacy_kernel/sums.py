@@ -108,7 +108,8 @@ def gram_of(rows: Batch, values: Callable[[Any], Array], chosen: NDArray[np.bool
         high_low += (high.T @ low).astype(np.int64)
         low_low += (low.T @ low).astype(np.int64)
     crossed = (high_low + high_low.T).astype(object)
-    return (high_high.astype(object) << 2 * _HALF) + (crossed << _HALF) + low_low.astype(object)
+    total: Integers = (high_high.astype(object) << 2 * _HALF) + (crossed << _HALF) + low_low.astype(object)
+    return total
 
 
 def mapped(embedding: Embedding, sums: Integers) -> Array:
@@ -141,7 +142,7 @@ def _product(left: Integers, right: Integers) -> Integers:
 def _digits(whole: Integers) -> Iterator[Array]:
     """Give the digits of whole numbers, the lowest first, with the numbers' signs."""
     sign = np.where(whole < 0, -1.0, 1.0)
-    rest = abs(whole)
+    rest: Any = abs(whole)
     while rest.any():
         yield sign * (rest & ((1 << _DIGIT) - 1)).astype(np.float64)
         rest = rest >> _DIGIT

@@ -2,12 +2,12 @@
 
     python tests/benchmarks/kernel_level.py --runs 2000
 
-Both samples of a design come from one distribution: groups of unequal sizes, ties, heavy tails, rare categories, and
-real columns, of a survey that comes with statsmodels. Each data set is asked at every epsilon. The statistic is
-computed in float64, the noise is NumPy's, and p-values are integrals over 1024 points in place of 16384, which moves them
-by a few thousandths: that is fine here, where nothing is private.
-Prints a Markdown table of rejection rates at 5% and at 1%, and exits with status 1 if one of them is above 6% or 1.3% by
-more than twice its standard error.
+Both samples of a design come from one distribution: groups of unequal sizes, ties, heavy tails, rare categories,
+and real columns, of a survey that comes with statsmodels. Each data set is asked at every epsilon. The statistic
+is computed in float64, the noise is NumPy's, and p-values are integrals over 1024 points in place of 16384, which
+moves them by a few thousandths: that is fine here, where nothing is private. Prints a Markdown table of rejection
+rates at 5% and at 1%, and exits with status 1 if one of them is above 6% or 1.3% by more than twice its standard
+error.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def main() -> int:
     print(f"{runs} data sets a row, each asked at every epsilon; 5% / 1%.\n")
     print("| design | n, m | " + " | ".join(f"ε = {epsilon:g}" for epsilon in EPSILONS) + " |")
     print("|---|---|" + "---|" * len(EPSILONS), flush=True)
-    worst = {level: 0.0 for level in ACCEPTED}
+    worst = dict.fromkeys(ACCEPTED, 0.0)
     for place, (name, (columns, (n, m), draw)) in enumerate(designs().items()):
         if arguments.only not in name:
             continue

@@ -2,13 +2,15 @@
 
     python tests/benchmarks/kernel_power.py --runs 100
 
-Null: SG, N(0, I) in 50 columns, and blobs against blobs. Alternatives: GMD, 100 columns of which the first differs in mean
-by 1; GVD, 50 columns of which the first has variance 2; blobs, a 4 by 4 grid in the plane whose blobs are stretched by
-the root of 2 and turned in one sample. n rows in each sample; bandwidth the root of the number of columns (blobs: of 2).
+Null: SG, N(0, I) in 50 columns, and blobs against blobs. Alternatives: GMD, 100 columns of which the first
+differs in mean by 1; GVD, 50 columns of which the first has variance 2; blobs, a 4 by 4 grid in the plane whose
+blobs are stretched by the root of 2 and turned in one sample. n rows in each sample; bandwidth the root of the
+number of columns (blobs: of 2).
 
-Statistics are computed in float64 and the noise is NumPy's, which is fine here, where nothing is private. Prints a Markdown
-table of rejection rates at 5%; with 0.05 the level, and R data sets in a cell, a rate p has the standard error
-√(p (1-p) / R). Exits with status 1 if a null rate is above its bound by more than three standard errors.
+Statistics are computed in float64 and the noise is NumPy's, which is fine here, where nothing is private. Prints
+a Markdown table of rejection rates at 5%; with 0.05 the level, and R data sets in a cell, a rate p has the
+standard error √(p (1-p) / R). Exits with status 1 if a null rate is above its bound by more than three standard
+errors.
 """
 
 from __future__ import annotations
@@ -73,7 +75,7 @@ def design(name: str, d: int, kind: str, points: int) -> tuple[Design, list[Colu
     """Columns and kernel; normal columns have normal landmarks, blobs such as cover the bounds."""
     reach = 11.5 if name.startswith("blobs") else 6.0
     columns = [Column(f"x{i}", bounds=(-reach, reach), fill=0.0) for i in range(d)]
-    locations = None if d == 2 else np.random.default_rng(1).standard_normal((points, d)).tolist()  # noqa: PLR2004
+    locations = None if d == 2 else np.random.default_rng(1).standard_normal((points, d)).tolist()
     return Design.read(columns, kind, math.sqrt(d) * 3 / reach, 0.5, locations, points), columns
 
 
@@ -145,7 +147,7 @@ def _decided(T: Array) -> bool:
 
 
 def _sigma(epsilon: float) -> float:
-    """Standard deviation of the Gaussian mechanism at a sensitivity of 1, on a grid so fine that it does not matter."""
+    """Standard deviation of the Gaussian mechanism at a sensitivity of 1, on a very fine grid."""
     return gaussian_scale(2**60, 1, Fraction(epsilon), Fraction(DELTA)) / 2**30
 
 

@@ -2,9 +2,10 @@
 
     OMP_NUM_THREADS=1 python tests/benchmarks/kernel_speed.py
 
-Two groups of 10^5 rows of 10 columns, 200 landmarks, 499 permutations. Prints processor time, the ratio to the bare work
-(kernel values of all rows at all landmarks, and the product of a matrix of 500 relabellings with them), the largest
-memory beyond the table, and the time of the one-release test. Exits with status 1 above a ratio of 3 or 200 MB.
+Two groups of 10^5 rows of 10 columns, 200 landmarks, 499 permutations. Prints processor time, the ratio to the
+bare work (kernel values of all rows at all landmarks, and the product of a matrix of 500 relabellings with them),
+the largest memory beyond the table, and the time of the one-release test. Exits with status 1 above a ratio of 3
+or 200 MB.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def main() -> int:
     names = [f"x{i}" for i in range(said.columns)]
     columns = [Column(name, bounds=(-3.0, 3.0), fill=0.0) for name in names]
     terms = {"epsilon": 100, "ledger": "memory:", "categories": {"g": ["a", "b"]}, "public": ["g"]}
-    bounds = {name: (-3, 3) for name in names}
+    bounds = dict.fromkeys(names, (-3, 3))
 
     def view(rows: int, name: str) -> dp.PrivateFrame:
         data = pd.DataFrame(rng.standard_normal((2 * rows, said.columns)), columns=names)
@@ -78,7 +79,7 @@ def main() -> int:
     print(f"bare features and product: {work:.2f} s")
     print(f"permutation test: {test:.2f} s, {test / work:.2f} times that; {memory:.0f} MB beyond the table")
     print(f"one-release test: {release:.2f} s")
-    return int(test > 3 * work or memory > 200)  # noqa: PLR2004
+    return int(test > 3 * work or memory > 200)
 
 
 if __name__ == "__main__":
