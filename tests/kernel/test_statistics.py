@@ -12,7 +12,7 @@ from scipy import stats
 from dfprivacy import features
 from dfprivacy.rows import Batch
 from dfprivacy.schema import Column
-from dfprivacy_kernel.embedding import STEP, Embedding, embed, points_of
+from dfprivacy_kernel.embedding import STEP, Embedding, embed, informative, points_of
 from dfprivacy_kernel.moments import Differences, Summaries
 from dfprivacy_kernel.pairs import Flipped, PairedSeparation, PairedSpread, PairedSummary
 from dfprivacy_kernel.statistics import (
@@ -325,3 +325,28 @@ def test_the_printed_sensitivity_is_none():
     claimed = 4 / (n * gamma) * (1 + 1 / n)
 
     assert abs(printed(other) - printed(z)) > 6 * claimed
+
+
+# Kernels and their sensitivities
+
+
+def test_a_kernel_that_sees_no_landmark_is_dropped():
+    """A bandwidth is kept if landmarks have half a neighbour each: M times their mean kernel is 1/2."""
+    points = np.array([[0.0], [1], [2]])
+    bandwidths = (0.75, 0.84, 0.86, 1.0)
+
+    means = [(2 * math.exp(-1 / w**2) + math.exp(-4 / w**2)) / 3 for w in bandwidths]
+
+    assert [3 * mean >= 0.5 for mean in means] == [False, False, True, True]
+    assert [informative(LINE, w, points) for w in bandwidths] == [False, False, True, True]
+
+
+def test_sensitivity_of_the_mmd():
+    """Where rows can be as far apart as any, it is √2 over the smaller group."""
+    far = (Column("x", bounds=(0.0, 600.0), fill=0.0),)
+    embedding = embed("nystrom", far, [0.1], np.array([[0.0], [600.0]]))
+    rearranged = Rearranged(Groups(BY, ("a", "b"), (100, 300)), embedding, 9)
+
+    assert rearranged.sensitivity("replace_one", math.inf, frozenset({"g"})) == pytest.approx(
+        0.0141421356, rel=1e-6
+    )
