@@ -401,7 +401,11 @@ class Accountant:
         delta = self.default_delta(epsilon) if delta is None else delta
         if not (SMALLEST <= epsilon <= EPSILON_MAX and SMALLEST <= delta < 1):
             return None
-        return Gaussian(steps**2, gaussian_scale(steps**2, 1, epsilon, delta), 1, epsilon, delta)
+        try:
+            scale = gaussian_scale(steps**2, 1, epsilon, delta)
+        except ArgumentError:  # epsilon is so large that no grid is fine enough for delta
+            return None
+        return Gaussian(steps**2, scale, 1, epsilon, delta)
 
     def describe(self) -> str:
         """Give the guarantee in one sentence."""

@@ -798,6 +798,16 @@ def test_largest_takes_the_delta_that_is_named():
     assert not opened.holds(opened.after(spent, gaussian(largest * exact("1.000001"), "1e-8")))
 
 
+@pytest.mark.parametrize(("kind", "epsilon"), [("portfolio", 100), ("basic", 10**6), ("rdp", 100), ("gdp", 100)])
+def test_the_largest_gaussian_release_of_a_very_large_budget_is_known(kind, epsilon):
+    """An epsilon for which no grid is fine enough ends the search, and is no error."""
+    opened = account(kind, epsilon, "1e-6")
+    largest = opened.largest(opened.nothing, "gaussian", exact("1e-7"))
+
+    assert opened.holds(opened.after(opened.nothing, gaussian(largest, "1e-7", squared=2**80)))
+    assert largest > 1
+
+
 def test_the_rest_of_a_basic_account_is_exact():
     """What a basic account has left is the exact difference; nothing is left at the end."""
     opened = account(None, 1, 0)

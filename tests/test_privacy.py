@@ -399,7 +399,7 @@ EXACT_FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("fault", "case"), EXACT_FAULTS, ids=str)
+@pytest.mark.parametrize(("fault", "case"), EXACT_FAULTS, ids=lambda one: getattr(one, "__name__", str(one)))
 def test_the_exact_audit_finds_the_fault(fault, case, monkeypatch):
     """With the fault planted, two neighbouring tables are farther apart than what is charged."""
     # Where the loss is largest it is flat, and only what rounding adds is left.
