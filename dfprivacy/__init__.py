@@ -28,7 +28,7 @@ from dfprivacy.errors import (
     SchemaError,
 )
 from dfprivacy.hookspecs import hookimpl
-from dfprivacy.mechanism import Mechanism, mechanism
+from dfprivacy.mechanism import Mechanism, mechanism, public_table
 from dfprivacy.plugins import register, register_mechanism, unregister
 from dfprivacy.question import Explanation
 from dfprivacy.release import ConfidenceInterval, Groups, Measurement, Noise, Privacy, Release, Value
@@ -72,6 +72,7 @@ __all__ = [
     "hookimpl",
     "mechanism",
     "protect",
+    "public_table",
     "register",
     "register_mechanism",
     "statistics",

@@ -4,15 +4,55 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from dfprivacy.view import PrivateFrame
+from dfprivacy_chi2 import Chi2, Chi2Many
 from dfprivacy_kernel import KernelMessage, KernelTest
 from dfprivacy_kme import KME
 from dfprivacy_ttest import TTest
 
 _Alternative: TypeAlias = Literal["two-sided", "less", "greater"]
 
+_Margin: TypeAlias = Literal["private", "public_rate", "invariant"]
 _KernelFeatures: TypeAlias = Literal["nystrom", "me", "scf"]
 
 class BundledMethods:
+    def chi2(
+        self,
+        x: str,
+        by: str,
+        *,
+        method: Literal["auto", "difference", "calibrated", "distance"] = "auto",
+        groups: Sequence[Any] | None = None,
+        rate: Any = None,
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Chi2: ...
+    def chi2_many(
+        self,
+        xs: Sequence[str],
+        by: str,
+        *,
+        method: Literal["svt", "select"] = "svt",
+        max_rejections: int = 1,
+        alpha: float = 0.05,
+        groups: Sequence[Any] | None = None,
+        rate: Any = None,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Chi2Many: ...
+    def chi2_unitcircle(
+        self,
+        x: str,
+        by: str,
+        *,
+        groups: Sequence[Any] | None = None,
+        tau: float | None = None,
+        margin: _Margin = "private",
+        rate: float | tuple[float, float] | None = None,
+        sensitivity: Literal["tight", "paper"] = "tight",
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Chi2: ...
     def kernel_message(
         self,
         columns: Sequence[str],
@@ -60,7 +100,7 @@ class BundledMethods:
         gamma: float | None = None,
         mismatch: float | Mapping[str, float] = 0.5,
         features: Literal["auto", "subspace", "taylor", "fourier"] = "auto",
-        points: Mapping[str, Sequence[Any]] | None = None,
+        points: Any = None,
         n_points: int | None = None,
         represent: Literal["hull", "weights", "l1", "bayes"] = "hull",
         epsilon: float | str | None = None,

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sized
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from dfprivacy.errors import ArgumentError, PluginError, SchemaError
+from dfprivacy.frames import adapt
+from dfprivacy.frames.values import plain_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from dfprivacy.schema import Column, Schema
 
-__all__ = ["Mechanism", "mechanism"]
+__all__ = ["Mechanism", "mechanism", "public_table"]
 
 Kind = Literal["numeric", "category"]
 Names = Kind | list[Kind] | Literal["view"]
@@ -43,6 +45,8 @@ class Mechanism:
     columns : mapping of str to {"numeric", "category", ["numeric"], ["category"], "view"}
         The parameters that name columns, and what kind each must be; in brackets if it takes a list of them.
         ``"view"``: the parameter takes a second view.
+    tables : tuple of str
+        The parameters that take a public table.
     delta : bool
         Whether it takes a delta.
     planner : callable or None
@@ -54,6 +58,7 @@ class Mechanism:
     name: str
     function: Callable[..., Any]
     columns: Mapping[str, Names] = field(default_factory=dict)
+    tables: tuple[str, ...] = ()
     delta: bool = False
     planner: Callable[..., Mapping[str, Any]] | None = None
     origin: str = ""
@@ -66,14 +71,14 @@ class Mechanism:
         own = inspect.signature(self.function).parameters
         if not own:
             raise PluginError(f"Mechanism {self.name!r} takes no curator.", "Make it the first parameter.")
-        unknown = [name for name in self.columns if name not in own]
+        unknown = [name for name in (*self.columns, *self.tables) if name not in own]
         taken = [name for name in (*_PRICE, "self") if name in own]
         if unknown or taken:
             raise PluginError(
                 f"Mechanism {self.name!r} has no parameter {unknown!r}."
                 if unknown
                 else f"Mechanism {self.name!r} has a parameter {taken!r}, which the core adds.",
-                "Make the parameters of columns= those of the function, without epsilon, delta and fresh.",
+                "Take those of columns= and tables= from the function, which has no epsilon, delta and fresh.",
             )
         _, *asked = own.values()
         for one in asked:
@@ -145,7 +150,11 @@ class Mechanism:
             raise ArgumentError(f"{self.name}(): {error}.", hint) from None
         bound.apply_defaults()
         for name, value in bound.arguments.items():
-            refuse_data(f"{self.name}(): {name}", value)
+            what = f"{self.name}(): {name}"
+            if name in self.tables and value is not None:
+                bound.arguments[name] = public_table(value, what)
+            else:
+                refuse_data(what, value)
         return dict(bound.arguments)
 
     def resolve(self, schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,10 +221,49 @@ def refuse_data(what: str, value: object) -> None:
         )
 
 
+def public_table(table: object, what: str) -> dict[str, list[Any]]:
+    """Public rows of any kind as plain values.
+
+    Parameters
+    ----------
+    table : mapping of str to sequence, or a frame
+        Public rows: values by column, or a frame of any library that can be protected.
+    what : str
+        Its name, for errors.
+
+    Returns
+    -------
+    dict of str to list
+        Numbers, strings and booleans by column; dates as days since 1970-01-01.
+
+    Raises
+    ------
+    ArgumentError
+        If it is no table.
+    """
+    if isinstance(table, Mapping):
+        lists = dict(table)
+        if not all(
+            isinstance(name, str) and isinstance(values, Sized) and not isinstance(values, str)
+            for name, values in lists.items()
+        ):
+            raise ArgumentError(
+                f"{what} must have a list of values for each column.", "For example {'age': [20, 40], ...}."
+            )
+    else:
+        lists = adapt(table).lists()
+    return {name: [_plain(value) for value in values] for name, values in lists.items()}
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, str | bool | int | float) else plain_number(value)
+
+
 def mechanism(
     *,
     name: str | None = None,
     columns: Mapping[str, Names] | None = None,
+    tables: Sequence[str] = (),
     delta: bool = False,
 ) -> Callable[[Callable[..., Any]], Mechanism]:
     """Mark a function as a mechanism.
@@ -230,6 +278,10 @@ def mechanism(
         stays None where it is the default. ``"view"``: the parameter, None by default, takes a second view. Then
         the function is asked of both tables as one, both accounts are charged, and in place of the view it receives
         a public `Column` with a category for each of the two tables.
+    tables : sequence of str, optional
+        The parameters that take a public table: a frame of any library, or a mapping of lists. The function
+        receives a dictionary of lists. The question is kept with all its values, so they must be public; elsewhere
+        a frame is refused.
     delta : bool, default False
         Whether the method takes a delta (for Gaussian noise).
 
@@ -252,7 +304,11 @@ def mechanism(
 
     def mark(function: Callable[..., Any]) -> Mechanism:
         return Mechanism(
-            name or str(getattr(function, "__name__", "")), function, columns=columns or {}, delta=delta
+            name or str(getattr(function, "__name__", "")),
+            function,
+            columns=columns or {},
+            tables=tuple(tables),
+            delta=delta,
         )
 
     return mark

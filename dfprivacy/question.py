@@ -169,7 +169,9 @@ class Question:
 
     def ask(self) -> Release:
         """Answer from the ledger if the answer is there, else pay, measure and conclude."""
-        return self._kept() or self._paid()
+        frame = self.subject.table.frame
+        release = self._kept() or self._paid()
+        return release if frame is None else release.made_for(frame.library)
 
     def _kept(self) -> Release | None:
         kept = None if self.fresh or self.text is None else self.subject.payer.answer(self.text)

@@ -145,9 +145,12 @@ class Release:
     ----------
     privacy : Privacy or None
         What was paid; filled in when the release leaves the view.
+    library : {"pandas", "polars", "pyarrow"}
+        Whose tables it makes where it holds one: the library's that holds the table that was asked.
     """
 
     privacy: Privacy | None = field(default=None, compare=False)
+    library: str = field(default="pandas", compare=False)
 
     _shown: ClassVar[tuple[str, ...]] = ()  # the fields that people look at first; all if empty
 
@@ -155,10 +158,14 @@ class Release:
         """Return the same result with the privacy that was paid for it."""
         return replace(self, privacy=privacy)
 
+    def made_for(self, library: str) -> Self:
+        """Return the same result for somebody whose tables are this library's."""
+        return replace(self, library=library)
+
     @property
     def result(self) -> dict[str, Any]:
         """The fields of the result by name."""
-        names = [f.name for f in dataclasses.fields(self) if f.name != "privacy"]
+        names = [f.name for f in dataclasses.fields(self) if f.name not in {"privacy", "library"}]
         return {name: getattr(self, name) for name in names}
 
     def to_dict(self) -> dict[str, Any]:
@@ -232,6 +239,11 @@ class Release:
         if self.privacy is not None:
             row |= {"epsilon": self.privacy.epsilon, "delta": self.privacy.delta}
         return _frame([row], library)
+
+    def _table(self, columns: Mapping[str, list[Any]]) -> Any:
+        """Make a table of lists by column, of the library that holds the table that was asked."""
+        module = _imported(self.library)
+        return module.table(columns) if self.library == "pyarrow" else module.DataFrame(columns)
 
     def plot(self, ax: Any = None) -> Any:  # noqa: ARG002
         """Draw the release. Methods whose result can be looked at say how.
@@ -310,6 +322,10 @@ class Groups(Release):
         brief = ("; ".join(f"{name} {text}" for name, text in row) for row in rows)
         return [(f"{self.by} = {key}", text) for key, text in zip(self.keys, brief, strict=True)]
 
+    def made_for(self, library: str) -> Self:
+        """Return the same result for somebody whose tables are this library's."""
+        return replace(self, library=library, releases=tuple(r.made_for(library) for r in self.releases))
+
     def to_frame(self, library: str = "pandas") -> Any:
         """Return one row for each group."""
         rows = [
@@ -381,10 +397,15 @@ def _frame(rows: list[dict[str, Any]], library: str) -> Any:
         raise ArgumentError(f"library={library!r} is unknown.", 'Use "pandas" or "polars".')
     # Polars wants one type in a column, such as that of ("yes", 1): text.
     options = {"strict": False, "infer_schema_length": None} if library == "polars" else {}
+    return _imported(library).DataFrame(rows, **options)
+
+
+def _imported(library: str) -> Any:
     try:
-        return importlib.import_module(library).DataFrame(rows, **options)
+        return importlib.import_module(library)
     except ImportError:
-        raise MissingDependency(f"{library} is not installed.", f'pip install "dfprivacy[{library}]"') from None
+        extra = "arrow" if library == "pyarrow" else library
+        raise MissingDependency(f"{library} is not installed.", f'pip install "dfprivacy[{extra}]"') from None
 
 
 def _cell(value: Any) -> Any:

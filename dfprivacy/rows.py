@@ -63,6 +63,13 @@ class Batch:
             self._encoded[column] = column.encode(self.raw[category(column)])
         return self._encoded[column]
 
+    def among(self, column: Column, code: int) -> NDArray[np.bool_]:
+        """Tell which rows are in one category of a column, shape (size,). Not to be written to."""
+        if column in self._encoded:
+            found: NDArray[np.bool_] = self._encoded[column] == code
+            return found
+        return column.among(self.raw[category(column)], code)
+
 
 def number(column: Column) -> Read:
     """Ask for a column as numbers."""

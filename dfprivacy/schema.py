@@ -24,6 +24,7 @@ one                               column's missing-value rule is ``"other"``
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -144,6 +145,27 @@ class Column:
             values[missing] = self.fill
         return values
 
+    def among(self, raw: Raw, code: int) -> NDArray[np.bool_]:
+        """Tell which raw values are in one category; the same as, and faster than, asking `encode`.
+
+        Parameters
+        ----------
+        raw : ndarray or Dictionary
+            As for `encode`.
+        code : int
+            The code of the category.
+
+        Returns
+        -------
+        ndarray of bool
+            May be `raw` itself.
+        """
+        value = (self.categories or ())[code]
+        if isinstance(raw, np.ndarray) and not self.other and not isinstance(value, str):
+            return _equal(raw, plain_number(value))
+        found: NDArray[np.bool_] = self.encode(raw) == code
+        return found
+
     def encode(self, raw: Raw) -> Codes:
         """Codes of raw values among the categories.
 
@@ -173,6 +195,18 @@ class Column:
 def _key(value: object) -> object:
     """Return what two values share if they are one category; NaN, which no category has, for what is none."""
     return ("text", value) if isinstance(value, str) else plain_number(value, dates=False)
+
+
+def _equal(values: NDArray[Any], number: float) -> NDArray[np.bool_]:
+    """Compare as float64 does, without making float64 of booleans and integers."""
+    if values.dtype.kind == "b":
+        return values if number == 1 else ~values if number == 0 else np.zeros(len(values), dtype=np.bool_)
+    if values.dtype.kind in "iu" and number.is_integer() and abs(number) < _FLOAT_EXACT:
+        limits = np.iinfo(values.dtype)
+        if not limits.min <= number <= limits.max:
+            return np.zeros(len(values), dtype=np.bool_)
+        return np.asarray(values == values.dtype.type(int(number)))
+    return np.asarray(np.asarray(values, dtype=np.float64) == number)
 
 
 def _encode_numbers(values: NDArray[Any], categories: tuple[Category, ...]) -> Codes:
@@ -262,7 +296,7 @@ class Schema:
     def _known(self, name: object) -> str:
         if not isinstance(name, str):
             raise SchemaError(f"A column is named by a string, not by {type(name).__name__}.", "Pass its name.")
-        if name not in self.names:
+        if name not in self.columns and name not in self.names:
             raise SchemaError(f"There is no column {name!r}.", f"The columns are {list(self.names)!r}.")
         return name
 
@@ -284,7 +318,7 @@ def read_schema(
         If anything said cannot be used. Types and names are public; no value is looked at.
     """
     names = frame.columns
-    doubles = sorted({name for name in names if names.count(name) > 1})
+    doubles = sorted(name for name, times in Counter(names).items() if times > 1)
     if doubles:
         raise SchemaError(f"Columns {doubles!r} appear more than once.", "Give every column its own name.")
     if neighbors not in ("replace_one", "add_remove"):

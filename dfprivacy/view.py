@@ -197,6 +197,13 @@ class _Askable(BundledMethods):
         return self._question(mechanisms[method], args, kwargs).explain()
 
     def _question(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Question:
+        for value in (*args, *kwargs.values()):
+            known, *_ = _VIEWS.get(id(value), (None,))
+            if known is not None and known() is value:
+                raise ArgumentError(
+                    f"{mechanism.name}() was given a protected table as an argument.",
+                    "Arguments are public: they are kept with the question, and shown.",
+                )
         return Question.read(self._subject, mechanism, args, kwargs, self._by)
 
     def __getattr__(self, name: str) -> Callable[..., Release]:

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dfprivacy as dp
-from dfprivacy.errors import ArgumentError, PluginError
-from dfprivacy.features import Count, Moments, OneHot, RowFeatures
+from dfprivacy.errors import ArgumentError, PluginError, SchemaError
+from dfprivacy.features import Count, Crosstabs, Moments, OneHot, RowFeatures
 from dfprivacy.features.moments import _parabola_diameter
 from dfprivacy.frames import Dictionary
 from dfprivacy.rows import Batch, category, number
@@ -457,3 +457,124 @@ def test_a_radius_that_is_none_buys_no_exact_sum(radius, neighbors, by_group):
         dp.unregister("exact")
 
     assert view.budget.spent == 0
+
+
+# ---- many columns by the groups of one -------------------------------------------------------------------
+
+ILL = Column("ill", categories=(0, 1))
+MARK = Column("mark", categories=("a", "b", "c"))
+
+
+def crosstab_batch(ill, mark, by):
+    """A batch of two columns and their groups; -1 is no category."""
+    raw = {category(ILL): np.asarray(ill, dtype=np.float64)}
+    raw |= {
+        category(c): Dictionary(np.asarray(v, dtype=np.intp), ["a", "b", "c"]) for c, v in ((MARK, mark), (BY, by))
+    }
+    return Batch(len(ill), raw)
+
+
+CROSSTABS = [
+    Crosstabs([ILL], [1], BY),
+    Crosstabs([ILL, MARK], [1, "c"], BY),
+    Crosstabs([ILL, MARK], [0, "b"], BY, ["c", "a"]),
+    Crosstabs([MARK, MARK, ILL], ["a", "b", 1], BY, ["b"]),
+]
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize("features", CROSSTABS, ids=range(len(CROSSTABS)))
+@pytest.mark.parametrize("public", [set(), {"by"}, {"by", "ill"}, {"by", "ill", "mark"}])
+def test_crosstabs_radius_and_diameter(features, public, norm):
+    """Of all rows of two columns in groups, none is longer than the radius, and no two are further apart."""
+    points = list(product([math.nan, 0, 1], range(-1, 3), range(-1, 3)))
+    rows = features.rows(crosstab_batch(*zip(*points, strict=True)))
+    columns = {"ill": 0, "mark": 1, "by": 2}
+
+    attained = 0.0
+    for point, row in zip(points, rows, strict=True):
+        same = [all(str(point[columns[c]]) == str(other[columns[c]]) for c in public) for other in points]
+        attained = max(attained, np.linalg.norm(rows[same] - row, ord=norm, axis=1).max())
+
+    assert np.linalg.norm(rows, ord=norm, axis=1).max() <= features.radius(norm) * (1 + 1e-12)
+    assert attained <= features.diameter(norm, frozenset(public)) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+def test_crosstabs_of_different_columns_attain_their_bounds(norm):
+    """Where each column is named once, radius and diameter are attained."""
+    features = Crosstabs([ILL, MARK], [1, "c"], BY)
+    points = list(product([0, 1], range(3), range(3)))
+    rows = features.rows(crosstab_batch(*zip(*points, strict=True)))
+    same = rows.reshape(6, 3, -1)
+
+    check(features.radius(norm), np.linalg.norm(rows, ord=norm, axis=1).max())
+    check(features.diameter(norm, frozenset()), widest(rows, rows, norm))
+    check(features.diameter(norm, frozenset({"by"})), max(widest(same[:, i], same[:, i], norm) for i in range(3)))
+    assert features.diameter(norm, frozenset({"by", "ill", "mark"})) == 0
+
+
+@settings(max_examples=50, deadline=None)
+@given(data=st.data(), k=st.integers(0, 30))
+def test_the_total_of_crosstabs_is_the_sum_of_the_steps(data, k):
+    """Counting gives the sum of the rows' whole steps, under every mask."""
+    size = data.draw(st.integers(0, 30))
+    draw = [st.sampled_from([math.nan, 0, 1, 7]), st.integers(-1, 2), st.integers(-1, 2)]
+    columns = [data.draw(st.lists(each, min_size=size, max_size=size)) for each in draw]
+    mask = data.draw(
+        st.none() | st.lists(st.booleans(), min_size=size, max_size=size).map(lambda m: np.array(m, bool))
+    )
+    features, batch = data.draw(st.sampled_from(CROSSTABS)), crosstab_batch(*columns)
+
+    total = features.total(batch, mask, k)
+
+    rows = features.rows(batch)
+    assert total.tolist() == (rows[slice(None) if mask is None else mask].sum(axis=0) * 2.0**k).tolist()
+
+
+def test_crosstabs_are_counts_by_group():
+    """The shape is groups by columns, in the orders asked for; rows of other groups count nowhere."""
+    features = Crosstabs([ILL, MARK], [1, "b"], BY, ["c", "a"])
+    batch = crosstab_batch([1, 1, 0, 1], [1, 0, 1, 1], [0, 2, 2, 1])
+
+    total = features.total(batch, None, 0).reshape(features.shape)
+
+    assert total.tolist() == [[1, 1], [1, 1]]
+    assert features.columns == (BY, ILL, MARK)
+    assert features.support == 2
+    assert features.describe() == "Crosstabs(ill and 1 more by by)"
+    assert CROSSTABS[0].describe() == "Crosstabs(ill by by)"
+
+
+def test_many_columns_are_counted_like_few():
+    """However many columns there are, and however their values are laid out, each is counted."""
+    rng = np.random.default_rng(3)
+    block = rng.integers(0, 2, (200, 300)).astype(bool)
+    by, mask = rng.integers(-1, 3, 200), rng.random(200) < 0.8
+    many = [Column(f"c{k}", categories=(False, True)) for k in range(300)]
+    raw = {category(column): block[:, k] for k, column in enumerate(many)}
+    batch = Batch(200, {**raw, category(BY): Dictionary(by.astype(np.intp), ["a", "b", "c"])})
+    features = Crosstabs(many, [k % 2 == 0 for k in range(300)], BY)
+
+    total = features.total(batch, mask, 3).reshape(features.shape)
+
+    wanted = block == (np.arange(300) % 2 == 0)
+    assert total.tolist() == [(8.0 * wanted[mask & (by == group)].sum(axis=0)).tolist() for group in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "categories", "groups"),
+    [([], [], None), ([ILL], [], None), ([ILL], [1, 0], None), ([ILL], [1], []), ([ILL], [1], ["a", "a"])],
+)
+def test_crosstabs_that_cannot_be_counted(columns, categories, groups):
+    """Crosstabs need columns, a category of each, and groups named once."""
+    with pytest.raises(ArgumentError, match="have no counts"):
+        Crosstabs(columns, categories, BY, groups)
+
+
+def test_crosstabs_of_a_column_without_categories():
+    """Neither groups nor counted columns come without categories."""
+    with pytest.raises(ArgumentError, match="have no counts"):
+        Crosstabs([ILL], [1], X)
+    with pytest.raises(SchemaError):
+        Crosstabs([X], [1], BY)

@@ -449,6 +449,25 @@ def test_pandas_names_need_not_be_text(schema_of):
     assert [batch.values(column).tolist() for column in columns] == [[1], [2]]
 
 
+def test_pandas_columns_are_found_where_they_are_now(schema_of):
+    """A frame that gets another column, or other names, is read by its names of this moment."""
+    frame = pd.DataFrame({"x": [1.0, 2.0], "y": [3.0, 4.0]})
+    adapted = PandasFrame(frame)
+    column = schema_of(frame, bounds={"x": (0, 10)}).numeric("x")
+
+    def values():
+        [(batch, _)] = batches(adapted, [number(column)], ())
+        return batch.values(column).tolist()
+
+    found = [values()]
+    frame.insert(0, "first", [5.0, 6.0])
+    found.append(values())
+    frame.columns = ["x", "first", "y"]
+    found.append(values())
+
+    assert found == [[1, 2], [1, 2], [5, 6]]
+
+
 @pytest.mark.parametrize("layout", ["C", "F"])
 def test_blocks_of_any_layout(numbers_of, layout):
     """Columns that lie in a shared, read-only, strided block are read right and left alone."""

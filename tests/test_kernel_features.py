@@ -291,6 +291,28 @@ def test_fourier_features_over_a_small_box():
     assert np.linalg.norm(rows[0] - rows[1]) <= features.diameter(2, NOBODY) <= 0.041
 
 
+@pytest.mark.parametrize(("m", "columns"), [(2, (A,)), (16, (A,)), (250, (A,)), (100, (A, B))])
+@pytest.mark.parametrize("lengthscale", [30.0, 100.0, 300.0])
+def test_the_diameter_of_fourier_features_is_nearly_attained(m, columns, lengthscale):
+    """No two of many rows are further apart than the diameter, and some are nearly as far."""
+    features = Fourier(columns, gaussian_frequencies(np.full(len(columns), lengthscale), m))
+    rng = np.random.default_rng(4)
+    differences = rng.uniform(-200, 200, size=(40_000, len(columns)))
+
+    apart = np.sqrt(2 - 2 * np.cos(differences @ features.frequencies.T).mean(axis=1).min())
+
+    assert apart <= features.diameter(2, NOBODY) <= 1.01 * apart
+
+
+def test_fourier_features_of_many_columns_may_be_opposite():
+    """Where the search would take too long, nothing less than the distance of opposite vectors is claimed."""
+    columns = [Column(str(i), (0, 1)) for i in range(8)]
+
+    features = Fourier(columns, gaussian_frequencies(np.full(8, 0.1), 64))
+
+    assert features.diameter(2, NOBODY) == pytest.approx(2, abs=1e-5)
+
+
 # ---- exact sums ------------------------------------------------------------------------------------------
 
 

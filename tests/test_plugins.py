@@ -58,7 +58,7 @@ with warnings.catch_warnings(record=True) as caught:
 report = {
     "early": early,
     "bundled": bundled,
-    "origins": {name: m.origin for name, m in found.mechanisms.items() if name not in ("ttest", "ztest")},
+    "origins": {name: m.origin for name, m in found.mechanisms.items() if not m.origin.startswith("dfprivacy ")},
     "plugins": {f"{p.name} of {p.distribution}": p.status for p in found.plugins if p.distribution != "dfprivacy"},
     "seconds": [p.seconds for p in found.plugins if p.distribution != "dfprivacy"],
     "problems": found.problems,

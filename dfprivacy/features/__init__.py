@@ -17,6 +17,7 @@ declares, so a wrong claim costs accuracy, never privacy.
 """
 
 from dfprivacy.features.base import RowFeatures
+from dfprivacy.features.crosstabs import Crosstabs
 from dfprivacy.features.fourier import Fourier, gaussian_frequencies
 from dfprivacy.features.kernel import Kernel, Nystrom
 from dfprivacy.features.kernels import ProductKernel, spread
@@ -26,6 +27,7 @@ from dfprivacy.features.taylor import Taylor
 
 __all__ = [
     "Count",
+    "Crosstabs",
     "Fourier",
     "Kernel",
     "Moments",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, final
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Fourier", "gaussian_frequencies"]
 
 _GRID = 26  # standardized numbers are whole multiples of 2^-26
+_FEW, _WORK, _NEAR, _SLACK = 6, 1 << 22, 1e-3, 1e-9  # of the search for the least mean of cosines
 _SINGLE = 2.0**-20  # more than what cosine and sine in float32 miss of the unit circle, over √m
 
 
@@ -54,10 +56,17 @@ class Fourier(RowFeatures):
     Notes
     -----
     :math:`\cos^2 + \sin^2 = 1`, so the vector has L2 norm 1. Its kernel, a mean of cosines, can be negative: two
-    vectors can be opposite, and the diameter is 2, not the √2 of a kernel in [0, 1]. Over small boxes it is less:
-    as :math:`2 - 2\cos t \le t^2`, the squared distance is at most the largest :math:`\Delta' \Omega'\Omega
-    \Delta / m`, at most :math:`\lambda_{\max}` of the frequencies in units of the bounds' widths, times the
-    number of columns.
+    vectors can be opposite, and the diameter is up to 2, not the √2 of a kernel in [0, 1]. It is
+    :math:`\sqrt{2 - 2\kappa}` with :math:`\kappa` the least value of the mean of cosines
+    :math:`\frac1m \sum_j \cos \omega_j'\Delta` over the differences of two rows within the bounds. A lower bound of
+    it is found by branch and bound: in a box with centre c and half widths h, by Taylor's theorem,
+
+    .. math:: \frac1m \sum_j \cos \omega_j'\Delta \ge \frac1m \sum_j \cos \omega_j'c
+       - \sum_i h_i \Bigl|\frac1m \sum_j \omega_{ji} \sin \omega_j'c\Bigr|
+       - \frac1{2m} \sum_j \Bigl(\sum_i h_i |\omega_{ji}|\Bigr)^2 ,
+
+    and the boxes that may hold the least value are halved. Where there are too many (many columns), the bound at
+    that point holds, and at worst the diameter is 2.
 
     A phase, in turns, is a scalar product of numbers on binary grids that is exact in float64, reduced to [-1/2,
     1/2] without rounding. So the vector is a pure function of its row. Cosine and sine are taken in float32, of
@@ -89,6 +98,7 @@ class Fourier(RowFeatures):
         self.shape = (2, m)
         self._weight = 1 / math.sqrt(m)
         self.weights = self._weight
+        self._least: dict[tuple[bool, ...], float] = {}
 
     @property
     def selective(self) -> bool:
@@ -141,18 +151,39 @@ class Fourier(RowFeatures):
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
         """Largest distance of two vectors."""
-        private = [column.name not in public for column in self.columns]
-        turns = 2 * np.pi * self._turns[:, private]  # radians per half width; rows differ by up to 2 of these
-        if not turns.size:
+        private = tuple(column.name not in public for column in self.columns)
+        if not any(private):
             return 0.0
-        stretch = float(np.linalg.norm(turns, ord=2)) * self._weight * 2 * math.sqrt(turns.shape[1])
-        euclidean = min(2.0, stretch * (1 + 1e-9)) + 2 * _SINGLE
+        if private not in self._least:
+            # radians per half width; rows differ by up to 2 of these
+            self._least[private] = _least(2 * np.pi * self._turns[:, private], 2.0)
+        euclidean = math.sqrt(2 - 2 * self._least[private]) + 2 * _SINGLE
         return euclidean if norm != 1 else euclidean * math.sqrt(2 * self.shape[1])
 
     def describe(self) -> str:
         """Name the feature in words."""
         names = ", ".join(column.name for column in self.columns)
         return f"{self.shape[1]} Fourier features of ({names})"
+
+
+def _least(omega: NDArray[np.float64], reach: float) -> float:
+    """Lower bound of the mean of cosines over the cube of this reach; see the notes of `Fourier`."""
+    m, d = omega.shape
+    centres, half = np.zeros((1, d)), np.full(d, reach)
+    met = 1.0
+    while True:
+        angles = centres @ omega.T
+        values = np.cos(angles).mean(axis=1)
+        slopes = np.abs(np.sin(angles) @ omega) / m @ half
+        bounds = values - slopes - float(np.mean((np.abs(omega) @ half) ** 2)) / 2 - _SLACK
+        met = min(met, float(values.min()))
+        enough = met - _NEAR * (1 - met)  # below every box that was left out
+        centres = centres[bounds < enough]
+        if not len(centres) or d > _FEW or len(centres) * m << d > _WORK:
+            return max(-1.0, min(enough, float(bounds.min())))
+        corners = np.array(list(itertools.product((-0.5, 0.5), repeat=d)))
+        centres = (centres[:, None, :] + corners * half).reshape(-1, d)
+        half = half / 2
 
 
 def gaussian_frequencies(lengthscales: NDArray[np.float64], m: int) -> NDArray[np.float64]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
+import operator
+from functools import cached_property
 from typing import TYPE_CHECKING, final
 
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import lapack
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, RowFeatures
 from dfprivacy.features.threads import add_up, rounded_sum
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from dfprivacy.features.kernels import ProductKernel
@@ -27,6 +27,7 @@ _STEP = 39  # kernel values are added on a grid of 2^-39: 2^14 of them stay belo
 _MAP_STEP = 40  # the entries of a map are whole multiples of 2^-40
 _ULP = 2.0**-52
 _DEFECT_MAX = 1e-4
+_BLOCK = 128
 
 
 @final
@@ -56,10 +57,13 @@ class Kernel(RowFeatures):
         self.columns = kernel.columns
         self.shape = (len(self.points),)
         self._right = np.ascontiguousarray(kernel.right(self.points.T).T)
+
+    @cached_property
+    def _norms(self) -> dict[int, float]:
         gram = self.features(self.points)
         m = len(gram)
-        above = (1 + kernel.excess) * (1 + 4 * m * _ULP)  # the rounding of the matrix and of its norms
-        self._norms = {
+        above = (1 + self.kernel.excess) * (1 + 4 * m * _ULP)  # the rounding of the matrix and of its norms
+        return {
             1: min(float(m), math.sqrt(gram.sum()) * above),
             2: math.sqrt(min(float(m), float(np.linalg.eigvalsh(gram)[-1]) + m * m * _ULP) * above),
         }
@@ -71,17 +75,15 @@ class Kernel(RowFeatures):
 
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Vectors of public rows, shape (rows, M)."""
-        return self._values(rows.T)
+        return self._values(self.kernel.left(rows.T))
 
-    def _values(
-        self, columns: Sequence[NDArray[np.float64]] | NDArray[np.float64], out: NDArray[np.float64] | None = None
-    ) -> NDArray[np.float64]:
-        exponents = np.matmul(self.kernel.left(columns), self._right, out=out)
+    def _values(self, left: NDArray[np.float64], out: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        exponents = np.matmul(left, self._right, out=out)
         return np.exp(exponents, out=exponents)
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
-        return self._values(self.kernel.columns_of(batch))
+        return self._values(self.kernel.left(self.kernel.columns_of(batch)))
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
         """Return the vectors of a batch in whole steps."""
@@ -91,13 +93,12 @@ class Kernel(RowFeatures):
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
         """Return the exact sum of a batch in whole steps, piece by piece."""
-        columns = self.kernel.columns_of(batch, mask)
+        left = self.kernel.left(self.kernel.columns_of(batch, mask))
 
         def part(piece: Piece, room: NDArray[np.float64]) -> NDArray[np.int64]:
-            start, stop = piece
-            return rounded_sum(self._values([column[start:stop] for column in columns], room), k)
+            return rounded_sum(self._values(left[slice(*piece)], room), k)
 
-        return add_up(len(columns[0]), self.dimension, part).astype(np.float64)
+        return add_up(len(left), self.dimension, part).astype(np.float64)
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""
@@ -174,10 +175,11 @@ class Nystrom(RowFeatures):
             raise ArgumentError(f"tolerance={tolerance!r} is not between 0 and 1.", "Try 1e-6.")
         self.kernel = kernel
         self.columns = kernel.columns
-        gram = Kernel(kernel, rows).features(rows)
         while True:
+            gram = Kernel(kernel, rows).features(rows)
             pivots = _pivots(gram, tolerance)
-            A, defect = _whitener(gram[np.ix_(pivots, pivots)])
+            gram = gram[np.ix_(pivots, pivots)]
+            A, defect = _whitener(gram)
             if defect <= _DEFECT_MAX:
                 break
             tolerance *= 10
@@ -188,7 +190,6 @@ class Nystrom(RowFeatures):
         frobenius = float(np.linalg.norm(A)) * (1 + 1e-9)
         self._grain = frobenius * math.sqrt(self.dimension) * 2.0**-_STEP * (1 + 2.0**-10)
         self.error = float(np.abs(A).sum(axis=1).max()) * (self.dimension + 2) * _ULP
-        self._exact = [[int(entry) for entry in row] for row in np.ldexp(A, _MAP_STEP)]
 
     @property
     def selective(self) -> bool:
@@ -215,7 +216,9 @@ class Nystrom(RowFeatures):
 
     def image(self, total: list[int], k: int) -> list[int]:
         """Return A times the exact sums, rounded to whole steps."""
-        mapped = (sum(a * t for a, t in zip(row, total, strict=True)) for row in self._exact)
+        # A is lower triangular. A row at a time: Python's integers are large.
+        rows = (np.ldexp(row[: i + 1], _MAP_STEP).tolist() for i, row in enumerate(self.map))
+        mapped = (sum(map(operator.mul, map(int, row), total)) for row in rows)
         shift = _STEP + _MAP_STEP - k
         return [(value + (1 << (shift - 1))) >> shift for value in mapped]
 
@@ -237,17 +240,23 @@ class Nystrom(RowFeatures):
 
 def _pivots(gram: NDArray[np.float64], tolerance: float) -> NDArray[np.intp]:
     """Points of a pivoted Cholesky factorisation until no other is further from their span than the tolerance."""
-    _, order, rank, _ = lapack.dpstrf(gram, lower=1, tol=tolerance)
+    _, order, rank, _ = lapack.dpstrf(gram.T, lower=1, tol=tolerance)
     pivots: NDArray[np.intp] = (order[:rank] - 1).astype(np.intp)
     return pivots
 
 
 def _whitener(gram: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """Give A and its defect; see the notes of `Nystrom`."""
+    """Give A and its defect; see the notes of `Nystrom`. The matrix is overwritten."""
     F = len(gram)
-    ridge = F * (F + 4) * _ULP
-    L = np.linalg.cholesky(gram + ridge * np.eye(F))
-    inverse = solve_triangular(L, np.eye(F), lower=True)
-    A = np.ldexp(np.rint(np.ldexp(np.tril(inverse), _MAP_STEP)), -_MAP_STEP)
-    rounding = (F + 1) * _ULP * (np.abs(A) @ np.abs(L))
-    return A, float(np.linalg.norm(np.abs(A @ L - np.eye(F)) + rounding)) * (1 + 1e-9)
+    gram.flat[:: F + 1] += F * (F + 4) * _ULP
+    L = np.linalg.cholesky(gram)
+    A = np.tril(lapack.dtrtri(L, lower=1)[0])
+    np.rint(np.ldexp(A, _MAP_STEP, out=A), out=A)
+    np.ldexp(A, -_MAP_STEP, out=A)
+    size, squares = np.abs(L, out=gram), 0.0
+    for start in range(0, F, _BLOCK):  # of rows of R
+        block = A[start : start + _BLOCK]
+        R = block @ L
+        R[np.arange(len(block)), np.arange(len(block)) + start] -= 1
+        squares += float(np.sum((np.abs(R) + (F + 1) * _ULP * (np.abs(block) @ size)) ** 2))
+    return A, math.sqrt(squares) * (1 + 1e-9)

@@ -48,6 +48,11 @@ class Frame(Protocol):
     """What the house asks of a frame."""
 
     @property
+    def library(self) -> str:
+        """Whose tables releases make for its owner: "pandas", "polars" or "pyarrow"."""
+        ...
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Column names in order, doubles included."""
         ...
@@ -62,6 +67,10 @@ class Frame(Protocol):
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows in batches of at most `size`: the number of rows, and the raw columns."""
+        ...
+
+    def lists(self) -> dict[str, list[Any]]:
+        """All rows as lists of Python values by column: for public tables only."""
         ...
 
 

@@ -41,6 +41,8 @@ def adapt(frame: Any) -> Frame:
 class ArrowFrame:
     """An Arrow stream, opened anew at every pass."""
 
+    library = "pyarrow"
+
     def __init__(self, frame: Any) -> None:
         self._frame = frame
         self._schema = self._open().schema
@@ -71,6 +73,11 @@ class ArrowFrame:
             for start in range(0, whole.num_rows, size):
                 batch = whole.slice(start, size)
                 yield batch.num_rows, {read: raw(batch.column(read.name), read) for read in reads}
+
+    def lists(self) -> dict[str, list[Any]]:
+        """All rows as lists by column."""
+        found: dict[str, list[Any]] = self._open().read_all().to_pydict()
+        return found
 
 
 def kind(dtype: pa.DataType) -> Kind:

@@ -25,8 +25,12 @@ def adapt(frame: object) -> Frame | None:
 class PandasFrame:
     """A pandas DataFrame as batches of raw columns."""
 
+    library = "pandas"
+
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame
+        self._index: pd.Index[Any] | None = None
+        self._places: dict[str, int] = {}
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -55,9 +59,15 @@ class PandasFrame:
                 },
             )
 
+    def lists(self) -> dict[str, list[Any]]:
+        """All rows as lists by column."""
+        return {name: self._column(name).tolist() for name in self.columns}
+
     def _column(self, name: str) -> pd.Series[Any]:
-        at = self.columns.index(name)  # by position: a name need not be a string in pandas
-        return self._frame.iloc[:, at]
+        if not self._frame.columns.is_(self._index):  # a frame may get other columns, an index may not change
+            self._index = self._frame.columns
+            self._places = {known: at for at, known in reversed(list(enumerate(self.columns)))}
+        return self._frame.iloc[:, self._places[name]]  # by position: a name need not be a string in pandas
 
 
 def _is_plain(dtype: Any) -> bool:

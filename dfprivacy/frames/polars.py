@@ -28,6 +28,8 @@ def adapt(frame: object) -> Frame | None:
 class PolarsFrame:
     """A Polars DataFrame as batches of raw columns."""
 
+    library = "polars"
+
     def __init__(self, frame: pl.DataFrame) -> None:
         self._frame = frame
 
@@ -38,7 +40,7 @@ class PolarsFrame:
 
     def kind(self, name: str) -> Kind:
         """Tell what the column's type says about its values."""
-        return _kind(self._frame.schema[name])
+        return _kind(self._frame.get_column(name).dtype)
 
     def rows(self) -> int:
         """Count the rows."""
@@ -48,9 +50,15 @@ class PolarsFrame:
         """Rows in batches of at most `size`."""
         return _slices(self._frame.select(_names(reads, self.columns)), reads, size)
 
+    def lists(self) -> dict[str, list[Any]]:
+        """All rows as lists by column."""
+        return self._frame.to_dict(as_series=False)
+
 
 class PolarsLazyFrame:
     """A Polars LazyFrame, run by the streaming engine at every pass and never held as a whole."""
+
+    library = "polars"
 
     def __init__(self, frame: pl.LazyFrame) -> None:
         self._frame = frame
@@ -73,6 +81,10 @@ class PolarsLazyFrame:
         """Rows in batches of at most `size`."""
         for frame in _stream(self._frame.select(_names(reads, self.columns))):
             yield from _slices(frame, reads, size)
+
+    def lists(self) -> dict[str, list[Any]]:
+        """All rows as lists by column."""
+        return self._frame.collect().to_dict(as_series=False)
 
 
 def _stream(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:

@@ -73,6 +73,8 @@ class MemoryFrame:
         Text of an error to raise while private rows are read.
     """
 
+    library = "pandas"
+
     def __init__(
         self,
         names: Sequence[str],
@@ -112,6 +114,10 @@ class MemoryFrame:
             if private and self._fail and stop == self._count:
                 raise RuntimeError(self._fail)
             yield stop - start, {read: _part(raw, start, stop) for read, raw in columns.items()}
+
+    def lists(self) -> dict[str, list[Any]]:
+        """All rows as lists by column."""
+        raise RuntimeError("a private table is not public")
 
     def _column(self, read: Read) -> Raw:
         if read not in self._raw:

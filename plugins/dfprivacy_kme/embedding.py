@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from dfprivacy import ArgumentError, Column
+from dfprivacy import ArgumentError, Column, public_table
 from dfprivacy.features import Fourier, Nystrom, ProductKernel, Taylor
 from dfprivacy.schema import as_number
 
@@ -110,14 +110,14 @@ class Space:
 
 
 def coded(columns: Sequence[Column], said: object, what: str) -> NDArray[np.float64]:
-    """Public rows, given as a mapping of column names to values, as an array of numbers and category codes.
+    """Public rows as an array of numbers and category codes.
 
     Parameters
     ----------
     columns : sequence of Column
         The columns of a row.
-    said : mapping of str to sequence
-        Values by column; other columns are ignored. A frame of any library is one too.
+    said : mapping of str to sequence, or a frame
+        Values by column; other columns are ignored.
     what : str
         The argument's name, for errors.
 
@@ -127,13 +127,13 @@ def coded(columns: Sequence[Column], said: object, what: str) -> NDArray[np.floa
         Numbers and codes.
     """
     names = [column.name for column in columns]
-    try:
-        given = [list(said[name]) for name in names]  # type: ignore[index]
-    except (TypeError, KeyError, IndexError, AttributeError):
+    table = public_table(said, what)
+    if not set(names) <= set(table):
         raise ArgumentError(
             f"{what} does not give values of the columns {names!r}.",
-            "Give a dictionary of lists, one for each column.",
-        ) from None
+            "Give a frame, or a dictionary of lists, with each column.",
+        )
+    given = [table[name] for name in names]
     if len({len(values) for values in given}) != 1 or not given[0]:
         raise ArgumentError(f"{what} has columns of different lengths, or none.", "Give at least one whole row.")
     rows = np.empty((len(given[0]), len(names)))

@@ -34,7 +34,7 @@ _SEEN = 0.9  # mean squared length of the features of rows within the bounds
 _LOUD = 0.1  # noise in one coordinate, beside features of length 1, that leaves little to be seen
 
 
-@mechanism(columns={"columns": ["numeric"], "categories": ["category"]}, delta=True)
+@mechanism(columns={"columns": ["numeric"], "categories": ["category"]}, tables=["points"], delta=True)
 def kme_release(
     curator: Curator,
     columns: Sequence[Column],
@@ -44,7 +44,7 @@ def kme_release(
     gamma: float | None = None,
     mismatch: float | Mapping[str, float] = 0.5,
     features: Features = "auto",
-    points: Mapping[str, Sequence[Any]] | None = None,
+    points: Mapping[str, Sequence[Any]] | Any = None,
     n_points: int | None = None,
     represent: Represent = "hull",
 ) -> KME:
@@ -67,8 +67,8 @@ def kme_release(
         The feature map. ``"subspace"``: the span of kernels at public points (Algorithm 1 of the reference).
         ``"fourier"``: cosines and sines (its Algorithm 2). ``"taylor"``: an exact basis, for few columns and wide
         kernels; ``"auto"`` takes it there, and else the subspace.
-    points : dict of str to list, optional
-        A public sample, values by column: the subspace's points. Default: points that cover the bounds evenly.
+    points : frame or dict of str to list, optional
+        A public sample, with each column: the subspace's points. Default: points that cover the bounds evenly.
     n_points : int, optional
         How many points, or frequencies, where none are given.
     represent : {"hull", "weights", "l1", "bayes"}

@@ -104,17 +104,21 @@ class WeightedPoints(Release):
         return len(self.weights)
 
     @property
-    def points(self) -> dict[str, list[Any]]:
-        """Points by column, and their ``weight``: for any library's ``DataFrame(...)``."""
-        return {**decoded(self._space.columns, self.locations), "weight": [float(w) for w in self.weights]}
+    def points(self) -> Any:
+        """Points and, last, their ``weight``: a frame of the library that holds the table."""
+        columns = decoded(self._space.columns, self.locations)
+        name = "weight"
+        while name in columns:
+            name += "_"
+        return self._table({**columns, name: self.weights.tolist()})
 
     def evaluate(self, rows: object) -> NDArray[np.float64]:
         """Evaluate the embedding as a function: a smoothed density.
 
         Parameters
         ----------
-        rows : mapping of str to sequence
-            Public rows: values by column.
+        rows : frame or mapping of str to sequence
+            Public rows.
 
         Returns
         -------
@@ -165,7 +169,7 @@ class WeightedPoints(Release):
         found: NDArray[np.float64] = (centred * self._share[:, None]).T @ centred
         return found
 
-    def sample(self, n: int, *, seed: int | None = None) -> dict[str, list[Any]]:
+    def sample(self, n: int, *, seed: int | None = None) -> Any:
         """Draw rows from the points, by systematic resampling: synthetic data.
 
         Parameters
@@ -177,14 +181,15 @@ class WeightedPoints(Release):
 
         Returns
         -------
-        dict of str to list
-            Values by column, for any library's ``DataFrame(...)``.
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            As `points`, without weights.
         """
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise ArgumentError(f"n={n!r} is not a whole number from 1.", "Say how many rows to draw.")
         rng = np.random.default_rng(seed)
         at = np.searchsorted(np.cumsum(self._share), (np.arange(n) + rng.random()) / n)
-        return decoded(self._space.columns, self.locations[rng.permutation(np.minimum(at, self.support - 1))])
+        drawn = self.locations[rng.permutation(np.minimum(at, self.support - 1))]
+        return self._table(decoded(self._space.columns, drawn))
 
     def marginal(self, columns: Sequence[str]) -> WeightedPoints:
         """Drop all columns but some.
@@ -216,6 +221,7 @@ class WeightedPoints(Release):
             weights=weights,
             notes=notes,
             privacy=self.privacy,
+            library=self.library,
         )
 
     def two_sample(self, other: object) -> TwoSample:  # noqa: ARG002
@@ -346,8 +352,8 @@ class KME(WeightedPoints):
 
         Parameters
         ----------
-        rows : mapping of str to sequence
-            Public rows: values by column.
+        rows : frame or mapping of str to sequence
+            Public rows.
 
         Returns
         -------
@@ -383,20 +389,21 @@ class KME(WeightedPoints):
         if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence < 1:
             raise ArgumentError(f"confidence={confidence!r} is not between 0 and 1.", "Use, for example, 0.95.")
         at = grid(self._space)
-        everything = np.vstack([at, self.locations])
-        values = self._values(f, everything)
-        low, high = float(values.min()), float(values.max())
-        centre = (low + high) / 2
-        left, s, right = np.linalg.svd(self._space.features(at), full_matrices=False)
-        projected = left.T @ (values[: len(at)] - centre)
+        values, at_points = np.split(self._values(f, np.vstack([at, self.locations])), [len(at)])
+        centre = (float(values.min()) + float(values.max())) / 2
+        psi = self._space.features(at)
+        left, s, right = np.linalg.svd(psi, full_matrices=False)
+        projected = left.T @ (values - centre)
         path = np.array([right.T @ (s / (s**2 + ridge) * projected) for ridge in _RIDGES] + [0 * self.beta])
-        rest = np.abs(self._space.features(everything) @ path.T + centre - values[:, None]).max(axis=0)
-        half = rest + np.array([self._quantile(a, confidence) for a in path])
-        best = int(np.argmin(half))
-        estimate = float(path[best] @ self.beta) + centre
-        ends = max(low, estimate - float(half[best])), min(high, estimate + float(half[best]))
-        ends = (min(ends[0], high), max(ends[1], low))
-        plugged = float(self.weights @ values[len(at) :])
+        rest = np.abs(psi @ path.T + centre - values[:, None]).max(axis=0)
+        noise = np.array([self._quantile(a, confidence) for a in path])
+        best = int(np.argmin(rest + noise))  # chosen by public numbers: the points are not among them
+        a, seen = path[best], self._space.features(self.locations)
+        half = max(float(rest[best]), float(np.abs(seen @ a + centre - at_points).max())) + float(noise[best])
+        estimate = float(a @ self.beta) + centre
+        low, high = min(values.min(), at_points.min()), max(values.max(), at_points.max())
+        ends = float(np.clip(estimate - half, low, high)), float(np.clip(estimate + half, low, high))
+        plugged = float(self.weights @ at_points)
         return Expectation(
             value=min(max(plugged, ends[0]), ends[1]),
             low=ends[0],
@@ -432,7 +439,7 @@ class KME(WeightedPoints):
 
         Parameters
         ----------
-        other : mapping of str to sequence, or KME
+        other : frame, mapping of str to sequence, or KME
             Public rows, or a release with the same feature map.
 
         Returns
@@ -448,7 +455,7 @@ class KME(WeightedPoints):
 
         Parameters
         ----------
-        other : mapping of str to sequence, or KME
+        other : frame, mapping of str to sequence, or KME
             Public rows, or a release with the same feature map.
 
         Returns

@@ -11,12 +11,14 @@ import math
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import dfprivacy as dp
 from dfprivacy.features import ProductKernel, Taylor
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_kme import KME, WeightedPoints
+from dfprivacy_kme.embedding import Space
 
 NAMES = (f"kme-{number}" for number in itertools.count())
 ROWS = 20_000
@@ -78,6 +80,60 @@ def test_gamma_is_a_lengthscale():
 def test_the_engine_does_not_matter(engine):
     """The release is the same to the last bit whatever library holds the rows."""
     assert released() == released(engine=engine)
+
+
+def test_rows_are_streamed_from_a_file(tmp_path):
+    """A release of a Parquet file that is never held as a whole is that of its rows."""
+    pl.DataFrame(TABLE).write_parquet(tmp_path / "table.parquet", row_group_size=1000)
+
+    streamed = released(table=tmp_path / "table.parquet", engine=pl.scan_parquet)
+
+    assert released() == streamed
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table])
+def test_public_points_of_any_library(frame):
+    """Public points may be a frame of any library: the release is that of the same lists."""
+    points = {"x": [50.0, 100.0, 150.0], "y": [100, 120, 110], "g": ["a", "b", "a"], "more": [1, 2, 3]}
+    asked = {"categories": ["g"], "features": "subspace"}
+
+    assert released(points=points, **asked) == released(points=frame(points), **asked)
+
+
+@pytest.mark.parametrize(
+    ("engine", "kind"), [(pd.DataFrame, pd.DataFrame), (pl.DataFrame, pl.DataFrame), (pa.table, pa.Table)]
+)
+def test_tables_are_the_callers(engine, kind):
+    """Points, samples and those of marginals are tables of the library that holds the rows, replayed ones too."""
+    view = protect(engine=engine)
+    first, again = (view.kme_release(["x", "y"], n_points=16, epsilon=1, delta=1e-6) for _ in range(2))
+
+    assert again.privacy.replayed
+    for release in (first, again, again.marginal(["x"]), again.conditional({"y": 100})):
+        assert isinstance(release.points, kind)
+        assert isinstance(release.sample(3), kind)
+    assert first == again
+
+
+def test_a_protected_table_is_not_public():
+    """Points that are the private rows themselves are refused, uncharged."""
+    df = pd.DataFrame(TABLE)
+    view = protect(df, lambda table: table)
+
+    with pytest.raises(dp.ArgumentError, match="a protected table as an argument"):
+        view.kme_release(["x", "y"], points=df, epsilon=1, delta=1e-6)
+    assert 0 == view.budget.spent
+
+
+def test_a_column_may_be_called_weight():
+    """The points' weights get another name where a column has theirs."""
+    table = {"weight": X}
+    view = protect(table, bounds={"weight": (0, 200)}, categories={})
+
+    found = view.kme_release(["weight"], epsilon=1, delta=1e-6)
+
+    assert ["weight", "weight_"] == list(found.points.columns)
+    assert pytest.approx(1.0) == found.points["weight_"].sum()
 
 
 def test_the_noise_is_what_is_said(found):
@@ -306,6 +362,24 @@ def test_tables_that_cannot_be_released(terms):
     """A private number of rows, or a column without bounds, is refused."""
     with pytest.raises(dp.DPError):
         protect(**terms).kme_release(["x", "y"], epsilon=1, delta=1e-6)
+
+
+@pytest.mark.statistical
+def test_the_noise_is_chi_squared():
+    """The squared distance from the rows' mean feature is sigma squared times a chi-squared variable."""
+    table = {name: values[:500] for name, values in TABLE.items()}
+    view = protect(table)
+    asked = {"n_points": 16, "represent": "weights", "lengthscale": 100, "epsilon": 0.1, "delta": 1e-6}
+    raw = []
+    for seed in range(200):
+        with seeded_noise(seed):
+            found = view.kme_release(["x", "y"], fresh=True, **asked)
+        if not raw:
+            space = Space.read(found.space)
+            alpha = space.features(np.column_stack([table["x"], table["y"]])).mean(axis=0)
+        raw.append(float(np.sum((found.beta - alpha) ** 2)) / found.sigma**2)
+
+    assert found.dimension == pytest.approx(np.mean(raw), abs=5 * math.sqrt(2 * found.dimension / 200))
 
 
 def test_misuse_of_a_release(found):

@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 
 import dfprivacy as dp
+from dfprivacy_chi2 import Chi2, Chi2Many
 from dfprivacy_ttest import TTest
 
 df = pd.DataFrame({"age": [31, 45], "smoker": ["yes", "no"]})
@@ -52,6 +53,10 @@ assert_type(view.explain("ttest", "age", popmean=30, epsilon="rest"), dp.Explana
 test = view.ttest("age", by="smoker", epsilon=0.5)
 assert_type(test, TTest)
 assert_type(view.ztest("age", popmean=30, sigma=15, epsilon=0.5), TTest)
+assert_type(view.chi2("smoker", "arm", rate=(0.2, 0.4), epsilon=0.5), Chi2)
+assert_type(view.chi2_unitcircle("smoker", "arm", margin="public_rate", rate=0.3), Chi2)
+assert_type(view.chi2_many(["smoker"], "arm", method="select", max_rejections=1), Chi2Many)
+assert_type(view.chi2("smoker", "arm").critical_value(0.01), float)
 assert_type(test.statistic, float)
 assert_type(test.pvalue, float)
 assert_type(test.confidence_interval(0.9), dp.ConfidenceInterval)
@@ -59,6 +64,7 @@ assert_type(test.confidence_interval().low, float)
 assert_type(test.privacy, dp.Privacy | None)
 
 view.ttest("age", alternative="bigger", epsilon=0.5)  # type: ignore[arg-type]
+view.chi2("smoker", "arm", method="svt")  # type: ignore[arg-type]
 view.ttest("age", popman=30, epsilon=0.5)  # type: ignore[call-arg]
 dp.protect(df, "members", epsilon=1, neighbors="swap")  # type: ignore[arg-type]
 dp.protect(df, "members")  # type: ignore[call-arg]

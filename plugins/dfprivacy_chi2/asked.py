@@ -1,0 +1,137 @@
+"""Checks of what is asked, before anything is charged."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from scipy.special import chdtri
+
+from dfprivacy import ArgumentError
+from dfprivacy.schema import as_number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfprivacy import Column, Curator
+    from dfprivacy_chi2.nulls import Rate
+
+__all__ = [
+    "TAU",
+    "TOTAL_SHARE",
+    "checked_level",
+    "checked_rate",
+    "checked_tau",
+    "choose",
+    "different",
+    "public_groups",
+    "two_categories",
+]
+
+TAU = float(chdtri(1, 0.05))
+"""The critical value of chi² at 5%, one degree of freedom."""
+
+TOTAL_SHARE = Fraction(1, 10)
+"""The part of the budget that method "calibrated" spends on the number of X = 1."""
+
+_ROWS_TO_CALIBRATE = 200  # rows times epsilon from which that pays
+
+
+def two_categories(column: Column) -> None:
+    """Refuse a column without exactly two categories."""
+    known = column.categories or ()
+    if len(known) != 2:  # noqa: PLR2004
+        raise ArgumentError(
+            f"{column.name!r} has {len(known)} categories, where two are needed.",
+            f"Its categories are {list(known)!r}; protect the table with two, or use chi2 with public groups.",
+        )
+
+
+def different(x: Column, by: Column) -> None:
+    """Refuse to compare a column with itself."""
+    if x.name == by.name:
+        raise ArgumentError(f"by={by.name!r} is the column that is tested.", "Name the column of the groups.")
+
+
+def public_groups(
+    curator: Curator, x: Column, by: Column, groups: Sequence[Any] | None, *, least: int, most: int | None
+) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    """Return the groups to compare and their public sizes, or say what is missing.
+
+    Parameters
+    ----------
+    curator : Curator
+        Knows the sizes.
+    x, by : Column
+        The columns.
+    groups : sequence or None
+        The groups asked for; None for all.
+    least, most : int
+        How many there must be.
+
+    Returns
+    -------
+    tuple
+        The groups, and the rows in each.
+    """
+    different(x, by)
+    known = by.categories or ()
+    chosen = known if groups is None else groups
+    enough = isinstance(chosen, list | tuple) and len(chosen) >= least and (most is None or len(chosen) <= most)
+    kept = tuple(known[by.code(value)] for value in chosen) if enough else ()
+    if not enough or len(set(map(str, kept))) < len(kept):
+        number = f"{least} groups" if most == least else f"at least {least} groups"
+        raise ArgumentError(
+            f"The test compares {number}; {by.name!r} has {list(known)!r}, and groups={groups!r}.",
+            "Name different categories of it: groups=(first, second).",
+        )
+    sizes = curator.sizes(by, kept)
+    if sizes is None:
+        raise ArgumentError(
+            f"The test needs to know how many rows each group of {by.name!r} has, and here that is private.",
+            f"If neighbouring tables agree on it, say so: protect(..., public=[{by.name!r}]), and select rows by "
+            "public columns only.",
+        )
+    if sizes.min() < 1:
+        raise ArgumentError(f"A group of {by.name!r} has no rows.", "Name groups that have some.")
+    return kept, tuple(int(size) for size in sizes)
+
+
+def checked_rate(rate: Any) -> Rate:
+    """Return a share or a range of shares, or say what is wrong with it."""
+    if rate is None:
+        return None
+    pair = isinstance(rate, list | tuple)
+    ends = [as_number(end, "rate") for end in (rate if pair else (rate,))]
+    if (pair and len(ends) != 2) or not all(0 < end < 1 for end in ends) or ends != sorted(ends):  # noqa: PLR2004
+        raise ArgumentError(
+            f"rate={rate!r} is no share between 0 and 1, and no range (low, high) of shares.",
+            "Give what is known of it from outside the data, for example 0.3 or (0.2, 0.4).",
+        )
+    return (ends[0], ends[1]) if pair else ends[0]
+
+
+def checked_tau(tau: Any) -> float:
+    """Return the value of chi² that the circle stands for."""
+    if tau is None:
+        return TAU
+    number = as_number(tau, "tau")
+    if not 1e-6 <= number <= 1e6:  # noqa: PLR2004 - far beyond what is of use, and safe in float64
+        raise ArgumentError(
+            f"tau={tau!r} must be positive, from 1e-6 to 1e6.", f"The critical value of chi² at 5% is {TAU:.4g}."
+        )
+    return number
+
+
+def checked_level(value: Any, name: str) -> float:
+    """Return a probability strictly between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+        raise ArgumentError(f"{name}={value!r} is not between 0 and 1.", "Use, for example, 0.05 or 0.95.")
+    return float(value)
+
+
+def choose(method: str, rows: int, epsilon: float, rate: object) -> str:
+    """Resolve the method ``"auto"``."""
+    if method != "auto":
+        return method
+    return "calibrated" if rate is None and rows * epsilon >= _ROWS_TO_CALIBRATE else "difference"

@@ -1,0 +1,337 @@
+"""The test of many 2 x 2 tables at once: which of thousands of columns differ between two groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from dfprivacy import ArgumentError, Release, mechanism
+from dfprivacy.plotting import axes
+from dfprivacy_chi2 import nulls
+from dfprivacy_chi2.asked import checked_level, checked_rate, different, public_groups, two_categories
+from dfprivacy_chi2.counts import Differences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy import Column, Curator
+
+__all__ = ["Chi2Many", "chi2_many", "findings"]
+
+Many = Literal["svt", "select"]
+
+SELECTION = Fraction(1, 2)
+"""The part of the budget that selects; the rest tests what is selected."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Chi2Many(Release):
+    """Result of private tests of many columns.
+
+    Attributes
+    ----------
+    rejected : tuple of str
+        The columns that differ between the groups, with a family-wise error of `alpha`.
+    answered : tuple of str
+        The columns that were tested, in order: those up to the last rejection allowed, or those selected.
+    differences : tuple of float
+        ``"select"``: the noisy absolute difference of shares of each column in `answered`; ``"svt"`` tells none.
+    pvalues : tuple of float
+        ``"select"``: the p-value of each, not corrected for many tests.
+    thresholds : tuple of float
+        What the noisy absolute difference of each in `answered` had to exceed.
+    tests : int
+        Number of columns; each is tested at level `alpha` / `tests`.
+    alpha : float
+        Probability, at most, of any false rejection.
+    method : {"svt", "select"}
+        How it was tested.
+    max_rejections : int
+        Rejections that were paid for.
+    scales : tuple of float
+        Scales of the Laplace noise in a comparison, in units of the difference: of the threshold and of each
+        difference (``"svt"``), or of each difference.
+    sizes : tuple of int
+        Rows in each group.
+    by, groups, rate
+        What was compared, and what was known of the shares.
+    notes : tuple of str
+        What to know before trusting the numbers.
+    """
+
+    rejected: tuple[str, ...]
+    answered: tuple[str, ...]
+    differences: tuple[float, ...]
+    pvalues: tuple[float, ...]
+    thresholds: tuple[float, ...]
+    tests: int
+    alpha: float
+    method: Many
+    max_rejections: int
+    scales: tuple[float, ...]
+    sizes: tuple[int, ...]
+    by: str
+    groups: tuple[Any, ...]
+    rate: Any
+    notes: tuple[str, ...]
+
+    _shown = ("rejected", "tests", "alpha", "method", "max_rejections", "sizes", "notes")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw what each column that was tested had to exceed, and which did.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        ax = axes(ax)
+        places = np.arange(len(self.answered))
+        hit = np.isin(self.answered, self.rejected)
+        thresholds = np.array(self.thresholds)
+        ax.plot(places, thresholds, "_", color="tab:red", label="threshold")
+        if self.differences:
+            ax.errorbar(
+                places, self.differences, yerr=self.scales[-1], fmt="o", color="black", label="noisy difference"
+            )
+        ax.plot(places[hit], thresholds[hit], "^", color="tab:blue", label="rejected")
+        ax.set(
+            xlabel="column, in the order tested", ylabel="absolute difference", title=f"{len(self.rejected)} found"
+        )
+        ax.legend(fontsize="small", frameon=False)
+        return ax
+
+
+@mechanism(columns={"xs": ["category"], "by": "category"})
+def chi2_many(
+    curator: Curator,
+    xs: tuple[Column, ...],
+    by: Column,
+    *,
+    method: Many = "svt",
+    max_rejections: int = 1,
+    alpha: float = 0.05,
+    groups: Sequence[Any] | None = None,
+    rate: Any = None,
+) -> Chi2Many:
+    r"""Find the columns that differ between two groups, among thousands.
+
+    All columns are counted in one pass over the table.
+
+    Parameters
+    ----------
+    xs : list of str
+        Private columns with two categories each; X = 1 is the second, and missing values count as the first.
+    by : str
+        A public column with categories: the groups.
+    method : {"svt", "select"}
+        ``"svt"``: ask of one column after the other whether its difference exceeds its threshold, until
+        `max_rejections` do. ``"select"``: select the `max_rejections` largest differences with half of the budget,
+        and test them with the other; this also tells their size.
+    max_rejections : int
+        How many rejections to pay for. Columns that are not rejected cost nothing.
+    alpha : float
+        Family-wise error: the probability, at most, of any false rejection.
+    groups : list or tuple of two categories, optional
+        The groups to compare; default: the column's, if it has two.
+    rate : float, tuple of two, or list, optional
+        What is known from outside the data of the share of X = 1 in both groups together: a number or a range for
+        all columns, or a list with a number or a range for each.
+
+    Returns
+    -------
+    Chi2Many
+        ``rejected``, and what was tested.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument cannot be used, or the group sizes are not public; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for tables that differ in the private columns of one row, all of them.
+    The absolute difference of shares times the smaller group, :math:`f_k = |\delta_k| \min(N_1, N_0)`, has the
+    sensitivity 1 in each column. ``"svt"`` is the sparse vector technique [2]_: the noise of the thresholds is
+    drawn once and :math:`\varepsilon_1 : \varepsilon_2 = 1 : (2 s)^{2/3}` for s rejections. ``"select"`` takes s
+    selections at ε/2s and s tests at ε/2s.
+
+    **Statistics.** Each of K columns is tested at level α/K, noise included: under its null hypothesis
+    :math:`P(f_k + \nu_k - \rho > t_k) = \alpha/K`. The union bound then holds whatever the dependence between the
+    columns, because it needs nothing but each column's own law. The paper's algorithms [1]_ draw the threshold's
+    noise again after each rejection, leave it out of the null law, and do not divide α.
+
+    References
+    ----------
+    .. [1] K. Kakizaki, K. Fukuchi, J. Sakuma (2017). Differentially private chi-squared test by unit circle
+       mechanism. ICML.
+    .. [2] M. Lyu, D. Su, N. Li (2017). Understanding the sparse vector technique for differential privacy.
+       VLDB.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, dfprivacy as dp
+    >>> rng = np.random.default_rng(0)
+    >>> df = pd.DataFrame(rng.random((4000, 50)) < 0.3, columns=[f"gene{k}" for k in range(50)])
+    >>> df["arm"] = ["drug"] * 2000 + ["placebo"] * 2000
+    >>> df.loc[df.arm == "drug", "gene7"] |= rng.random(2000) < 0.3
+    >>> trial = dp.protect(df, "many-example", epsilon=2, ledger="memory:", public=["arm"],
+    ...                    categories={"arm": ["drug", "placebo"]})
+    >>> genes = [name for name in df if name != "arm"]
+    >>> trial.chi2_many(genes, "arm", epsilon=1).rejected
+    ('gene7',)
+    """
+    if method not in {"svt", "select"}:
+        raise ArgumentError(f"method={method!r} is unknown.", 'Use "svt" or "select".')
+    rates = _checked(xs, by, max_rejections, rate)
+    alpha = checked_level(alpha, "alpha")
+    kept, sizes = public_groups(curator, xs[0], by, groups, least=2, most=2)
+    n1, n0 = sizes
+    smaller = min(sizes)
+    level = alpha / len(xs)
+    known = {
+        "tests": len(xs),
+        "alpha": alpha,
+        "method": method,
+        "max_rejections": max_rejections,
+        "sizes": sizes,
+        "by": by.name,
+        "groups": kept,
+        "rate": rate,
+    }
+    asked = Differences(xs, by, kept, sizes)
+    if method == "svt":
+
+        def thresholds(of_threshold: float, of_value: float) -> NDArray[np.float64]:
+            return smaller * _critical(sizes, rates, level, of_threshold / smaller, of_value / smaller)
+
+        above = curator.above_threshold(asked, thresholds, most=max_rejections)
+        scales = (above.threshold_scale / smaller, above.value_scale / smaller)
+        answered = [x.name for x in xs[: len(above.reached)]]
+        required = _critical(sizes, rates, level, *scales)[: len(answered)]
+        stopped = len(answered) < len(xs)
+        return Chi2Many(
+            **known,
+            rejected=tuple(name for name, hit in zip(answered, above.reached, strict=True) if hit),
+            answered=tuple(answered),
+            differences=(),
+            pvalues=(),
+            thresholds=tuple(map(float, required)),
+            scales=scales,
+            notes=("stopped at the last rejection paid for: the columns after it were not tested",) * stopped,
+        )
+    best = [int(at) for at in curator.select(asked, top=max_rejections, share=SELECTION)]
+    chosen = [xs[at] for at in best]
+    measured = curator.measure(Differences(chosen, by, kept, sizes))
+    differences = [float(value) / smaller for value in measured.values]
+    scale = float(measured.scales[0]) / smaller
+    laws = [nulls.difference(n1, n0, rates[at]) for at in best]
+    pvalues = [law.pvalue(value, scale) for law, value in zip(laws, differences, strict=True)]
+    required = _critical(sizes, [rates[at] for at in best], level, scale)
+    return Chi2Many(
+        **known,
+        rejected=tuple(x.name for x, p in zip(chosen, pvalues, strict=True) if p <= level),
+        answered=tuple(x.name for x in chosen),
+        differences=tuple(differences),
+        pvalues=tuple(pvalues),
+        thresholds=tuple(map(float, required)),
+        scales=(scale,),
+        notes=(),
+    )
+
+
+def _checked(xs: tuple[Column, ...], by: Column, max_rejections: int, rate: Any) -> list[nulls.Rate]:
+    """Check what is asked, and return what is known of each column's share."""
+    if not xs:
+        raise ArgumentError("There is no column to test.", "Name at least one: chi2_many(['a', 'b'], 'arm').")
+    names = {x.name for x in xs}
+    if len(names) < len(xs):
+        raise ArgumentError("A column is named twice.", "Name each once.")
+    for x in xs:
+        two_categories(x)
+        different(x, by)
+    whole = isinstance(max_rejections, int) and not isinstance(max_rejections, bool)
+    if not (whole and 1 <= max_rejections <= len(xs)):
+        raise ArgumentError(
+            f"max_rejections={max_rejections!r} of {len(xs)} columns cannot be paid for.", "Give 1 to all of them."
+        )
+    if not isinstance(rate, list):
+        return [checked_rate(rate)] * len(xs)
+    if len(rate) != len(xs):
+        raise ArgumentError(
+            f"rate= has {len(rate)} entries for {len(xs)} columns.",
+            "Give one for each, or a number or a tuple (low, high) for all.",
+        )
+    return [checked_rate(one) for one in rate]
+
+
+def _critical(
+    sizes: tuple[int, ...], rates: Sequence[nulls.Rate], level: float, *scales: float
+) -> NDArray[np.float64]:
+    """Return the threshold of each column; columns with the same rate share one."""
+    shares = [nulls.nearest_half(rate) for rate in rates]
+    found = {p: _threshold(sizes, p, level, *scales) for p in dict.fromkeys(shares)}
+    return np.array([found[p] for p in shares])
+
+
+@lru_cache(maxsize=256)
+def _threshold(sizes: tuple[int, ...], p: float, level: float, *scales: float) -> float:
+    n1, n0 = sizes
+    return nulls.difference(n1, n0, p).critical_value(level, *scales)
+
+
+def findings(
+    curator: Curator,
+    xs: tuple[Column, ...],
+    by: Column,
+    *,
+    method: Many,
+    max_rejections: int,
+    alpha: float,
+    groups: Sequence[Any] | None,
+    rate: Any,
+) -> Mapping[str, Any]:
+    """Say what the tests could find out, from public numbers only; for ``explain``."""
+    rates = _checked(xs, by, max_rejections, rate)
+    _, sizes = public_groups(curator, xs[0], by, groups, least=2, most=2)
+    n1, n0 = sizes
+    smaller = min(sizes)
+    if method == "svt":
+        first = curator.epsilon / (1 + (2 * max_rejections) ** (2 / 3))
+        scales = [1 / (first * smaller), 2 * max_rejections / ((curator.epsilon - first) * smaller)]
+    else:
+        scales = [max_rejections / (curator.epsilon * float(1 - SELECTION) * smaller)]
+    critical = float(_critical(sizes, rates[:1], alpha / len(xs), *scales)[0])
+    p = nulls.nearest_half(rates[0])
+
+    def power(difference: float) -> float:
+        low = min(max(p - difference / 2, 0.0), 1 - difference)
+        return nulls.difference_law(n1, n0, low + difference, low).sf(critical, *scales)
+
+    return {
+        f"each of {len(xs)} columns is tested at level": alpha / len(xs),
+        "smallest difference of shares found with probability 0.8, once tested": _smallest(power),
+    }
+
+
+def _smallest(power: Callable[[float], float]) -> float | str:
+    low, high = 0.0, 1.0
+    if power(high) < 0.8:  # noqa: PLR2004
+        return "none: spend more"
+    for _ in range(20):
+        middle = (low + high) / 2
+        low, high = (middle, high) if power(middle) < 0.8 else (low, middle)  # noqa: PLR2004
+    return high

@@ -1,0 +1,175 @@
+"""Power and sample size of the tests of a 2 x 2 table, before any budget is spent.
+
+No function here reads data: the shares are what you expect or want to tell apart. Laws are those of the tests
+(sums over all tables, or normal laws), so that the power is exact up to 2,000 rows but for ``"calibrated"``, and
+right to about 0.01 beyond.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+from dfprivacy import ArgumentError
+from dfprivacy_chi2 import nulls
+from dfprivacy_chi2.asked import TOTAL_SHARE, checked_level, checked_rate, checked_tau, choose
+from dfprivacy_chi2.tables import signed_distances, tight_sensitivity
+
+if TYPE_CHECKING:
+    from dfprivacy_chi2.nulls import Rate
+
+__all__ = ["power", "sample_size"]
+
+Planned = Literal["auto", "difference", "calibrated", "distance", "unit_circle"]
+
+_MOST_ROWS = 2**31
+
+
+def power(
+    n1: int,
+    n0: int,
+    epsilon: float,
+    *,
+    base: float,
+    difference: float,
+    method: Planned = "auto",
+    rate: Rate = None,
+    tau: float | None = None,
+    alpha: float = 0.05,
+) -> float:
+    """Probability that a private test of a 2 x 2 table finds a difference of shares.
+
+    Parameters
+    ----------
+    n1, n0 : int
+        Rows in the two public groups.
+    epsilon : float
+        Budget of the test.
+    base : float
+        Share of X = 1 in the second group.
+    difference : float
+        Share in the first group minus `base`.
+    method : {"auto", "difference", "calibrated", "distance", "unit_circle"}
+        The method of ``chi2``, or ``"unit_circle"`` for ``chi2_unitcircle``.
+    rate : float or tuple of two, optional
+        What the test is told of the share of X = 1.
+    tau : float, optional
+        Of ``"distance"`` and ``"unit_circle"``.
+    alpha : float
+        Level.
+
+    Returns
+    -------
+    float
+        The power.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> round(power(100, 100, 0.5, base=0.3, difference=0.1815, method="difference", rate=0.3), 4)
+    0.7215
+    """
+    tau, alpha, rate = checked_tau(tau), checked_level(alpha, "alpha"), checked_rate(rate)
+    p1, p0 = base + difference, base
+    if not (0 <= p0 <= 1 and 0 <= p1 <= 1):
+        raise ArgumentError(f"base={base} and base + difference={p1} are no shares.", "Give shares from 0 to 1.")
+    if not (1 <= n1 <= _MOST_ROWS and 1 <= n0 <= _MOST_ROWS and n1 % 1 == n0 % 1 == 0):
+        raise ArgumentError(f"n1={n1} or n0={n0} is out of range.", "Each group has at least one row.")
+    if not 0 < epsilon < math.inf:
+        raise ArgumentError(f"epsilon={epsilon} must be positive and finite.", "Use, for example, 0.5.")
+    chosen = choose(method, n1 + n0, epsilon, rate)
+    if chosen == "difference":
+        scale = 1 / (min(n1, n0) * epsilon)
+        critical = nulls.difference(n1, n0, rate).critical_value(alpha, scale)
+        return nulls.difference_law(n1, n0, p1, p0).sf(critical, scale)
+    if chosen == "calibrated":
+        if rate is not None:
+            raise ArgumentError("Method 'calibrated' takes no rate=: it measures it.", 'Use method="difference".')
+        for_total = epsilon * float(TOTAL_SHARE)
+        test = nulls.NoisyShare(n1, n0, 0.0, 1 / for_total)
+        return test.power(alpha, 1 / (min(n1, n0) * (epsilon - for_total)), p1, p0)
+    if chosen == "distance":
+        if (n1 + 1) * (n0 + 1) > nulls.MOST_TABLES:
+            raise ArgumentError("The signed distance is for smaller groups.", 'Use method="calibrated".')
+        critical = nulls.distance(n1, n0, tau, rate).critical_value(alpha, 1 / epsilon)
+        return nulls.distance_law(signed_distances(n1, n0, tau), p1, p0).sf(critical, 1 / epsilon)
+    if chosen == "unit_circle":
+        scale = tight_sensitivity(n1, n0, tau) / epsilon
+        critical = nulls.norm(n1, n0, tau, rate).critical_value(alpha, scale)
+        return nulls.norm_law(n1, n0, tau, p1, p0).sf(critical, scale)
+    raise ArgumentError(f"method={method!r} is unknown.", "Use the method of chi2, or 'unit_circle'.")
+
+
+def sample_size(
+    power: float,
+    epsilon: float,
+    *,
+    base: float,
+    difference: float,
+    ratio: float = 1.0,
+    method: Planned = "auto",
+    rate: Rate = None,
+    tau: float | None = None,
+    alpha: float = 0.05,
+) -> int:
+    """Rows that a private test of a 2 x 2 table needs to find a difference of shares.
+
+    Parameters
+    ----------
+    power : float
+        Wanted probability of finding it, between `alpha` and 1.
+    epsilon : float
+        Budget of the test.
+    base, difference
+        As in `power`.
+    ratio : float
+        Rows of the second group for each row of the first.
+    method, rate, tau, alpha
+        As in `power`.
+
+    Returns
+    -------
+    int
+        Rows of the first group.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument is out of range, or if no sample is large enough.
+
+    Examples
+    --------
+    >>> sample_size(0.8, 0.5, base=0.3, difference=0.1, method="difference")
+    397
+    """
+    wanted = checked_level(power, "power")
+    if not wanted > checked_level(alpha, "alpha"):
+        raise ArgumentError(f"power={power} must lie above alpha={alpha}.", "Use, for example, power=0.8.")
+    if difference == 0:
+        raise ArgumentError("No sample is large enough to find difference=0.", "Give what you want to find.")
+    if not 0 < ratio < math.inf:
+        raise ArgumentError(f"ratio={ratio} must be positive.", "Use 1 for groups of equal size.")
+
+    def enough(n1: int) -> bool:
+        n0 = max(1, round(ratio * n1))
+        terms = {"base": base, "difference": difference, "rate": rate, "tau": tau, "alpha": alpha}
+        return _power(n1, n0, epsilon, method=method, **terms) >= wanted  # type: ignore[arg-type]
+
+    low, high = 1, 2
+    while not enough(high):
+        low, high = high, 2 * high
+        if high > _MOST_ROWS / max(1.0, ratio):
+            raise ArgumentError(
+                f"More than {_MOST_ROWS:.0e} rows would be needed.", "Look for a larger difference, or spend more."
+            )
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+_power = power

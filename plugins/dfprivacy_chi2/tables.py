@@ -1,0 +1,170 @@
+"""Statistics of a 2 x 2 table whose group sizes are public, and how far one row can move them.
+
+X is 0 or 1 and private; the sizes N1, N0 of the two groups are fixed and public; c11, c10 count X = 1 in each.
+One row changes its X: one of c11, c10 moves by 1. N = N1 + N0, M1 = c11 + c10, q = M1/N, δ = c11/N1 - c10/N0.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "chi2_statistic",
+    "paper_sensitivity",
+    "signed_distance",
+    "signed_distances",
+    "swap_sensitivity",
+    "tight_sensitivity",
+    "unit_circle_norm",
+]
+
+_NEVER = 2**40  # farther than any table
+
+
+def unit_circle_norm(c11: ArrayLike, c10: ArrayLike, n1: int, n0: int, tau: float) -> NDArray[np.float64]:
+    r"""Return the norm ‖V‖ that exceeds 1 where chi² exceeds tau.
+
+    Two squares: :math:`\lVert V\rVert^2 = \frac{4 N_1 N_0}{\tau N}\,\delta^2 + (2q-1)^2`, which is
+    :math:`1 + 4q(1-q)\,(\chi^2/\tau - 1)`.
+
+    Parameters
+    ----------
+    c11, c10 : array_like
+        Rows with X = 1 in each group.
+    n1, n0 : int
+        Sizes of the groups.
+    tau : float
+        Value of chi² that the circle stands for.
+
+    Returns
+    -------
+    ndarray
+        The norm.
+    """
+    n, c11, c10 = n1 + n0, np.asarray(c11, dtype=np.float64), np.asarray(c10, dtype=np.float64)
+    across = (n0 * c11 - n1 * c10) * (2 / math.sqrt(tau * n * n1 * n0))
+    along = 2 * (c11 + c10) / n - 1
+    norm: NDArray[np.float64] = np.hypot(across, along)
+    return norm
+
+
+def tight_sensitivity(n1: int, n0: int, tau: float) -> float:
+    r"""Return how far one row can move ‖V‖: :math:`2\sqrt{N_{\max}/(\tau N_{\min} N) + 1/N^2}`.
+
+    It is the length of the step of V, so never too small (triangle inequality); it is attained where the larger
+    group is even.
+    """
+    n = n1 + n0
+    return 2 * math.sqrt(max(n1, n0) / (tau * min(n1, n0) * n) + 1 / n**2)
+
+
+def paper_sensitivity(n1: int, n0: int, tau: float) -> float:
+    """Return the bound of Kakizaki, Fukuchi and Sakuma, up to √2 times `tight_sensitivity`."""
+    n = n1 + n0
+    return 2 * math.sqrt(((n0**2 + n1**2) * n + 2 * tau * n0 * n1) / (tau * n0 * n1 * n**2))
+
+
+def swap_sensitivity(n1: int, n0: int, tau: float) -> float:
+    """Return how far two rows of different groups that exchange their X can move ‖V‖."""
+    return 2 * math.sqrt((n1 + n0) / (tau * n1 * n0))
+
+
+def chi2_statistic(c11: ArrayLike, c10: ArrayLike, n1: int, n0: int) -> NDArray[np.float64]:
+    """Return Pearson's chi² of the table, 0 where X is constant; not private."""
+    n, c11, c10 = n1 + n0, np.asarray(c11, dtype=np.float64), np.asarray(c10, dtype=np.float64)
+    margins = n1 * n0 * (c11 + c10) * (n - c11 - c10)
+    chi2 = n * (n0 * c11 - n1 * c10) ** 2 / np.where(margins > 0, margins, 1)
+    return np.where(margins > 0, chi2, 0.0)
+
+
+def signed_distance(c11: int, c10: int, n1: int, n0: int, tau: float) -> int:
+    """Return how many rows decide: the signed distance of Johnson and Shmatikov.
+
+    Parameters
+    ----------
+    c11, c10 : int
+        Rows with X = 1 in each group.
+    n1, n0 : int
+        Sizes of the groups.
+    tau : float
+        A table is significant if its chi² exceeds this.
+
+    Returns
+    -------
+    int
+        Of a significant table: the number of rows that must change until it is not. Of another: 1 minus the
+        number of rows that must change until it is; minus all rows if no table is significant. One row moves it
+        by 1 at most, whatever the set of significant tables: both distances are 1-Lipschitz, and they meet at 1
+        and 0.
+    """
+    if n1 > n0:
+        c11, c10, n1, n0 = c10, c11, n0, n1
+    low, high = _insignificant(n1, n0, tau)
+    aside = np.abs(np.arange(n1 + 1) - c11)
+    if not low[c11] <= c10 <= high[c11]:
+        return int((aside + _to_within(c10, low, high)).min())
+    nearest = int((aside + _to_without(c10, low, high, n0)).min())
+    return 1 - nearest if nearest < _NEVER else -(n1 + n0)
+
+
+def signed_distances(n1: int, n0: int, tau: float) -> NDArray[np.int64]:
+    """Return `signed_distance` of every table, shape (n1 + 1, n0 + 1)."""
+    low, high = (end[:, None] for end in _insignificant(n1, n0, tau))
+    c10 = np.arange(n0 + 1)
+    away = _by_rows(_to_within(c10, low, high))
+    nearest = _by_rows(_to_without(c10, low, high, n0))
+    inside = 1 - nearest if nearest.min() < _NEVER else np.full_like(nearest, -(n1 + n0))
+    return np.where((low <= c10) & (c10 <= high), inside, away)
+
+
+def _insignificant(n1: int, n0: int, tau: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Give, for each c11, the first and the last c10 of a table with chi² up to tau.
+
+    They fill an ellipse: solve its equation for c10, and settle the ends by the definition.
+    """
+    n, c11 = n1 + n0, np.arange(n1 + 1, dtype=np.float64)
+    a, b = n * n0**2 + tau * n1 * n0, n * n1**2 + tau * n1 * n0
+    c, d = n1 * n0 * (tau - n), -tau * n1 * n0 * n
+    middle = -(2 * c * c11 + d) / (2 * b)
+    half = np.sqrt(np.maximum(0.0, middle**2 - (a * c11 + d) * c11 / b))
+
+    def within(c10: NDArray[np.float64]) -> NDArray[np.bool_]:
+        m1 = c11 + c10
+        over = n * (c11 * n0 - c10 * n1) ** 2 > tau * n1 * n0 * m1 * (n - m1)
+        return ~over & (c10 >= 0) & (c10 <= n0)  # a step may have left the box
+
+    low, high = (np.clip(end, 0, n0) for end in (np.ceil(middle - half) - 1, np.floor(middle + half) + 1))
+    for _ in range(2):  # an end may be one beyond by the step outwards, and one more by rounding
+        low, high = np.where(within(low), low, low + 1), np.where(within(high), high, high - 1)
+    empty = ~within(low) | ~within(high)
+    low[empty], high[empty] = n0 + 1, -1
+    return low.astype(np.int64), high.astype(np.int64)
+
+
+def _to_within(c10: int | NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give the steps of c10 into the interval; `_NEVER` where it is empty."""
+    steps: NDArray[np.int64] = np.maximum(0, np.maximum(low - c10, c10 - high))
+    return np.where(low > high, _NEVER, steps)
+
+
+def _to_without(
+    c10: int | NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64], n0: int
+) -> NDArray[np.int64]:
+    """Give the steps of c10 out of the interval, within 0 to n0; `_NEVER` where there is no way out."""
+    below = np.where(low > 0, c10 - low + 1, _NEVER)
+    above = np.where(high < n0, high - c10 + 1, _NEVER)
+    return np.where(low > high, 0, np.maximum(0, np.minimum(below, above)))
+
+
+def _by_rows(steps: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Let c11 change as well, at a step each."""
+    c11 = np.arange(len(steps))[:, None]
+    onwards = np.minimum.accumulate(steps - c11, axis=0) + c11
+    back: NDArray[np.int64] = np.minimum.accumulate((onwards + c11)[::-1], axis=0)[::-1] - c11
+    return back

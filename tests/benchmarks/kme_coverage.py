@@ -1,0 +1,76 @@
+"""How often the intervals of a kernel mean embedding hold the mean over the table's rows, and how wide they are.
+
+    python tests/benchmarks/kme_coverage.py               # 500 draws of each noise for one table
+
+100 000 rows of ten Gaussian clusters in the plane (Balog et al. 2018, appendix B), bounds [0, 200],
+lengthscale 100.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+import pandas as pd
+from kme_release import mean_of, rows_of
+
+import dfprivacy as dp
+from dfprivacy.features import ProductKernel
+from dfprivacy.testing.noise import seeded_noise
+from dfprivacy_kme.release import _RIDGES, grid
+
+NAMES = ["x", "y"]
+KERNEL = ProductKernel([dp.Column(name, bounds=(0.0, 200.0)) for name in NAMES], 100.0)
+FUNCTIONS = {
+    "kernel at (110, 90)": lambda r: KERNEL(np.column_stack([r["x"], r["y"]]), np.array([[110.0, 90.0]]))[:, 0],
+    "x": lambda r: r["x"],
+    "x²": lambda r: r["x"] ** 2,
+    "cos(x / 60)": lambda r: np.cos(r["x"] / 60),
+    "1 / (1 + exp((100 - x) / 10))": lambda r: 1 / (1 + np.exp((100 - r["x"]) / 10)),
+    "x > 100": lambda r: r["x"] > 100,
+}
+
+
+def linear(release, f):
+    """The public vector, constant and half width of an interval, as `expectation` chooses them."""
+    psi = release._space.features(at := grid(release._space))
+    values = release._values(f, at)
+    centre = (values.min() + values.max()) / 2
+    left, s, right = np.linalg.svd(psi, full_matrices=False)
+    path = np.array([right.T @ (s / (s**2 + ridge) * (left.T @ (values - centre))) for ridge in _RIDGES])
+    half = np.abs(psi @ path.T + centre - values[:, None]).max(axis=0)
+    half += [release._quantile(a, 0.95) for a in path]
+    return path[np.argmin(half)], centre, half.min()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draws", type=int, default=500)
+    count = parser.parse_args().draws
+    table = rows_of(2, 0)
+    rows = pd.DataFrame(table, columns=NAMES)
+    rng = np.random.default_rng(0)
+    print(f"{count} draws of the noise.\n")
+    print("| noise | function | mean over the rows | coverage | half width |\n|---|---|---|---|---|")
+    for noise, asked in {
+        "Gaussian, ε = 0.1, δ = 1e-6": {"epsilon": 0.1, "delta": 1e-6},
+        "Laplace, ε = 1": {"epsilon": 1, "delta": 0, "n_points": 64},
+    }.items():
+        view = dp.protect(
+            rows, noise, epsilon=10, delta=1e-3, ledger="memory:", bounds=dict.fromkeys(NAMES, (0, 200))
+        )
+        with seeded_noise(0):
+            release = view.kme_release(NAMES, lengthscale=100, **asked)
+        alpha = mean_of(release._space.features, table)
+        draw = rng.normal if release.noise_kind == "gaussian" else rng.laplace
+        scale = release.sigma / (1 if release.noise_kind == "gaussian" else np.sqrt(2))
+        betas = alpha + draw(0, scale, size=(count, len(alpha)))
+        for name, f in FUNCTIONS.items():
+            a, centre, half = linear(release, f)
+            truth = float(np.mean(f(rows)))
+            covered = np.mean(np.abs(betas @ a + centre - truth) <= half)
+            print(f"| {noise} | {name} | {truth:.5g} | {covered:.3f} | {half:.2g} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

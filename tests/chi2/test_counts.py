@@ -1,0 +1,146 @@
+"""The statistics that are measured: their values, and that no row moves them by more than they claim."""
+
+import math
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+from dfprivacy.schema import Column
+from dfprivacy_chi2 import counts
+from dfprivacy_chi2.asked import TAU
+from dfprivacy_chi2.tables import signed_distance, tight_sensitivity, unit_circle_norm
+
+X = Column("x", categories=(0, 1))
+Z = Column("z", categories=("no", "yes"))
+BY = Column("by", categories=("a", "b"), public=True)
+LARGE = Column("x", categories=("u", "v", "w"))
+PUBLIC = frozenset({"by"})
+
+
+def of_all_tables(statistic, n1, n0):
+    """A statistic of c11 and c10 in all tables, as it is noised."""
+    every = [statistic.value(np.array([[c11], [c10]])) for c11 in range(n1 + 1) for c10 in range(n0 + 1)]
+    return np.array(every, dtype=np.float64).reshape(n1 + 1, n0 + 1)
+
+
+def statistics(n1, n0):
+    """All statistics of the counts of X = 1 in two groups."""
+    of = X, BY, ("a", "b"), (n1, n0)
+    return {
+        "total": counts.Total(*of),
+        "difference": counts.Difference(*of),
+        "norm": counts.UnitCircleNorm(*of, TAU, tight_sensitivity(n1, n0, TAU)),
+        "distance": counts.Distance(*of, TAU),
+        "spread": counts.Spread(*of, (1.0,)),
+        "differences": counts.Differences([X], *of[1:]),
+    }
+
+
+@pytest.mark.parametrize("name", statistics(1, 1))
+@pytest.mark.parametrize(("n1", "n0"), [(1, 1), (1, 6), (6, 3), (5, 5), (8, 8), (11, 4)])
+def test_one_row_moves_each_by_1(name, n1, n0):
+    """In all tables of two groups a row that changes its X moves each statistic by 1 at most, as it claims."""
+    statistic = statistics(n1, n0)[name]
+    every = of_all_tables(statistic, n1, n0)
+
+    moved = max(np.abs(np.diff(every, axis=axis)).max() for axis in (0, 1))
+
+    assert statistic.sensitivity("replace_one", 1, PUBLIC) == 1
+    assert moved <= 1 + 2 * statistic.error
+    if max(n1, n0) % 2 == 0 and min(n1, n0) > 1:
+        assert moved >= 1 - 1e-9
+
+
+def test_values_are_those_of_the_tables():
+    """Divided by their weights, they are the statistics."""
+    n1, n0, c11, c10 = 30, 50, 12, 3
+    found = {
+        name: float(np.ravel(s.value(np.array([[c11], [c10]])) / s.weights)[0])
+        for name, s in statistics(n1, n0).items()
+    }
+
+    assert found == pytest.approx(
+        {
+            "total": 15,
+            "difference": 12 / 30 - 3 / 50,
+            "norm": unit_circle_norm(c11, c10, n1, n0, TAU),
+            "distance": signed_distance(c11, c10, n1, n0, TAU),
+            "spread": (12 / 30 - 3 / 50) * math.sqrt(30 * 50 / 80),
+            "differences": 30 * (12 / 30 - 3 / 50),  # its own weights are 1
+        }
+    )
+
+
+@pytest.mark.parametrize("name", statistics(1, 1))
+def test_none_is_measured_where_the_groups_are_private(name):
+    """Where neighbours may differ in the groups, or in the number of rows, there is no sensitivity."""
+    statistic = statistics(4, 4)[name]
+
+    assert statistic.sensitivity("replace_one", 1, frozenset()) == math.inf
+    assert statistic.sensitivity("add_remove", 1, PUBLIC) == math.inf
+    assert statistic.sensitivity("replace_one", 1, PUBLIC | {"x"}) == 0
+
+
+def test_many_differences_move_together():
+    """A row moves each of two differences by 1: 2 in all, √2 by length, 1 at most."""
+    statistic = counts.Differences([X, Z], BY, ("a", "b"), (4, 6))
+
+    assert [statistic.sensitivity("replace_one", norm, PUBLIC) for norm in (1, 2, math.inf)] == [2, math.sqrt(2), 1]
+    assert statistic.value(np.array([[4, 1], [0, 6]])).tolist() == [4, 3]
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 4), (2, 2, 5), (1, 4, 4)])
+def test_the_spread_over_three_groups(sizes):
+    """In all 2 x 3 tables a row moves the spread by √(1/Nmin - 1/N) at most."""
+    groups = ("a", "b", "c")
+    statistic = counts.Spread(X, Column("by", categories=groups, public=True), groups, sizes, (1.0,))
+    every = np.empty([size + 1 for size in sizes])
+    for table in np.ndindex(every.shape):
+        every[table] = statistic.value(np.array(table)[:, None])
+
+    moved = max(np.abs(np.diff(every, axis=axis)).max() for axis in range(3))
+
+    assert 1 / statistic.weights == pytest.approx(math.sqrt(1 / min(sizes) - 1 / sum(sizes)), rel=1e-12)
+    assert 0.9 <= moved <= 1 + 2 * statistic.error
+
+
+def test_the_spread_of_three_categories():
+    """In all 3 x 2 tables a row that changes its category, or has none, moves the spread by its bound at most."""
+    sizes, shares = (5, 6), (0.5, 0.3, 0.2)
+    statistic = counts.Spread(LARGE, BY, ("a", "b"), sizes, shares)
+    groups = [[c for c in product(range(size + 1), repeat=3) if sum(c) <= size] for size in sizes]
+    value = {table: statistic.value(np.array(table)) for table in product(*groups)}
+    moves = np.array([*np.eye(3), *(a - b for a, b in product(np.eye(3), repeat=2))], dtype=int)
+
+    moved = {False: 0.0, True: 0.0}
+    for (first, second), before in value.items():
+        for move in moves:
+            for table in (tuple(first + move), second), (first, tuple(second + move)):
+                full = sum(map(sum, table)) == sum(sizes) == sum(first) + sum(second)
+                moved[full] = max(moved[full], abs(value.get(table, before) - before))
+
+    assert counts.spread_sensitivity(sizes, shares) == pytest.approx(0.953462589245, abs=1e-12)
+    assert moved[True] == pytest.approx(1, abs=1e-12)  # attained, where no x is missing
+    assert moved[False] <= 1 + 2 * statistic.error
+
+
+@pytest.mark.parametrize("size", range(2, 15))
+def test_the_association_moves_by_1(size):
+    """In all 2 x 2 tables, a row that leaves one cell for another, or for none, moves it by 1, and no further."""
+    statistic = counts.Association(X, BY, size)
+    every = np.full((size + 1,) * 4, np.nan)
+    for table in np.ndindex(every.shape):
+        if sum(table) <= size:
+            every[table] = statistic.value(np.array(table).reshape(2, 2))
+
+    leaves = max(np.nanmax(np.abs(np.diff(every, axis=axis))) for axis in range(4))
+    changes = 0.0
+    for first, second in combinations(range(4), 2):
+        plane = np.moveaxis(every, (first, second), (0, 1))
+        changes = max(changes, np.nanmax(np.abs(plane[1:, :-1] - plane[:-1, 1:])))
+
+    assert statistic.sensitivity("replace_one", 1, frozenset()) == 1
+    assert statistic.sensitivity("add_remove", 1, frozenset()) == math.inf
+    assert changes == 1
+    assert leaves <= 1
