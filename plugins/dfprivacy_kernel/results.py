@@ -76,13 +76,17 @@ class KernelTest(Release):
 
     _shown = ("reject", "alpha", "pvalue", "statistic", "mmd2", "low", "high", "sizes", "differences", "notes")
 
-    def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
-        """Interval for the MMD of the populations, of the Nyström kernel, which is at most that of the kernel.
+    def confidence_interval(
+        self, confidence_level: float | None = None, *, of: Literal["populations", "samples"] = "populations"
+    ) -> ConfidenceInterval:
+        """Interval for the MMD, of the Nyström kernel, which is at most that of the kernel.
 
         Parameters
         ----------
         confidence_level : float, optional
             Coverage; default: the one asked for. Any other costs nothing.
+        of : {"populations", "samples"}
+            Of the populations, approximate; or of the two samples as they are, exact: there, only noise is unsure.
 
         Returns
         -------
@@ -101,9 +105,12 @@ class KernelTest(Release):
         level = self.confidence if confidence_level is None else confidence_level
         if not 0 < level < 1:
             raise ArgumentError(f"confidence_level={level!r} is not between 0 and 1.", "Use, for example, 0.95.")
+        if of not in {"populations", "samples"}:
+            raise ArgumentError(f"of={of!r} is unknown.", 'Use "populations" or "samples".')
         separation, scale, spread, scales, critical = self.released
         measured = Measured(separation, scale, np.array(spread), np.array(scales), self.sizes, critical)
-        return ConfidenceInterval(*measured.interval(level))
+        ends = measured.sample_interval(level) if of == "samples" else measured.interval(level)
+        return ConfidenceInterval(*ends)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw where the two samples differ: the witness function at the locations, with its noise.
