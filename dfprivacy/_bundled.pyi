@@ -14,11 +14,13 @@ from dfprivacy_dcor import (
     SharedCorrelation,
 )
 from dfprivacy_gmm import FourierSketch, GaussianClasses, GaussianMixture, JointMoments
+from dfprivacy_kernel import KernelMessage, KernelTest
 from dfprivacy_kme import KME
 from dfprivacy_ttest import TTest
 
 _Alternative: TypeAlias = Literal["two-sided", "less", "greater"]
 
+_KernelFeatures: TypeAlias = Literal["nystrom", "me", "scf"]
 _Margin: TypeAlias = Literal["private", "public_rate", "invariant"]
 
 class BundledMethods:
@@ -130,6 +132,44 @@ class BundledMethods:
         delta: float | str | None = None,
         fresh: bool = False,
     ) -> JointMoments: ...
+    def kernel_message(
+        self,
+        columns: Sequence[str],
+        *,
+        categories: Sequence[str] | None = None,
+        features: _KernelFeatures = "me",
+        bandwidth: float | None = None,
+        mismatch: float = 0.5,
+        locations: Sequence[Any] | None = None,
+        n_locations: int = 5,
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> KernelMessage: ...
+    def kernel_two_sample(
+        self,
+        columns: Sequence[str],
+        *,
+        by: str | None = None,
+        groups: Sequence[Any] | None = None,
+        other: PrivateFrame | None = None,
+        method: Literal["mmd", "permutation", "moments", "whitened"] = "mmd",
+        features: _KernelFeatures | None = None,
+        alpha: float = 0.05,
+        bandwidth: float | Sequence[float] | str | None = None,
+        locations: Sequence[Any] | None = None,
+        n_locations: int | None = None,
+        n_permutations: int = 499,
+        paired: bool = False,
+        local: bool = False,
+        categories: Sequence[str] | None = None,
+        mismatch: float = 0.5,
+        pvalue: bool = False,
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> KernelTest: ...
     def kme_release(
         self,
         columns: Sequence[str],

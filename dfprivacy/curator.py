@@ -19,7 +19,7 @@ from dfprivacy.accounting import exact
 from dfprivacy.errors import ArgumentError, PluginError
 from dfprivacy.features import Count, OneHot, RowFeatures
 from dfprivacy.local import Arc, Messages
-from dfprivacy.losses import Approximate, BoundedRange, Gaussian, Laplace, Pure
+from dfprivacy.losses import Approximate, BoundedRange, Cube, Gaussian, Laplace, Pure
 from dfprivacy.release import Measurement, Noise
 from dfprivacy.rows import BATCH_ROWS
 from dfprivacy.table import L2, PUBLIC
@@ -40,6 +40,7 @@ __all__ = ["Above", "Curator"]
 T = TypeVar("T")
 _ROOM = 16  # the noise of a joint measurement can be a quarter of what was planned
 _UP = 1 + 2.0**-48  # above every error of a square root and two products
+_NORMS = {"laplace": 1, "gaussian": 2, "cube": math.inf}
 _FINE = 30  # the sensitivity of a statistic is about 2^30 steps of its grid
 
 
@@ -210,7 +211,7 @@ class Curator:
             unused = [features]
             return lambda chosen: self._joined(unused, share, chosen)
 
-        _ = self._table.rows  # a copy without rows must not pay
+        self._table.present()  # a copy without rows must not pay
         parts = [exact(part) for _, part in planned]
         if not parts or min(parts) <= 0 or sum(parts) > 1:
             raise PluginError("The parts of a joint measurement must be positive and add up to at most 1.")
@@ -238,7 +239,7 @@ class Curator:
         self,
         statistic: Statistic,
         *,
-        noise: Literal["laplace", "gaussian"] = "laplace",
+        noise: Literal["laplace", "gaussian", "cube"] = "laplace",
         share: object = None,
     ) -> Measurement:
         """Measure a statistic whose global sensitivity is proved.
@@ -247,7 +248,10 @@ class Curator:
         ----------
         statistic : Statistic
             What to measure.
-        noise, share
+        noise : {"laplace", "gaussian", "cube"}
+            As for `sum`; or noise of the cube [1]_, for pure differential privacy of values that all move by about
+            the same: its scale takes the sensitivity in the norm of infinity.
+        share
             As for `sum`.
 
         Returns
@@ -263,6 +267,10 @@ class Curator:
             If the account cannot pay; nothing was charged.
         ReadError
             If the rows could not be read; the charge stays.
+
+        References
+        ----------
+        .. [1] Hardt and Talwar (2010). On the geometry of differential privacy. STOC.
         """
         return self._noisy(statistic, noise, share)
 
@@ -476,7 +484,7 @@ class Curator:
         ReadError
             If the rows could not be read; the charge stays.
         """
-        _ = self._table.rows  # a copy without rows must not pay
+        self._table.present()  # a copy without rows must not pay
         several: list[RowLabels] = [*maps] if isinstance(maps, list | tuple) else [maps]  # type: ignore[list-item]
         size = self.size
         if size is None or self.neighbors != "replace_one":
@@ -509,9 +517,10 @@ class Curator:
         return Messages(self._perform(said, [Pure(epsilon)], draw, blank), arc, said)
 
     def _noisy(self, asked: RowFeatures | Statistic, noise: str, share: object) -> Measurement:
-        if noise not in {"laplace", "gaussian"}:
-            raise ArgumentError(f"noise={noise!r} is unknown.", 'Use "laplace" or "gaussian".')
-        _ = self._table.rows  # a copy without rows must not pay
+        kinds = ("laplace", "gaussian") if isinstance(asked, RowFeatures) else tuple(_NORMS)
+        if noise not in kinds:
+            raise ArgumentError(f"noise={noise!r} is unknown.", f"Use one of {kinds!r}.")
+        self._table.present()  # a copy without rows must not pay
         if not self._private(asked):
             steps = self._table.value(asked, PUBLIC)
             return _measurement(asked, np.array([float(Fraction(t, 2**PUBLIC)) for t in steps]), None)
@@ -523,9 +532,10 @@ class Curator:
             scale = noises.gaussian_scale(grid.squared, asked.dimension, epsilon, delta)
             loss = Gaussian(grid.squared, scale, asked.dimension, epsilon, delta)
         else:
-            grid = self._grid(asked, 1, epsilon)
-            scale = noises.laplace_scale(math.ceil(grid.steps), epsilon)
-            loss, delta = Laplace(math.ceil(grid.steps), scale, epsilon), Fraction(0)
+            grid, delta = self._grid(asked, _NORMS[noise], epsilon), Fraction(0)
+            whole = math.ceil(grid.steps)
+            scale = noises.laplace_scale(whole, epsilon)
+            loss = Cube(epsilon, whole, scale) if noise == "cube" else Laplace(whole, scale, epsilon)
         return self._drawn(asked, noise, _Price(grid, scale, epsilon, delta), [loss])
 
     def _joined(self, unused: list[RowFeatures], share: _Share | None, features: RowFeatures) -> Measurement:
@@ -552,7 +562,7 @@ class Curator:
         k, scale = price.grid.k, price.scale
         said = Noise(
             what=f"the sum of {asked.describe()}" if isinstance(asked, RowFeatures) else asked.describe(),
-            kind=f"discrete {noise.capitalize()}",
+            kind="K-norm (cube)" if noise == "cube" else f"discrete {noise.capitalize()}",
             scale=math.ldexp(scale, -k),
             grid=k,
             sensitivity=math.ldexp(float(price.grid.steps), -k),
@@ -561,9 +571,8 @@ class Curator:
         )
 
         def draw() -> NDArray[np.float64]:
-            sampler = noises.sampler()
             values = np.array(self._table.value(asked, k), dtype=np.int64)
-            noisy = sampler.gaussian(values, scale) if noise == "gaussian" else sampler.laplace(values, scale)
+            noisy: NDArray[np.int64] = getattr(noises.sampler(), noise)(values, scale)
             return np.ldexp(noisy.astype(np.float64), -k)
 
         return _measurement(asked, self._perform(said, losses, draw, np.zeros(asked.dimension)), said)
@@ -606,7 +615,7 @@ class Curator:
         return (sensitivity + Fraction(error) * Fraction(many)) * Fraction(2) ** k + Fraction(many) + 1
 
     def _plan_decision(self, statistic: Statistic, share: object, what: str, kind: str) -> _Decision:
-        _ = self._table.rows
+        self._table.present()
         if not self._private(statistic):
             raise ArgumentError(
                 f"{statistic.describe()} looks at public columns only.", "Compute it without a privacy budget."

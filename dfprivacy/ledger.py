@@ -115,7 +115,27 @@ class Account:
             row = connection.execute(accounts.select().where(accounts.c.name == self.name)).one()
         return self._spent(row)
 
-    def charge(self, *losses: PrivacyLoss, call: str, mechanism: str, then: Sequence[PrivacyLoss] = ()) -> int:
+    @property
+    def adds_up(self) -> bool:
+        """Whether epsilons simply add up."""
+        return self.accountant.accounting == "basic"
+
+    def largest(self, *kind: Any) -> Fraction:
+        """Largest epsilon it can pay now; see `Accountant.largest`."""
+        return self.accountant.largest(self.spent(), *kind)
+
+    def default_delta(self, epsilon: Fraction) -> Fraction:
+        """Give the delta of a call that says none: the budget's in proportion."""
+        return self.accountant.default_delta(epsilon)
+
+    def charge(
+        self,
+        *losses: PrivacyLoss,
+        call: str,
+        mechanism: str,
+        then: Sequence[PrivacyLoss] = (),
+        also: Sequence[Account] = (),
+    ) -> int:
         """Charge losses, all at once or none; when this returns, the charge is on the disk, for good.
 
         Parameters
@@ -129,6 +149,8 @@ class Account:
         then : sequence of PrivacyLoss, optional
             The losses of the rest of the call. They must fit as well, so that no call ends half way for want of
             budget; they are charged only when they are incurred.
+        also : sequence of Account, optional
+            Accounts of the same ledger that are charged the same: all of them or none, in one transaction.
 
         Returns
         -------
@@ -138,26 +160,40 @@ class Account:
         Raises
         ------
         BudgetExceeded
-            If the account cannot pay; nothing is charged.
+            If an account cannot pay; nothing is charged, of none of them.
         LedgerError
             If the charge could not be committed; then nothing may be released.
         """
         accounts, charges = _schema().accounts, _schema().charges
-        this = accounts.c.name == self.name
+        every = sorted([self, *also], key=lambda account: account.name)  # locked in one order by all processes
+        after = {}
         with self.ledger.transaction(write=True) as connection:
-            spent = self._spent(connection.execute(accounts.select().where(this).with_for_update()).one())
-            after = functools.reduce(self.accountant.after, losses, spent)
-            whole = functools.reduce(self.accountant.after, then, after)
-            if not (self.accountant.holds(after) and self.accountant.holds(whole)):
-                raise self._exceeded(spent, [*losses, *then], mechanism)
-            connection.execute(accounts.update().where(this).values(spent=json.dumps(after.to_list())))
-            for loss in losses:
-                paid = {"loss": json.dumps(loss.to_dict()), "epsilon": str(loss.epsilon), "delta": str(loss.delta)}
-                entry = charges.insert().values(**self._event(call, mechanism), **paid)
-                key = connection.execute(entry).inserted_primary_key
+            for account in every:
+                this = accounts.select().where(accounts.c.name == account.name).with_for_update()
+                spent = account._spent(connection.execute(this).one())  # noqa: SLF001 - of our own kind
+                after[account.name] = functools.reduce(account.accountant.after, losses, spent)
+                whole = functools.reduce(account.accountant.after, then, after[account.name])
+                if not (account.accountant.holds(after[account.name]) and account.accountant.holds(whole)):
+                    raise account._exceeded(spent, [*losses, *then], mechanism)  # noqa: SLF001
+            for account in every:
+                written = accounts.update().where(accounts.c.name == account.name)
+                connection.execute(written.values(spent=json.dumps(after[account.name].to_list())))
+                for loss in losses:
+                    price = {"epsilon": str(loss.epsilon), "delta": str(loss.delta)}
+                    paid = {"loss": json.dumps(loss.to_dict()), **price}
+                    entry = charges.insert().values(**account._event(call, mechanism), **paid)  # noqa: SLF001
+                    key = connection.execute(entry).inserted_primary_key
         return int(cast("Row[Any]", key)[0])
 
-    def keep(self, *, call: str, mechanism: str, question: str | None, release: dict[str, Any]) -> None:
+    def keep(
+        self,
+        *,
+        call: str,
+        mechanism: str,
+        question: str | None,
+        release: dict[str, Any],
+        also: Sequence[Account] = (),
+    ) -> None:
         """Keep an answer, so that the same question can be answered again at no charge.
 
         Parameters
@@ -168,6 +204,8 @@ class Account:
             The canonical JSON text of what was asked; None for an answer that is never given again.
         release : dict
             The answer, of JSON types.
+        also : sequence of Account, optional
+            Accounts of the same ledger that have paid for it too.
 
         Raises
         ------
@@ -175,9 +213,11 @@ class Account:
             If the answer could not be kept; its charge stays.
         """
         asked = {"question": question, "question_sha256": None if question is None else _sha256(question)}
-        answer = {**self._event(call, mechanism), **asked, "release": json.dumps(release)}
+        answer = {**asked, "release": json.dumps(release)}
         with self.ledger.transaction(write=True, failure=_ChargeStandsError) as connection:
-            connection.execute(_schema().answers.insert().values(answer))
+            for account in (self, *also):
+                event = account._event(call, mechanism)  # noqa: SLF001 - of our own kind
+                connection.execute(_schema().answers.insert().values({**event, **answer}))
 
     def answer(self, question: str) -> Answer | None:
         """Return the newest answer to a question (its canonical JSON text), or None."""

@@ -30,7 +30,7 @@ from dfprivacy.errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Approximate", "BoundedRange", "Gaussian", "Laplace", "PrivacyLoss", "Pure", "loss_from_dict"]
+__all__ = ["Approximate", "BoundedRange", "Cube", "Gaussian", "Laplace", "PrivacyLoss", "Pure", "loss_from_dict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,29 @@ class BoundedRange(Pure):
 
 
 @dataclass(frozen=True, slots=True)
+class Cube(Pure):
+    """Noise of the cube on a vector of integers: P(x) proportional to exp(-max abs(x_i) / b).
+
+    Parameters
+    ----------
+    epsilon : Fraction
+        Claim; ``scale * epsilon >= sensitivity`` is checked exactly.
+    sensitivity : int
+        Sensitivity in the norm of infinity, in grid steps.
+    scale : float
+        Scale b of the noise, in grid steps.
+    """
+
+    kind = "cube"
+    sensitivity: int
+    scale: float
+
+    def __post_init__(self) -> None:
+        Pure.__post_init__(self)  # the class that `super` means is not this one, which has slots
+        _check_pure_noise(self.sensitivity, self.scale, self.epsilon)
+
+
+@dataclass(frozen=True, slots=True)
 class Laplace(_Loss):
     """Independent discrete Laplace noise on a vector of integers.
 
@@ -127,13 +150,7 @@ class Laplace(_Loss):
 
     def __post_init__(self) -> None:
         _check_epsilon(self.epsilon)
-        _check_noise(self.sensitivity, self.scale, smallest=0.0)
-        if Fraction(self.scale) * self.epsilon < self.sensitivity:
-            raise ArgumentError(
-                f"Laplace noise of scale {self.scale:g} on sensitivity {self.sensitivity} is not "
-                f"{float(self.epsilon):g}-differentially private.",
-                "Take the scale from dfprivacy.noise.laplace_scale.",
-            )
+        _check_pure_noise(self.sensitivity, self.scale, self.epsilon)
 
     @property
     def delta(self) -> Fraction:
@@ -244,7 +261,7 @@ class Approximate(_Loss):
         return Pure(self.epsilon).renyi(alpha)
 
 
-PrivacyLoss = Laplace | Gaussian | Pure | BoundedRange | Approximate
+PrivacyLoss = Laplace | Cube | Gaussian | Pure | BoundedRange | Approximate
 
 _KINDS: dict[str, type[PrivacyLoss]] = {loss.kind: loss for loss in get_args(PrivacyLoss)}
 _READERS: dict[Any, Callable[[Any], object]] = {"Fraction": Fraction, "float": float.fromhex, "int": int}
@@ -294,6 +311,16 @@ def _check_noise(sensitivity: int, scale: float, *, smallest: float) -> None:
         raise ArgumentError(
             f"Noise of scale {scale:g} on (squared) sensitivity {sensitivity} cannot be accounted for.",
             f"Give a sensitivity of at least one step, and a finite scale above 0 and at least {smallest:g}.",
+        )
+
+
+def _check_pure_noise(sensitivity: int, scale: float, epsilon: Fraction) -> None:
+    _check_noise(sensitivity, scale, smallest=0.0)
+    if Fraction(scale) * epsilon < sensitivity:
+        raise ArgumentError(
+            f"Noise of scale {scale:g} on sensitivity {sensitivity} is not {float(epsilon):g}-differentially "
+            "private.",
+            "Take the scale from dfprivacy.noise.laplace_scale.",
         )
 
 

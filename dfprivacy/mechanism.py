@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Mechanism", "mechanism", "public_table"]
 
 Kind = Literal["numeric", "category", "columns"]
-_KINDS: tuple[object, ...] = (*get_args(Kind), ["numeric"], ["category"])
+Names = Kind | list[Kind] | Literal["view"]
+_KINDS: tuple[object, ...] = (*get_args(Kind), ["numeric"], ["category"], "view")
 
 _PRICE = {
     "epsilon": "epsilon : float, str or None\n"
@@ -41,9 +42,10 @@ class Mechanism:
         Its name as a method of a view.
     function : callable
         ``function(curator, ...) -> Release``.
-    columns : mapping of str to {"numeric", "category", ["numeric"], ["category"], "columns"}
+    columns : mapping of str to {"numeric", "category", ["numeric"], ["category"], "columns", "view"}
         The parameters that name columns, and what kind each must be; in brackets if it takes a list of them.
-        ``"columns"``: one name or a list, each with bounds or categories.
+        ``"columns"``: one name or a list, each with bounds or categories. ``"view"``: the parameter takes a second
+        view.
     tables : tuple of str
         The parameters that take a public table.
     delta : bool
@@ -60,7 +62,7 @@ class Mechanism:
 
     name: str
     function: Callable[..., Any]
-    columns: Mapping[str, Kind | list[Kind]] = field(default_factory=dict)
+    columns: Mapping[str, Names] = field(default_factory=dict)
     tables: tuple[str, ...] = ()
     delta: bool = False
     local: bool = False
@@ -97,7 +99,7 @@ class Mechanism:
                 raise PluginError(
                     f"columns={{{parameter!r}: {kind!r}}} of mechanism {self.name!r} is unknown.",
                     'Use "numeric" or "category" for one column, ["numeric"] or ["category"] for a list of them, '
-                    '"columns" for one or several of either.',
+                    '"columns" for one or several of either, "view" for a second view.',
                 )
 
     def __call__(self, curator: Any, *args: Any, **kwargs: Any) -> Any:
@@ -183,9 +185,9 @@ class Mechanism:
             If a column is not there, or not of the kind the method needs.
         """
 
-        def look_up(parameter: str, kind: Kind | list[Kind]) -> Column | tuple[Column, ...] | None:
+        def look_up(parameter: str, kind: Names) -> Column | tuple[Column, ...] | None:
             given = arguments[parameter]
-            if given is None and self.signature.parameters[parameter].default is None:
+            if kind == "view" or (given is None and self.signature.parameters[parameter].default is None):
                 return None
             if kind == "columns":
                 names = given if isinstance(given, list | tuple) else [given]
@@ -288,7 +290,7 @@ def _plain(value: Any) -> Any:
 def mechanism(
     *,
     name: str | None = None,
-    columns: Mapping[str, Kind | list[Kind]] | None = None,
+    columns: Mapping[str, Names] | None = None,
     tables: Sequence[str] = (),
     delta: bool = False,
     local: bool = False,
@@ -299,11 +301,13 @@ def mechanism(
     ----------
     name : str, optional
         Its name as a method of a view; default: the function's.
-    columns : mapping of str to {"numeric", "category", ["numeric"], ["category"], "columns"}, optional
+    columns : mapping of str to {"numeric", "category", ["numeric"], ["category"], "columns", "view"}, optional
         The parameters that name columns. In place of the name the function receives a `Column`, checked to have
         bounds or categories; where the kind is in brackets, a tuple of them in place of a list of names; where it
         is ``"columns"``, a tuple in place of one name or a list, each with bounds or categories. None stays None
-        where it is the default.
+        where it is the default. ``"view"``: the parameter, None by default, takes a second view. Then the function
+        is asked of both tables as one, both accounts are charged, and in place of the view it receives a public
+        `Column` with a category for each of the two tables.
     tables : sequence of str, optional
         The parameters that take a public table: a frame of any library, or a mapping of lists. The function
         receives a dictionary of lists. The question is kept with all its values, so they must be public; elsewhere

@@ -1,8 +1,8 @@
 """Noise on the integer grid, and the grid; and the messages of the local model.
 
 A sum is an integer vector: its unit is the step 2^-k of a public binary grid. Discrete Laplace or discrete
-Gaussian noise is added to the integers, drawn by OpenDP from the operating system's secure source, so the
-privacy claim does not depend on floating-point rounding [1]_.
+Gaussian noise is added to the integers, drawn by OpenDP from the operating system's secure source, or noise of the
+cube, made from it; so the privacy claim does not depend on floating-point rounding [1]_.
 
 Messages of the local model (`dfprivacy.local`) need uniform whole numbers only; they come from the operating
 system.
@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dfprivacy.conversions import gaussian_scale, laplace_scale
+from dfprivacy.cube import cube_noise
 from dfprivacy.errors import ArgumentError
 from dfprivacy.local import check as check_labels
 
@@ -151,6 +152,12 @@ class Sampler(Protocol):
     def arc(self, labels: NDArray[np.int64], arc: Arc) -> NDArray[np.int64]:
         """Draw a message for each label independently, each place with the weight that the arc gives it."""
 
+    def cube(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Add noise of the cube to a vector: P(x) proportional to exp(-max abs(x_i) / scale)."""
+
+    def below(self, n: int) -> int:
+        """Draw one of 0, ..., n-1, all equally likely."""
+
     def top(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
         """Draw k positions one after the other, best first, by permute-and-flip or by the exponential mechanism.
 
@@ -197,8 +204,13 @@ def check(values: NDArray[np.int64], scale: float) -> None:
         raise ArgumentError(f"Sums must be clamped to {SUM_MAX} grid steps.", "Clamp them before adding noise.")
 
 
-class LaplaceDecisions:
-    """What samplers decide with their Laplace noise; see `Sampler`."""
+class FromLaplace:
+    """What samplers make of their Laplace noise; see `Sampler`."""
+
+    def cube(self: Sampler, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Add noise of the cube to a vector."""
+        check(values, scale)
+        return values + cube_noise(values.size, scale, self).reshape(values.shape)
 
     def above(self: Sampler, gaps: NDArray[np.int64], scales: tuple[float, float], most: int) -> NDArray[np.bool_]:
         """Tell for one value after the other whether it reaches its threshold, until `most` have."""
@@ -218,7 +230,7 @@ class LaplaceDecisions:
         return self.rank(values, scale) <= most
 
 
-class OpenDPSampler(LaplaceDecisions):
+class OpenDPSampler(FromLaplace):
     """Discrete noise from OpenDP, which draws it exactly from the operating system's secure source [2]_.
 
     Examples
@@ -253,6 +265,10 @@ class OpenDPSampler(LaplaceDecisions):
         """Draw k positions, best first, by permute-and-flip or by the exponential mechanism."""
         check(values, scale)
         return [int(i) for i in _selection(float(scale), k, flip)(values)]
+
+    def below(self, n: int) -> int:
+        """Draw one of 0, ..., n-1 from the operating system's secure source."""
+        return secrets.randbelow(n)
 
     def generator(self) -> np.random.Generator:
         """Make a generator whose seed nobody knows."""

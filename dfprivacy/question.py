@@ -18,9 +18,11 @@ import numpy as np
 from dfprivacy import noise as noises
 from dfprivacy.accounting import exact
 from dfprivacy.curator import Curator, Planner
-from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, PluginError, ReadError, quoted
+from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, PluginError, ReadError, SchemaError, quoted
+from dfprivacy.joint import JointAccount
 from dfprivacy.plugins import registry
 from dfprivacy.release import Groups, Noise, Privacy, Release, Value, plain_json
+from dfprivacy.table import union
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,15 +80,23 @@ def _written_out(argument: str, number: Fraction) -> Fraction:
 
 @dataclass(frozen=True)
 class Subject:
-    """What questions are asked of: rows and what is public about them, and the account that pays."""
+    """What questions are asked of: rows and what is public about them, and the account that pays.
+
+    A question of two views is asked of the union of their tables, and their accounts both pay.
+    """
 
     account: Account
     table: Table
     default_epsilon: Fraction | None = None
+    second: Account | None = None
+
+    @property
+    def payer(self) -> Account | JointAccount:
+        """What pays."""
+        return self.account if self.second is None else JointAccount(self.account, self.second)
 
     def price(self, epsilon: object, delta: object, *, takes_delta: bool) -> tuple[Fraction, Fraction]:
         """Read the price of a call: ``"rest"`` (0 if nothing is left), the default, or a number."""
-        accountant = self.account.accountant
         if epsilon is None:
             if self.default_epsilon is None:
                 raise ArgumentError(
@@ -95,12 +105,12 @@ class Subject:
                 )
             price = self.default_epsilon
         elif _is_rest(epsilon):
-            price = accountant.largest(self.account.spent())
+            price = self.payer.largest()
         else:
             price = positive("epsilon", epsilon)
         if not takes_delta:
             return price, Fraction(0)
-        return price, accountant.default_delta(price) if delta is None else slack("delta", delta)
+        return price, self.payer.default_delta(price) if delta is None else slack("delta", delta)
 
 
 def _is_rest(epsilon: object) -> bool:
@@ -146,7 +156,17 @@ class Question:
         if not isinstance(fresh, bool):
             raise ArgumentError(f"fresh{quoted(fresh)} is neither True nor False.", "Use fresh=True to pay again.")
         given = mechanism.bind(args, rest)
-        arguments = mechanism.resolve(subject.table.schema, given)
+        other = _other(mechanism, given)
+        if other is None:
+            arguments = mechanism.resolve(subject.table.schema, given)
+        elif by is not None:
+            raise ArgumentError(
+                "A view by group cannot be asked together with another view.", "Ask without group_by."
+            )
+        else:
+            parameter, second = other
+            subject, arguments = _together(subject, second, mechanism, given, parameter)
+            given[parameter] = second.account.name
         price = subject.price(asked, delta, takes_delta=mechanism.delta)
         # What "rest" was depends on what is left now; the same words must find the same answer.
         words = ["rest", None if delta is None else str(price[1])] if _is_rest(asked) else [str(p) for p in price]
@@ -159,8 +179,9 @@ class Question:
 
     def ask(self) -> Release:
         """Answer from the ledger if the answer is there, else pay, measure and conclude."""
-        question, frame = self._prepared(), self.subject.table.frame
+        question, table = self._prepared(), self.subject.table
         release = question._kept() or question._paid()  # noqa: SLF001 - its own
+        frame = table.parts[0].frame if table.parts else table.frame
         return release if frame is None else release.made_for(frame.library)
 
     def _prepared(self) -> Question:
@@ -177,7 +198,7 @@ class Question:
         return replace(self, given={**self.given, **changed}, arguments={**self.arguments, **changed})
 
     def _kept(self) -> Release | None:
-        kept = None if self.fresh or self.text is None else self.subject.account.answer(self.text)
+        kept = None if self.fresh or self.text is None else self.subject.payer.answer(self.text)
         if kept is None:
             return None
         release = Release.from_dict(kept.release)
@@ -185,21 +206,21 @@ class Question:
 
     def _paid(self) -> Release:
         self._check_rest()
-        call = Call(self.subject.account, self.mechanism.name, self.epsilon, self.delta)
+        call = Call(self.subject.payer, self.mechanism.name, self.epsilon, self.delta)
         release = self._conclude(call) if self.by is None else self._conclude_by_group(call, self.by)
         release = release.paid(self._privacy(call))
         try:
             plain = release.to_dict()
         except TypeError as error:
             raise _failure(self.mechanism, error, call) from error
-        self.subject.account.keep(call=call.id, mechanism=self.mechanism.name, question=self.text, release=plain)
-        registry().announce(release, self.subject.account.name)
+        self.subject.payer.keep(call=call.id, mechanism=self.mechanism.name, question=self.text, release=plain)
+        registry().announce(release, self.subject.payer.name)
         return release
 
     def _check_rest(self) -> None:
         if not self.epsilon > 0:
             raise BudgetExceeded(
-                f"Nothing is left of the budget of {self.subject.account.name!r}.",
+                f"Nothing is left of the budget of {self.subject.payer.name!r}.",
                 "A question that was answered before can be asked again at no charge.",
             )
 
@@ -229,7 +250,7 @@ class Question:
             delta=float(_delta(call.losses)),
             neighbors=self.subject.table.schema.neighbors,
             noise=tuple(call.noise),
-            account=self.subject.account.name,
+            account=self.subject.payer.name,
             mechanism=f"{self.mechanism.name} ({self.mechanism.origin})",
             at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
             sampler=sampler.name,
@@ -247,9 +268,9 @@ class Question:
             raise
         except Exception as error:
             raise _failure(self.mechanism, error) from error
-        account = self.subject.account
+        account = self.subject.payer
         gaussian = any(noise.delta for noise in planner.measured)
-        largest = account.accountant.largest(account.spent(), *(("gaussian", self.delta) if gaussian else ()))
+        largest = account.largest(*(("gaussian", self.delta) if gaussian else ()))
         return Explanation(
             method=self.mechanism.name,
             account=account.name,
@@ -277,7 +298,7 @@ class Question:
 class Call:
     """What pays for one call: every loss goes to the account, durably, before it is incurred."""
 
-    def __init__(self, account: Account, mechanism: str, epsilon: Fraction, delta: Fraction) -> None:
+    def __init__(self, account: Account | JointAccount, mechanism: str, epsilon: Fraction, delta: Fraction) -> None:
         self.id = uuid.uuid4().hex
         self.epsilon = epsilon
         self.delta = delta
@@ -289,7 +310,7 @@ class Call:
     @property
     def adds_up(self) -> bool:
         """Whether epsilons simply add up on the account."""
-        return self._account.accountant.accounting == "basic"
+        return self._account.adds_up
 
     def pay(self, losses: Sequence[PrivacyLoss], then: Sequence[PrivacyLoss]) -> None:
         """Charge losses at once, or none of them and raise."""
@@ -334,10 +355,53 @@ class Estimate:
     def __init__(self, subject: Subject, epsilon: Fraction, delta: Fraction) -> None:
         self.epsilon = epsilon
         self.delta = delta
-        self.adds_up = subject.account.accountant.accounting == "basic"
+        self.adds_up = subject.payer.adds_up
 
     def pay(self, losses: Sequence[PrivacyLoss], then: Sequence[PrivacyLoss]) -> None:
         """Charge nothing."""
+
+
+def _other(mechanism: Mechanism, arguments: Mapping[str, Any]) -> tuple[str, Subject] | None:
+    """Find the parameter that takes a second view, and what that view is of; None if none is given."""
+    for parameter, kind in mechanism.columns.items():
+        given = arguments[parameter]
+        if kind == "view" and given is not None:
+            second = getattr(given, "_subject", None)
+            if not isinstance(second, Subject) or getattr(given, "_by", None) is not None:
+                raise ArgumentError(
+                    f"{parameter}= takes a view, not a {type(given).__name__}.",
+                    "Pass what protect() returned, or view.where(...).",
+                )
+            return parameter, second
+    return None
+
+
+def _together(
+    subject: Subject, second: Subject, mechanism: Mechanism, arguments: Mapping[str, Any], parameter: str
+) -> tuple[Subject, dict[str, Any]]:
+    """Ask of two tables together: their union, both accounts, and the arguments with its columns."""
+    _ = JointAccount(subject.account, second.account)  # or it says why they cannot pay together
+    names = subject.account.name, second.account.name
+    table, which = union(subject.table, second.table, names)
+    resolved = mechanism.resolve(subject.table.schema, arguments)
+    try:
+        its = mechanism.resolve(second.table.schema, arguments)
+    except SchemaError as error:
+        raise SchemaError(f"In {names[1]!r}: {error.what}", error.hint) from None
+    differ = [
+        column.name
+        for name in mechanism.columns
+        if name != parameter
+        for column, another in zip(_many(resolved[name]), _many(its[name]), strict=True)
+        if column != another
+    ]
+    if differ:
+        raise ArgumentError(
+            f"Columns {differ!r} are declared otherwise in {names[1]!r} than in {names[0]!r}.",
+            "Protect both with the same bounds, categories, missing= and public=.",
+        )
+    asked = replace(subject, table=table, second=second.account)
+    return asked, {**resolved, parameter: which}
 
 
 def _run(mechanism: Mechanism, curator: Curator, arguments: Mapping[str, Any], call: Call) -> Release:
@@ -386,7 +450,6 @@ def _written(
     """Write a question down, with all that is public and could change its answer; None if it cannot be."""
     conditions = [condition.describe() for condition in table.conditions]
     named = [value for name in mechanism.columns for value in _many(resolved[name])]
-    named += [column for condition in table.conditions for column in condition.columns]
     named += [by] if by else []
     if None in conditions:
         return None
@@ -397,16 +460,27 @@ def _written(
                 "origin": mechanism.origin,
                 "arguments": {name: _brief(_same(value)) for name, value in arguments.items()},
                 "price": price,
-                "where": conditions,
+                **(
+                    {"tables": [_of_which_rows(part, named) for part in table.parts]}
+                    if table.parts
+                    else _of_which_rows(table, named)
+                ),
                 "group_by": by.name if by else None,
-                "columns": {column.name: column.describe() for column in named},
-                "rows": table.schema.size,
                 "neighbors": table.schema.neighbors,
                 "sampler": noises.sampler().name,
             }
         )
     except TypeError:
         return None
+
+
+def _of_which_rows(table: Table, named: Sequence[Column]) -> dict[str, Any]:
+    asked = [*named, *(column for condition in table.conditions for column in condition.columns)]
+    return {
+        "where": [condition.describe() for condition in table.conditions],
+        "columns": {column.name: column.describe() for column in asked},
+        "rows": table.schema.size,
+    }
 
 
 def _same(value: Any) -> Any:

@@ -37,13 +37,13 @@ class Noise:
     what : str
         What was measured.
     kind : str
-        ``"discrete Laplace"`` or ``"discrete Gaussian"``.
+        ``"discrete Laplace"``, ``"discrete Gaussian"`` or ``"K-norm (cube)"``.
     scale : float
         Its scale (b or sigma) in the units of the measured coordinates, weights included.
     grid : int
         The coordinates are whole multiples of 2 to the minus this.
     sensitivity : float
-        L1 (Laplace) or L2 (Gaussian) sensitivity it was scaled to, in the same units, rounding included.
+        L1 (Laplace), L2 (Gaussian) or L∞ (cube) sensitivity it was scaled to, in the same units, rounding included.
     epsilon, delta : float
         What it cost.
     """

@@ -40,6 +40,10 @@ class Batch:
     _cleaned: dict[Column, NDArray[np.float64]] = field(default_factory=dict)
     _encoded: dict[Column, Codes] = field(default_factory=dict)
 
+    def mark(self, column: Column, code: int) -> None:
+        """Let a column have the same category in every row."""
+        self._encoded[column] = np.full(self.size, code, dtype=np.intp)
+
     def values(self, column: Column) -> NDArray[np.float64]:
         """Numbers of a column within its bounds, shape (size,). Not to be written to."""
         if column not in self._cleaned:
@@ -234,18 +238,14 @@ def batches(
         yield batch, mask
 
 
-def gathered(
-    frame: Frame, columns: Sequence[Column], conditions: tuple[Condition, ...], progress: Callable[[int], object]
-) -> tuple[Batch, int]:
-    """All rows of a frame that the conditions select, as one batch, and the number of rows that were read."""
+def gathered(parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: Sequence[Column]) -> Batch:
+    """All rows that are selected in some batches, as one batch."""
     numbers = [c for c in columns if c.bounds is not None]
     labels = [c for c in columns if c.categories is not None]
     values: dict[Column, list[NDArray[np.float64]]] = {c: [] for c in numbers}
     codes: dict[Column, list[Codes]] = {c: [] for c in labels}
-    selected = seen = 0
-    for batch, mask in batches(frame, [*map(number, numbers), *map(category, labels)], conditions):
-        progress(batch.size)
-        seen += batch.size
+    selected = 0
+    for batch, mask in parts:
         chosen = slice(None) if mask is None else mask
         selected += batch.size if mask is None else int(mask.sum())
         for c in numbers:
@@ -257,4 +257,10 @@ def gathered(
         whole._cleaned[c] = np.concatenate(values.pop(c) or [np.empty(0)])  # noqa: SLF001 - a batch like any other
     for c in labels:
         whole._encoded[c] = np.concatenate(codes.pop(c) or [np.empty(0, np.intp)])  # noqa: SLF001
-    return whole, seen
+    return whole
+
+
+def reads_of(columns: Sequence[Column]) -> tuple[Read, ...]:
+    """How `gathered` looks at columns: as numbers where there are bounds, as codes where there are categories."""
+    numbers = (number(c) for c in columns if c.bounds is not None)
+    return (*numbers, *(category(c) for c in columns if c.categories is not None))

@@ -744,6 +744,13 @@ def test_explaining_costs_and_reads_nothing():
     assert 0 == len(view.releases)
 
 
+def test_a_method_may_have_a_parameter_called_method():
+    """The name of the method to explain does not stand in the way of a parameter of the same name."""
+    said = protect().explain("ttest", "age", popmean=40, method="mc", epsilon=1)
+
+    assert "ttest" == said.method
+
+
 def test_an_explanation_reads_public_columns_only():
     """The rows of private columns could be anything at all."""
     private = pl.col("age").map_batches(lambda _: 1 / 0, return_dtype=pl.Float64)

@@ -129,10 +129,11 @@ def _default(mechanism: Mechanism) -> tuple[Case, ...]:
             f"No default case of {mechanism.name!r} can be made: {unknown!r} have no default and name no columns.",
             "Give cases=[Case(...)], or let the plugin implement dfprivacy_conformance_cases.",
         )
-    needed = {n: k for n, k in mechanism.columns.items() if parameters[n].default is parameters[n].empty}
+    named = {name: kind for name, kind in mechanism.columns.items() if kind != "view"}
+    needed = {name: kind for name, kind in named.items() if parameters[name].default is parameters[name].empty}
     cases = [_plain(mechanism, needed)]
-    if needed != mechanism.columns:
-        cases.append(_plain(mechanism, dict(mechanism.columns)))
+    if needed != named:
+        cases.append(_plain(mechanism, named))
     cases += [replace(case, neighbors="add_remove") for case in cases]
     return tuple(cases)
 

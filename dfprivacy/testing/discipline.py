@@ -30,7 +30,7 @@ from dfprivacy.testing.cases import candidates, tables
 from dfprivacy.testing.exact import Family, families, worst_pair
 from dfprivacy.testing.sampler import goodness_of_fit, messages_fit
 from dfprivacy.testing.sampling import audit_by_sampling
-from dfprivacy.testing.stage import DECISIONS, Stage, Till, listening, with_first
+from dfprivacy.testing.stage import ADDED, Stage, Till, listening, with_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -116,7 +116,7 @@ def _closed_form(audit: Audit) -> None:
     if audit.premiere.release is None:
         raise Skipped("it does not answer")
     if not audit.premiere.replayable:
-        raise Skipped("it uses other noise than Laplace and Gaussian, whose loss has no closed form here")
+        raise Skipped("it draws what is no noise added to values, whose loss has no closed form here")
     if not audit.premiere.charges:
         raise Skipped("it charges nothing")
 
@@ -145,7 +145,7 @@ def charge_is_tight(audit: Audit) -> str:
 
 def concludes_from_noise_alone(audit: Audit) -> str:
     if not audit.premiere.replayable:
-        raise Skipped("it uses other noise than Laplace and Gaussian, which cannot be replayed")
+        raise Skipped("it draws what is no noise added to values, and cannot be replayed")
     count = 0
     for family in audit.families:
         for (one, a), (other, b) in family.pairs():
@@ -170,9 +170,9 @@ def _difference(a: str, b: str) -> str:
 def noise_is_what_was_charged(audit: Audit) -> str:
     trace = audit.premiere
     if trace.opaque:
-        raise Skipped("it draws other noise than Laplace and Gaussian, which cannot be replayed")
-    drawn = Counter((draw.kind, draw.scale) for draw in trace.draws if draw.kind not in DECISIONS)
-    paid = Counter((loss.kind, loss.scale) for loss in trace.charges if loss.kind in {"laplace", "gaussian"})  # type: ignore[union-attr]
+        raise Skipped("it draws what cannot be replayed")
+    drawn = Counter((draw.kind, draw.scale) for draw in trace.draws if draw.kind in ADDED)
+    paid = Counter((loss.kind, loss.scale) for loss in trace.charges if loss.kind in ADDED)  # type: ignore[union-attr]
     if "trespass" in trace.log and not trace.charges:
         raise Failed("it reads private rows and charges nothing")
     # A joint measurement is charged with a scale below all of its own, and all of its coordinates.
@@ -215,7 +215,7 @@ def outputs_do_not_tell(audit: Audit) -> str:
 
 
 def noise_follows_its_law(audit: Audit) -> str:
-    asked = {(draw.kind, draw.scale) for draw in audit.premiere.draws if draw.kind not in DECISIONS}
+    asked = {(draw.kind, draw.scale) for draw in audit.premiere.draws if draw.kind in ADDED}
     for kind, scale in sorted(asked | {(kind, scale) for kind in ("laplace", "gaussian") for scale in (0.7, 4.25)}):
         pvalue = _fit(noise.sampler(), kind, scale)
         if pvalue < _PVALUE:

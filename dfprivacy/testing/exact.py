@@ -4,6 +4,7 @@ Where what is released follows from integer sums plus discrete noise, nothing is
 are the same on both tables, the loss between the tables is at most
 
 - Laplace noise of scale b: the L1 distance of the true sums, over b; losses of several draws add up;
+- noise of the cube: the same with the largest distance of any coordinate;
 - Gaussian noise of scale sigma: that of Gaussian DP with mu squared the squared L2 distance over sigma squared;
 - one message a row: the logarithm of the ratio of their weights, for each row whose place differs;
 - k selections: 2 k times the largest difference of the scores over the scale;
@@ -177,24 +178,24 @@ def _climb(family: Family, row: Row | None, a: Trace, b: Trace, width: float) ->
 
 
 def _distances(a: Trace, b: Trace) -> tuple[Fraction, Fraction] | None:
-    """L1 over scale of Laplace draws, squared L2 over variance of Gaussian ones; None if they are not alike."""
+    """Distance over scale of draws of pure noise, squared L2 over variance of Gaussian ones; None if not alike."""
     if len(a.draws) != len(b.draws):
         return None
-    laplace, gaussian = Fraction(0), Fraction(0)
+    pure, gaussian = Fraction(0), Fraction(0)
     for mine, its in zip(a.draws, b.draws, strict=True):
         same = (mine.kind, mine.scale, mine.law) == (its.kind, its.scale, its.law)
         if not same or mine.sums.shape != its.sums.shape:
             return None
         steps = [abs(int(x) - int(y)) for x, y in zip(mine.sums.ravel(), its.sums.ravel(), strict=True)]
-        if mine.kind == "laplace":
-            laplace += sum(steps) / Fraction(mine.scale)
+        if mine.kind in {"laplace", "cube"}:
+            pure += (sum(steps) if mine.kind == "laplace" else max(steps)) / Fraction(mine.scale)
         elif mine.kind == "arc":
-            laplace += sum(step > 0 for step in steps) * mine.loss
+            pure += sum(step > 0 for step in steps) * mine.loss
         elif mine.kind in {"selection", "test"}:
-            laplace += max(steps) * mine.loss
+            pure += max(steps) * mine.loss
         else:
             gaussian += sum(step * step for step in steps) / (Fraction(mine.scale) ** 2 - Fraction(1, 11))
-    return laplace, gaussian
+    return pure, gaussian
 
 
 def _size(a: Trace, b: Trace) -> float:
@@ -224,9 +225,9 @@ def loss_between(a: Trace, b: Trace, pair: tuple[Row | None, Row | None], table:
     charge, delta = min(a.epsilon, b.epsilon), min(a.delta, b.delta)
     if found is None:
         return Loss(math.inf, float(charge), exceeds=True, pair=pair, table=table)
-    laplace, mu_squared = found
+    pure, mu_squared = found
     if not mu_squared:
-        return Loss(float(laplace), float(charge), exceeds=laplace > charge, pair=pair, table=table)
+        return Loss(float(pure), float(charge), exceeds=pure > charge, pair=pair, table=table)
     mu = math.nextafter(math.sqrt(above(mu_squared)), math.inf)
     gaussian = [draw for draw in a.draws if draw.kind == "gaussian"]
 
@@ -234,7 +235,7 @@ def loss_between(a: Trace, b: Trace, pair: tuple[Row | None, Row | None], table:
         lost = sum(rounding_delta(draw.sums.size, draw.scale, Fraction(epsilon)) for draw in gaussian)
         return delta_gauss(epsilon, mu) + lost <= delta
 
-    rest = float(charge - laplace)
+    rest = float(charge - pure)
     exceeds = rest <= 0 or not holds(rest)
     low, high = 0.0, 1.0
     while not holds(high) and high < 400:  # noqa: PLR2004 - beyond, nothing is private
@@ -242,4 +243,4 @@ def loss_between(a: Trace, b: Trace, pair: tuple[Row | None, Row | None], table:
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)
-    return Loss(float(laplace) + high, float(charge), exceeds=exceeds, pair=pair, table=table)
+    return Loss(float(pure) + high, float(charge), exceeds=exceeds, pair=pair, table=table)

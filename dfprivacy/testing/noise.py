@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["seeded_noise"]
 
 
-class _Seeded(noise.LaplaceDecisions):
+class _Seeded(noise.FromLaplace):
     """Noise from a NumPy generator: right in distribution, and known to whoever knows the seed."""
 
     name = "NOT PRIVATE: seeded pseudo-random noise for tests"
@@ -54,6 +54,10 @@ class _Seeded(noise.LaplaceDecisions):
             noisy = values[left] / scale + draw(size=len(left))
             chosen.append(left.pop(int(np.argmax(noisy))))
         return chosen
+
+    def below(self, n: int) -> int:
+        """Draw one of 0, ..., n-1."""
+        return int(self._generator.integers(n))
 
     def generator(self) -> np.random.Generator:
         """Give the generator itself."""

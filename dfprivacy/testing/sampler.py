@@ -29,7 +29,7 @@ _SMALL = 2.0**12  # up to this scale probabilities are summed one by one
 
 
 def goodness_of_fit(
-    sampler: Sampler, kind: Literal["laplace", "gaussian"], scale: float, draws: int = 20_000
+    sampler: Sampler, kind: Literal["laplace", "gaussian", "cube"], scale: float, draws: int = 20_000
 ) -> float:
     """Test a sampler against the exact probabilities of its discrete law.
 
@@ -37,8 +37,8 @@ def goodness_of_fit(
     ----------
     sampler : Sampler
         What draws the noise.
-    kind : {"laplace", "gaussian"}
-        Which noise.
+    kind : {"laplace", "gaussian", "cube"}
+        Which noise. That of the cube is drawn for one value at a time, where its law is that of Laplace noise.
     scale : float
         Its scale, in grid steps.
     draws : int
@@ -56,10 +56,14 @@ def goodness_of_fit(
     >>> goodness_of_fit(OpenDPSampler(), "laplace", 2.5) > 1e-7
     True
     """
-    draw = sampler.laplace if kind == "laplace" else sampler.gaussian
     # Far from zero, so that a sampler that looks at the value it is to hide is found.
     offset = 2**40 + 3
-    noise = draw(np.full((draws // 2, 2), offset, dtype=np.int64), scale) - offset
+    values = np.full((draws // 2, 2), offset, dtype=np.int64)
+    if kind == "cube":
+        noise = np.array([sampler.cube(one, scale) for one in values.reshape(-1, 1)]).reshape(values.shape) - offset
+        kind = "laplace"
+    else:
+        noise = getattr(sampler, kind)(values, scale) - offset
     edges = _edges(kind, scale)
     place = np.searchsorted(edges, noise - 0.5)
     each, bits = _probabilities(kind, scale, edges)

@@ -46,7 +46,10 @@ if TYPE_CHECKING:
     from dfprivacy.release import Release
     from dfprivacy.testing.cases import Case, Row
 
-__all__ = ["DECISIONS", "Draw", "MemoryFrame", "Replay", "Stage", "Till", "Trace"]
+__all__ = ["ADDED", "DECISIONS", "Draw", "MemoryFrame", "Replay", "Stage", "Till", "Trace"]
+
+ADDED = frozenset({"laplace", "gaussian", "cube"})
+"""The kinds of noise that are added to values."""
 
 DECISIONS = ("arc", "selection", "test")
 """Kinds of draws whose loss is charged as a whole."""
@@ -161,6 +164,16 @@ class Till:
         """Say that nothing was spent."""
         return self.accountant.nothing
 
+    adds_up = True
+
+    def largest(self, *kind: Any) -> Fraction:
+        """Say what the accountant says where nothing was spent."""
+        return self.accountant.largest(self.accountant.nothing, *kind)
+
+    def default_delta(self, epsilon: Fraction) -> Fraction:
+        """Say what the accountant says."""
+        return self.accountant.default_delta(epsilon)
+
     def charge(self, *losses: PrivacyLoss, call: str, mechanism: str, then: Sequence[PrivacyLoss] = ()) -> int:  # noqa: ARG002
         """Write losses down."""
         self.charges += losses
@@ -230,6 +243,10 @@ class Replay:
         """Write down a request for Gaussian noise, and answer it."""
         return self._answer("gaussian", values, scale)
 
+    def cube(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Write down a request for noise of the cube, and answer it."""
+        return self._answer("cube", values, scale)
+
     def arc(self, labels: NDArray[np.int64], arc: local.Arc) -> NDArray[np.int64]:
         """Write down a request for one message a row, and answer it."""
         local.check(labels, arc)
@@ -274,7 +291,7 @@ class Replay:
         noise.check(values, scale)
         at = len(self.draws)
         self.draws.append(Draw(kind, values.copy(), scale))
-        draw = self._chance.laplace if kind == "laplace" else self._chance.normal
+        draw = self._chance.normal if kind == "gaussian" else self._chance.laplace
         moved = np.rint(draw(0.0, scale, size=values.shape)).astype(np.int64)
         if self._transcript is None:
             answer = values + moved
@@ -328,7 +345,7 @@ class Trace:
     def replayable(self) -> bool:
         """Whether every charge is for noise that can be replayed."""
         pure = any(draw.kind in DECISIONS for draw in self.draws)
-        known = {"laplace", "gaussian", *(("pure", "bounded range") if pure else ())}
+        known = ADDED | ({"pure", "bounded range"} if pure else set())
         return not self.opaque and all(loss.kind in known for loss in self.charges)
 
     @property

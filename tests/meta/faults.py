@@ -511,6 +511,26 @@ def sensitivity_claimed():
     return found
 
 
+def cube_of_the_wrong_norm():
+    """Counts with noise of the cube, by an author who took their mean change for the largest."""
+
+    @categorical
+    def found(curator, column):
+        return curator.measure(Counts(column, moves=2 / 3), noise="cube").values
+
+    return found
+
+
+def honest_cube():
+    """All counts; a row that changes its category moves two of them."""
+
+    @categorical
+    def found(curator, column):
+        return curator.measure(Counts(column), noise="cube").values
+
+    return found
+
+
 class Halves(statistics.OfPermutations):
     """How many rows of the first category are in a half: the first, and random ones."""
 
@@ -804,6 +824,22 @@ def coarse_sampler():
 
 
 @contextmanager
+def cube_too_round():
+    """Noise of the cube with a radius of too few geometric variables."""
+
+    class Round(Scaled):
+        name = "too round"
+
+        def cube(self, values, scale):
+            drawn = self.inner.laplace(np.zeros(values.shape, dtype=np.int64), scale)
+            r = int(np.where(drawn >= 0, drawn, -drawn - 1).sum())
+            return values + np.array([self.inner.below(2 * r + 1) - r for _ in range(values.size)])
+
+    with noise.use(Round(noise.OpenDPSampler(), 1.0)):
+        yield
+
+
+@contextmanager
 def one_draw_for_all():
     """The same noise for every coordinate."""
 
@@ -916,6 +952,8 @@ FAULTS = [
     Fault(honest_average, "noise_follows_its_law", around=coarse_sampler),
     Fault(honest_average, "noise_follows_its_law", around=one_draw_for_all),
     Fault(honest_messages, "noise_follows_its_law", around=honest_half_of_the_time),
+    Fault(honest_cube, "noise_follows_its_law", GROUPS, around=cube_too_round),
+    Fault(cube_of_the_wrong_norm, "loss_within_charge", GROUPS),
     Fault(honest_average, "refuses_bad_prices", around=any_price),
 ]
 
@@ -1047,6 +1085,7 @@ HONEST = {
         replace(GROUPS, bounds={"x": (0.0, 1.0)}, where={"x": (0.0, 0.5)}),
         set(),
     ),
+    "noise of the cube": (honest_cube, GROUPS, set()),
     "selection": (honest_selection, GROUPS, set()),
     "sparse vector": (honest_sparse_vector, replace(GROUPS, neighbors="add_remove"), set()),
     "permutations": (honest_permutations, GROUPS, set()),

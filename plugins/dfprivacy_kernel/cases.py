@@ -1,0 +1,55 @@
+"""How the tests are called when they are audited."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dfprivacy import hookimpl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfprivacy import Mechanism
+
+__all__ = ["dfprivacy_conformance_cases"]
+
+
+@hookimpl
+def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
+    """Give the cases: each method, public and private groups, numbers and categories, all rows and some."""
+    # Bounds of many bandwidths, so that two rows can be as far apart as any.
+    bounds = {"x": (-3.0, 1.5)}
+    few = {"columns": ["x"], "bandwidth": 0.4, "n_locations": 4}
+    if mechanism.name == "kernel_message":
+        # A row near one location is far from the others, which the sensitivity does not know.
+        return [
+            case(arguments={**few, "n_locations": 1}, bounds=bounds, delta=1e-6),
+            case(arguments=few, bounds=bounds, delta=1e-6, tightness=0.8),
+            case(arguments={**few, "features": "scf"}, bounds=bounds, delta=1e-6),
+            case(arguments={**few, "features": "nystrom"}, bounds=bounds, delta=1e-6),
+        ]
+    groups = {"g": ["a", "b"]}
+    asked = {**few, "by": "g"}
+    known = {"bounds": bounds, "categories": groups}
+    public = {**known, "public": ["g"]}
+    moments = {**asked, "method": "moments"}
+    # Largest changes of spread and separation do not come from the same pair of tables.
+    return [
+        case(arguments=asked, **public, tightness=0.5),
+        case(arguments=asked, **known, tightness=0.5),
+        case(arguments=asked, **known, neighbors="add_remove", tightness=0.5),
+        case(arguments={**asked, "bandwidth": [0.5, 2.0]}, **public, tightness=0.3),
+        case(arguments={**asked, "bandwidth": "robust"}, **public, tightness=0.3),
+        case(arguments={**moments, "n_locations": 1}, **public, delta=1e-6),
+        case(arguments=moments, **public, delta=1e-6, tightness=0.8),
+        case(arguments={**moments, "local": True, "n_locations": 1}, **public, delta=1e-6),
+        case(arguments={**asked, "method": "permutation", "n_permutations": 19}, **public),
+        case(arguments={**asked, "method": "whitened", "n_permutations": 19}, **public),
+        case(
+            arguments={**asked, "columns": ["x"], "categories": ["h"]},
+            bounds=bounds,
+            categories={**groups, "h": ["p", "q", "r"]},
+            public=["g"],
+            tightness=0.4,
+        ),
+    ]

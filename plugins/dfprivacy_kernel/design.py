@@ -1,0 +1,122 @@
+"""What is public about a test: columns, kernel, and where it looks. All follows from arguments and bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+from dfprivacy.errors import ArgumentError
+from dfprivacy.schema import as_number
+from dfprivacy_kernel.embedding import Features, bandwidths_of, embed, informative, points_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfprivacy import Column
+    from dfprivacy_kernel.embedding import Array, Embedding
+
+__all__ = ["Design", "check_level"]
+
+_MOST = 2**12
+
+
+@dataclass(frozen=True)
+class Design:
+    """Columns, kernel and points of a test.
+
+    Attributes
+    ----------
+    bandwidths : tuple of float
+        In sixths of the bounds' widths.
+    averaged : bool
+        Whether several bandwidths make one kernel, their mean; else each makes its own.
+    points : ndarray of shape (points, columns)
+        Public rows.
+    notes : tuple of str
+        What was left out.
+    """
+
+    columns: tuple[Column, ...]
+    features: Features
+    bandwidths: tuple[float, ...]
+    averaged: bool
+    mismatch: float
+    points: Array
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def read(
+        cls,
+        columns: Sequence[Column],
+        features: object,
+        bandwidth: object,
+        mismatch: object,
+        locations: object,
+        n_locations: object,
+    ) -> Design:
+        """Check the arguments, or raise an `ArgumentError`."""
+        if not columns or len({column.name for column in columns}) < len(columns):
+            raise ArgumentError("columns= must name what is compared, each column once.", "Name at least one.")
+        if features not in get_args(Features):
+            raise ArgumentError(f"features={features!r} is unknown.", f"Use one of {get_args(Features)}.")
+        check_count("n_locations", n_locations)
+        factor = as_number(mismatch, "mismatch")
+        bandwidths, averaged = bandwidths_of(columns, bandwidth)
+        points = points_of(columns, locations, n_locations)  # type: ignore[arg-type] # checked
+        kept = bandwidths
+        notes: tuple[str, ...] = ()
+        if not averaged:
+            kept = tuple(each for each in bandwidths if informative(columns, each, points, factor))
+            left = sorted(set(bandwidths) - set(kept))
+            notes = (f"Left out, for no landmark sees another: bandwidths {left}.",) if left else ()
+            if not kept:
+                raise ArgumentError("No bandwidth lets the landmarks see each other.", "Give larger ones.")
+        return cls(tuple(columns), features, kept, averaged, factor, points, notes)  # type: ignore[arg-type]
+
+    def embedding(self, *, mapped: bool = True) -> Embedding:
+        """Make the embedding of one kernel, or raise if there are several."""
+        if not (self.averaged or len(self.bandwidths) == 1):
+            raise ArgumentError(
+                "This method takes one kernel.", 'Give one bandwidth, or "robust" where it is offered.'
+            )
+        if not mapped and len(self.bandwidths) > 1:
+            raise ArgumentError("The moments test takes one bandwidth.", "Give a number.")
+        return embed(self.features, self.columns, self.bandwidths, self.points, self.mismatch, mapped=mapped)
+
+    def embeddings(self) -> tuple[Embedding, ...]:
+        """Make the embeddings of all kernels."""
+        sets = [self.bandwidths] if self.averaged else [(each,) for each in self.bandwidths]
+        return tuple(embed(self.features, self.columns, each, self.points, self.mismatch) for each in sets)
+
+    def located(self, points: Array) -> tuple[tuple[Any, ...], ...]:
+        """Give points as rows of the columns, categories by name."""
+        return tuple(
+            tuple(
+                float(value) if column.bounds is not None else (column.categories or ())[int(value)]
+                for value, column in zip(row, self.columns, strict=True)
+            )
+            for row in points
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give it in JSON values."""
+        return {
+            "columns": [column.name for column in self.columns],
+            "domains": [column.describe() for column in self.columns],
+            "features": self.features,
+            "bandwidths": list(self.bandwidths),
+            "mismatch": self.mismatch,
+            "locations": [list(row) for row in self.located(self.points)],
+        }
+
+
+def check_level(name: str, level: object) -> None:
+    """Refuse what is no level."""
+    if isinstance(level, bool) or not (isinstance(level, int | float) and 0 < level < 1):
+        raise ArgumentError(f"{name}={level!r} is not between 0 and 1.", "Use, for example, 0.05 or 0.95.")
+
+
+def check_count(name: str, count: object) -> None:
+    """Refuse what is no count, or too large a one."""
+    if isinstance(count, bool) or not (isinstance(count, int) and 1 <= count <= _MOST):
+        raise ArgumentError(f"{name}={count!r} is not a whole number from 1 to {_MOST}.", "Try the default.")

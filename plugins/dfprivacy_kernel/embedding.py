@@ -1,0 +1,242 @@
+"""What becomes of a row: values of public features, and a public linear map of them.
+
+The map is scaled so that two rows are at most √2 apart, as two rows are in the space of a kernel in [0, 1]. All
+sensitivities follow from that.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from scipy.linalg import block_diag
+
+from dfprivacy import features
+from dfprivacy.errors import ArgumentError
+from dfprivacy.schema import as_number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy import Column
+    from dfprivacy.features import RowFeatures
+
+    Array = NDArray[np.float64]
+
+__all__ = ["MAP_STEP", "STEP", "Embedding", "Features", "bandwidths_of", "embed", "informative", "points_of"]
+
+Features = Literal["nystrom", "me", "scf"]
+
+STEP = 26
+"""Feature values are rounded to whole multiples of 2^-26."""
+
+MAP_STEP = 40
+"""The entries of a map are whole multiples of 2^-40."""
+
+_TOLERANCE = 1e-6  # squared distance from the span of other points below which a point is left out
+_FEW_COLUMNS, _FEW_POINTS = (
+    3,
+    32,
+)  # many points in few numeric columns cover the bounds evenly; else they are normal
+_ABOVE = 1 + 1e-9  # what rounding can make of a norm
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """Public features of rows, side by side, and a public linear map of their values.
+
+    Attributes
+    ----------
+    parts : tuple of RowFeatures
+        Features with values in [-1, 1].
+    map : ndarray of shape (F, M)
+        What is applied to the M values.
+    spans : tuple of (RowFeatures, float)
+        Features whose L2 radii and diameters, times the numbers beside them, bound the length of a row and the
+        distance of two: the root of the sum of their squares.
+    points : ndarray
+        The points of the map's rows, or of its frequencies.
+    centre : float
+        What is subtracted from the values.
+    """
+
+    parts: tuple[RowFeatures, ...]
+    map: Array
+    spans: tuple[tuple[RowFeatures, float], ...]
+    points: Array
+    centre: float = 0.0
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of a row."""
+        return self.parts[0].columns
+
+    @property
+    def width(self) -> int:
+        """Number of values M."""
+        return int(self.map.shape[1])
+
+    def diameter(self, public: frozenset[str]) -> float:
+        """Largest distance of two rows that agree on the public columns, rounding of the values included."""
+        if all(column.name in public for column in self.columns):
+            return 0.0
+        squares = sum((stretch * span.diameter(2, public)) ** 2 for span, stretch in self.spans)
+        return (math.sqrt(squares) + 2 * self._grain) * _ABOVE
+
+    @property
+    def radius(self) -> float:
+        """Largest length of a row, of an embedding without a centre."""
+        return (
+            math.sqrt(sum((stretch * span.radius(2)) ** 2 for span, stretch in self.spans)) + self._grain
+        ) * _ABOVE
+
+    @property
+    def _grain(self) -> float:
+        """How far the rounding of its values can move a row."""
+        return float(np.linalg.norm(self.map)) * math.sqrt(self.width) * 2.0 ** -(STEP + 1)
+
+    def steps(self, rows: Any) -> Array:
+        """Values of some rows in whole steps of 2^-26, shape (rows, M)."""
+        values = np.hstack([part.rows(rows) for part in self.parts])
+        values *= 2.0**STEP
+        np.rint(values, out=values)
+        values -= self.centre * 2.0**STEP
+        return values
+
+
+def embed(
+    kind: Features,
+    columns: Sequence[Column],
+    bandwidths: Sequence[float],
+    points: Array,
+    mismatch: float = 0.5,
+    *,
+    mapped: bool = True,
+) -> Embedding:
+    """Make an embedding.
+
+    Parameters
+    ----------
+    kind : {"nystrom", "me", "scf"}
+        Coordinates in the span of the points' kernel features, kernel values at the points (mean embedding), or
+        cosines and sines of as many frequencies (smoothed characteristic function).
+    columns : sequence of Column
+        The columns of a row.
+    bandwidths : sequence of float
+        Of the kernel, in sixths of the bounds' widths; of several, the kernels are averaged.
+    points : ndarray of shape (points, columns)
+        Public rows.
+    mismatch : float
+        What a different category leaves of the kernel.
+    mapped : bool
+        Whether to scale kernel values and Fourier features to a diameter of √2 at most. If not, kernel values are
+        taken less 1/2.
+
+    Returns
+    -------
+    Embedding
+        With ``diameter()`` at most √2, but for rounding, if it is mapped.
+    """
+    if kind == "scf" and any(column.bounds is None for column in columns):
+        raise ArgumentError('features="scf" takes columns with bounds only.', 'Use "nystrom" or "me".')
+    kept = points
+    weight = math.sqrt(1 / len(bandwidths))
+    parts: list[RowFeatures] = []
+    maps: list[Array] = []
+    spans: list[tuple[RowFeatures, float]] = []
+    for bandwidth in bandwidths:
+        if kind == "scf":
+            lengths = np.array([_length(column, bandwidth) for column in columns])
+            part: RowFeatures = features.Fourier(columns, features.gaussian_frequencies(lengths, len(points)))
+        else:
+            kernel = kernel_of(columns, bandwidth, mismatch)
+            if kind == "nystrom":
+                nystrom = features.Nystrom(kernel, points, _TOLERANCE)
+                parts.append(features.Kernel(kernel, nystrom.points))
+                maps.append(weight * nystrom.map)
+                spans.append((nystrom, weight))
+                kept = nystrom.points
+                continue
+            part = features.Kernel(kernel, points)
+        scale = weight * min(1.0, math.sqrt(2) / part.diameter(2, frozenset())) if mapped else weight
+        parts.append(part)
+        maps.append(scale * np.eye(part.dimension))
+        spans.append((part, scale))
+    rounded = np.ldexp(np.rint(np.ldexp(block_diag(*maps), MAP_STEP)), -MAP_STEP)
+    centre = 0.5 if kind == "me" and not mapped else 0.0
+    return Embedding(tuple(parts), rounded, tuple(spans), kept, centre)
+
+
+def kernel_of(columns: Sequence[Column], bandwidth: float, mismatch: float) -> features.ProductKernel:
+    """Make the kernel exp(-|u - u'|²/bandwidth²), u in sixths of the bounds, times that of the categories."""
+    lengths = {column.name: _length(column, bandwidth) for column in columns if column.bounds is not None}
+    return features.ProductKernel(columns, lengths or 1.0, mismatch)
+
+
+def _length(column: Column, bandwidth: float) -> float:
+    return column.half / 3 * bandwidth / math.sqrt(2)
+
+
+def informative(columns: Sequence[Column], bandwidth: float, points: Array, mismatch: float = 0.5) -> bool:
+    """Tell whether points see each other: else the kernel is no more than the identity on rows like them.
+
+    The rule: they have half a neighbour each, M times the mean of the kernel of two different points ≥ 1/2.
+    """
+    gram = features.Kernel(kernel_of(columns, bandwidth, mismatch), points).features(points)
+    m = len(points)
+    return m == 1 or float(gram.sum() - np.trace(gram)) / (m - 1) >= 0.5  # noqa: PLR2004
+
+
+def bandwidths_of(columns: Sequence[Column], bandwidth: object) -> tuple[tuple[float, ...], bool]:
+    """Read the argument `bandwidth`: the bandwidths, and whether they are to be averaged."""
+    usual = math.sqrt(max(1, sum(column.bounds is not None for column in columns)))
+    if bandwidth is None:
+        return (usual,), True
+    if bandwidth == "robust":
+        return (usual, 2 * usual), True
+    given: Sequence[Any] = bandwidth if isinstance(bandwidth, list | tuple) else [bandwidth]
+    found = tuple(as_number(each, "bandwidth") for each in given)
+    if not found or min(found) <= 0 or len(set(found)) < len(found):
+        raise ArgumentError(
+            f"bandwidth={bandwidth!r} must be positive, and each of several given once.",
+            'Give a number of sixths of the bounds\' widths, a list of them, or "robust".',
+        )
+    return found, not isinstance(bandwidth, list | tuple)
+
+
+def points_of(columns: Sequence[Column], locations: object, n: int) -> Array:
+    """Give public rows: the locations said, or n that cover what is public about the columns.
+
+    Many points cover up to three numeric columns evenly. More columns, or with few points, they cover normally,
+    three standard deviations to each bound: hardly a row is in a corner. Categories are covered evenly.
+    """
+    if locations is not None:
+        return _said(columns, locations)
+    points = features.spread(columns, n)
+    numbers = [i for i, column in enumerate(columns) if column.bounds is not None]
+    if numbers and (len(numbers) > _FEW_COLUMNS or n < _FEW_POINTS):
+        # gaussian_frequencies of unit lengths are quasi-random standard normal points.
+        normal = features.gaussian_frequencies(np.ones(len(numbers)), n)
+        for i, z in zip(numbers, normal.T, strict=True):
+            column = columns[i]
+            points[:, i] = np.clip(column.mid + column.half / 3 * z, column.low, column.high)
+    return points
+
+
+def _said(columns: Sequence[Column], locations: object) -> Array:
+    rows = locations.tolist() if isinstance(locations, np.ndarray) else locations
+    hint = f"Give rows with a value for each of {[column.name for column in columns]!r}."
+    if not isinstance(rows, list | tuple) or not rows:
+        raise ArgumentError("locations= must be a list of rows.", hint)
+    found = np.empty((len(rows), len(columns)))
+    for i, row in enumerate(rows):
+        values = row if isinstance(row, list | tuple) else [row]
+        if len(values) != len(columns):
+            raise ArgumentError(f"Row {i} of locations= has {len(values)} values.", hint)
+        for j, (value, column) in enumerate(zip(values, columns, strict=True)):
+            found[i, j] = as_number(value, "locations") if column.bounds is not None else column.code(value)
+    return found

@@ -1,0 +1,148 @@
+"""Exact sums of the values of rows: whole numbers, whatever the order of the rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy_kernel.embedding import MAP_STEP, STEP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from dfprivacy import Column
+    from dfprivacy.rows import Batch
+    from dfprivacy_kernel.embedding import Array, Embedding
+
+    Integers = NDArray[Any]  # int64, or Python integers of any size
+
+__all__ = ["ROUNDING", "differences", "gram_of", "image_of", "mapped", "totals"]
+
+_ROWS = 1 << 12  # rows at a time: products of 26 bits, added over 2^12 rows, stay below 2^53
+_HALF = 13  # bits of the lower half of a value, so that a product of halves has 26
+_DIGIT = 20  # bits of a digit: products of two, added over 2^12 places, stay below 2^53
+
+ROUNDING = 2.0**-48
+"""Relative error, for each dimension, of what floating-point arithmetic makes of exact sums."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some consecutive rows, as features read them."""
+
+    whole: Batch
+    rows: slice
+
+    @property
+    def size(self) -> int:
+        return int(self.rows.stop - self.rows.start)
+
+    def values(self, column: Column) -> Array:
+        values: Array = self.whole.values(column)[self.rows]
+        return values
+
+    def standardized(self, column: Column) -> Array:
+        return (self.values(column) - column.mid) / column.half
+
+    def codes(self, column: Column) -> Any:
+        return self.whole.codes(column)[self.rows]
+
+
+def differences(rows: Batch, embedding: Embedding) -> tuple[Any, Callable[[Any], Array]]:
+    """Pair the first half of some rows with the second: the first half, and what gives its rows' differences."""
+    half = rows.size // 2
+
+    def values(part: _Part) -> Array:
+        later = _Part(rows, slice(part.rows.start + half, part.rows.stop + half))
+        difference: Array = embedding.steps(part) - embedding.steps(later)
+        return difference
+
+    return _Part(rows, slice(0, half)), values
+
+
+def parts_of(rows: Batch) -> Iterator[_Part]:
+    """Cut a batch into parts that fit the cache."""
+    for start in range(0, rows.size, _ROWS):
+        yield _Part(rows, slice(start, min(start + _ROWS, rows.size)))
+
+
+def totals(
+    rows: Batch, values: Callable[[Any], Array], coefficients: Callable[[slice], Array], shape: tuple[int, int]
+) -> Integers:
+    """Sum values of rows with small whole coefficients, exactly.
+
+    Parameters
+    ----------
+    rows : Batch
+        The rows.
+    values : callable
+        Given some rows, returns their values in whole steps, shape (rows, M).
+    coefficients : callable
+        Given a slice of rows, returns their coefficients, shape (sums, rows).
+    shape : tuple
+        (sums, M).
+
+    Returns
+    -------
+    ndarray of int64
+        The sums, in steps.
+    """
+    total = np.zeros(shape, dtype=np.int64)
+    for part in parts_of(rows):
+        total += (coefficients(part.rows) @ values(part)).astype(np.int64)
+    return total
+
+
+def gram_of(rows: Batch, values: Callable[[Any], Array], chosen: NDArray[np.bool_], width: int) -> Integers:
+    """Sum the outer products of the values of the chosen rows with themselves, exactly, in squared steps."""
+    high_high, high_low, low_low = (np.zeros((width, width), dtype=np.int64) for _ in range(3))
+    for part in parts_of(rows):
+        steps = values(part)[chosen[part.rows]]
+        high = np.rint(steps * 2.0**-_HALF)
+        low = steps - high * 2.0**_HALF
+        high_high += (high.T @ high).astype(np.int64)
+        high_low += (high.T @ low).astype(np.int64)
+        low_low += (low.T @ low).astype(np.int64)
+    crossed = (high_low + high_low.T).astype(object)
+    total: Integers = (high_high.astype(object) << 2 * _HALF) + (crossed << _HALF) + low_low.astype(object)
+    return total
+
+
+def mapped(embedding: Embedding, sums: Integers) -> Array:
+    """Apply the map of an embedding to sums, shape (sums, M), exactly; rounded to float64 in the end."""
+    whole = _product(sums.astype(object), _integers(embedding.map).T)
+    return np.ldexp(whole.astype(np.float64), -STEP - MAP_STEP)
+
+
+def image_of(embedding: Embedding, gram: Integers) -> Array:
+    """Apply the map of an embedding to both sides of a sum of outer products, exactly."""
+    integers = _integers(embedding.map)
+    whole = _product(_product(integers, gram), integers.T)
+    return np.ldexp(whole.astype(np.float64), -2 * (STEP + MAP_STEP))
+
+
+def _integers(map_: Array) -> Integers:
+    return np.array([[int(entry) for entry in row] for row in np.ldexp(map_, MAP_STEP)], dtype=object)
+
+
+def _product(left: Integers, right: Integers) -> Integers:
+    """Multiply matrices of whole numbers of any size, digit by digit, each product exact in float64."""
+    total = np.zeros((left.shape[0], right.shape[1]), dtype=object)
+    digits = list(_digits(right))
+    for i, one in enumerate(_digits(left)):
+        for j, other in enumerate(digits):
+            total += (one @ other).astype(np.int64).astype(object) << _DIGIT * (i + j)
+    return total
+
+
+def _digits(whole: Integers) -> Iterator[Array]:
+    """Give the digits of whole numbers, the lowest first, with the numbers' signs."""
+    sign = np.where(whole < 0, -1.0, 1.0)
+    rest: Any = abs(whole)
+    while rest.any():
+        yield sign * (rest & ((1 << _DIGIT) - 1)).astype(np.float64)
+        rest = rest >> _DIGIT

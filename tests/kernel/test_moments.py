@@ -1,0 +1,95 @@
+"""The moments test: reference noise, joint sensitivity, level."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from dfprivacy_kernel.moments import Party, conclude, conclude_apart, scales, scales_apart
+
+SIGMA = {(1.0, 1e-5): 3.730632, (0.5, 1e-5): 7.031827, (2.5, 1e-5): 1.634002}
+
+
+def test_noise_of_the_curator():
+    """Difference and pooled mean have their reference noise."""
+    found = scales("cube", 5, math.sqrt(5), 1000, 1000)
+
+    assert found.difference * SIGMA[1, 1e-5] == pytest.approx(0.0085986811, rel=1e-6)
+    assert found.pooled * SIGMA[1, 1e-5] == pytest.approx(0.0171973621, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "J", "epsilon", "expected"),
+    [
+        (1000, 1000, 5, 1.0, (0.0083419459, 0.0083419459, 0.0046632895)),
+        (500, 2000, 10, 0.5, (0.0444731768, 0.0111182943, 0.0140636534)),
+        (10000, 10000, 5, 2.5, (3.653740644e-4, 3.653740644e-4, 2.042503119e-4)),
+    ],
+)
+def test_noise_of_separate_means(n, m, J, epsilon, expected):
+    """Separate means and the pooled second moment have their reference noise."""
+    sigma = SIGMA[epsilon, 1e-5]
+    means = [scales_apart("cube", J, math.sqrt(J), size).difference * sigma for size in (n, m)]
+
+    assert (*means, scales("cube", J, math.sqrt(J), n, m).diagonal * sigma) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("J", [3, 5, 8])
+def test_the_second_moment_is_free(J):
+    """At the corners of the cube, mean and second moment together move exactly as the mean alone can."""
+    corners = np.array(list(itertools.product([-0.5, 0.5], repeat=J)))
+    upper = np.triu_indices(J)
+    seconds = np.array([np.outer(v, v)[upper] for v in corners])
+
+    apart = corners[:, None] - corners[None]
+    moved = (apart**2).sum(-1) / J + 4 / J**2 * ((seconds[:, None] - seconds[None]) ** 2).sum(-1)
+
+    assert moved.max() == pytest.approx(1, abs=1e-12)
+
+
+def released(rng, n, m, J, sigma, shift=0.0):
+    """A curator's release of correlated features in the cube, and its noise."""
+    noise = scales("cube", J, math.sqrt(J), n, m)
+    mix = rng.standard_normal((3, J))
+    v = np.tanh(rng.standard_normal((n + m, 3)) @ mix) / 2
+    v[:n] = np.clip(v[:n] + shift, -0.5, 0.5)
+    error = np.triu(noise.diagonal * sigma * rng.standard_normal((J, J)))
+    d = v[:n].mean(0) - v[n:].mean(0) + noise.difference * sigma * rng.standard_normal(J)
+    u = v.mean(0) + noise.pooled * sigma * rng.standard_normal(J)
+    S = v.T @ v / (n + m) + error + np.triu(error, 1).T
+    scaled = type(noise)(*(sigma * x for x in (noise.difference, noise.pooled, noise.diagonal, noise.beside)))
+    return {"d": d, "u": u, "S": S, "noise": scaled, "n": n, "m": m}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("epsilon", [0.5, 2.5])
+def test_level(epsilon):
+    """With the margin the test rejects a true hypothesis at most in 6.5% of cases."""
+    rng = np.random.default_rng(7)
+
+    rejected = sum(conclude(**released(rng, 400, 900, 5, SIGMA[epsilon, 1e-5])).pvalue < 0.05 for _ in range(1000))
+
+    assert rejected / 1000 <= 0.065 + 4 * math.sqrt(0.05 * 0.95 / 1000)
+
+
+def test_finds_a_shift():
+    """A shift far above the noise is found."""
+    found = conclude(**released(np.random.default_rng(1), 20_000, 20_000, 5, SIGMA[1, 1e-5], shift=0.05))
+
+    assert found.pvalue < 1e-6
+
+
+def test_any_noisy_numbers():
+    """Whatever the noisy covariance is, the p-value is a probability."""
+    noise = scales("cube", 3, math.sqrt(3), 50, 60)
+    S = -100 * np.eye(3)
+
+    found = [
+        conclude(np.full(3, 9.0), np.full(3, -7.0), S, noise=noise, n=50, m=60).pvalue,
+        conclude_apart(Party(np.ones(3), S, noise, 50), Party(-np.ones(3), S, noise, 60)).pvalue,
+    ]
+
+    assert all(0 <= p <= 1 for p in found)

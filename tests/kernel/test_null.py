@@ -1,0 +1,102 @@
+"""The null law of the MMD: reference numbers, and sense made of any noisy numbers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dfprivacy_kernel.mmd import Measured
+from dfprivacy_kernel.null import Moments, Null, cube_noise, cube_quantile, laplace_tail
+
+KNOWN = [
+    ((0.04, 0.2, 0.0268, 0.0053, 500, 500, 1), 0.0201387, 0.03796),
+    ((0.04, 0.125, 0.0138, 0.0029, 500, 500, 1), 0.0028296, 0.00991),
+    ((0.035, 0.75, 0.09, 0.023, 2000, 2000, 0.5), 0.0149752, 0.01667),
+    ((0.1, 0.1, 0.1, 0.1, 100, 100, 2.5), 0.0291024, 0.04173),
+    ((0.05, 0.3, 0.02, 0.05, 100, 2000, 1), None, 0.61776),
+]
+
+
+def of(*numbers):
+    return Moments(*(np.array(float(x)) for x in numbers))
+
+
+@pytest.mark.parametrize(
+    ("moments", "expected"),
+    [
+        ((0.2, 0.0268, 0.0053), (0.2677631014, 0.3033572733)),
+        ((0.75, 0.09, 0.023), (0.9820833874, 1.1113540974)),
+        ((0.1, 0.1, 0.1), (0.3841458821, 0.6634896601)),
+    ],
+)
+def test_upper_points(moments, expected):
+    """The upper 5% and 1% points of the shifted chi-square have their reference values."""
+    assert tuple(of(*moments).quantile(np.array([0.95, 0.99]))) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize(("given", "expected", "_"), [known for known in KNOWN if known[1] is not None])
+def test_pvalue_of_known_moments(given, expected, _):
+    """With the moments known, the p-value has its reference value."""
+    T, trace, frobenius, largest, n, m, epsilon = given
+    scale = math.sqrt(2) / min(n, m) / (0.85 * epsilon)
+    level = (np.arange(200_000) + 0.5) / 200_000
+    h = (1 / n + 1 / m) * (n + m) / (n + m - 1)
+
+    null = np.sqrt(h * of(trace, frobenius, largest).quantile(level))
+
+    assert laplace_tail((T - null) / scale).mean() == pytest.approx(expected, abs=2e-6)
+
+
+@pytest.mark.parametrize(("given", "_", "expected"), KNOWN)
+def test_pvalue_of_noisy_moments(given, _, expected):
+    """With noisy moments, the p-value has its reference value, also where these are in no possible order."""
+    T, trace, frobenius, largest, n, m, epsilon = given
+    total = n + m
+    measured = Measured(
+        separation=T * n * m / total,
+        scale=math.sqrt(2) * max(n, m) / total / (0.85 * epsilon),
+        spread=total * np.array([trace, frobenius, largest]),
+        spread_scales=np.full(3, 2 * (total - 1) / total / (0.15 * epsilon)),
+        sizes=(n, m),
+    )
+
+    assert measured.pvalue == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize(("dimension", "expected"), [(3, 2.581989), (4, 3.162278), (9, 6.055301)])
+def test_noise_of_the_cube(dimension, expected):
+    """The points that stand for the noise of the cube have its standard deviation."""
+    noise, _ = cube_noise(dimension)
+
+    assert noise.std(axis=1) == pytest.approx(expected, rel=2e-3)
+
+
+def test_tail_of_the_cube():
+    """The upper points of one coordinate have their reference values."""
+    assert [cube_quantile(3, tail) for tail in (0.025, 0.005)] == pytest.approx([5.1863, 7.2953], abs=1e-4)
+
+
+numbers = st.floats(-1e6, 1e6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(numbers, st.tuples(numbers, numbers, numbers, numbers, numbers), st.sampled_from([None, (2, 2), (30, 500)]))
+def test_any_noisy_numbers(separation, spread, sizes):
+    """Whatever the noisy numbers are, the p-value is a probability and the estimate a number."""
+    noisy = np.array(spread if sizes is None else spread[2:])
+
+    found = Measured(separation, 3.0, noisy, np.full(len(noisy), 20.0), sizes)
+
+    assert 0 <= found.pvalue <= 1
+    assert math.isfinite(found.squared)
+
+
+def test_draws_that_are_impossible_are_moved():
+    """Where no draw is possible, the nearest possible moments stand in."""
+    null = Null.of_public_sizes(np.full((1, 3), -50.0), 1e-3, 20, 20, cube_noise(3))
+
+    assert np.isfinite(null.quantile(0.95)).all()

@@ -1,0 +1,393 @@
+"""A question of two views: asked of the union of their tables, paid by both accounts or by neither."""
+
+# ruff: noqa: PD011, SIM300 - no pandas here; expected == actual
+
+from __future__ import annotations
+
+import math
+import pickle
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dp
+from dfprivacy import features
+from dfprivacy.ledger import open_ledger
+from dfprivacy.losses import Pure
+from dfprivacy.plugins import register_mechanism, unregister
+from dfprivacy.statistics import OfRows
+from dfprivacy.table import union
+from dfprivacy.testing.noise import seeded_noise
+
+BOUNDS = {"age": (18, 90)}
+ARMS = {"arm": ["drug", "placebo"]}
+
+
+class Range(OfRows):
+    """The largest age of each group, of rows taken whole."""
+
+    shape = (2,)
+
+    def __init__(self, column, by):
+        self.columns = (column, by)
+
+    def value(self, rows):
+        ages, codes = rows.values(self.columns[0]), rows.codes(self.columns[1])
+        return [ages[codes == code].max(initial=self.columns[0].low) for code in (0, 1)]
+
+    def sensitivity(self, relation, norm, public):
+        moved = 2 * self.columns[0].half
+        return moved if self.columns[1].name in public else moved * 2
+
+
+@dp.mechanism(columns={"column": "numeric", "by": "category", "other": "view"})
+def compare(curator, column, *, by=None, other=None, kind="sum"):
+    "Sums, or largest values, of two groups."
+    groups = by or other
+    if kind == "sizes":
+        sizes = curator.sizes(groups)
+        return None if sizes is None else sizes.tolist()
+    if kind == "whole":
+        return curator.measure(Range(column, groups)).values
+    return curator.sum(features.OneHot(groups) * features.Moments(column)).values
+
+
+@dp.mechanism(columns={"column": "numeric", "other": "view"})
+def halves(curator, column, *, other=None):
+    "Two measurements."
+    first = curator.sum(features.Moments(column), share="1/2").values
+    return np.concatenate([first, curator.sum(features.Moments(column)).values])
+
+
+@pytest.fixture(autouse=True)
+def mechanisms():
+    for each in (compare, halves):
+        register_mechanism(each)
+    yield
+    for each in (compare, halves):
+        unregister(each.name)
+
+
+def table(seed, rows=60):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({"age": rng.uniform(18, 90, rows), "arm": rng.choice(["drug", "placebo"], rows)})
+
+
+def protect(name, df=None, **terms):
+    df = table(len(name)) if df is None else df
+    return dp.protect(df, name, **{"epsilon": 10, "bounds": BOUNDS, "categories": ARMS, **terms})
+
+
+def spent(*views):
+    return [sum((entry.epsilon for entry in view._subject.account.entries()), Fraction(0)) for view in views]
+
+
+# The union
+
+
+@pytest.mark.parametrize("kind", ["sum", "whole"])
+@pytest.mark.parametrize("make", [pd.DataFrame, pa.table])
+def test_two_views_answer_as_two_groups_of_one(kind, make):
+    """Two tables have the answer, and the noise, of one table with a public column that tells them apart."""
+    one, two = table(1, 40), table(2, 70)
+    both = pd.concat([one, two]).assign(place=["one"] * 40 + ["two"] * 70)
+    whole = protect("whole", both, categories={**ARMS, "place": ["one", "two"]}, public=["place"])
+    first = protect("one", make(one.to_dict("list")))
+    second = protect("two", make(two.to_dict("list")))
+
+    with seeded_noise(1):
+        grouped = whole.compare("age", by="place", kind=kind, epsilon=1)
+    with seeded_noise(1):
+        apart = first.compare("age", other=second, kind=kind, epsilon=1)
+
+    assert grouped.value.tolist() == apart.value.tolist()
+    assert [(n.scale, n.sensitivity) for n in grouped.privacy.noise] == [
+        (n.scale, n.sensitivity) for n in apart.privacy.noise
+    ]
+
+
+def test_neighbouring_unions_differ_in_one_row_of_one_table():
+    """A row's content, or under add_remove a row, is protected; which table it is of is public."""
+    for neighbors, expected in (("replace_one", 2.0), ("add_remove", 1.0)):
+        one, two = (protect(f"{name} {neighbors}", neighbors=neighbors) for name in ("one", "two"))
+        whole, which = union(one._subject.table, two._subject.table, ("one", "two"))
+
+        found = whole.sensitivity(features.OneHot(which) * features.Moments(one.schema.columns["age"], degree=1), 1)
+
+        assert expected == found
+        assert (0.0 if neighbors == "replace_one" else 1.0) == whole.sensitivity(features.OneHot(which), 1)
+
+
+def test_each_view_selects_its_own_rows():
+    """Conditions are of the view that has them, on columns that the other table need not have."""
+    one = protect("one", table(1).assign(wave=1.0), bounds={**BOUNDS, "wave": (0, 2)}, public=["arm"])
+    two = protect("two", public=["arm"])
+    part, arms = one.where(wave=(1, 1), arm="drug"), table(1)["arm"]
+
+    assert [float((arms == "drug").sum()), 60.0] == one.where(arm="drug").compare(
+        "age", other=two, kind="sizes", epsilon=1
+    ).value
+    assert part.compare("age", other=two, kind="sizes", epsilon=1).value is None
+
+
+def test_a_private_selection_costs_a_row_more_or_less():
+    """A row of a privately selected part may leave it, so its sums may move by more than its content can."""
+    one, two = protect("one"), protect("two")
+
+    all_rows = one.explain("compare", "age", other=two, epsilon=1).measurements[0]
+    some = one.explain("compare", "age", other=two.where(arm="drug"), epsilon=1).measurements[0]
+
+    assert 2 == round(all_rows.sensitivity, 6)
+    assert all_rows.sensitivity <= some.sensitivity
+
+
+# Both or neither
+
+
+def test_both_accounts_pay_the_same():
+    """Each account is charged the whole price, and says so to whoever looks at it."""
+    one, two = protect("one"), protect("two", epsilon=3)
+
+    release = one.compare("age", other=two, epsilon="0.5")
+
+    assert [Fraction(1, 2)] * 2 == spent(one, two)
+    entries = [view._subject.account.entries() for view in (one, two)]
+    assert [entry.loss for entry in entries[0]] == [entry.loss for entry in entries[1]]
+    assert {entry.call for entry in entries[0]} == {entry.call for entry in entries[1]}
+    assert ("one and two", 0.5) == (release.privacy.account, release.privacy.epsilon)
+    assert [1, 1] == [len(view.releases) for view in (one, two)]
+
+
+@pytest.mark.parametrize("poor", ["one", "two"])
+@pytest.mark.parametrize("method", ["compare", "halves"])
+def test_a_budget_that_is_too_small_charges_neither(poor, method):
+    """Where one of the accounts cannot pay the whole call, nothing is charged to either."""
+    one, two = (protect(name, epsilon=1 if name == poor else 9) for name in ("one", "two"))
+
+    with pytest.raises(dp.BudgetExceeded, match=f"{poor!r}.*Nothing was released or spent"):
+        getattr(one, method)("age", other=two, epsilon=2)
+
+    assert [0, 0] == spent(one, two)
+
+
+def test_the_charge_is_on_the_disk_before_a_row_is_read(ledger):
+    """When the rows of either table are read, both accounts have paid."""
+    seen = []
+
+    class Watched:
+        def __init__(self, data):
+            self.table = pa.table(data)
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            accounts = open_ledger(ledger).accounts()
+            seen.append([len(account.entries()) for account in accounts])
+            return self.table.__arrow_c_stream__(requested_schema)
+
+    one, two = (protect(name, Watched(table(1).to_dict("list"))) for name in ("one", "two"))
+    seen.clear()
+    one.compare("age", other=two, epsilon=1)
+
+    assert [[1, 1], [1, 1]] == seen
+
+
+def test_the_rest_is_what_both_can_pay():
+    """`epsilon="rest"` is the smaller of the two, and an explanation says what both can pay."""
+    one, two = protect("one", epsilon=5), protect("two", epsilon=2)
+    one.compare("age", other=two, epsilon="0.5")
+
+    assert 1.5 == one.explain("compare", "age", other=two, epsilon=1).largest
+    assert 1.5 == one.compare("age", other=two, epsilon="rest").privacy.epsilon
+
+
+INTERRUPT = """
+import os, signal, sys
+from fractions import Fraction
+from sqlalchemy import event
+from dfprivacy.losses import Pure
+from dfprivacy.ledger import open_ledger
+
+ledger = open_ledger(sys.argv[1])
+one, two = ledger.account("one"), ledger.account("two")
+written = []
+
+@event.listens_for(ledger._engine, "before_cursor_execute")
+def count(connection, cursor, statement, *rest):
+    if statement.startswith(("UPDATE", "INSERT")):
+        written.append(statement)
+    if len(written) == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+one.charge(Pure(Fraction(3, 4)), call="c1", mechanism="mean", also=[two])
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize(("at", "charged"), [(1, 0), (2, 0), (3, 0), (4, 0), (5, 1)])
+def test_a_crash_leaves_both_or_neither(ledger, at, charged):
+    """A process killed at any of the four writes has charged nobody; killed after the commit, both."""
+    one, two = protect("one", epsilon=1), protect("two", epsilon=1)
+
+    run = subprocess.run([sys.executable, "-c", INTERRUPT, str(ledger), str(at)], check=False, timeout=120)
+
+    assert -9 == run.returncode
+    assert [Fraction(3, 4) * charged] * 2 == spent(one, two)
+    expected = one._subject.account.accountant
+    whole = expected.after(expected.nothing, Pure(Fraction(3, 4))) if charged else expected.nothing
+    assert [whole, whole] == [view._subject.account.spent() for view in (one, two)]
+
+
+RACE = """
+import sys
+from fractions import Fraction
+from dfprivacy.errors import BudgetExceeded
+from dfprivacy.losses import Pure
+from dfprivacy.ledger import open_ledger
+
+ledger = open_ledger(sys.argv[1])
+first, second = (ledger.account(name) for name in sys.argv[2:])
+try:
+    while True:
+        first.charge(Pure(Fraction(1, 50)), call="c", mechanism="mean", also=[second])
+except BudgetExceeded:
+    pass
+"""
+
+
+def test_processes_that_charge_crosswise_stay_in_step(ledger):
+    """Processes that charge the same two accounts in either order neither wait for each other nor overspend."""
+    one, two = protect("one", epsilon=1), protect("two", epsilon=1)
+
+    running = [
+        subprocess.Popen([sys.executable, "-c", RACE, str(ledger), *names])
+        for names in (("one", "two"), ("two", "one"), ("one", "two"))
+    ]
+    ended = [process.wait(timeout=120) for process in running]
+
+    assert [0, 0, 0] == ended
+    assert [1, 1] == spent(one, two)
+    assert [50, 50] == [len(view._subject.account.entries()) for view in (one, two)]
+
+
+# Kept answers
+
+
+def test_the_same_question_is_answered_again_for_nothing():
+    """The first account knows the question again; asked from the other side it is another question."""
+    one, two = protect("one"), protect("two")
+    first = one.compare("age", other=two, epsilon=1)
+
+    again = one.compare("age", other=protect("two"), epsilon=1)
+
+    assert again.privacy.replayed
+    assert first.value.tolist() == again.value.tolist()
+    assert [1, 1] == spent(one, two)
+    assert not two.compare("age", other=one, epsilon=1).privacy.replayed
+    assert [2, 2] == spent(one, two)
+
+
+@pytest.mark.parametrize(
+    "another",
+    [
+        lambda: {"other": protect("three")},
+        lambda: {"other": protect("two").where(arm="drug")},
+        lambda: {"by": "arm"},
+    ],
+)
+def test_another_view_is_another_question(another):
+    """Another data set, other rows of it, or two groups of one view, are paid for."""
+    one = protect("one")
+    one.compare("age", other=protect("two"), epsilon=1)
+
+    assert not one.compare("age", **another(), epsilon=1).privacy.replayed
+
+
+# Refusals, none of which costs anything
+
+
+def same():
+    view = protect("one")
+    return view, view.where(arm="drug")
+
+
+def elsewhere(tmp_path):
+    return protect("one"), protect("two", ledger=tmp_path / "elsewhere.sqlite")
+
+
+def grouped():
+    return protect("one").group_by("arm"), protect("two")
+
+
+REFUSED = {
+    "the same account": (same, "Both views are of the data set 'one'"),
+    "two ledgers": (elsewhere, "two ledgers"),
+    "relations": (lambda: (protect("one"), protect("two", neighbors="add_remove")), "'two' with 'add_remove'"),
+    "bounds": (lambda: (protect("one"), protect("two", bounds={"age": (18, 91)})), "declared otherwise in 'two'"),
+    "missing": (lambda: (protect("one"), protect("two", missing={"age": 30})), "declared otherwise in 'two'"),
+    "public": (lambda: (protect("one"), protect("two", public=["age"])), "declared otherwise in 'two'"),
+    "no bounds": (lambda: (protect("one"), protect("two", bounds={})), "In 'two': Column 'age' has no bounds"),
+    "no column": (
+        lambda: (protect("one"), protect("two", table(2)[["arm"]], bounds={})),
+        "In 'two': There is no column 'age'",
+    ),
+    "grouped": (grouped, "cannot be asked together"),
+    "another grouped": (lambda: (protect("one"), protect("two").group_by("arm")), "takes a view"),
+    "no view": (lambda: (protect("one"), "two"), "takes a view, not a str"),
+    "a frame": (lambda: (protect("one"), table(1)), "made of public values only"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_asked_together_is_refused(case, tmp_path):
+    """A pair of views that cannot be asked together is refused before any charge, and the error says why."""
+    make, said = REFUSED[case]
+    view, other = make(tmp_path) if case == "two ledgers" else make()
+
+    with pytest.raises(dp.DPError, match=said):
+        view.compare("age", other=other, epsilon=1)
+
+    assert [] == [entry for account in open_ledger().accounts() for entry in account.entries()]
+
+
+def test_a_copy_without_rows_does_not_pay():
+    """A pickled view knows the account but has no rows: on either side it is refused for nothing."""
+    one, two = protect("one"), protect("two")
+    bare = pickle.loads(pickle.dumps(two))  # noqa: S301 - our own
+
+    with pytest.raises(dp.NotProtected):
+        one.compare("age", other=bare, epsilon=1)
+    with pytest.raises(dp.NotProtected):
+        bare.compare("age", other=one, epsilon=1)
+
+    assert [0, 0] == spent(one, two)
+
+
+def test_a_table_that_has_changed_keeps_its_charge():
+    """Each table is held to its own number of rows, so that one cannot grow by what the other loses."""
+    frame = table(1)
+    one, two = protect("one", frame), protect("two")
+    frame.loc[60] = frame.loc[0]
+
+    with pytest.raises(dp.ReadError, match="60 rows"):
+        one.compare("age", other=two, epsilon=1)
+
+    assert [1, 1] == spent(one, two)
+
+
+def test_a_clash_of_names_is_avoided():
+    """A column that is called like the one that tells the tables apart does not get in its way."""
+    named = {"data set": [0.0, 1.0] * 30}
+    one, two = (
+        protect(name, table(len(name)).assign(**named), bounds={**BOUNDS, "data set": (0, 1)})
+        for name in ("one", "three")
+    )
+
+    sums = one.compare("data set", other=two, epsilon=9).value
+
+    assert (2, 2) == sums.shape
+    assert np.isfinite(sums).all()
+    assert math.isclose(60, sums[0, 1], abs_tol=30)
