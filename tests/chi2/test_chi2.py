@@ -334,7 +334,7 @@ def test_only_a_difference_has_an_interval():
 # Any noise at all.
 
 
-class Off(noise.LaplaceDecisions):
+class Off(noise.FromLaplace):
     """Noise of so many scales, always."""
 
     name = "NOT PRIVATE: no noise, or always the same"

@@ -169,7 +169,7 @@ def test_strong_differences_are_found(method):
     assert hits >= 0.9 * 3 * runs
 
 
-class Off(noise.LaplaceDecisions):
+class Off(noise.FromLaplace):
     """Noise of so many scales, always; it selects the first."""
 
     name = "NOT PRIVATE: always the same"

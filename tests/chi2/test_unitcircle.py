@@ -144,7 +144,7 @@ def test_a_true_hypothesis_is_rejected_at_its_level(how, least):
 def test_any_noise_is_concluded_from(how, scales):
     """Whatever the noise is, the result is a p-value, 1 for a norm below 0."""
 
-    class Off(noise.LaplaceDecisions):
+    class Off(noise.FromLaplace):
         name, private = "NOT PRIVATE: always the same", False
 
         def laplace(self, values, scale):
