@@ -7,8 +7,8 @@ p-value is the largest of theirs.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -233,9 +233,8 @@ class NoisyShare:
         return Folded(0.0, float(self.sd(self.share(self.total)))).critical_value(plain, scale)
 
     def plain_level(self, alpha: float, scale: float) -> float:
-        """Return the u with G(u) = alpha."""
-        log: float = brentq(lambda u: self.size(math.exp(u), scale) - alpha, -600.0, -1e-3, xtol=1e-7, rtol=1e-7)
-        return math.exp(log)
+        """Return the u with G(u) = alpha. It does not depend on the total."""
+        return _plain_level(replace(self, total=0.0), alpha, scale)
 
     def size(self, plain: float, scale: float) -> float:
         """Return G(u)."""
@@ -277,6 +276,12 @@ class NoisyShare:
     @cached_property
     def _weights(self) -> Array:
         return np.repeat(_HERMITE[1][:, None] / _HERMITE[1].sum() / len(_LAPLACE), len(_LAPLACE), axis=1)
+
+
+@lru_cache(maxsize=256)
+def _plain_level(test: NoisyShare, alpha: float, scale: float) -> float:
+    log: float = brentq(lambda u: test.size(math.exp(u), scale) - alpha, -600.0, -1e-3, xtol=1e-7, rtol=1e-7)
+    return math.exp(log)
 
 
 def _laplace_quantiles(count: int) -> Array:
