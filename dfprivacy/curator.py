@@ -40,7 +40,7 @@ __all__ = ["Above", "Curator"]
 T = TypeVar("T")
 _ROOM = 16  # the noise of a joint measurement can be a quarter of what was planned
 _UP = 1 + 2.0**-48  # above every error of a square root and two products
-_NORMS = {"laplace": 1, "gaussian": 2, "cube": math.inf}
+_NORMS = {"laplace": 1, "gaussian": L2, "cube": math.inf}
 _FINE = 30  # the sensitivity of a statistic is about 2^30 steps of its grid
 
 
@@ -436,7 +436,6 @@ class Curator:
         what = "the p-value" if alpha is None else f"the decision at level {alpha:g}"
         plan = self._plan_decision(statistic, share, f"{what} of {statistic.describe()}", "permutation test")
         scale = noises.laplace_scale((4 if alpha is None else 2) * plan.steps, plan.epsilon)
-
         count = statistic.dimension
 
         def draw() -> bool | float:
@@ -525,15 +524,15 @@ class Curator:
             steps = self._table.value(asked, PUBLIC)
             return _measurement(asked, np.array([float(Fraction(t, 2**PUBLIC)) for t in steps]), None)
         epsilon, delta = self._take(share)
-        loss: PrivacyLoss
         if noise == "gaussian":
             _check_delta(delta)
-            grid = self._grid(asked, L2, epsilon)
+        grid = self._grid(asked, _NORMS[noise], epsilon)
+        loss: PrivacyLoss
+        if noise == "gaussian":
             scale = noises.gaussian_scale(grid.squared, asked.dimension, epsilon, delta)
             loss = Gaussian(grid.squared, scale, asked.dimension, epsilon, delta)
         else:
-            grid, delta = self._grid(asked, _NORMS[noise], epsilon), Fraction(0)
-            whole = math.ceil(grid.steps)
+            delta, whole = Fraction(0), math.ceil(grid.steps)
             scale = noises.laplace_scale(whole, epsilon)
             loss = Cube(epsilon, whole, scale) if noise == "cube" else Laplace(whole, scale, epsilon)
         return self._drawn(asked, noise, _Price(grid, scale, epsilon, delta), [loss])

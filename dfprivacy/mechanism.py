@@ -310,8 +310,8 @@ def mechanism(
         `Column` with a category for each of the two tables.
     tables : sequence of str, optional
         The parameters that take a public table: a frame of any library, or a mapping of lists. The function
-        receives a dictionary of lists. The question is kept with all its values, so they must be public; elsewhere
-        a frame is refused.
+        receives a dictionary of lists. The question is kept with its values, or with a digest of them if they are
+        many, so they must be public; elsewhere a frame is refused.
     delta : bool, default False
         Whether the method takes a delta (for Gaussian noise).
     local : bool, default False

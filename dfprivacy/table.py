@@ -174,21 +174,22 @@ class Table:
 
     def labels(self, maps: Sequence[RowLabels], turns: NDArray[np.intp]) -> NDArray[np.int64]:
         """Place of each selected row, by the map whose turn it is; `ReadError` if it fails."""
-        found = np.zeros(0, dtype=np.int64)
+        found = np.zeros(len(turns), dtype=np.int64)
+        seen = 0
 
         def place(read: Selected) -> None:
-            nonlocal found
+            nonlocal seen
             for batch, mask in read:
                 places = np.stack([each.rows(batch).astype(np.float64) for each in maps])
                 places = places if mask is None else places[:, mask]
-                whose = turns[len(found) : len(found) + places.shape[1]]
-                own = np.zeros(places.shape[1])  # rows beyond the known number have no turn
-                own[: len(whose)] = places[whose, np.arange(len(whose))]
+                whose = turns[seen : seen + places.shape[1]]  # rows beyond the known number have no turn
+                own = places[whose, np.arange(len(whose))]
                 own[~np.isfinite(own)] = 0
-                found = np.concatenate([found, np.clip(own, 0, maps[0].places - 1).astype(np.int64)])
+                found[seen : seen + len(own)] = np.clip(own, 0, maps[0].places - 1)
+                seen += places.shape[1]
 
         self._read([read for each in maps for read in each.reads], place)
-        if len(found) != len(turns):
+        if seen != len(turns):
             raise ReadError(
                 "The table was protected with another number of rows than it has now.",
                 "Do not change a table after protecting it; protect the new one under a name of its own.",

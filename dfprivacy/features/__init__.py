@@ -21,11 +21,11 @@ from dfprivacy.features.base import RowFeatures
 from dfprivacy.features.crosstabs import Crosstabs
 from dfprivacy.features.fourier import Fourier, gaussian_frequencies
 from dfprivacy.features.kernel import Kernel, Nystrom
-from dfprivacy.features.kernels import ProductKernel, spread
 from dfprivacy.features.mixtures import MixtureMoments
 from dfprivacy.features.moments import Count, Moments
 from dfprivacy.features.onehot import OneHot
 from dfprivacy.features.outer import Outer
+from dfprivacy.features.product_kernel import ProductKernel, spread
 from dfprivacy.features.taylor import Taylor
 
 __all__ = [

@@ -16,7 +16,7 @@ from dfprivacy.features.threads import add_up, rounded_sum
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfprivacy.features.kernels import ProductKernel
+    from dfprivacy.features.product_kernel import ProductKernel
     from dfprivacy.features.threads import Piece
     from dfprivacy.rows import Batch
 

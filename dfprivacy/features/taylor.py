@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy.features.kernels import ProductKernel
+    from dfprivacy.features.product_kernel import ProductKernel
     from dfprivacy.features.threads import Piece
     from dfprivacy.rows import Batch
 

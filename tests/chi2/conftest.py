@@ -1,0 +1,34 @@
+"""What the tests of chi2 share: noise that is always the same."""
+
+import numpy as np
+import pytest
+
+from dfprivacy import noise
+
+
+class Steady(noise.FromLaplace):
+    """Noise of so many scales, always; it selects the first."""
+
+    name = "NOT PRIVATE: always the same"
+    private = False
+
+    def __init__(self, scales):
+        self.scales = scales
+
+    def laplace(self, values, scale):
+        noise.check(values, scale)
+        return values + np.int64(self.scales * scale)
+
+    gaussian = laplace
+
+    def top(self, values, scale, k, *, flip):
+        return list(range(k))
+
+    def generator(self):
+        return np.random.default_rng(0)
+
+
+@pytest.fixture
+def steady():
+    """Noise of so many scales, always: ``with steady(3): ...``."""
+    return lambda scales: noise.use(Steady(scales))
