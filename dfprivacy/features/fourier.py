@@ -10,7 +10,7 @@ import numpy as np
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, RowFeatures
-from dfprivacy.features.threads import add_up, rounded_sum
+from dfprivacy.features.threads import RoundedSum, add_up
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,10 +133,12 @@ class Fourier(RowFeatures):
         y = self._standardized(batch)
         y = y if mask is None else y[mask]
 
+        rounded_sum = RoundedSum(k)
+
         def part(piece: Piece, room: NDArray[np.float64]) -> NDArray[np.int64]:
             angles = self._angles(y[slice(*piece)], room)
             sums = [
-                rounded_sum(np.multiply(f(angles), self._weight, out=room, dtype=np.float64), k)
+                rounded_sum(np.multiply(f(angles), self._weight, out=room, dtype=np.float64))
                 for f in (np.cos, np.sin)
             ]
             return np.concatenate(sums)

@@ -11,7 +11,7 @@ import numpy as np
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, RowFeatures
-from dfprivacy.features.threads import add_up, rounded_sum
+from dfprivacy.features.threads import RoundedSum, add_up
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,8 +94,10 @@ class Kernel(RowFeatures):
         """Return the exact sum of a batch in whole steps, piece by piece."""
         left = self.kernel.left(self.kernel.columns_of(batch, mask))
 
+        rounded_sum = RoundedSum(k)
+
         def part(piece: Piece, room: NDArray[np.float64]) -> NDArray[np.int64]:
-            return rounded_sum(self._values(left[slice(*piece)], room), k)
+            return rounded_sum(self._values(left[slice(*piece)], room))
 
         return add_up(len(left), self.dimension, part).astype(np.float64)
 

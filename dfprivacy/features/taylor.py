@@ -10,7 +10,7 @@ import numpy as np
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, RowFeatures
-from dfprivacy.features.threads import add_up, rounded_sum
+from dfprivacy.features.threads import RoundedSum, add_up
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,8 +105,10 @@ class Taylor(RowFeatures):
         """Return the exact sum of a batch in whole steps, piece by piece."""
         columns = self.kernel.columns_of(batch, mask)
 
+        rounded_sum = RoundedSum(k)
+
         def part(piece: Piece, room: NDArray[np.float64]) -> NDArray[np.int64]:
-            return rounded_sum(self._vectors([column[slice(*piece)] for column in columns], room), k)
+            return rounded_sum(self._vectors([column[slice(*piece)] for column in columns], room))
 
         return add_up(len(columns[0]), self.dimension, part).astype(np.float64)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["add_up", "rounded_sum"]
+__all__ = ["RoundedSum", "add_up"]
 
 _PIECE = 1 << 17  # numbers in a piece: 1 MB of float64
 
@@ -82,7 +82,10 @@ def add_up(
 
     def work(share: list[Piece]) -> NDArray[np.int64]:
         room = np.empty((min(height, rows), width))
-        return sum(part(piece, room[: piece[1] - piece[0]]) for piece in share)  # type: ignore[return-value]
+        total = np.zeros(sums or width, dtype=np.int64)
+        for piece in share:
+            total += part(piece, room[: piece[1] - piece[0]])
+        return total
 
     if not pieces:
         return np.zeros(sums or width, dtype=np.int64)
@@ -94,15 +97,20 @@ def add_up(
             return sum(pool.map(work, shares))  # type: ignore[return-value]
 
 
-def rounded_sum(values: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+class RoundedSum:
     """Columns' sums of values rounded to whole steps of 2^-k; the values are overwritten.
 
     Beside 1.5 · 2^(52-k) a float64 has a unit of 2^-k in its last place, so adding that number rounds, and
     the sum of the bit patterns is the sum of the steps. Values must be below 2^(51-k).
     """
-    offset = np.float64(1.5 * 2.0 ** (52 - k))
-    values += offset
-    bits = int(offset.view(np.int64)) * len(values)
-    wrapped = (bits + 2**63) % 2**64 - 2**63
-    total: NDArray[np.int64] = values.view(np.int64).sum(axis=0) - np.int64(wrapped)
-    return total
+
+    def __init__(self, k: int) -> None:
+        # Threads wait for each other wherever Python, not NumPy, is at work: what can be done once is done here.
+        self._offset = np.full(1, 1.5 * 2.0 ** (52 - k))
+        self._bits = self._offset.view(np.int64)  # an array's products wrap around, as the sums do
+
+    def __call__(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
+        np.add(values, self._offset, out=values)
+        total: NDArray[np.int64] = np.add.reduce(values.view(np.int64), axis=0)
+        total -= self._bits * len(values)
+        return total
