@@ -190,6 +190,23 @@ def test_whitened_statistic_of_five_points(map_, expected):
     assert found[0] == pytest.approx(expected, rel=1e-6)
 
 
+def test_whitened_statistic_of_one_sample():
+    """Rows z against their mirror images have T² = 2 n a, a = w'(Λ + γI)⁻¹w with their mean w and second moment Λ."""
+    plane = tuple(Column(name, bounds=(-1.0, 1.0), fill=0.0) for name in "xy")
+    z = np.array([[0.2, -0.1], [0.4, 0.3], [-0.5, 0.6], [0.1, 0.1]])
+    numbers = tuple(features.Moments(column, degree=1) for column in plane)
+    embedding = Embedding(numbers, np.eye(2), tuple((each, 1.0) for each in numbers), z)
+    whitened = Whitened(Groups(BY, ("a", "b"), (4, 4)), embedding, 1, 1.0)
+    whitened.gamma = 0.1
+
+    T = whitened.value(batch(np.vstack([z, -z]), np.repeat([0, 1], 4), plane), np.random.default_rng(1))[0]
+    a = T**2 / 8
+
+    assert a == pytest.approx(0.2807892150, rel=1e-6)
+    assert 4 * a == pytest.approx(1.1231568600, rel=1e-6)
+    assert 4 * a / (1 - a) == pytest.approx(1.5616518598, rel=1e-6)
+
+
 def test_whitened_neighbours_stay_within_the_sensitivity():
     """One row's content moves no whitened statistic by more than is charged, near the threshold and far from it."""
     rng = np.random.default_rng(8)
