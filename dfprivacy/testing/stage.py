@@ -18,6 +18,7 @@ import warnings
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -67,8 +68,8 @@ class MemoryFrame:
         Its rows.
     log : list of str
         Where it writes ``"read"`` whenever private columns are read, and ``"trespass"`` if not for a curator.
-    public : sequence of str
-        Columns that anybody may read.
+    public : sequence of str or None
+        Columns that anybody may read; None if not even their number of rows is public.
     batch : int, optional
         Rows in a batch, at most.
     fail : str, optional
@@ -83,7 +84,7 @@ class MemoryFrame:
         rows: Sequence[Row],
         log: list[str],
         *,
-        public: Sequence[str] = (),
+        public: Sequence[str] | None = None,
         batch: int | None = None,
         fail: str = "",
     ) -> None:
@@ -91,7 +92,7 @@ class MemoryFrame:
         self._values = {name: [row[name] for row in rows] for name in names}
         self._count = len(rows)
         self._log = log
-        self._public = frozenset(public)
+        self._public = None if public is None else frozenset(public)
         self._batch = batch
         self._fail = fail
         self._raw: dict[Read, Raw] = {}
@@ -106,7 +107,7 @@ class MemoryFrame:
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows in batches of at most `size`."""
-        private = not self._public or any(read.name not in self._public for read in reads)
+        private = self._public is None or any(read.name not in self._public for read in reads)
         if private:
             self._log.append("read" if _for_curator() else "trespass")
         columns = {read: self._column(read) for read in reads}
@@ -151,9 +152,10 @@ def _for_curator() -> bool:
 class Till:
     """An account that pays for everything, writes down every charge, and gives no answer twice."""
 
-    name = "audit"
+    ledger = SimpleNamespace(where="nowhere")
 
-    def __init__(self, case: Case, log: list[str]) -> None:
+    def __init__(self, case: Case, log: list[str], name: str = "audit") -> None:
+        self.name = name
         # It pays whatever is asked; the accountant only says how much that is.
         self.accountant = Accountant.open("basic", exact(case.epsilon), exact(case.delta))
         self.charges: list[PrivacyLoss] = []
@@ -174,9 +176,17 @@ class Till:
         """Say what the accountant says."""
         return self.accountant.default_delta(epsilon)
 
-    def charge(self, *losses: PrivacyLoss, call: str, mechanism: str, then: Sequence[PrivacyLoss] = ()) -> int:  # noqa: ARG002
+    def charge(
+        self,
+        *losses: PrivacyLoss,
+        call: str,  # noqa: ARG002
+        mechanism: str,  # noqa: ARG002
+        then: Sequence[PrivacyLoss] = (),  # noqa: ARG002
+        also: Sequence[Till] = (),
+    ) -> int:
         """Write losses down."""
-        self.charges += losses
+        for till in (self, *also):
+            till.charges += losses
         self._log.append("charge")
         return len(self.charges)
 
@@ -325,6 +335,8 @@ class Trace:
         The noisy sums it received.
     opaque : bool
         Whether it used noise that cannot be replayed.
+    second : tuple of PrivacyLoss or None
+        What the account of the second view paid, if there is one.
     """
 
     draws: tuple[Draw, ...]
@@ -335,6 +347,7 @@ class Trace:
     said: tuple[str, ...]
     given: tuple[NDArray[np.int64], ...] = field(repr=False)
     opaque: bool
+    second: tuple[PrivacyLoss, ...] | None = None
 
     @property
     def refused(self) -> bool:
@@ -377,8 +390,25 @@ class Stage:
 
     def frame(self, rows: Sequence[Row], log: list[str] | None = None, **props: Any) -> MemoryFrame:
         """Put rows into a table that writes down who reads it."""
-        public = self.case.public if self.case.neighbors == "replace_one" else ()
+        public = self.case.public if self.case.neighbors == "replace_one" else None
         return MemoryFrame(self.case.columns, rows, [] if log is None else log, public=public, **props)
+
+    def parts(self, rows: Sequence[Row]) -> list[list[Row]]:
+        """Give the rows of each table."""
+        other = self.case.other
+        return [[row for row in rows if row[other] is second] for second in (False, True)] if other else [[*rows]]
+
+    def frames(self, rows: Sequence[Row], log: list[str] | None = None, **props: Any) -> list[MemoryFrame]:
+        """Put rows into the tables they are of."""
+        return [self.frame(part, log, **props) for part in self.parts(rows)]
+
+    def tills(self, log: list[str]) -> list[Till]:
+        """Open an account for each table."""
+        return [Till(self.case, log, name) for name in ("audit", *(["second"] if self.case.other else []))]
+
+    def views(self, frames: Sequence[Frame], accounts: Sequence[Any]) -> list[PrivateFrame | GroupedView]:
+        """Make a view of each table."""
+        return [self.view(frame, account) for frame, account in zip(frames, accounts, strict=True)]
 
     def view(self, frame: Frame, account: Any) -> PrivateFrame | GroupedView:
         """Make the view that the case describes."""
@@ -395,10 +425,12 @@ class Stage:
         view = view.where(dict(case.where)) if case.where else view
         return view.group_by(case.group_by) if case.group_by else view
 
-    def question(self, view: PrivateFrame | GroupedView, **changed: Any) -> Question:
-        """Ask the case's question of a view."""
+    def question(self, views: Sequence[PrivateFrame | GroupedView], **changed: Any) -> Question:
+        """Ask the case's question of a view, or of two."""
+        view, *second = views
         asked = {**self.case.arguments, "epsilon": self.case.epsilon, "fresh": True}
         asked |= {"delta": self.case.delta} if self.mechanism.delta else {}
+        asked |= {self.case.other: second[0]} if self.case.other else {}
         return view._question(self.mechanism, (), {**asked, **changed})  # noqa: SLF001 - views of our own
 
     def trace(
@@ -407,7 +439,7 @@ class Stage:
         *,
         transcript: Sequence[NDArray[np.int64]] | None = None,
         seed: int = 1,
-        frame: Frame | None = None,
+        frames: Sequence[Frame] | None = None,
         **props: Any,
     ) -> Trace:
         """Perform once, with replayed noise and with all other chance fixed.
@@ -420,8 +452,8 @@ class Stage:
             The noisy sums to replay.
         seed : int
             Of the noise where there is no transcript.
-        frame : Frame, optional
-            The adapted frame to read in place of one in memory.
+        frames : sequence of Frame, optional
+            The adapted frame of each table, to read in place of those in memory.
         **props
             Of the `MemoryFrame`.
 
@@ -431,23 +463,24 @@ class Stage:
             What happened.
         """
         log: list[str] = []
-        till, sampler = Till(self.case, log), Replay(seed, transcript)
+        tills, sampler = self.tills(log), Replay(seed, transcript)
         release, error = None, None
         with listening() as said, noise.use(sampler), fixed_chance():
             try:
-                found = self.frame(rows, log, **props) if frame is None else frame
-                release = self.question(self.view(found, till)).ask()
+                found = self.frames(rows, log, **props) if frames is None else frames
+                release = self.question(self.views(found, tills)).ask()
             except Exception as raised:  # noqa: BLE001 - whatever it says is evidence
                 error = raised
         return Trace(
             draws=tuple(sampler.draws),
-            charges=tuple(till.charges),
+            charges=tuple(tills[0].charges),
             log=tuple(log),
             release=release,
             error=error,
             said=tuple(said),
             given=tuple(sampler.given),
             opaque=sampler.opaque,
+            second=tuple(tills[1].charges) if self.case.other else None,
         )
 
 
@@ -504,7 +537,7 @@ def public_part(case: Case, row: Row | None) -> tuple[object, ...]:
     """Give what neighbouring tables agree on about a row."""
     if row is None or case.neighbors == "add_remove":
         return ()
-    return tuple("missing" if _missing(row[name]) else row[name] for name in case.public)
+    return tuple("missing" if _missing(row[name]) else row[name] for name in case.agreed)
 
 
 def _missing(value: object) -> bool:

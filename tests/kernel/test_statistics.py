@@ -191,7 +191,7 @@ def test_whitened_statistic_of_five_points(map_, expected):
 
 
 def test_whitened_statistic_of_one_sample():
-    """Rows z against their mirror images have T² = 2 n a, a = w'(Λ + γI)⁻¹w with their mean w and second moment Λ."""
+    """Against their mirror images, rows of mean w and second moment Λ have T² = 2 n a, a = w'(Λ + γI)⁻¹w."""
     plane = tuple(Column(name, bounds=(-1.0, 1.0), fill=0.0) for name in "xy")
     z = np.array([[0.2, -0.1], [0.4, 0.3], [-0.5, 0.6], [0.1, 0.1]])
     numbers = tuple(features.Moments(column, degree=1) for column in plane)
