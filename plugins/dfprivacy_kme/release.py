@@ -15,6 +15,7 @@ from scipy.special import ndtri
 from dfprivacy import ArgumentError, Release
 from dfprivacy.features import spread
 from dfprivacy.plotting import axes
+from dfprivacy.schema import as_probability
 from dfprivacy_kme.embedding import Space, coded, decoded
 
 if TYPE_CHECKING:
@@ -386,8 +387,7 @@ class KME(WeightedPoints):
         thousand points, so the interval is for rows between which f does not jump unseen. It is about the mean over
         the rows of the table; a population's has a sampling error besides.
         """
-        if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence < 1:
-            raise ArgumentError(f"confidence={confidence!r} is not between 0 and 1.", "Use, for example, 0.95.")
+        confidence = as_probability(confidence, "confidence")
         at = grid(self._space)
         values, at_points = np.split(self._values(f, np.vstack([at, self.locations])), [len(at)])
         centre = (float(values.min()) + float(values.max())) / 2
