@@ -265,9 +265,6 @@ def whitened_sensitivity(n: int, m: int, diameter: float, gamma: float, clip: fl
     total = n + m
     k = total / (total - 1)
     eta = diameter / math.sqrt(k * total * gamma)
-    part = eta / math.sqrt(1 + eta**2)
-    stretch = math.sqrt(max(n / m, m / n) * k)
-    bounds = [clip, stretch * eta * (1 + clip / stretch * part)]
-    if clip / math.sqrt(k * min(n / m, m / n)) <= math.sqrt(1 + 1 / eta**2):
-        bounds.append(2 * stretch * part)
-    return min(bounds)
+    moved = math.sqrt(k * max(n / m, m / n)) * eta
+    most = min(clip, math.sqrt(total))  # T² is a part of a sum of squares that is N
+    return most - max(0.0, most - moved) / math.sqrt(1 + eta**2)
