@@ -244,7 +244,7 @@ def test_one_row_nearly_attains_the_whitened_sensitivity():
 
     T, moved = (whitened.value(batch(rows, codes, columns), np.random.default_rng(1))[0] for rows in (near, far))
 
-    assert T == pytest.approx(8, abs=0.05)
+    assert pytest.approx(8, abs=0.05) == T
     assert 0.95 < (T - moved) / whitened.sensitivity("replace_one", math.inf, frozenset({"g"})) <= 1
 
 
