@@ -8,11 +8,11 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias
 
 import numpy as np
 
-from dfprivacy import ArgumentError, Release
+from dfprivacy import ArgumentError, Column, Release
 from dfprivacy_dcor.estimate import estimated
 
 if TYPE_CHECKING:
@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dfprivacy import Curator
     from dfprivacy_dcor.estimate import Estimate
     from dfprivacy_dcor.spaces import Rows
 
-__all__ = ["ROWS_MIN", "Message", "Part", "checked", "load_message", "read_keys"]
+__all__ = ["ROWS_MIN", "Keys", "Message", "Part", "checked", "keys_of", "load_message"]
+
+Keys: TypeAlias = "Column | Sequence[str | int]"
+"""A public column, or the values themselves."""
 
 ROWS_MIN = 4
 _FORMAT = "dfprivacy distance message"
@@ -258,7 +262,14 @@ def read_keys(keys: Any, rows: int) -> tuple[str | int, ...]:
     plain = isinstance(keys, list | tuple) and all(type(key) in (str, int) for key in keys)
     if not plain or len(keys) != rows or len(set(keys)) != rows:
         raise ArgumentError(
-            f"keys= must be a list of {rows} strings or whole numbers, one for each row and all different.",
-            "Keys are no secret: both parties know them.",
+            f"keys= must be {rows} strings or whole numbers, one for each row and all different.",
+            "Name a public column of such values, or list them. Keys are no secret: both parties know them.",
         )
     return tuple(keys)
+
+
+def keys_of(curator: Curator, keys: Keys | None, rows: int) -> tuple[str | int, ...] | None:
+    """Read the keys of a table's rows, given as a public column or as values."""
+    if keys is None:
+        return None
+    return read_keys(curator.public_values(keys) if isinstance(keys, Column) else keys, rows)
