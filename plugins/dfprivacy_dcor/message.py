@@ -14,6 +14,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Release
 from dfprivacy_dcor.estimate import estimated
+from dfprivacy_dcor.spaces import ROWS_MIN
 
 if TYPE_CHECKING:
     import os
@@ -23,14 +24,13 @@ if TYPE_CHECKING:
 
     from dfprivacy import Curator
     from dfprivacy_dcor.estimate import Estimate
-    from dfprivacy_dcor.spaces import Rows
+    from dfprivacy_dcor.points import Rows
 
-__all__ = ["ROWS_MIN", "Keys", "Message", "Part", "checked", "keys_of", "load_message"]
+__all__ = ["Keys", "Message", "Part", "checked", "fingerprint", "keys_of", "load_message"]
 
 Keys: TypeAlias = "Column | Sequence[str | int]"
 """A public column, or the values themselves."""
 
-ROWS_MIN = 4
 _FORMAT = "dfprivacy distance message"
 _VERSION = 1
 _KINDS = ("dfprivacy_dcor.angles:DistanceMessage", "dfprivacy_dcor.paper:ProjectionMessage")
@@ -266,6 +266,11 @@ def read_keys(keys: Any, rows: int) -> tuple[str | int, ...]:
             "Name a public column of such values, or list them. Keys are no secret: both parties know them.",
         )
     return tuple(keys)
+
+
+def fingerprint(keys: Sequence[str | int]) -> str:
+    """Digest of keys in any order: equal keys have equal ones."""
+    return hashlib.sha256("\n".join(sorted(map(repr, keys))).encode()).hexdigest()
 
 
 def keys_of(curator: Curator, keys: Keys | None, rows: int) -> tuple[str | int, ...] | None:

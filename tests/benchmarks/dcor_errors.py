@@ -29,7 +29,8 @@ import pandas as pd
 import dfprivacy as dp
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_dcor.inference import Numbers
-from dfprivacy_dcor.spaces import five_numbers, space
+from dfprivacy_dcor.points import five_numbers
+from dfprivacy_dcor.spaces import space
 from dfprivacy_dcor.statistics import SHARES, Deviation, changes, largest
 
 if TYPE_CHECKING:
