@@ -314,8 +314,6 @@ def held(
     holder = Holder(subject.table, Estimate(subject, Fraction(0), Fraction(0)))
     try:
         found = mechanism.holder(holder, **arguments) if mechanism.holder else None
-    except ReadError as error:
-        raise error.after(DPError.outcome) from None
     except DPError:
         raise
     except Exception as error:  # noqa: BLE001 - its text may quote the rows

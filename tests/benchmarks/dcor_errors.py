@@ -28,6 +28,7 @@ import pandas as pd
 
 import dfprivacy as dp
 from dfprivacy.testing.noise import seeded_noise
+from dfprivacy_dcor.estimate import _distances, _variance
 from dfprivacy_dcor.inference import Numbers
 from dfprivacy_dcor.points import five_numbers
 from dfprivacy_dcor.spaces import space
@@ -142,13 +143,36 @@ def central(draws: int, sets: int) -> None:
             line(f"{name}, {metric}, R = {r:.4f}", [float(np.mean(each)) for each in errors])
 
 
+def deviation(y: np.ndarray) -> float:
+    """Distance deviation without bias."""
+    return float(np.sqrt(_variance(_distances(y), len(y))))
+
+
 def message_error(
-    table: dict[str, np.ndarray], bounds: tuple[float, float], y: np.ndarray, truth: float, **terms: Any
+    table: dict[str, np.ndarray],
+    bounds: tuple[float, float],
+    y: np.ndarray,
+    spread: float,
+    truth: float,
+    **terms: Any,
 ) -> float:
-    """Error of R² from one message about a table."""
+    """Error of R² from one message about a table, as `estimate` gives it; `spread` is the deviation of y."""
     with TemporaryDirectory() as folder:  # of a ledger
         message = view(table, dict.fromkeys(table, bounds), folder).dcor_message(list(table), **terms)
-    return abs(message.estimate(y, permutations=1).squared - truth)
+    covariance = float(message.covariances(y, 0, np.random.default_rng(0))[0])
+    return abs(min(max(covariance / (message.spread * spread), 0.0), 1.0) - truth)
+
+
+def once(value: Callable[[Deviation, Any], float]) -> Callable[[Deviation, Any], float]:
+    """Compute from all pairs of rows only once what all messages about a table share."""
+    known: dict[Any, float] = {}
+
+    def remembered(self: Deviation, rows: Any) -> float:
+        if self.columns not in known:
+            known[self.columns] = value(self, rows)
+        return known[self.columns]
+
+    return remembered
 
 
 def settled(draw: Callable[[int], float]) -> float:
@@ -156,8 +180,8 @@ def settled(draw: Callable[[int], float]) -> float:
     errors: list[float] = []
     while len(errors) < MOST:
         errors += [draw(len(errors) + at) for at in range(AT_ONCE)]
-        mean, deviation = np.mean(errors), np.std(errors, ddof=1) / np.sqrt(len(errors))
-        if deviation <= max(ENOUGH * mean, UNSEEN):
+        mean, around = np.mean(errors), np.std(errors, ddof=1) / np.sqrt(len(errors))
+        if around <= max(ENOUGH * mean, UNSEEN):
             break
     return float(mean)
 
@@ -172,7 +196,9 @@ def angle() -> None:
 
     def error(relation: str, n: int, terms: dict[str, Any], seed: int) -> float:
         table = synthetic(relation, n, seed)
-        return message_error({"x": table["x"]}, BOUNDS["x"], table["y"], POPULATION[relation], **terms)
+        return message_error(
+            {"x": table["x"]}, BOUNDS["x"], table["y"], deviation(table["y"]), POPULATION[relation], **terms
+        )
 
     for n in (2000, 10_000):
         head(f"R² of the population, from a message, n = {n}", LOCAL)
@@ -184,22 +210,18 @@ def angle() -> None:
 
 def several() -> None:
     """Between two parties, several columns each."""
-    value = Deviation.value
-    known: dict[Any, float] = {}
 
-    def once(self: Deviation, rows: Any) -> float:  # from all pairs of rows, and of all messages the same
-        if self.columns not in known:
-            known[self.columns] = value(self, rows)
-        return known[self.columns]
+    def error(table: Any, y: Any, spread: float, truth: float, terms: dict[str, Any], seed: int) -> float:
+        return message_error(table, (0.0, 1.0), y, spread, truth, seed=seed, **terms)
 
-    Deviation.value = once  # type: ignore[method-assign]
+    Deviation.value = once(Deviation.value)  # type: ignore[method-assign]
     for name, (*_, length, blocks) in TABLES.items():
         halves = real(name)
         if halves is None:
             continue
         x, y = halves
         table = {f"{name} {at}": column for at, column in enumerate(x.T)}
-        truth = exact_squared(x, y)
+        spread, truth = deviation(y), exact_squared(x, y)
         head(f"{name}, n = {len(x)}, R² = {truth:.3f} (U)", LOCAL)
         paper = {"protocol": "paper", "delta": 1e-5}
         protocols: dict[str, dict[str, Any]] = {
@@ -209,11 +231,8 @@ def several() -> None:
             "paper, equation 4, K = 10": {**paper, "blocks": 10},
         }
 
-        def error(terms: dict[str, Any], table: Any, y: Any, truth: float, seed: int) -> float:
-            return message_error(table, (0.0, 1.0), y, truth, seed=seed, **terms)
-
         for protocol, terms in protocols.items():
-            errors = [settled(partial(error, {**terms, "epsilon": e}, table, y, truth)) for e in LOCAL]
+            errors = [settled(partial(error, table, y, spread, truth, {**terms, "epsilon": e})) for e in LOCAL]
             line(protocol, errors)
 
 
