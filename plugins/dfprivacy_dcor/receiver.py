@@ -61,8 +61,10 @@ def dcor_with(
         correspond by position.
     confidence : float
         Coverage of the interval.
-    permutations, seed : int
-        Without an epsilon: of how many permutations the p-value is, and what they are drawn from.
+    permutations : int
+        Without an epsilon: how many, for the p-value.
+    seed : int, optional
+        Of the permutations.
 
     Returns
     -------
