@@ -69,8 +69,9 @@ def dcor_with(
     Returns
     -------
     SharedCorrelation or Estimate
-        The squared distance correlation, which may be shown to anybody. Without an epsilon, an `Estimate` with an
-        exact p-value for whoever holds this table, and nobody else: it is a function of the rows without noise.
+        The squared distance correlation, which may be shown to anybody. Without an epsilon, a
+        `dfprivacy_dcor.Estimate` with an exact p-value for whoever holds this table, and nobody else: it is a
+        function of the rows without noise.
 
     Raises
     ------
