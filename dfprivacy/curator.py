@@ -22,6 +22,7 @@ from dfprivacy.local import Arc, Messages
 from dfprivacy.losses import Approximate, BoundedRange, Cube, Gaussian, Laplace, Pure
 from dfprivacy.release import Measurement, Noise
 from dfprivacy.rows import BATCH_ROWS
+from dfprivacy.schema import as_probability
 from dfprivacy.table import L2, PUBLIC
 
 if TYPE_CHECKING:
@@ -455,8 +456,8 @@ class Curator:
         ----------
         .. [1] Kim and Schrab (2023). Differentially private permutation tests. arXiv:2310.19043.
         """
-        if alpha is not None and not 0 < alpha < 1:
-            raise ArgumentError(f"alpha={alpha!r} is no level of a test.", "Give a number between 0 and 1.")
+        if alpha is not None:
+            as_probability(alpha, "alpha")
         what = "the p-value" if alpha is None else f"the decision at level {alpha:g}"
         plan = self._plan_decision(statistic, share, f"{what} of {statistic.describe()}", "permutation test")
         scale = noises.laplace_scale((4 if alpha is None else 2) * plan.steps, plan.epsilon)

@@ -420,7 +420,7 @@ def _alike(a: Trace, b: Trace, *, local: bool) -> bool:
 
 def _unordered(draw: Draw, *, local: bool) -> NDArray[np.int64]:
     """Give what was noised, without the order of the rows."""
-    if draw.kind == "test":  # it rearranges the rows by their places
+    if draw.kind in {"rank", "test"}:  # it rearranges the rows by their places
         return draw.sums[:0]
     return np.sort(draw.sums, axis=None) if local or draw.kind == "arc" else draw.sums
 

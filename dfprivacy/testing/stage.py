@@ -51,7 +51,7 @@ __all__ = ["ADDED", "DECISIONS", "Draw", "MemoryFrame", "Replay", "Stage", "Till
 ADDED = frozenset({"laplace", "gaussian", "cube"})
 """The kinds of noise that are added to values."""
 
-DECISIONS = ("arc", "selection", "test")
+DECISIONS = ("arc", "selection", "sparse vector", "rank", "test")
 """Kinds of draws whose loss is charged as a whole."""
 _HOUSE = ("dfprivacy.frames", "dfprivacy.rows", "dfprivacy.table", "dfprivacy.curator")
 
@@ -263,6 +263,25 @@ class Replay:
         noisy = values / scale + self._chance.gumbel(size=values.shape)
         return [int(at) for at in self._replay(draw, np.argsort(-noisy, kind="stable")[:k], (k,))]
 
+    def above(self, gaps: NDArray[np.int64], scales: tuple[float, float], most: int) -> NDArray[np.bool_]:
+        """Write down a request for comparisons with thresholds, and answer it."""
+        for scale in scales:
+            noise.check(gaps, scale)
+        loss = 1 / Fraction(scales[0]) + 2 * most / Fraction(scales[1])
+        draw = Draw("sparse vector", gaps.copy(), scales[1], loss, (scales, most))
+        limit = self._chance.laplace(0.0, scales[0])
+        reached = gaps + self._chance.laplace(0.0, scales[1], size=gaps.shape) >= limit
+        positives = np.flatnonzero(reached)
+        stop = positives[most - 1] + 1 if positives.size >= most else gaps.size
+        return self._replay(draw, reached[:stop], None)
+
+    def rank(self, values: NDArray[np.int64], scale: float) -> int:
+        """Write down a request for the place of the first value among all, and answer it."""
+        noise.check(values, scale)
+        noisy = values + self._chance.laplace(0.0, scale, size=values.shape)
+        draw = Draw("rank", values.copy(), scale, 4 / Fraction(scale))
+        return int(self._replay(draw, np.array([(noisy >= noisy[0]).sum()]), (1,))[0])
+
     def within(self, values: NDArray[np.int64], scale: float, most: int) -> bool:
         """Write down a request for the decision of a permutation test, and answer it."""
         noise.check(values, scale)
@@ -274,11 +293,12 @@ class Replay:
         """Make a generator that is the same on all tables."""
         return np.random.default_rng(self._seed)
 
-    def _replay(self, draw: Draw, answer: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    def _replay(self, draw: Draw, answer: NDArray[Any], shape: tuple[int, ...] | None) -> NDArray[Any]:
         at = len(self.draws)
         self.draws.append(draw)
-        if self._transcript is not None and at < len(self._transcript) and self._transcript[at].shape == shape:
-            answer = self._transcript[at].copy()
+        transcript = self._transcript or ()
+        if at < len(transcript) and shape in (None, transcript[at].shape):
+            answer = transcript[at].copy()
         self.given.append(answer)
         return answer
 

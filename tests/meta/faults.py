@@ -925,7 +925,7 @@ FAULTS = [
     Fault(select_by_the_unsigned_distance, "outputs_do_not_tell", replace(GROUPS, epsilon=3), samples=10_000),
     Fault(sensitivity_claimed, "loss_within_charge", GROUPS),
     Fault(selection_with_a_third_of_the_noise, "loss_within_charge", GROUPS),
-    Fault(threshold_with_little_noise, "outputs_do_not_tell", GROUPS),
+    Fault(threshold_with_little_noise, "loss_within_charge", GROUPS),
     Fault(response_hardly_randomised, "outputs_do_not_tell", GROUPS),
     Fault(selection_of_two_at_the_price_of_one, "loss_within_charge", GROUPS),
     Fault(decision_by_values_that_move_more, "loss_within_charge", GROUPS),
