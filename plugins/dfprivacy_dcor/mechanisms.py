@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from dfprivacy import ArgumentError, mechanism
-from dfprivacy_dcor.inference import Null, Numbers, described, level
+from dfprivacy.schema import as_probability
+from dfprivacy_dcor.inference import Null, Numbers, described
 from dfprivacy_dcor.results import DistanceCorrelation, IndependenceTest, Screening
 from dfprivacy_dcor.spaces import Metric, rows_of, space
 from dfprivacy_dcor.statistics import SHARES, FiveNumbers, Permuted, Scores, changes, largest
@@ -122,7 +123,7 @@ def dcor(
 def _release(
     curator: Curator, x: Space, y: Space, n: int, confidence: float, null: Null, share: object = None
 ) -> DistanceCorrelation:
-    level(confidence)
+    as_probability(confidence, "confidence")
     if null not in get_args(Null):
         raise ArgumentError(f"null={null!r} is unknown.", f"Use one of {get_args(Null)}.")
     measured = curator.measure(FiveNumbers(x, y, n), share=share)
@@ -192,7 +193,7 @@ def findings(
         return {}
     one, other = space(x, metric), space(y, metric, seed=1)
     change = changes(one, other, rows_of(curator, one, other))[0]
-    reach = curator.measured[-1].scale * float(change) / SHARES[0] * math.log(3 / (1 - level(confidence)))
+    reach = curator.measured[-1].scale * float(change) / SHARES[0] * math.log(3 / (1 - confidence))
     typical = _UNIFORM * math.sqrt(one.diameter * other.diameter)
     return {"upper end of the interval for R, if independent and spread evenly": min(1.0, reach / typical)}
 
@@ -263,7 +264,7 @@ def dcor_screen(
         raise ArgumentError("target= takes one column.", "Screen for one target at a time.")
     if not isinstance(estimate, bool):
         raise ArgumentError(f"estimate={estimate!r} is neither True nor False.", "Use estimate=True for numbers.")
-    level(confidence)
+    as_probability(confidence, "confidence")
     y = space(target, "euclidean")
     chosen_from = [c for c in curator.columns if c not in target] if features is None else list(features)
     if len(set(chosen_from)) < len(chosen_from) or not chosen_from:

@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy import ArgumentError, PrivateFrame, mechanism
-from dfprivacy_dcor.inference import UNINFORMATIVE, level
+from dfprivacy.schema import as_probability
+from dfprivacy_dcor.inference import UNINFORMATIVE
 from dfprivacy_dcor.message import checked, fingerprint, keys_of
 from dfprivacy_dcor.results import SharedCorrelation
 from dfprivacy_dcor.sender import KEYS
@@ -123,7 +124,7 @@ def dcor_with(
     >>> float(bob.budget.spent)
     2.0
     """
-    level(confidence)
+    as_probability(confidence, "confidence")
     message, y = _met(curator, other, columns, asked, protocol, keys)
     shown = Shown(message, y)
     measured = curator.measure(shown)
@@ -176,7 +177,7 @@ def estimate_of(
     seed: int | None = None,
 ) -> Estimate:
     """Estimate the same for whoever holds the table, without noise; for `dcor_with`."""
-    level(confidence)
+    as_probability(confidence, "confidence")
     message, y = _met(holder, other, columns, asked, protocol, keys)
     own = y.coordinates(holder.rows(*y.columns))
     return message.estimate(own, keys=message.keys, permutations=permutations, seed=seed)
@@ -222,7 +223,7 @@ def message_of(
     """Ask another view for its message, once it is clear that it can be used; for `dcor_with`."""
     if not isinstance(other, PrivateFrame):
         return {}
-    level(confidence)
+    as_probability(confidence, "confidence")
     n = rows_of(curator, space(columns, "euclidean"))
     own = keys_of(curator, keys, n)
     terms = dict(asked) if isinstance(asked, dict) else {}
