@@ -20,13 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Estimate", "estimated", "of_features"]
 
-_AT_ONCE = 32  # permutations
-
-
 ALONE = (
     "not private: a function of one's own rows without noise, for whoever holds them and nobody else; the other "
     "party's rows stay protected, as all of it follows from their message"
 )
+
+_AT_ONCE = 32  # permutations
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

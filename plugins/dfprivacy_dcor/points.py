@@ -1,7 +1,4 @@
-"""Rows as points of a metric space, and the distance covariance of two such lists of points.
-
-What is private is here: no number leaves without noise but by `Estimate`, for whoever holds the rows.
-"""
+"""Rows as points of a metric space, and the distance covariance of the same rows in two spaces."""
 
 from __future__ import annotations
 
