@@ -247,7 +247,8 @@ def _near(name: str) -> str:
 class PrivateFrame(_Askable):
     """A table seen through a privacy budget.
 
-    Its methods are the mechanisms of all installed plugins; each pays from the account and returns a release.
+    Its methods are the mechanisms of all installed plugins; each pays from the account and returns a release. A few
+    have a form without an epsilon, for whoever holds the table, that returns none and says so.
     The view keeps no count of its own: the account lives in the ledger, under the data set's name.
     """
 
