@@ -289,6 +289,16 @@ class Schema:
         column = self._column(name)
         return self.numeric(name) if column.categories is None else column
 
+    def public(self, name: object) -> Column:
+        """Look up a column that is public; it need have neither bounds nor categories."""
+        column = self._column(name)
+        if not column.public:
+            raise SchemaError(
+                f"Column {column.name!r} is not public.",
+                f"If anybody may know its values, say so: protect(..., public=[{column.name!r}]).",
+            )
+        return column
+
     def select(self, names: Sequence[str]) -> Schema:
         """Keep these columns only."""
         for name in names:

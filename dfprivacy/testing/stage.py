@@ -118,9 +118,11 @@ class MemoryFrame:
                 raise RuntimeError(self._fail)
             yield stop - start, {read: _part(raw, start, stop) for read, raw in columns.items()}
 
-    def lists(self) -> dict[str, list[Any]]:
-        """All rows as lists by column."""
-        raise RuntimeError("a private table is not public")
+    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
+        """All rows of some columns as lists, if they are public."""
+        if not self._public.issuperset(names):
+            raise RuntimeError("a private column is not public")
+        return {name: list(self._values[name]) for name in names}
 
     def _column(self, read: Read) -> Raw:
         if read not in self._raw:
