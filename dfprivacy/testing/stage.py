@@ -120,7 +120,7 @@ class MemoryFrame:
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
         """All rows of some columns as lists, if they are public."""
-        if not self._public.issuperset(names):
+        if self._public is None or not self._public.issuperset(names):
             raise RuntimeError("a private column is not public")
         return {name: list(self._values[name]) for name in names}
 
