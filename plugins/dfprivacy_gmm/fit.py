@@ -249,8 +249,8 @@ class Search:
         def model(
             p: NDArray[np.float64], centre: NDArray[np.float64]
         ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-            J = family.jacobian(p, sketch)
-            gradient = (J @ family.residuals(p, sketch)[..., None])[..., 0] + (p - centre) * prior.precision
+            rest, J = family.linear(p, sketch)
+            gradient = (J @ rest[..., None])[..., 0] + (p - centre) * prior.precision
             H = J @ J.swapaxes(1, 2)
             H[:, range(family.width), range(family.width)] += prior.precision
             return gradient, H
