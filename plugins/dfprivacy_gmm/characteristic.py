@@ -16,12 +16,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtri
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Family", "Mixtures", "Shape", "Sketch", "local_jacobian"]
+
+_BLOCK = 64  # frequencies whose products with all others fit into a cache
 
 Shape = Literal["spherical", "diag", "tied", "full"]
 
@@ -82,7 +84,7 @@ class Sketch:
         return self.whitened(_parts(values * self.scale))
 
     def whitened(self, parts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give real and imaginary parts that are scaled, shape (..., 2, m), in standard deviations, shape (..., 2m)."""
+        """Give scaled real and imaginary parts, shape (..., 2, m), in standard deviations, shape (..., 2m)."""
         flat = parts.reshape(*parts.shape[:-2], -1)
         return flat if self.whitener is None else flat @ self.whitener.T
 
@@ -97,25 +99,26 @@ class Sketch:
         m = self.m
         zeta, rotated = (part[0] for part in mixture.components(self.frequencies))
         total = np.zeros((2, m, 2, m))
-        for weight, v, mean in zip(mixture.weights[0], rotated, mixture.means[0], strict=True):
-            phase = self.frequencies @ mean
-            c, s = np.cos(phase), np.sin(phase)
-            squares, products = np.square(v).sum(axis=0), v.T @ v
-            lengths = -0.5 * (squares[:, None] + squares)
-            plus, minus = np.exp(lengths + products), np.exp(lengths - products)
-            even, odd = weight / 2 * (plus + minus), weight / 2 * (plus - minus)
-            cosines, sines = np.outer(c, c), np.outer(s, s)
-            mixed = np.outer(s, c)
-            total[0, :, 0] += cosines * even + sines * odd
-            total[1, :, 1] += sines * even + cosines * odd
-            total[1, :, 0] += mixed * even - mixed.T * odd
+        for start in range(0, m, _BLOCK):
+            i = slice(start, start + _BLOCK)
+            for weight, v, phase in zip(
+                mixture.weights[0], rotated, mixture.means[0] @ self.frequencies.T, strict=True
+            ):
+                c, s, half = np.cos(phase), np.sin(phase), np.square(v).sum(axis=0) / 2
+                lengths, products = -(half[i, None] + half), v[:, i].T @ v
+                plus, minus = weight / 2 * np.exp(lengths + products), weight / 2 * np.exp(lengths - products)
+                even, odd = plus + minus, plus - minus
+                cosines, sines = c[i, None] * c, s[i, None] * s
+                total[0, i, 0] += cosines * even + sines * odd
+                total[1, i, 1] += sines * even + cosines * odd
+                total[1, i, 0] += s[i, None] * c * even - c[i, None] * s * odd
         total[0, :, 1] = total[1, :, 0].T
         mean = _parts(mixture.weights[0] @ zeta).ravel()
         covariance = (total.reshape(2 * m, 2 * m) - np.outer(mean, mean)) / self.size
         noise = np.tile(np.broadcast_to(np.square(self.noise), m), 2)
         covariance[np.diag_indices(2 * m)] += noise + 1e-9 / self.size
-        root = np.linalg.cholesky(covariance)
-        return replace(self, whitener=solve_triangular(root, np.eye(2 * m), lower=True))
+        whitener, _ = dtrtri(np.linalg.cholesky(covariance), lower=True)
+        return replace(self, whitener=whitener)
 
 
 def _parts(values: NDArray[np.complex128]) -> NDArray[np.float64]:

@@ -250,7 +250,7 @@ def test_a_search_ends_where_nothing_is_better(shape: str) -> None:
         fit = np.square(family.residuals(p[None], search.sketch)).sum()
         return float(fit + (ends.prior.precision * np.square(p - centre)).sum()) / 2
 
-    found = search.minimise(ends.p, ends.prior, shape, 200, 1e-12)  # type: ignore[arg-type]
+    found = search.minimise(ends.p, ends.prior, shape, steps=200, tolerance=1e-12)  # type: ignore[arg-type]
 
     assert objective(start) >= found.f[0]
     assert math.isclose(objective(found.p[0]), found.f[0], rel_tol=1e-12)
