@@ -66,6 +66,12 @@ class Sketch:
         """Number of columns."""
         return int(self.frequencies.shape[1])
 
+    @property
+    def content(self) -> tuple[object, ...]:
+        """What tells it from others."""
+        noise = np.asarray(self.noise).tobytes()
+        return self.frequencies.tobytes(), self.values.tobytes(), noise, self.size, self.size_error
+
     def mapped(self, centre: NDArray[np.float64], root: NDArray[np.float64]) -> Sketch:
         """Give the sketch of z, of which the rows are centre + root·z."""
         turned = self.values * np.exp(-1j * (self.frequencies @ centre))
