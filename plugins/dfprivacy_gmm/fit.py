@@ -396,8 +396,8 @@ def levenberg_marquardt(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Minimise R sums of squares within bounds, each with its own damping, until none improves by the tolerance.
 
-    A search is hopeless, and ends, if its last gain in all steps that are left would not bring it near the target, or
-    near the search of this rank among the R.
+    A search is hopeless, and ends, if its last gain in all steps that are left would not bring it near the target,
+    or near the search of this rank among the R.
     """
     p = np.clip(p, low, high)
     f = objective(p, centre)
