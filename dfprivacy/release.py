@@ -347,7 +347,9 @@ def _plain(value: Any) -> Any:  # noqa: C901 - one case for each type
     if isinstance(value, Privacy):
         return dataclasses.asdict(value) | {"noise": [dataclasses.asdict(noise) for noise in value.noise]}
     if isinstance(value, np.ndarray):
-        items = [_plain(item) for item in value.ravel().tolist()]
+        items = value.ravel().tolist()
+        if value.dtype.kind not in "biu" and not (value.dtype.kind == "f" and np.isfinite(value).all()):
+            items = [_plain(item) for item in items]
         return {"$array": items, "shape": list(value.shape), "dtype": value.dtype.str}
     if isinstance(value, np.generic):
         value = value.item()

@@ -17,11 +17,22 @@ view.where(lambda row: row["x"] > 0.5).ttest("x", popmean=0.5, epsilon=0.5)
 """
 
 
-def on_a_terminal(*arguments):
+SEARCH = """
+import sys
+import numpy as np, pandas as pd, dfprivacy as dp
+from dfprivacy import progress
+progress.DELAY_SECONDS = float(sys.argv[1])
+frame = pd.DataFrame(np.random.default_rng(1).uniform(-1, 1, (2000, 2)), columns=["x", "y"])
+view = dp.protect(frame, "search", epsilon=1, delta=1e-6, bounds={"x": (-1, 1), "y": (-1, 1)}, ledger="memory:")
+view.gmm_fit(["x", "y"], n_components=3, restarts=7, epsilon=1)
+"""
+
+
+def on_a_terminal(*arguments, script=SLOW):
     """What a script writes to the terminal that its standard error is."""
     leader, follower = pty.openpty()
     termios.tcsetwinsize(follower, (24, 80))
-    command = [sys.executable, "-c", SLOW, *arguments]
+    command = [sys.executable, "-c", script, *arguments]
     subprocess.run(command, stderr=follower, check=True)
     os.set_blocking(leader, False)
     try:
@@ -52,6 +63,19 @@ def test_a_private_number_of_rows_is_not_shown():
 def test_a_short_pass_shows_nothing():
     """What is over before the delay shows no bar."""
     assert on_a_terminal("1000", "replace_one") == ""
+
+
+def test_a_long_search_for_a_mixture_shows_its_restarts():
+    """A fit that lasts longer than the delay shows how many of its restarts are done."""
+    shown = on_a_terminal("0.01", script=SEARCH)
+
+    assert "fitting" in shown
+    assert "/7.00 " in shown
+
+
+def test_a_short_search_for_a_mixture_shows_nothing():
+    """A fit that is over before the delay shows no bar."""
+    assert on_a_terminal("1000", script=SEARCH) == ""
 
 
 def test_nothing_is_written_to_a_file():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -96,7 +97,6 @@ class Fourier(Selective):
         self.shape = (2, m)
         self._weight = 1 / math.sqrt(m)
         self.weights = self._weight
-        self._least: dict[tuple[bool, ...], float] = {}
 
     def _angles(self, y: NDArray[np.float64], out: NDArray[np.float64] | None = None) -> NDArray[np.float32]:
         """Angles in [-π, π] of standardized rows."""
@@ -146,13 +146,12 @@ class Fourier(Selective):
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
         """Largest distance of two vectors."""
-        private = tuple(column.name not in public for column in self.columns)
+        private = [column.name not in public for column in self.columns]
         if not any(private):
             return 0.0
-        if private not in self._least:
-            # radians per half width; rows differ by up to 2 of these
-            self._least[private] = _least(2 * np.pi * self._turns[:, private], 2.0)
-        euclidean = math.sqrt(2 - 2 * self._least[private]) + 2 * _SINGLE
+        # radians per half width; rows differ by up to 2 of these
+        omega = 2 * np.pi * self._turns[:, private]
+        euclidean = math.sqrt(2 - 2 * _least(omega.tobytes(), sum(private), 2.0)) + 2 * _SINGLE
         return euclidean if norm != 1 else euclidean * math.sqrt(2 * self.shape[1])
 
     def describe(self) -> str:
@@ -161,9 +160,11 @@ class Fourier(Selective):
         return f"{self.shape[1]} Fourier features of ({names})"
 
 
-def _least(omega: NDArray[np.float64], reach: float) -> float:
+@lru_cache(maxsize=64)
+def _least(frequencies: bytes, d: int, reach: float) -> float:
     """Lower bound of the mean of cosines over the cube of this reach; see the notes of `Fourier`."""
-    m, d = omega.shape
+    omega = np.frombuffer(frequencies).reshape(-1, d)
+    m = len(omega)
     centres, half = np.zeros((1, d)), np.full(d, reach)
     met = 1.0
     while True:

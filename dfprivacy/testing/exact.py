@@ -31,9 +31,9 @@ from dfprivacy.testing.cases import candidates, fine_steps, tables
 from dfprivacy.testing.stage import Stage, Trace, public_part, with_first
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from dfprivacy.testing.cases import Row
+    from dfprivacy.testing.cases import Case, Row
 
 __all__ = ["Family", "Loss", "families", "loss_between", "worst_pair"]
 
@@ -156,28 +156,36 @@ def worst_pair(family: Family) -> Loss:
     Loss
         Of the worst pair found.
     """
+    known = {repr(row): trace for row, trace in family.members}
+
+    def traced(row: Row | None) -> Trace:
+        if repr(row) not in known:
+            known[repr(row)] = family.trace(row)
+        return known[repr(row)]
+
     ranked = sorted(family.pairs(), key=lambda pair: -_size(pair[0][1], pair[1][1]))
     best = []
     for start in (ranked[0], *ranked[1 : _RESTARTS * 5 : 5]):
         (one, a), (other, b) = start
         for power in range(1, _HALVINGS + 1):
-            one, a, b = _climb(family, one, a, b, 2.0**-power)
-            other, b, a = _climb(family, other, b, a, 2.0**-power)
+            one, a = _climb(family.stage.case, traced, one, b, 2.0**-power)
+            other, b = _climb(family.stage.case, traced, other, a, 2.0**-power)
         best.append(loss_between(a, b, (one, other), family.table))
     return max(best, key=lambda loss: loss.epsilon)
 
 
-def _climb(family: Family, row: Row | None, a: Trace, b: Trace, width: float) -> tuple[Row | None, Trace, Trace]:
-    """Move one row of a pair where that makes the distance larger."""
+def _climb(
+    case: Case, traced: Callable[[Row | None], Trace], row: Row | None, other: Trace, width: float
+) -> tuple[Row | None, Trace]:
+    """Move one row of a pair where that makes the distance from the other larger."""
+    trace = traced(row)
     if row is None:
-        return row, a, b
-    public = public_part(family.stage.case, row)
-    for moved in fine_steps(family.stage.case, row, width):
-        if public_part(family.stage.case, moved) == public:
-            trace = family.trace(moved)
-            if _size(trace, b) > _size(a, b):
-                row, a = moved, trace
-    return row, a, b
+        return row, trace
+    public, size = public_part(case, row), _size(trace, other)
+    for moved in fine_steps(case, row, width):
+        if public_part(case, moved) == public and (larger := _size(traced(moved), other)) > size:
+            row, trace, size = moved, traced(moved), larger
+    return row, trace
 
 
 def _distances(a: Trace, b: Trace) -> tuple[Fraction, Fraction] | None:

@@ -18,6 +18,7 @@ import warnings
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -393,7 +394,7 @@ class Trace:
         """Sum of the deltas charged."""
         return sum((loss.delta for loss in self.charges), Fraction(0))
 
-    @property
+    @cached_property
     def outcome(self) -> str:
         """What the caller sees of it, as text: the result to the last bit, or the error, and what was said."""
         if self.release is None:

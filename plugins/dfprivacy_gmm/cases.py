@@ -21,7 +21,6 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
     delta = {"delta": "1/100000"}
     both = ["x", "y"]
     if mechanism.name == "gmm_fit":
-        # In two columns the proved diameter of a sketch is above the largest distance of two rows.
         mixture: dict[str, Any] = {"columns": both, "n_components": 2, "restarts": 1}
         asked: dict[str, Any] = {"columns": both, "label": "g"}
         return [
@@ -30,26 +29,24 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             case(arguments={**asked, "method": "qda"}, **known, **delta, public=["g"]),
             case(arguments={**asked, "repair": "paper"}, **known),
             case(arguments=asked, **known, neighbors="add_remove"),
-            case(arguments=mixture, **known, **delta, tightness=0.5),
-            case(arguments={**mixture, "columns": ["x"]}, **known, **delta, neighbors="add_remove", tightness=0.9),
+            case(arguments=mixture, **known, **delta),
+            case(arguments={**mixture, "columns": ["x"]}, **known, **delta, neighbors="add_remove"),
             case(
                 arguments={**mixture, "columns": ["x", "y", "z"]},
                 **{**known, "bounds": {**known["bounds"], "z": (-2.0, 2.0)}},
                 **delta,
                 neighbors="add_remove",
-                tightness=0.9,
             ),
         ]
     if mechanism.name == "fourier_sketch":
         return [
             case(arguments={"columns": ["x"], "max_components": 2}, **known, **delta),
-            case(arguments={"columns": both, "max_components": 2}, **known, **delta, tightness=0.5),
+            case(arguments={"columns": both, "max_components": 2}, **known, **delta),
             case(
                 arguments={"columns": ["x"], "max_components": 2},
                 **known,
                 **delta,
                 neighbors="add_remove",
-                tightness=0.9,
             ),
         ]
     asked = {"columns": both}

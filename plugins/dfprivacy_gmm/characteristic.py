@@ -5,7 +5,7 @@ A mixture with weights πₖ, means μₖ and covariances Σₖ = LₖLₖ' has 
     A(w) = Σₖ πₖ ζₖ(w),   ζₖ(w) = exp(i w'μₖ - |Lₖ'w|²/2).
 
 A sketch b is a noisy, empirical A at some frequencies. Everything here is vectorised over R restarts: parameters
-have shape (R, P), and the derivatives with respect to them shape (R, P, m).
+have shape (R, P), and the derivatives with respect to them shape (R, P, 2m).
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtri
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Family", "Mixtures", "Shape", "Sketch", "local_jacobian"]
+
+_BLOCK = 64  # frequencies whose products with all others fit into a cache
 
 Shape = Literal["spherical", "diag", "tied", "full"]
 
@@ -43,7 +45,7 @@ class Sketch:
     size_error : float
         Relative standard error of it; 0 if it is public.
     whitener : ndarray of shape (2m, 2m), optional
-        An inverse root of the covariance of the values' real and imaginary parts, in turn. Without it they count as
+        An inverse root of the covariance of the values' real parts, then imaginary parts. Without it they count as
         independent, with a sampling variance of 1/(2n), which is more than they have on average.
     """
 
@@ -64,17 +66,33 @@ class Sketch:
         """Number of columns."""
         return int(self.frequencies.shape[1])
 
+    @property
+    def content(self) -> tuple[object, ...]:
+        """What tells it from others."""
+        noise = np.asarray(self.noise).tobytes()
+        return self.frequencies.tobytes(), self.values.tobytes(), noise, self.size, self.size_error
+
     def mapped(self, centre: NDArray[np.float64], root: NDArray[np.float64]) -> Sketch:
         """Give the sketch of z, of which the rows are centre + root·z."""
         turned = self.values * np.exp(-1j * (self.frequencies @ centre))
         return replace(self, frequencies=self.frequencies @ root, values=turned, whitener=None)
 
+    @cached_property
+    def scale(self) -> float | NDArray[np.float64]:
+        """What the values are multiplied by before `whitener`, or without it to be in standard deviations."""
+        if self.whitener is not None:
+            return 1.0
+        scale: NDArray[np.float64] = 1 / np.sqrt(np.square(self.noise) + 0.5 / self.size)
+        return scale
+
     def weighed(self, values: NDArray[np.complex128]) -> NDArray[np.float64]:
         """Give values like those of the sketch, shape (..., m), in standard deviations, shape (..., 2m)."""
-        if self.whitener is None:
-            return (values / np.sqrt(np.square(self.noise) + 0.5 / self.size)).view(np.float64)
-        whitened: NDArray[np.float64] = np.ascontiguousarray(values).view(np.float64) @ self.whitener.T
-        return whitened
+        return self.whitened(_parts(values * self.scale))
+
+    def whitened(self, parts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Give scaled real and imaginary parts, shape (..., 2, m), in standard deviations, shape (..., 2m)."""
+        flat = parts.reshape(*parts.shape[:-2], -1)
+        return flat if self.whitener is None else flat @ self.whitener.T
 
     def sampled(self, mixture: Mixtures) -> Sketch:
         """Give the sketch with the covariance that its values have if the rows are such a mixture.
@@ -86,24 +104,32 @@ class Sketch:
         """
         m = self.m
         zeta, rotated = (part[0] for part in mixture.components(self.frequencies))
-        plus, minus = np.zeros((2, m, m), dtype=np.complex128)
-        for weight, v, mean in zip(mixture.weights[0], rotated, mixture.means[0], strict=True):
-            turn = np.exp(1j * (self.frequencies @ mean))
-            squares = np.square(v).sum(axis=0)
-            lengths, products = -0.5 * (squares[:, None] + squares), v.T @ v
-            plus += weight * np.exp(lengths - products) * (turn[:, None] * turn)
-            minus += weight * np.exp(lengths + products) * (turn[:, None] * turn.conj())
-        total = np.empty((m, 2, m, 2))
-        total[:, 0, :, 0] = (plus + minus).real / 2
-        total[:, 1, :, 1] = (minus - plus).real / 2
-        total[:, 1, :, 0] = (plus + minus).imag / 2
-        total[:, 0, :, 1] = total[:, 1, :, 0].T
-        mean = (mixture.weights[0] @ zeta).view(np.float64)
+        total = np.zeros((2, m, 2, m))
+        for start in range(0, m, _BLOCK):
+            i = slice(start, start + _BLOCK)
+            for weight, v, phase in zip(
+                mixture.weights[0], rotated, mixture.means[0] @ self.frequencies.T, strict=True
+            ):
+                c, s, half = np.cos(phase), np.sin(phase), np.square(v).sum(axis=0) / 2
+                lengths, products = -(half[i, None] + half), v[:, i].T @ v
+                plus, minus = weight / 2 * np.exp(lengths + products), weight / 2 * np.exp(lengths - products)
+                even, odd = plus + minus, plus - minus
+                cosines, sines = c[i, None] * c, s[i, None] * s
+                total[0, i, 0] += cosines * even + sines * odd
+                total[1, i, 1] += sines * even + cosines * odd
+                total[1, i, 0] += s[i, None] * c * even - c[i, None] * s * odd
+        total[0, :, 1] = total[1, :, 0].T
+        mean = _parts(mixture.weights[0] @ zeta).ravel()
         covariance = (total.reshape(2 * m, 2 * m) - np.outer(mean, mean)) / self.size
-        noise = np.repeat(np.broadcast_to(np.square(self.noise), m), 2)
+        noise = np.tile(np.broadcast_to(np.square(self.noise), m), 2)
         covariance[np.diag_indices(2 * m)] += noise + 1e-9 / self.size
-        root = np.linalg.cholesky(covariance)
-        return replace(self, whitener=solve_triangular(root, np.eye(2 * m), lower=True))
+        whitener, _ = dtrtri(np.linalg.cholesky(covariance), lower=True)
+        return replace(self, whitener=whitener)
+
+
+def _parts(values: NDArray[np.complex128]) -> NDArray[np.float64]:
+    """Real and imaginary parts, shape (..., 2, m)."""
+    return np.stack([values.real, values.imag], axis=-2)
 
 
 class Mixtures(NamedTuple):
@@ -196,36 +222,39 @@ class Family:
         return Mixtures(weights, p[:, K : K * (1 + d)].reshape(R, K, d), roots)
 
     def residuals(self, p: NDArray[np.float64], sketch: Sketch) -> NDArray[np.float64]:
-        """Give A - b in standard deviations, real and imaginary parts in turn, shape (R, 2m)."""
+        """Give A - b in standard deviations, real and then imaginary parts, shape (R, 2m)."""
         found = self.mixtures(p)
         zeta, _ = found.components(sketch.frequencies)
         total = np.exp(p[:, -1:])
         values = (found.weights[:, None] @ zeta)[:, 0] * total - sketch.values
         return sketch.weighed(values)
 
-    def jacobian(self, p: NDArray[np.float64], sketch: Sketch) -> NDArray[np.float64]:
-        """Give the derivatives of `residuals`, shape (R, P, 2m)."""
+    def linear(self, p: NDArray[np.float64], sketch: Sketch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Give `residuals`, shape (R, 2m), and their derivatives, shape (R, P, 2m)."""
         R, K, d, W = len(p), self.K, self.d, sketch.frequencies.T
         found = self.mixtures(p)
         zeta, rotated = found.components(sketch.frequencies)
-        zeta *= found.weights[..., None] * np.exp(p[:, -1:, None])
-        value = zeta.sum(axis=1)
-        J = np.empty((R, self.width, sketch.m), dtype=np.complex128)
-        J[:, :K] = zeta - found.weights[..., None] * value[:, None]
-        np.multiply(1j * zeta[:, :, None], W, out=J[:, K : K * (1 + d)].reshape(R, K, d, -1))
-        spread = np.empty((R, K, d + len(self.below[0]) if self.one > d else d, sketch.m), dtype=np.complex128)
-        diagonal = found.roots[..., range(d), range(d)]
-        spread[:, :, :d] = -zeta[:, :, None] * (W * rotated * diagonal[..., None])
+        zeta *= found.weights[..., None] * np.exp(p[:, -1:, None]) * sketch.scale
+        parts, turned = _parts(zeta), _parts(1j * zeta)
+        value = parts.sum(axis=1)
+        J = np.empty((R, self.width, 2, sketch.m))
+        J[:, :K] = parts - found.weights[..., None, None] * value[:, None]
+        np.multiply(turned[:, :, None], W[:, None], out=J[:, K : K * (1 + d)].reshape(R, K, d, 2, -1))
+        if self.shape == "tied":
+            parts, rotated = value[:, None], rotated[:, :1]
+        slopes = np.empty((R, self.groups, max(d, self.one), sketch.m))
+        diagonal = found.roots[:, : self.groups, range(d), range(d)]
+        np.multiply(-W * diagonal[..., None], rotated, out=slopes[:, :, :d])
         if self.one > d:
             rows, columns = self.below
-            spread[:, :, d:] = -zeta[:, :, None] * (W[rows] * rotated[:, :, columns])
+            np.multiply(-W[rows], rotated[:, :, columns], out=slopes[:, :, d:])
         if self.shape == "spherical":
-            spread = spread.sum(axis=2, keepdims=True)
-        elif self.shape == "tied":
-            spread = spread.sum(axis=1, keepdims=True)
-        J[:, self.spread] = spread.reshape(R, -1, sketch.m)
+            slopes = slopes.sum(axis=2, keepdims=True)
+        into = J[:, self.spread].reshape(R, self.groups, self.one, 2, -1)
+        np.multiply(slopes[:, :, :, None], parts[:, :, None], out=into)
         J[:, -1] = value if sketch.size_error else 0.0
-        return sketch.weighed(J)
+        rest = value - _parts(sketch.values * sketch.scale)
+        return sketch.whitened(rest), sketch.whitened(J)
 
 
 def local_jacobian(

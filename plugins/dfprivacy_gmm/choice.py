@@ -18,6 +18,9 @@ __all__ = ["PENALTY", "choose", "criterion"]
 
 PENALTY = 3.5  # least penalty for each degree of freedom, in units of the log-likelihood; measured, not derived
 
+_KEPT = 16
+_known: dict[object, tuple[Fit, dict[int, float]]] = {}  # what is released already is not searched again
+
 
 def choose(
     sketch: Sketch,
@@ -49,6 +52,17 @@ def choose(
     dict of int to float
         The criterion of each number of components.
     """
+    asked = (sketch.content, tuple(counts), shape, batches)
+    if asked not in _known:
+        while len(_known) >= _KEPT:
+            _known.pop(next(iter(_known)), None)
+        _known[asked] = _chosen(sketch, counts, shape, batches, told)
+    return _known[asked]
+
+
+def _chosen(
+    sketch: Sketch, counts: Sequence[int], shape: Shape, batches: int, told: Callable[[], object]
+) -> tuple[Fit, dict[int, float]]:
     # A seed of its own for each fit: it does not depend on what else was tried.
     optima = [
         find_mixture(sketch, K, shape, np.random.default_rng([K, 1]), batches=batches, told=told) for K in counts

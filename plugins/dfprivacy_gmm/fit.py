@@ -38,6 +38,7 @@ KEPT = 3  # best spherical fits of a batch that go on to richer covariances
 BATCHES = 5
 JITTER = 0.1  # whitened symmetric mixtures have a saddle where two components coincide: leave it at each shape
 CANDIDATES = 400  # random atoms for a greedy step or for a swap
+ROUGH, FINE = 5e-5, 1e-5  # gain of a step, as a share of f, below which a search has ended
 AGREE = 0.3  # difference of f below which two optima are taken for the same
 _PATHS: dict[Shape, tuple[Shape, ...]] = {
     "spherical": (),
@@ -142,7 +143,7 @@ class Optimum(NamedTuple):
         """Search on from here, in the sketch with the whole covariance of its values."""
         search = Search(sketch, self.family.K, np.random.default_rng(0))
         _, p, prior = self.searched
-        there = self._replace(searched=search.minimise(p, prior, self.family.shape, 30, 1e-3))
+        there = self._replace(searched=search.minimise(p, prior, self.family.shape, steps=30, tolerance=FINE / 10))
         best = there.mixture
         return Fit(
             best.weights[0], best.means[0], best.roots[0], there.residual(sketch), self.family.shape, self.agreed
@@ -228,7 +229,15 @@ class Search:
         return Prior(centre, sd**-2)
 
     def minimise(
-        self, p: NDArray[np.float64], prior: Prior, shape: Shape, steps: int, tolerance: float
+        self,
+        p: NDArray[np.float64],
+        prior: Prior,
+        shape: Shape,
+        *,
+        steps: int,
+        tolerance: float,
+        rank: int = 1,
+        target: float = math.inf,
     ) -> Searched:
         """Search from R starts at once."""
         family, d = self.family(shape), self.sketch.d
@@ -249,13 +258,13 @@ class Search:
         def model(
             p: NDArray[np.float64], centre: NDArray[np.float64]
         ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-            J = family.jacobian(p, sketch)
-            gradient = (J @ family.residuals(p, sketch)[..., None])[..., 0] + (p - centre) * prior.precision
+            rest, J = family.linear(p, sketch)
+            gradient = (J @ rest[..., None])[..., 0] + (p - centre) * prior.precision
             H = J @ J.swapaxes(1, 2)
             H[:, range(family.width), range(family.width)] += prior.precision
             return gradient, H
 
-        found, p = levenberg_marquardt(objective, model, p, prior.centre, low, high, steps, tolerance)
+        found, p = levenberg_marquardt(objective, model, p, prior.centre, low, high, steps, tolerance, rank, target)
         return Searched(found, p, prior)
 
     def starts(self) -> Searched:
@@ -272,7 +281,9 @@ class Search:
             p[r, :K] = np.log(weights)
             p[r, K : K * (1 + d)] = means.ravel()
             p[r, family.spread] = log_sd
-        return self.minimise(p, self.prior("spherical", np.zeros(0), STARTS), "spherical", 40, 1e-3)
+        return self.minimise(
+            p, self.prior("spherical", np.zeros(0), STARTS), "spherical", steps=40, tolerance=ROUGH, rank=KEPT
+        )
 
     def pursuit(self, log_sd: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Choose the means of K equal spheres greedily: orthogonal matching pursuit over random candidates."""
@@ -295,7 +306,7 @@ class Search:
         """Give the sketches of spheres, shape (candidates, m)."""
         W = self.sketch.frequencies
         decay = np.exp(-0.5 * math.exp(2 * log_sd) * np.square(W).sum(axis=1))
-        phase = means @ W.T
+        phase = (means @ W.T).astype(np.float32)  # they are only candidates
         found = np.empty(phase.shape, dtype=np.complex128)
         found.real, found.imag = np.cos(phase) * decay, np.sin(phase) * decay
         return found
@@ -308,7 +319,7 @@ class Search:
             tied = self.family(before).by_group(ends.p)
             means = slice(self.K, self.K * (1 + self.sketch.d))
             p[:, means] += JITTER * self.rng.standard_normal(p[:, means].shape)
-            ends = self.minimise(p, self.prior(now, tied, len(p)), now, 60, 1e-4)
+            ends = self.minimise(p, self.prior(now, tied, len(p)), now, steps=60, tolerance=FINE)
             before = now
         return ends
 
@@ -327,7 +338,9 @@ class Search:
     def swapped(self, best: Searched, shape: Shape, failures: int = 4, successes: int = 12) -> Searched:
         """Take a component out and put another where the sketch is explained worst, as long as that helps."""
         while failures and successes:
-            tried = self.minimise(*self._moves(best, shape), shape, 30, 1e-3).best(1)
+            tried = self.minimise(
+                *self._moves(best, shape), shape, steps=30, tolerance=FINE, target=float(best.f[0])
+            ).best(1)
             if tried.f[0] < best.f[0] - AGREE:
                 best, successes = tried, successes - 1
             else:
@@ -378,15 +391,21 @@ def levenberg_marquardt(
     high: NDArray[np.float64],
     steps: int,
     tolerance: float,
+    rank: int,
+    target: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Minimise R sums of squares within bounds, each with its own damping, until none improves by the tolerance."""
+    """Minimise R sums of squares within bounds, each with its own damping, until none improves by the tolerance.
+
+    A search is hopeless, and ends, if its last gain in all steps that are left would not bring it near the target,
+    or near the search of this rank among the R.
+    """
     p = np.clip(p, low, high)
     f = objective(p, centre)
     gradient, H = model(p, centre)
     damping, growth = np.full(len(p), 1e-2), np.full(len(p), 2.0)
     going = np.ones(len(p), dtype=bool)
     diagonal = np.arange(p.shape[1])
-    for _ in range(steps):
+    for left in range(steps, 0, -1):
         on = np.flatnonzero(going)
         if not len(on):
             break
@@ -409,8 +428,10 @@ def levenberg_marquardt(
         lost = on[~better]
         damping[lost] *= growth[lost]
         growth[lost] *= 2
-        going[on] = np.where(better, gained > tolerance, damping[on] < 1e8)  # noqa: PLR2004
         p[won], f[won] = trial[better], there[better]
+        near = AGREE + min(target, float(np.sort(f)[:rank][-1]))
+        hopeful = gained > np.maximum(tolerance * f[on], (f[on] - near) / left)
+        going[on] = np.where(better, hopeful, damping[on] < 1e8)  # noqa: PLR2004
         again = won[going[won]]
         if len(again):
             gradient[again], H[again] = model(p[again], centre[again])

@@ -103,19 +103,38 @@ def polished(
     moved = np.zeros(B.shape[1])
     sketch = sketch.sampled(fit.mixtures)
     now = fit
-    for step in range(STEPS):
-        if step:
-            z, q = _points(now, draws)
-            clipped = _flat(coordinates(z))
+    for _ in range(STEPS):
         there = expected + clipped @ q - simulated  # common random numbers
         G = (clipped * q) @ scores(now, z).T
-        H, right = information(now, sketch)
-        H = B.T @ (H + G.T @ cho_solve(factor, G) + prior) @ B
-        right = B.T @ (right + G.T @ cho_solve(factor, T - there) - prior @ B @ moved)
+        weighted = cho_solve(factor, G)
+        known, right = information(now, sketch)
+        H = B.T @ (known + G.T @ weighted + prior) @ B
+        right = B.T @ (right + weighted.T @ (T - there) - prior @ B @ moved)
         delta = np.linalg.solve(H, right)
         now = _moved(now, B @ delta)
         moved += delta
-    return now, B @ np.linalg.inv(H) @ B.T
+        z, q = _points(now, draws)
+        clipped = _flat(coordinates(z))
+    s = scores(now, z)
+    G = (clipped * q) @ s.T
+    in_rows = moments.size * (s * q) @ s.T
+    return now, _covariance(now, G.T @ cho_solve(factor, G), information(now, sketch)[0], in_rows)
+
+
+def _covariance(
+    fit: Fit, in_moments: NDArray[np.float64], in_sketch: NDArray[np.float64], in_rows: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Give the covariance of the local coordinates from the information in moments, sketch and rows.
+
+    Moments and sketch are of the same rows. Unclipped moments are linear in the scores s, and Cov(s, sketch) is the
+    sketch's derivative over n, so what the two have in common follows from the three matrices.
+    """
+    B = directions(fit)
+    common = in_moments @ np.linalg.pinv(in_rows, rcond=1e-6, hermitian=True) @ in_sketch
+    H = B.T @ (in_moments + in_sketch + np.diag(_prior(fit))) @ B
+    spread = B @ np.linalg.inv(H)
+    found: NDArray[np.float64] = spread @ (H + B.T @ (common + common.T) @ B) @ spread.T
+    return found
 
 
 def information(fit: Fit, sketch: Sketch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -1,19 +1,21 @@
 """How often private Gaussian mixtures are found, by simulation.
 
-    python tests/benchmarks/gmm_mixtures.py --runs 20 [--diffprivlib PYTHON]
+    python tests/benchmarks/gmm_mixtures.py --runs 20 [--diffprivlib PYTHON] [--output FILE]
 
 K Gaussians in d columns with a least distance of their centres, in standard deviations; weights equal or as 1/i,
 covariances equal or not, in turn; the data fill about two fifths of public bounds. A fit succeeds if its labels
 are wrong at most 3 points more often than those of expectation maximisation without privacy, started at the truth.
 Prints a Markdown table of success rates, epsilon 1 in all and delta 1e-6:
 
-- ``gmm_fit``, and how many of its results carry a note of warning;
+- ``gmm_fit``, how many of its results carry a note of warning, and the root mean square of the errors of its means
+  in predicted standard errors, of those that succeed;
 - private expectation maximisation, ten steps from a random start, and three steps from a start half a standard
   deviation from the truth in each column;
 - diffprivlib's KMeans (pure epsilon), if the Python of an environment that has it is given;
 - scikit-learn's GaussianMixture with n_init=10 on at most 20,000 rows, without privacy;
 
 and a table of how often the number of components is chosen rightly. The noise is seeded: nothing here is private.
+Rows are written to the file as they are done; what is in it already is not done again.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -35,6 +38,9 @@ from sklearn.mixture import GaussianMixture
 import dfprivacy as dp
 from dfprivacy.conversions import gaussian_unit_scale
 from dfprivacy.testing.noise import seeded_noise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
 
 EPSILON, DELTA = 1.0, 1e-6
 MARGIN = 0.03
@@ -68,7 +74,14 @@ CELLS = {
     (3, 2, 1.5, 200_000): 0.85,
     (2, 5, 1.5, 200_000): 0.95,
 }
-COMPARED = {cell for cell in CELLS if cell[2] > 2 and 2000 < cell[3] <= 50_000 and cell[:2] != (10, 5)}
+COMPARED = {
+    *(
+        (K, d, separation, 10_000)
+        for K, d in ((2, 1), (2, 2), (3, 2), (5, 2), (10, 2), (2, 5), (5, 5), (2, 10))
+        for separation in (2.5, 4)
+    ),
+    *((K, d, 2.5, 50_000) for K, d in ((2, 2), (3, 2), (5, 2), (10, 2), (5, 5), (2, 10))),
+}
 CHOICES = {  # right numbers of components in 12 data sets
     (1, 2, 2.5, 20_000): 1.0,
     (2, 2, 2.5, 20_000): 1.0,
@@ -216,9 +229,16 @@ def others(X: np.ndarray, start: Mixture, sd: float, rng: np.random.Generator) -
     return [*(log_joint(fit, X).argmax(axis=1) for fit in fits), plain.predict(X)]
 
 
+def off(fit: dp.Release, means: np.ndarray) -> float:
+    """Mean square of the errors of the means, in predicted standard errors."""
+    distance = np.linalg.norm(fit.means_[:, None] - means, axis=2)
+    k, j = linear_sum_assignment(distance)
+    return float(np.mean(((fit.means_[k] - means[j]) / fit.mean_errors[k]) ** 2))
+
+
 def cell(K: int, d: int, separation: float, n: int, runs: int, seed: int, python: str | None) -> str:
-    """Simulate one cell; give its row."""
-    done, warned, tables, labels_of, limits = [], 0, [], [], []
+    """Simulate one cell; give the rest of its row."""
+    done, warned, errors, tables, labels_of, limits = [], 0, [], [], [], []
     compared = (K, d, separation, n) in COMPARED
     for run in range(runs):
         rng = np.random.default_rng([seed, K, d, int(10 * separation), n, run])
@@ -229,6 +249,7 @@ def cell(K: int, d: int, separation: float, n: int, runs: int, seed: int, python
         warned += bool(fit.notes)
         found = [fit.predict(X), *(others(X, mixture, sd, rng) if compared else [])]
         done.append([wrong(each, labels) <= limit for each in found])
+        errors += [off(fit, mixture[1])] if done[-1][0] else []
         tables.append(X)
         labels_of.append(labels)
         limits.append(limit)
@@ -244,12 +265,13 @@ def cell(K: int, d: int, separation: float, n: int, runs: int, seed: int, python
     reference = CELLS[K, d, separation, n]
     good, before = round(rates[0] * runs), round(reference * 20)
     p = fisher_exact([[good, runs - good], [before, 20 - before]]).pvalue
-    shown = " | ".join("" if np.isnan(x) else f"{x:.2f}" for x in (*rates[:3], near, rates[3]))
-    return f"| {K} | {d} | {separation:g} | {n} | {reference:.2f} | {p:.2f} | {warned / runs:.2f} | {shown} |"
+    error = np.sqrt(np.mean(errors)) if errors else np.nan
+    shown = (reference, rates[0], p, warned / runs, error, *rates[1:3], near, rates[3])
+    return " | ".join("" if np.isnan(x) else f"{x:.2f}" for x in shown)
 
 
 def chosen(K: int, d: int, separation: float, n: int, runs: int, seed: int) -> str:
-    """Give the numbers of components that are chosen."""
+    """Give the numbers of components that are chosen, as the rest of a row."""
     found = []
     for run in range(runs):
         rng = np.random.default_rng([seed, K, d, int(10 * separation), n, run])
@@ -257,7 +279,29 @@ def chosen(K: int, d: int, separation: float, n: int, runs: int, seed: int) -> s
         found.append(ours(X, "auto", seed + run).n_components)
     right = found.count(K) / runs
     rest = ", ".join(str(k) for k in sorted(found) if k != K)
-    return f"| {K} | {d} | {separation:g} | {n} | {CHOICES[K, d, separation, n]:.2f} | {right:.2f} | {rest} |"
+    return f"{CHOICES[K, d, separation, n]:.2f} | {right:.2f} | {rest}"
+
+
+def seldom(each: tuple[int, int, float, int]) -> tuple[float, ...]:
+    """Order cells so that those that take longest are last."""
+    K, d, separation, n = each
+    slow = K * d > 40
+    return slow, -n if slow else n, K, d, separation
+
+
+def table(heads: Sequence[str], cells: Iterable[tuple], simulate: Callable[..., str], kept: Path | None) -> None:
+    """Print the table of some cells, and keep its rows."""
+    print("| " + " | ".join(("K", "d", "separation", "n", *heads)) + " |\n" + "|---" * (4 + len(heads)) + "|")
+    known = kept.read_text().splitlines() if kept and kept.exists() else []
+    for each in cells:
+        start = "| {} | {} | {:g} | {} | ".format(*each)
+        row = next((line for line in known if line.startswith(start) and line.count("|") == 5 + len(heads)), "")
+        if not row:
+            row = f"{start}{simulate(*each)} |"
+            if kept:
+                with kept.open("a") as file:
+                    file.write(row + "\n")
+        print(row, flush=True)
 
 
 def main() -> int:
@@ -268,19 +312,21 @@ def main() -> int:
     parser.add_argument("--rows", type=int, nargs="+", help="only tables of these sizes")
     parser.add_argument("--diffprivlib", metavar="PYTHON", help="the Python of an environment with diffprivlib")
     parser.add_argument("--only", choices=("fits", "choice"))
+    parser.add_argument("--output", type=Path, metavar="FILE", help="where to keep rows that are done")
     asked = parser.parse_args()
+    fits = ("reference", "gmm_fit", "p", "warned", "errors", "private EM", "good start", "KMeans", "scikit-learn")
     if asked.only != "choice":
-        print(
-            "| K | d | separation | n | reference | p | warned | gmm_fit | private EM | from a good start | KMeans "
-            "| scikit-learn |\n|" + "---|" * 12
+        cells = sorted(CELLS, key=seldom)
+        table(
+            fits,
+            [each for each in cells if not asked.rows or each[3] in asked.rows],
+            lambda *each: cell(*each, asked.runs, asked.seed, asked.diffprivlib),
+            asked.output,
         )
-        for each in sorted(CELLS, key=lambda each: (each[3], *each)):
-            if not asked.rows or each[3] in asked.rows:
-                print(cell(*each, asked.runs, asked.seed, asked.diffprivlib), flush=True)
     if asked.only != "fits":
-        print("\n| K | d | separation | n | reference | right | else chosen |\n|" + "---|" * 7)
-        for each in CHOICES:
-            print(chosen(*each, min(asked.runs, 12), asked.seed), flush=True)
+        print()
+        choices = ("reference", "right", "else chosen")
+        table(choices, CHOICES, lambda *each: chosen(*each, min(asked.runs, 12), asked.seed), asked.output)
     return 0
 
 
