@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from dfprivacy import ArgumentError, features, mechanism
-from dfprivacy_gmm.characteristic import Shape
 from dfprivacy_gmm.fit import BATCHES
-from dfprivacy_gmm.mixture import FourierSketch, GaussianMixture, check_components, check_number
+from dfprivacy_gmm.fourier import FourierSketch, check_components, check_number, check_search
 from dfprivacy_gmm.polish import Moments, polished
 from dfprivacy_gmm.sketch import draw_frequencies, frequency_count, whitening
 
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dfprivacy import Column, Curator, Measurement
+    from dfprivacy_gmm.characteristic import Shape
+    from dfprivacy_gmm.mixture import GaussianMixture
 
 __all__ = ["fit_unlabelled", "fourier_sketch"]
 
@@ -82,10 +83,7 @@ def fit_unlabelled(
 ) -> GaussianMixture:
     """Fit a Gaussian mixture to rows without labels."""
     counts = check_components(n_components)
-    if covariance_type not in get_args(Shape):
-        raise ArgumentError(f"covariance_type={covariance_type!r} is unknown.", f"Use one of {get_args(Shape)}.")
-    if not isinstance(restarts, int) or isinstance(restarts, bool) or restarts < 1:
-        raise ArgumentError(f"restarts={restarts!r} is no number of restarts.", "Use at least 1.")
+    check_search(covariance_type, restarts)
     polish = len(columns) > 2  # noqa: PLR2004 - in one or two columns a better sketch is worth more
     sketch, rest = _measure(curator, columns, counts[-1], _THREE if polish else _TWO)
     fit, criteria = sketch.searched(n_components, covariance_type, restarts)
