@@ -239,6 +239,22 @@ def test_moments_move_a_fit_to_the_truth() -> None:
     assert np.abs(found.weights - WEIGHTS).max() < 0.1 / 2
 
 
+def test_standard_errors_count_the_rows_once() -> None:
+    """Errors of a polished fit are the predicted ones, though moments and sketch are of the same rows."""
+    features = MixtureMoments(COLUMNS, WEIGHTS, MEANS, ROOTS)
+    waves = np.random.default_rng(1).normal(0, 1.5, (60, 2))
+    errors = []
+    for seed in range(60):
+        y = drawn(2000, seed)
+        sketch = Sketch(waves, np.exp(1j * waves @ y).mean(axis=1), 1e-3, size=2000)
+        moments = Moments(features.coordinates(y).mean(axis=2), np.full((2, 6), 1e-6), 2000)
+        found, covariance = polished(TRUTH, sketch, moments, features.coordinates, np.random.default_rng(2))
+        moved = np.linalg.solve(ROOTS, (found.means - MEANS)[..., None])[..., 0]
+        errors.append(moved / np.sqrt(np.diag(covariance).reshape(2, 6)[:, 1:3]))
+
+    assert 0.85 < math.sqrt(np.mean(np.square(errors))) < 1.15
+
+
 @pytest.mark.parametrize("shape", ["spherical", "diag", "tied", "full"])
 def test_a_search_ends_where_nothing_is_better(shape: str) -> None:
     """At its end the objective, prior included, has no slope."""
