@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dfprivacy import Column, Curator, Measurement
     from dfprivacy_gmm.characteristic import Shape
     from dfprivacy_gmm.mixture import GaussianMixture
+    from dfprivacy_gmm.sketch import Whitening
 
 __all__ = ["fit_unlabelled", "fourier_sketch"]
 
@@ -116,18 +117,7 @@ def _measure(
         columns, np.full(K, 1 / K), np.zeros((K, d)), np.repeat(np.eye(d)[None], K, axis=0)
     )
     first, second, *rest = curator.jointly(*zip((outer, plain, anywhere), shares, strict=False))
-    measured = first(outer)
-    values, scales = np.atleast_1d(measured.values), np.atleast_1d(measured.scales)
-    n, error = float(size or 1), 0.0
-    if size is None:
-        n = max(float(values[0]), 3 * float(scales[0]), 10.0)
-        error = float(scales[0]) / n
-        values, scales = values[1:], scales[1:]
-    n = max(n, 1.0)
-    products = np.zeros((d, d))
-    products[np.triu_indices(d)] = values[d:] / n
-    products += np.triu(products, 1).T
-    white = whitening(values[:d] / n, products, float(scales[d:].min()) / n)
+    n, error, white = _unit(first(outer), d, size)
     waves = features.Fourier(columns, W @ white.inverse_root / half)
     measured = second(waves)
     cosines, sines = measured.values / n
@@ -145,3 +135,17 @@ def _measure(
         max_components=K,
         epsilon=curator.epsilon,
     ), list(rest)
+
+
+def _unit(measured: Measurement, d: int, size: int | None) -> tuple[float, float, Whitening]:
+    """Give the number of rows, its relative error, and the whitening, from noisy moments."""
+    values, scales = np.atleast_1d(measured.values), np.atleast_1d(measured.scales)
+    n, error = float(size or 1), 0.0
+    if size is None:
+        n = max(float(values[0]), 3 * float(scales[0]), 10.0)
+        error = float(scales[0]) / n
+        values, scales = values[1:], scales[1:]
+    products = np.zeros((d, d))
+    products[np.triu_indices(d)] = values[d:] / n
+    products += np.triu(products, 1).T
+    return n, error, whitening(values[:d] / n, products, float(scales[d:].min()) / n)
