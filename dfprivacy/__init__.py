@@ -12,7 +12,7 @@ from importlib.metadata import version
 from dfprivacy import errors, features, statistics
 from dfprivacy.accessor import install
 from dfprivacy.budget import Budget, Releases
-from dfprivacy.curator import Above, Curator
+from dfprivacy.curator import Above, Curator, Holder
 from dfprivacy.errors import (
     AccountMismatch,
     ArgumentError,
@@ -50,6 +50,7 @@ __all__ = [
     "Explanation",
     "GroupedView",
     "Groups",
+    "Holder",
     "LedgerError",
     "Measurement",
     "Mechanism",

@@ -8,6 +8,7 @@ from dfprivacy_chi2 import Chi2, Chi2Many
 from dfprivacy_dcor import (
     DistanceCorrelation,
     DistanceMessage,
+    Estimate,
     IndependenceTest,
     ProjectionMessage,
     Screening,
@@ -210,7 +211,7 @@ class BundledMethods:
         length: float = 1.0,
         blocks: int | None = None,
         split: bool = True,
-        keys: Sequence[str | int] | None = None,
+        keys: str | Sequence[str | int] | None = None,
         seed: int = 0,
         epsilon: float | str | None = None,
         delta: float | str | None = None,
@@ -234,11 +235,13 @@ class BundledMethods:
         *,
         asked: Mapping[str, Any] | None = None,
         protocol: Literal["angle", "paper"] | None = None,
-        keys: Sequence[str | int] | None = None,
+        keys: str | Sequence[str | int] | None = None,
         confidence: float = 0.95,
+        permutations: int = 999,
+        seed: int | None = None,
         epsilon: float | str | None = None,
         fresh: bool = False,
-    ) -> SharedCorrelation: ...
+    ) -> SharedCorrelation | Estimate: ...
     def ttest(
         self,
         column: str,

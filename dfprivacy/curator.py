@@ -22,6 +22,7 @@ from dfprivacy.local import Arc, Messages
 from dfprivacy.losses import Approximate, BoundedRange, Cube, Gaussian, Laplace, Pure
 from dfprivacy.release import Measurement, Noise
 from dfprivacy.rows import BATCH_ROWS
+from dfprivacy.schema import as_probability
 from dfprivacy.table import L2, PUBLIC
 
 if TYPE_CHECKING:
@@ -31,11 +32,12 @@ if TYPE_CHECKING:
 
     from dfprivacy.local import RowLabels
     from dfprivacy.losses import PrivacyLoss
+    from dfprivacy.rows import Batch
     from dfprivacy.schema import Category, Column
     from dfprivacy.statistics import OfPermutations, Statistic
     from dfprivacy.table import Table
 
-__all__ = ["Above", "Curator"]
+__all__ = ["Above", "Curator", "Holder"]
 
 T = TypeVar("T")
 _ROOM = 16  # the noise of a joint measurement can be a quarter of what was planned
@@ -120,7 +122,8 @@ class Curator:
     @property
     def columns(self) -> tuple[Column, ...]:
         """All columns that have bounds or categories."""
-        return tuple(self._table.schema.columns.values())
+        known = self._table.schema.columns.values()
+        return tuple(column for column in known if column.bounds is not None or column.categories is not None)
 
     def sizes(self, by: Column, groups: tuple[Category, ...] | None = None) -> NDArray[np.float64] | None:
         """Rows in each group of a column, None where they are private.
@@ -139,6 +142,28 @@ class Curator:
         """
         counts = OneHot(by, groups)
         return None if self._private(counts) else self.sum(counts).values
+
+    def public_values(self, column: Column) -> list[object]:
+        """Values of a public column, as they are in the table: a key of its rows, for example.
+
+        Parameters
+        ----------
+        column : Column
+            A public column; it need have neither bounds nor categories.
+
+        Returns
+        -------
+        list
+            One Python value for each row, in order.
+
+        Raises
+        ------
+        ArgumentError
+            If the column is private, or which rows there are is.
+        ReadError
+            If the rows could not be read.
+        """
+        return self._table.public_values(column)
 
     def sum(
         self,
@@ -431,8 +456,8 @@ class Curator:
         ----------
         .. [1] Kim and Schrab (2023). Differentially private permutation tests. arXiv:2310.19043.
         """
-        if alpha is not None and not 0 < alpha < 1:
-            raise ArgumentError(f"alpha={alpha!r} is no level of a test.", "Give a number between 0 and 1.")
+        if alpha is not None:
+            as_probability(alpha, "alpha")
         what = "the p-value" if alpha is None else f"the decision at level {alpha:g}"
         plan = self._plan_decision(statistic, share, f"{what} of {statistic.describe()}", "permutation test")
         scale = noises.laplace_scale((4 if alpha is None else 2) * plan.steps, plan.epsilon)
@@ -732,3 +757,33 @@ class Planner(Curator):
     def _perform(self, said: Noise, losses: Sequence[PrivacyLoss], draw: Callable[[], T], blank: T) -> T:  # noqa: ARG002
         self.measured.append(said)
         return blank
+
+
+class Holder(Curator):
+    """A curator for whoever holds the table: it shows rows as they are, and measures nothing private.
+
+    The form of a method that takes no epsilon (`Mechanism.holds`) receives one.
+    """
+
+    def rows(self, *columns: Column) -> Batch:
+        """Show rows, exactly: cleaned, and only those that the view selects.
+
+        Parameters
+        ----------
+        *columns : Column
+            Columns with bounds or categories.
+
+        Returns
+        -------
+        Batch
+            All rows in order.
+
+        Raises
+        ------
+        ReadError
+            If the rows could not be read.
+        """
+        return self._table.gathered(columns)
+
+    def _take(self, share: object) -> tuple[Fraction, Fraction]:  # noqa: ARG002
+        raise PluginError("Without an epsilon nothing private is measured.", "Compute it from rows().")

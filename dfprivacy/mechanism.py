@@ -14,13 +14,13 @@ from dfprivacy.frames.values import plain_number
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dfprivacy.schema import Column, Schema
+    from dfprivacy.schema import Schema
 
 __all__ = ["Mechanism", "mechanism", "public_table"]
 
 Kind = Literal["numeric", "category", "columns"]
-Names = Kind | list[Kind] | Literal["view"]
-_KINDS: tuple[object, ...] = (*get_args(Kind), ["numeric"], ["category"], "view")
+Names = Kind | list[Kind] | Literal["public", "view"]
+_KINDS: tuple[object, ...] = (*get_args(Kind), ["numeric"], ["category"], "public", "view")
 
 _PRICE = {
     "epsilon": "epsilon : float, str or None\n"
@@ -30,6 +30,10 @@ _PRICE = {
     "fresh": "fresh : bool, default False\n"
     "    Pay for a new answer even if the ledger holds one to the same question.",
 }
+_HELD = (
+    "\n    Where neither is given, the answer is for whoever holds the table, and nobody else: exact, free, not"
+    "\n    private, and no release."
+)
 
 
 @dataclass(frozen=True)
@@ -42,10 +46,10 @@ class Mechanism:
         Its name as a method of a view.
     function : callable
         ``function(curator, ...) -> Release``.
-    columns : mapping of str to {"numeric", "category", ["numeric"], ["category"], "columns", "view"}
+    columns : mapping of str to {"numeric", "category", ["numeric"], ["category"], "columns", "public", "view"}
         The parameters that name columns, and what kind each must be; in brackets if it takes a list of them.
-        ``"columns"``: one name or a list, each with bounds or categories. ``"view"``: the parameter takes a second
-        view.
+        ``"columns"``: one name or a list, each with bounds or categories. ``"public"``: the name of a public
+        column, or something that is no name. ``"view"``: the parameter takes a second view.
     tables : tuple of str
         The parameters that take a public table.
     delta : bool
@@ -56,6 +60,8 @@ class Mechanism:
         ``planner(curator, ...) -> dict``: what the method could find out, from public numbers only.
     preparer : callable or None
         ``preparer(curator, ...) -> dict``: arguments to put in place of those given, before anything is paid.
+    holder : callable or None
+        ``holder(holder, ...)``: what whoever holds the table may compute for themselves, without an epsilon.
     origin : str
         Distribution and version it comes from; filled in by the loader.
     """
@@ -68,6 +74,7 @@ class Mechanism:
     local: bool = False
     planner: Callable[..., Mapping[str, Any]] | None = None
     preparer: Callable[..., Mapping[str, Any]] | None = None
+    holder: Callable[..., Any] | None = None
     origin: str = ""
 
     def __post_init__(self) -> None:
@@ -87,6 +94,11 @@ class Mechanism:
                 else f"Mechanism {self.name!r} has a parameter {taken!r}, which the core adds.",
                 "Take those of columns= and tables= from the function, which has no epsilon, delta and fresh.",
             )
+        if self.holder is not None and "view" in self.columns.values():
+            raise PluginError(
+                f"Mechanism {self.name!r} takes a second view, which has a holder of its own.",
+                "Leave out holds(), or let prepares() ask the other view.",
+            )
         _, *asked = own.values()
         for one in asked:
             if one.kind not in {one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY}:
@@ -99,7 +111,7 @@ class Mechanism:
                 raise PluginError(
                     f"columns={{{parameter!r}: {kind!r}}} of mechanism {self.name!r} is unknown.",
                     'Use "numeric" or "category" for one column, ["numeric"] or ["category"] for a list of them, '
-                    '"columns" for one or several of either, "view" for a second view.',
+                    '"columns" for one or several of either, "public" for a public one, "view" for a second view.',
                 )
 
     def __call__(self, curator: Any, *args: Any, **kwargs: Any) -> Any:
@@ -121,7 +133,8 @@ class Mechanism:
     def doc(self) -> str:
         """The docstring of the method of a view: that of the function, with the price's parameters."""
         text = inspect.getdoc(self.function) or ""
-        added = "\n".join(_PRICE[name] for name in _PRICE if name in self.signature.parameters)
+        prices = _PRICE if self.holder is None else {**_PRICE, "epsilon": _PRICE["epsilon"] + _HELD}
+        added = "\n".join(prices[name] for name in prices if name in self.signature.parameters)
         head, mark, tail = text.partition("Parameters\n----------\n")
         if not mark:
             return f"{text}\n\nParameters\n----------\n{added}"
@@ -185,10 +198,12 @@ class Mechanism:
             If a column is not there, or not of the kind the method needs.
         """
 
-        def look_up(parameter: str, kind: Names) -> Column | tuple[Column, ...] | None:
+        def look_up(parameter: str, kind: Names) -> Any:
             given = arguments[parameter]
             if kind == "view" or (given is None and self.signature.parameters[parameter].default is None):
                 return None
+            if kind == "public":
+                return schema.public(given) if isinstance(given, str) else given
             if kind == "columns":
                 names = given if isinstance(given, list | tuple) else [given]
                 return tuple(schema.described(item) for item in names)
@@ -238,6 +253,24 @@ class Mechanism:
         """
         return replace(self, preparer=preparer)
 
+    def holds(self, holder: Callable[..., Any]) -> Mechanism:
+        """Return the same mechanism with a form for whoever holds the table, which takes no epsilon.
+
+        Parameters
+        ----------
+        holder : callable
+            ``holder(holder, ...)`` with the same arguments as the function, and a `Holder` for its curator, which
+            shows rows as they are. It is called where neither the call nor the view has an epsilon. Nothing is
+            charged or kept, and what it returns is no `Release`: it is a function of the rows without noise, and
+            has to say so itself.
+
+        Returns
+        -------
+        Mechanism
+            The mechanism to register.
+        """
+        return replace(self, holder=holder)
+
 
 def refuse_data(what: str, value: object) -> None:
     """Refuse a column or a table: nothing that a question is made of may be data, for it is kept and quoted."""
@@ -279,7 +312,8 @@ def public_table(table: object, what: str) -> dict[str, list[Any]]:
                 f"{what} must have a list of values for each column.", "For example {'age': [20, 40], ...}."
             )
     else:
-        lists = adapt(table).lists()
+        frame = adapt(table)
+        lists = frame.lists(frame.columns)
     return {name: [_plain(value) for value in values] for name, values in lists.items()}
 
 
@@ -301,13 +335,14 @@ def mechanism(
     ----------
     name : str, optional
         Its name as a method of a view; default: the function's.
-    columns : mapping of str to {"numeric", "category", ["numeric"], ["category"], "columns", "view"}, optional
+    columns : mapping of str to kind, optional
         The parameters that name columns. In place of the name the function receives a `Column`, checked to have
-        bounds or categories; where the kind is in brackets, a tuple of them in place of a list of names; where it
-        is ``"columns"``, a tuple in place of one name or a list, each with bounds or categories. None stays None
-        where it is the default. ``"view"``: the parameter, None by default, takes a second view. Then the function
-        is asked of both tables as one, both accounts are charged, and in place of the view it receives a public
-        `Column` with a category for each of the two tables.
+        bounds (``"numeric"``) or categories (``"category"``); where the kind is in brackets, a tuple of them in
+        place of a list of names; where it is ``"columns"``, a tuple in place of one name or a list, each with
+        bounds or categories. ``"public"``: a public column, which need have neither; what is no string stays as it
+        is. None stays None where it is the default. ``"view"``: the parameter, None by default, takes a second
+        view. Then the function is asked of both tables as one, both accounts are charged, and in place of the view
+        it receives a public `Column` with a category for each of the two tables.
     tables : sequence of str, optional
         The parameters that take a public table: a frame of any library, or a mapping of lists. The function
         receives a dictionary of lists. The question is kept with its values, or with a digest of them if they are

@@ -17,11 +17,12 @@ import numpy as np
 
 from dfprivacy import noise as noises
 from dfprivacy.accounting import exact
-from dfprivacy.curator import Curator, Planner
+from dfprivacy.curator import Curator, Holder, Planner
 from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, PluginError, ReadError, SchemaError, quoted
 from dfprivacy.joint import JointAccount
 from dfprivacy.plugins import registry
 from dfprivacy.release import Groups, Noise, Privacy, Release, Value, plain_json
+from dfprivacy.schema import Column
 from dfprivacy.table import union
 
 if TYPE_CHECKING:
@@ -30,10 +31,9 @@ if TYPE_CHECKING:
     from dfprivacy.ledger import Account
     from dfprivacy.losses import PrivacyLoss
     from dfprivacy.mechanism import Mechanism
-    from dfprivacy.schema import Column
     from dfprivacy.table import Table
 
-__all__ = ["Explanation", "Question", "Subject", "positive", "slack"]
+__all__ = ["Explanation", "Question", "Subject", "held", "positive", "slack"]
 
 EPSILON_MIN = Fraction(1, 10**9)  # below it a release says nothing
 EPSILON_MAX = 10**6  # beyond it there is no privacy left to speak of, and noise finer than the grid
@@ -186,15 +186,7 @@ class Question:
 
     def _prepared(self) -> Question:
         """Let the mechanism exchange arguments first, such as another view for what that one answers."""
-        if self.mechanism.preparer is None:
-            return self
-        planner = Planner(self.subject.table, Estimate(self.subject, self.epsilon, self.delta))
-        try:
-            changed = self.mechanism.preparer(planner, **self.arguments)
-        except DPError:
-            raise
-        except Exception as error:
-            raise _failure(self.mechanism, error) from error
+        changed = _changed(self.mechanism, self.subject, self.arguments, self.epsilon, self.delta)
         return replace(self, given={**self.given, **changed}, arguments={**self.arguments, **changed})
 
     def _kept(self) -> Release | None:
@@ -293,6 +285,60 @@ class Question:
             if not planner.measured:  # else: what a mechanism makes of an empty table is void
                 raise _failure(self.mechanism, error) from error
         return planner
+
+
+def held(
+    subject: Subject, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any], by: Column | None
+) -> Any:
+    """Answer whoever holds the table, from rows as they are: nothing is charged or kept, and nothing released.
+
+    Parameters
+    ----------
+    subject, mechanism, args, kwargs, by
+        As for `Question.read`; the mechanism has a form for the holder, and there is no epsilon.
+
+    Returns
+    -------
+    object
+        What the mechanism's form for the holder makes of the rows; no `Release`.
+    """
+    own = {name: value for name, value in kwargs.items() if name not in {"epsilon", "fresh"}}
+    given = mechanism.bind(args, own)
+    if by is not None:
+        raise ArgumentError(
+            f"Without an epsilon, {mechanism.name}() answers for one table, not by group.",
+            f"Give an epsilon, or ask each part: view.where({by.name}=...).",
+        )
+    arguments = mechanism.resolve(subject.table.schema, given)
+    arguments |= _changed(mechanism, subject, arguments, Fraction(0), Fraction(0))
+    holder = Holder(subject.table, Estimate(subject, Fraction(0), Fraction(0)))
+    try:
+        found = mechanism.holder(holder, **arguments) if mechanism.holder else None
+    except DPError:
+        raise
+    except Exception as error:  # noqa: BLE001 - its text may quote the rows
+        found = error
+    if isinstance(found, Exception | Release):
+        what = type(found).__name__
+        raise PluginError(
+            f"Mechanism {mechanism.name!r} ({mechanism.origin}) failed without an epsilon, with {what}.",
+            "Tell its authors.",
+        )
+    return found
+
+
+def _changed(
+    mechanism: Mechanism, subject: Subject, arguments: Mapping[str, Any], epsilon: Fraction, delta: Fraction
+) -> Mapping[str, Any]:
+    """Let a mechanism prepare arguments: those that change."""
+    if mechanism.preparer is None:
+        return {}
+    try:
+        return mechanism.preparer(Planner(subject.table, Estimate(subject, epsilon, delta)), **arguments)
+    except DPError:
+        raise
+    except Exception as error:
+        raise _failure(mechanism, error) from error
 
 
 class Call:
@@ -505,9 +551,8 @@ def _digest(text: str) -> str:
 
 
 def _many(value: Any) -> Sequence[Column]:
-    if value is None:
-        return ()
-    return value if isinstance(value, tuple) else (value,)
+    """Give the columns among what a parameter that names columns was given."""
+    return [each for each in (value if isinstance(value, tuple) else (value,)) if isinstance(each, Column)]
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from dfprivacy.errors import SchemaError, quoted
+from dfprivacy.errors import ArgumentError, SchemaError, quoted
 from dfprivacy.frames import withheld
 from dfprivacy.frames.values import plain_number
 
@@ -289,6 +289,16 @@ class Schema:
         column = self._column(name)
         return self.numeric(name) if column.categories is None else column
 
+    def public(self, name: object) -> Column:
+        """Look up a column that is public; it need have neither bounds nor categories."""
+        column = self._column(name)
+        if not column.public:
+            raise SchemaError(
+                f"Column {column.name!r} is not public.",
+                f"If anybody may know its values, say so: protect(..., public=[{column.name!r}]).",
+            )
+        return column
+
     def select(self, names: Sequence[str]) -> Schema:
         """Keep these columns only."""
         for name in names:
@@ -468,3 +478,10 @@ def as_number(value: object, what: str) -> float:
             "Write it as a number, or as a datetime.date.",
         )
     return number
+
+
+def as_probability(value: object, what: str) -> float:
+    """Give back a level, a confidence or a power as a float, or raise a `dfprivacy.ArgumentError`."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+        raise ArgumentError(f"{what}={value!r} is not between 0 and 1.", "Use, for example, 0.05 or 0.95.")
+    return float(value)

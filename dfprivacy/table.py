@@ -7,6 +7,7 @@ tables, so what the union costs is what each of the two accounts is charged.
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from dataclasses import dataclass, replace
@@ -167,7 +168,7 @@ class Table:
             sums = [float(Fraction(t, 2**PUBLIC)) for t in self.total(features, PUBLIC)]
             data = np.reshape(sums, features.shape) / np.broadcast_to(features.weights, features.shape)
         else:
-            data = self._gathered(asked)
+            data = self.gathered(asked.columns)
         steps = np.ldexp(withheld(lambda: _computed(asked, data, *chance)), k)
         steps[~np.isfinite(steps)] = 0  # an error would tell on the rows
         return [int(step) for step in np.rint(np.clip(steps, -float(SUM_MAX), float(SUM_MAX)))]
@@ -196,11 +197,34 @@ class Table:
             )
         return found
 
-    def _gathered(self, asked: Statistic) -> Batch:
-        """All selected rows as one batch."""
+    def public_values(self, column: Column) -> list[object]:
+        """Values of a public column in the selected rows, as they are; `ReadError` if it fails."""
+        if column.name not in self.public or self.private_selection:
+            raise ArgumentError(
+                f"Who has which {column.name!r} is private here.",
+                "Name a public column, of all rows or of rows that public columns select.",
+            )
+        if self.parts:
+            return [value for part in self.parts for value in part.public_values(column)]
+        frame = self.rows
+        values = withheld(lambda: frame.lists([column.name])[column.name])
+        self._check_size(len(values))
+        if not self.conditions:
+            return values
+        selected: list[bool] = []
+
+        def note(read: Selected) -> None:
+            for batch, mask in read:
+                selected.extend([True] * batch.size if mask is None else mask.tolist())
+
+        self._read((), note)
+        return list(itertools.compress(values, selected))
+
+    def gathered(self, columns: Sequence[Column]) -> Batch:
+        """All selected rows as one batch; `ReadError` if it fails."""
         found: list[Batch] = []
-        self._read(reads_of(asked.columns), lambda read: found.append(gathered(read, asked.columns)))
-        return found[0] if len(found) == 1 else gathered(((part, None) for part in found), asked.columns)
+        self._read(reads_of(columns), lambda read: found.append(gathered(read, columns)))
+        return found[0] if len(found) == 1 else gathered(((part, None) for part in found), columns)
 
 
 def union(first: Table, second: Table, names: tuple[str, str]) -> tuple[Table, Column]:

@@ -18,7 +18,7 @@ from dfprivacy.frames import adapt
 from dfprivacy.ledger import open_ledger
 from dfprivacy.mechanism import refuse_data
 from dfprivacy.plugins import registry
-from dfprivacy.question import Explanation, Question, Subject, positive, slack
+from dfprivacy.question import Explanation, Question, Subject, held, positive, slack
 from dfprivacy.release import plain_json
 from dfprivacy.rows import Satisfies, condition
 from dfprivacy.schema import Category, Schema, read_schema
@@ -27,7 +27,6 @@ from dfprivacy.table import Table
 if TYPE_CHECKING:
     from dfprivacy._bundled import BundledMethods
     from dfprivacy.mechanism import Mechanism
-    from dfprivacy.release import Release
     from dfprivacy.rows import Condition, Row
     from dfprivacy.schema import Column
 else:
@@ -197,6 +196,10 @@ class _Askable(BundledMethods):
         return self._question(mechanisms[method], args, kwargs).explain()
 
     def _question(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Question:
+        self._refuse_tables(mechanism, args, kwargs)
+        return Question.read(self._subject, mechanism, args, kwargs, self._by)
+
+    def _refuse_tables(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         for value in (*args, *kwargs.values()):
             known, *_ = _VIEWS.get(id(value), (None,))
             if known is not None and known() is value:
@@ -204,16 +207,19 @@ class _Askable(BundledMethods):
                     f"{mechanism.name}() was given a protected table as an argument.",
                     "Arguments are public: they are kept with the question, and shown.",
                 )
-        return Question.read(self._subject, mechanism, args, kwargs, self._by)
 
-    def __getattr__(self, name: str) -> Callable[..., Release]:
+    def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):  # what Python and notebooks probe for
             raise AttributeError(name)
         mechanism = registry().mechanisms.get(name)
         if mechanism is None:
             raise AttributeError(f"There is no method {name!r}. {_near(name)}")
 
-        def method(*args: Any, **kwargs: Any) -> Release:
+        def method(*args: Any, **kwargs: Any) -> Any:
+            unpriced = kwargs.get("epsilon") is None and self._subject.default_epsilon is None
+            if unpriced and mechanism.holder is not None:
+                self._refuse_tables(mechanism, args, kwargs)
+                return held(self._subject, mechanism, args, kwargs, self._by)
             return self._question(mechanism, args, kwargs).ask()
 
         method.__name__ = method.__qualname__ = name
@@ -241,7 +247,8 @@ def _near(name: str) -> str:
 class PrivateFrame(_Askable):
     """A table seen through a privacy budget.
 
-    Its methods are the mechanisms of all installed plugins; each pays from the account and returns a release.
+    Its methods are the mechanisms of all installed plugins; each pays from the account and returns a release. A few
+    have a form without an epsilon, for whoever holds the table, that returns none and says so.
     The view keeps no count of its own: the account lives in the ledger, under the data set's name.
     """
 
@@ -395,7 +402,7 @@ def _known(column: Column | None) -> str:
         return "nothing is known, so no method can use it"
     known = [f"from {column.low:g} to {column.high:g}"] if column.bounds else []
     known += [f"one of {list(column.categories)!r}"] if column.categories else []
-    return "; ".join(known) + (" (public)" if column.public else "")
+    return ("; ".join(known) or "as it is") + (" (public)" if column.public else "")
 
 
 def _said(condition: Condition) -> str:

@@ -188,11 +188,12 @@ def test_there_is_help(capsys, arguments):
     assert "usage: dfprivacy" in capsys.readouterr().out
 
 
-def test_the_installed_command_works_on_an_old_terminal(ledger, spent):
-    """The installed script runs, and bars and Greek letters do not fail where the terminal cannot show them."""
+@pytest.mark.parametrize("command", [[SCRIPT], [sys.executable, "-m", "dfprivacy"]], ids=["script", "module"])
+def test_the_installed_command_works_on_an_old_terminal(command, ledger, spent):
+    """Script and module run, and bars and Greek letters do not fail where the terminal cannot show them."""
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONWARNINGS": "error"}
 
-    ended = subprocess.run([SCRIPT, "ledger"], check=False, capture_output=True, env=environment)
+    ended = subprocess.run([*command, "ledger"], check=False, capture_output=True, env=environment)
 
     assert (0, b"") == (ended.returncode, ended.stderr)
     assert b"clinic: 2 charges" in ended.stdout

@@ -46,6 +46,13 @@ def total(curator, column):
     return curator.sum(dp.features.Moments(column, degree=1)).values[0]  # noqa: PD011
 
 
+@dp.mechanism(columns={"column": "numeric", "other": "view"})
+def difference(curator, column, *, other=None):
+    """How far apart the sums of two tables are."""
+    sums = curator.sum(dp.features.OneHot(other) * dp.features.Moments(column, degree=1)).values[:, 0]  # noqa: PD011
+    return sums[0] - sums[1]
+
+
 @pytest.fixture
 def registered():
     """The mechanism as a plugin that gives its cases."""
@@ -141,6 +148,19 @@ def test_tables_and_rows_have_the_corners():
     assert {np.inf, -np.inf, 1e300} <= {row["x"] for row in rows}
     assert any(np.isnan(row["x"]) for row in rows)
     assert ["mixed", "lowest", "highest", "one group", "one row"] == list(tables(case))
+
+
+def test_neighbours_are_in_either_of_two_tables():
+    """With a second view both tables have rows, and neighbours differ in a row of the first or of the second."""
+    case = Case(arguments={"column": "x"}, bounds={"x": (-1.0, 1.0)}, other="other", epsilon=1)
+
+    family = families(Stage(difference, case))[0]
+    sides = [[row["other"] for row, _ in pair] for pair in family.pairs()]
+
+    assert "column='x', other a second view" == str(case)
+    assert [12, 12] == [len(part) for part in Stage(difference, case).parts(family.rows)]
+    assert {(False, False), (True, True)} == set(map(tuple, sides))
+    assert family.base.charges == family.base.second
 
 
 def test_the_exact_audit_of_laplace_noise_is_exact():

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from dfprivacy.rows import Batch
     from dfprivacy.schema import Column
 
-__all__ = ["Norm", "RowFeatures"]
+__all__ = ["Norm", "RowFeatures", "Selective"]
 
 Norm = int  # 1 or 2
-_DERIVED = {"dimension", "summands", "selective", "support", "diameter", "sensitivity", "steps", "total", "image"}
+_DERIVED = {"dimension", "summands", "support", "diameter", "sensitivity", "steps", "total", "totals", "image"}
+_FEW = 5  # places from which on np.bincount is faster than a product of matrices; both are exact
 _HOUSE = "dfprivacy.features."  # what is written here may override what others may not
 
 
@@ -76,11 +77,6 @@ class RowFeatures(ABC):
         return self.dimension
 
     @property
-    def selective(self) -> bool:
-        """Whether `total` looks at the selected rows only: then it is asked once for each category."""
-        return False
-
-    @property
     def support(self) -> int:
         """Most coordinates that one row can make different from zero."""
         return self.dimension
@@ -118,6 +114,16 @@ class RowFeatures(ABC):
         total: NDArray[np.float64] = (steps if mask is None else steps[mask]).sum(axis=0)
         return total
 
+    def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
+        """Exact sums of the rows at each place below `bins`, shape (bins, summands); others count nowhere."""
+        steps = self.steps(batch, k)
+        total: NDArray[np.float64]
+        if bins < _FEW:
+            total = (place == np.arange(bins)[:, None]).astype(np.float64) @ steps
+        else:
+            total = np.array([np.bincount(place, weights=each, minlength=bins + 1)[:bins] for each in steps.T]).T
+        return total
+
     def image(self, total: list[int], k: int) -> list[int]:  # noqa: ARG002
         r"""Released coordinates of the exact sums, in steps of :math:`2^{-k}`, rounded once and for all rows."""
         return total
@@ -135,3 +141,11 @@ class RowFeatures(ABC):
                 f"{cls.__name__} defines {sorted(derived)!r}, which RowFeatures derives.",
                 "Write rows() and radius() only.",
             )
+
+
+class Selective(RowFeatures):
+    """Row features whose `total` looks at the selected rows only."""
+
+    def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
+        """Exact sums of the rows at each place below `bins`, shape (bins, summands); others count nowhere."""
+        return np.array([self.total(batch, place == each, k) for each in range(bins)])

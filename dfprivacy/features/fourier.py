@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import Norm, RowFeatures
+from dfprivacy.features.base import Norm, Selective
 from dfprivacy.features.threads import RoundedSum, add_up
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _SINGLE = 2.0**-20  # more than what cosine and sine in float32 miss of the unit
 
 
 @final
-class Fourier(RowFeatures):
+class Fourier(Selective):
     r"""Cosines and sines :math:`m^{-1/2}\,(\cos \omega_j'(x - c),\ \sin \omega_j'(x - c))`, j = 1, …, m.
 
     The sums, divided by the weight :math:`m^{-1/2}`, are the empirical characteristic function times the number
@@ -97,11 +97,6 @@ class Fourier(RowFeatures):
         self.shape = (2, m)
         self._weight = 1 / math.sqrt(m)
         self.weights = self._weight
-
-    @property
-    def selective(self) -> bool:
-        """Whether `total` looks at the selected rows only."""
-        return True
 
     def _angles(self, y: NDArray[np.float64], out: NDArray[np.float64] | None = None) -> NDArray[np.float32]:
         """Angles in [-π, π] of standardized rows."""

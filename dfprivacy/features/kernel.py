@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import Norm, RowFeatures
+from dfprivacy.features.base import Norm, Selective
 from dfprivacy.features.threads import RoundedSum, add_up
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _BLOCK = 128
 
 
 @final
-class Kernel(RowFeatures):
+class Kernel(Selective):
     r"""Values of a kernel at public points: the vector :math:`(k(x, z_1), \dots, k(x, z_M))` of a row x.
 
     Parameters
@@ -66,11 +66,6 @@ class Kernel(RowFeatures):
             1: min(float(m), math.sqrt(gram.sum()) * above),
             2: math.sqrt(min(float(m), float(np.linalg.eigvalsh(gram)[-1]) + m * m * _ULP) * above),
         }
-
-    @property
-    def selective(self) -> bool:
-        """Whether `total` looks at the selected rows only."""
-        return True
 
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Vectors of public rows, shape (rows, M)."""
@@ -118,7 +113,7 @@ class Kernel(RowFeatures):
 
 
 @final
-class Nystrom(RowFeatures):
+class Nystrom(Selective):
     r"""Coordinates of a row's kernel feature, projected onto the span of public points.
 
     .. math:: \psi(x) = A\,(k(x, z_1), \dots, k(x, z_F))', \qquad A \approx K^{-1/2}
@@ -191,11 +186,6 @@ class Nystrom(RowFeatures):
         frobenius = float(np.linalg.norm(A)) * (1 + 1e-9)
         self._grain = frobenius * math.sqrt(self.dimension) * 2.0**-_STEP * (1 + 2.0**-10)
         self.error = float(np.abs(A).sum(axis=1).max()) * (self.dimension + 2) * _ULP
-
-    @property
-    def selective(self) -> bool:
-        """Whether `total` looks at the selected rows only."""
-        return True
 
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Vectors of public rows, in float64; shape (rows, F)."""

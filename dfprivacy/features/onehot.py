@@ -9,7 +9,6 @@ import numpy as np
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, RowFeatures
-from dfprivacy.features.outer import Outer
 from dfprivacy.rows import category
 
 if TYPE_CHECKING:
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from dfprivacy.schema import Column
 
 __all__ = ["OneHot"]
-
-_FEW = 5  # bins up to which a product of matrices is faster than np.bincount; both are exact
 
 
 @final
@@ -88,11 +85,6 @@ class OneHot(RowFeatures):
         """Number of coordinates that are added up."""
         return len(self.groups) * (self.of.summands if self.of else 1)
 
-    @property
-    def selective(self) -> bool:
-        """Whether `total` looks at the selected rows only."""
-        return self.of is not None and self.of.selective
-
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
         hot = np.eye(len(self.groups) + 1)[self._place[batch.codes(self.by)], :-1]
@@ -111,28 +103,22 @@ class OneHot(RowFeatures):
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
         """Return the exact sum of a batch in whole steps, without building the product."""
-        codes, bins = batch.codes(self.by), len(self.groups) + 1
-        total: NDArray[np.float64]
-        if self.of is not None and self.of.selective:
-            chosen = (codes == code if mask is None else mask & (codes == code) for code in self._codes)
-            total = np.array([self.of.total(batch, rows, k) for rows in chosen])
-        elif self.of is None or bins > _FEW or isinstance(self.of, Outer):
-            place = self._place[codes]
-            if mask is not None:
-                place[~mask] = bins - 1
-            if self.of is None:
-                total = np.bincount(place, minlength=bins)[:-1].astype(np.float64) * 2.0**k
-            elif isinstance(self.of, Outer):
-                total = self.of.totals(batch, place, bins - 1)
-            else:
-                steps = self.of.steps(batch, k).T
-                total = np.array([np.bincount(place, weights=c, minlength=bins)[:-1] for c in steps]).T
-        else:
-            hot = codes == self._codes[:, None]
-            if mask is not None:
-                hot &= mask
-            total = hot.astype(np.float64) @ self.of.steps(batch, k)
-        return total.ravel()
+        place = self._place[batch.codes(self.by)]
+        if mask is not None:
+            place[~mask] = len(self.groups)
+        return self._sums(batch, place, len(self.groups), k).ravel()
+
+    def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
+        """Return the same for the rows at each place below `bins`, shape (bins, summands)."""
+        groups = len(self.groups)
+        own = self._place[batch.codes(self.by)]
+        both = np.where((place < bins) & (own < groups), place * groups + own, bins * groups)
+        return self._sums(batch, both, bins * groups, k).reshape(bins, self.summands)
+
+    def _sums(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
+        if self.of is not None:
+            return self.of.totals(batch, place, bins, k)
+        return np.bincount(place, minlength=bins + 1)[:bins].astype(np.float64) * 2.0**k
 
     def image(self, total: list[int], k: int) -> list[int]:
         """Return the released coordinates of the exact sums, category by category."""

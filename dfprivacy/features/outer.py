@@ -130,7 +130,7 @@ class Outer(RowFeatures):
         points = self.points(batch)
         return self._products(points if mask is None else points[:, mask])
 
-    def totals(self, batch: Batch, place: NDArray[np.intp], bins: int) -> NDArray[np.float64]:
+    def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:  # noqa: ARG002
         """Return the same for the rows at each place below `bins`, shape (bins, d); others count nowhere."""
         small = place.astype(np.uint16) if bins < 1 << 16 else place  # NumPy sorts short integers by their digits
         points = self.points(batch).take(np.argsort(small, kind="stable"), axis=1)

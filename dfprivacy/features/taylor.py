@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import Norm, RowFeatures
+from dfprivacy.features.base import Norm, Selective
 from dfprivacy.features.threads import RoundedSum, add_up
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _ROUNDING = 1e-12  # far more than what float64 adds to the norm 1
 
 
 @final
-class Taylor(RowFeatures):
+class Taylor(Selective):
     r"""Coordinates of a row's Gaussian kernel feature in an orthonormal basis, up to a total degree.
 
     .. math:: e_\nu(x) = \prod_i \frac{t_i^{\nu_i}}{\sqrt{\nu_i!}}\, e^{-t_i^2/2}, \qquad
@@ -69,11 +69,6 @@ class Taylor(RowFeatures):
         self.degree = degree
         self.powers = np.array(list(_powers(len(self.columns), degree)))
         self.shape = (len(self.powers),)
-
-    @property
-    def selective(self) -> bool:
-        """Whether `total` looks at the selected rows only."""
-        return True
 
     def _vectors(self, columns: Sequence[NDArray[np.float64]], out: NDArray[np.float64]) -> NDArray[np.float64]:
         out[:] = 1

@@ -110,6 +110,7 @@ class RoundedSum:
         self._bits = self._offset.view(np.int64)  # an array's products wrap around, as the sums do
 
     def __call__(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Add up the columns of a matrix."""
         np.add(values, self._offset, out=values)
         total: NDArray[np.int64] = np.add.reduce(values.view(np.int64), axis=0)
         total -= self._bits * len(values)

@@ -66,11 +66,11 @@ class Frame(Protocol):
         ...
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Rows in batches of at most `size`: the number of rows, and the raw columns."""
+        """Rows, in order, in batches of at most `size`: the number of rows, and the raw columns."""
         ...
 
-    def lists(self) -> dict[str, list[Any]]:
-        """All rows as lists of Python values by column: for public tables only."""
+    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
+        """All rows of some columns, in order, as lists of Python values: for public columns only."""
         ...
 
 

@@ -74,9 +74,9 @@ class ArrowFrame:
                 batch = whole.slice(start, size)
                 yield batch.num_rows, {read: raw(batch.column(read.name), read) for read in reads}
 
-    def lists(self) -> dict[str, list[Any]]:
-        """All rows as lists by column."""
-        found: dict[str, list[Any]] = self._open().read_all().to_pydict()
+    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
+        """All rows of some columns as lists."""
+        found: dict[str, list[Any]] = self._open().read_all().select(names).to_pydict()
         return found
 
 

@@ -59,9 +59,9 @@ class PandasFrame:
                 },
             )
 
-    def lists(self) -> dict[str, list[Any]]:
-        """All rows as lists by column."""
-        return {name: self._column(name).tolist() for name in self.columns}
+    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
+        """All rows of some columns as lists."""
+        return {name: self._column(name).tolist() for name in names}
 
     def _column(self, name: str) -> pd.Series[Any]:
         if not self._frame.columns.is_(self._index):  # a frame may get other columns, an index may not change

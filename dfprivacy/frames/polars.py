@@ -50,9 +50,9 @@ class PolarsFrame:
         """Rows in batches of at most `size`."""
         return _slices(self._frame.select(_names(reads, self.columns)), reads, size)
 
-    def lists(self) -> dict[str, list[Any]]:
-        """All rows as lists by column."""
-        return self._frame.to_dict(as_series=False)
+    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
+        """All rows of some columns as lists."""
+        return self._frame.select(names).to_dict(as_series=False)
 
 
 class PolarsLazyFrame:
@@ -82,14 +82,14 @@ class PolarsLazyFrame:
         for frame in _stream(self._frame.select(_names(reads, self.columns))):
             yield from _slices(frame, reads, size)
 
-    def lists(self) -> dict[str, list[Any]]:
-        """All rows as lists by column."""
-        return self._frame.collect().to_dict(as_series=False)
+    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
+        """All rows of some columns as lists."""
+        return self._frame.select(names).collect().to_dict(as_series=False)
 
 
 def _stream(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-    # The one function that uses a method Polars calls unstable.
-    return frame.collect_batches(chunk_size=_STREAMED, maintain_order=False, engine="streaming")
+    # The one function that uses a method Polars calls unstable. Messages and statistics are of rows in order.
+    return frame.collect_batches(chunk_size=_STREAMED, maintain_order=True, engine="streaming")
 
 
 def _names(reads: Sequence[Read], columns: tuple[str, ...]) -> list[str]:

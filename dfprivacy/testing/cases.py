@@ -46,6 +46,9 @@ class Case:
         Conditions of the view, as for `dfprivacy.PrivateFrame.where`.
     group_by : str, optional
         Column by which the view is grouped.
+    other : str, optional
+        Parameter that is given a second view. Then each row is of the first table or of the second, as
+        ``row[other]`` says, False or True; neighbours differ in a row of either. All else holds for both.
     epsilon, delta : str or number
         The price of the call.
     rows : sequence of dict, optional
@@ -63,6 +66,7 @@ class Case:
     neighbors: Literal["replace_one", "add_remove"] = "replace_one"
     where: Mapping[str, Any] = field(default_factory=dict)
     group_by: str | None = None
+    other: str | None = None
     epsilon: str | float = "1/3"
     delta: str | float = 0
     rows: Sequence[Row] = ()
@@ -73,6 +77,7 @@ class Case:
         said += [self.neighbors] if self.neighbors != "replace_one" else []
         said += [f"where {name}={value!r}" for name, value in self.where.items()]
         said += [f"by {self.group_by}"] if self.group_by else []
+        said += [f"{self.other} a second view"] if self.other else []
         said += [f"public {', '.join(self.public)}"] if self.public else []
         return ", ".join(said)
 
@@ -81,9 +86,16 @@ class Case:
         """The columns of the tables."""
         return tuple(dict.fromkeys([*self.bounds, *self.categories]))
 
-    def domain(self, column: str) -> tuple[Category, ...]:
-        """Return what a column of categories can be, the missing ones left out."""
-        return tuple(self.categories[column])
+    @property
+    def domains(self) -> dict[str, tuple[Category, ...]]:
+        """What columns of categories can be, the missing ones left out, and which table a row can be of."""
+        which: dict[str, tuple[Category, ...]] = {self.other: (False, True)} if self.other else {}
+        return {**{name: tuple(values) for name, values in self.categories.items()}, **which}
+
+    @property
+    def agreed(self) -> tuple[str, ...]:
+        """What neighbouring tables agree on about a row: its public columns, and which table it is of."""
+        return (*self.public, *([self.other] if self.other else []))
 
 
 def _shown(value: object) -> str:
@@ -171,17 +183,17 @@ def tables(case: Case) -> dict[str, list[Row]]:
         Rows by what the table is: ``"mixed"``, ``"lowest"``, ``"highest"``, ``"one group"``, ``"one row"``.
     """
     chance = np.random.default_rng(1)
-    cells = list(itertools.product(*(case.domain(column) for column in case.categories)))
+    cells = list(itertools.product(*case.domains.values()))
     if len(cells) > _CELLS:
         cells = [cells[i] for i in sorted(chance.choice(len(cells), _CELLS, replace=False))]
-    crowd: list[Row] = [dict(zip(case.categories, cell, strict=True)) for cell in cells for _ in range(_EACH)]
+    crowd: list[Row] = [dict(zip(case.domains, cell, strict=True)) for cell in cells for _ in range(_EACH)]
     crowd *= 1 if len(crowd) > _CELLS else 4
 
     def filled(at: Any) -> list[Row]:
         return [{**row, **{name: at(*case.bounds[name]) for name in _numbers(case)}} for row in crowd]
 
     mixed = filled(lambda low, high: float(chance.uniform(low, high)))
-    private = {name: case.domain(name)[0] for name in case.categories if name not in case.public}
+    private = {name: values[0] for name, values in case.domains.items() if name not in case.agreed}
     together = [{**row, **private} for row in mixed]
     found = {
         "mixed": mixed,
@@ -214,25 +226,23 @@ def candidates(case: Case, count: int = 8) -> list[Row]:
     """
     chance = np.random.default_rng(2)
     typical: Row = {name: (low + high) / 2 for name, (low, high) in case.bounds.items()}
-    typical |= {name: case.domain(name)[0] for name in case.categories}
-    ends = [case.bounds[name] if name in _numbers(case) else case.domain(name) for name in case.columns]
-    corners = list(itertools.islice(itertools.product(*ends), 4 * _CORNERS))
+    typical |= {name: values[0] for name, values in case.domains.items()}
+    ends = {**{name: case.bounds[name] for name in _numbers(case)}, **case.domains}
+    corners = list(itertools.islice(itertools.product(*ends.values()), 4 * _CORNERS))
     if len(corners) > _CORNERS:
         corners = [corners[i] for i in sorted(chance.choice(len(corners), _CORNERS, replace=False))]
-    found: list[Row] = [dict(zip(case.columns, corner, strict=True)) for corner in corners]
+    found: list[Row] = [dict(zip(ends, corner, strict=True)) for corner in corners]
     found += [{**typical, name: value} for name in case.columns for value in _values(case, name)]
     for _ in range(count):
-        codes: Row = {
-            name: case.domain(name)[int(chance.integers(len(case.domain(name))))] for name in case.categories
-        }
+        codes: Row = {name: values[int(chance.integers(len(values)))] for name, values in case.domains.items()}
         found.append({**codes, **{name: float(chance.uniform(*case.bounds[name])) for name in _numbers(case)}})
     return _different([*case.rows, typical, *found])
 
 
 def _values(case: Case, name: str) -> list[Any]:
     if name in case.categories:
-        text = all(isinstance(value, str) for value in case.domain(name))
-        return [*case.domain(name), None, *(["unheard of"] if text else [])]
+        text = all(isinstance(value, str) for value in case.categories[name])
+        return [*case.categories[name], None, *(["unheard of"] if text else [])]
     low, high = case.bounds[name]
     width = high - low
     inner = [low, high, *(low + width * part for part in (0.25, 1 / 3, 2 / 3, 0.75, 1e-3, 1 - 2.0**-20))]

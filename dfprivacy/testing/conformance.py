@@ -48,7 +48,10 @@ CHECKS: dict[str, tuple[Callable[[Audit], str], str]] = {
             "rows read before they are paid for, and errors of an engine that are passed on",
         ),
         (discipline.reads_through_the_curator, "rows read behind the curator's back"),
-        (discipline.spends_what_was_asked, "a call that costs more than was asked, or says that it cost less"),
+        (
+            discipline.spends_what_was_asked,
+            "a call that costs more than was asked, says that it cost less, or spares one of two accounts",
+        ),
         (discipline.cost_does_not_depend_on_data, "a price that tells of the data"),
         (discipline.explains_for_nothing, "an explanation that reads or charges"),
         (discipline.keeps_the_charge, "a refund after an error, and a question that is paid twice"),

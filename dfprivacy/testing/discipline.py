@@ -30,7 +30,7 @@ from dfprivacy.testing.cases import candidates, tables
 from dfprivacy.testing.exact import Family, families, worst_pair
 from dfprivacy.testing.sampler import goodness_of_fit, messages_fit
 from dfprivacy.testing.sampling import audit_by_sampling
-from dfprivacy.testing.stage import ADDED, Stage, Till, listening, with_first
+from dfprivacy.testing.stage import ADDED, Stage, listening, with_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -240,13 +240,12 @@ def _fit(sampler: Any, kind: Any, scale: float) -> float:
 
 def refuses_bad_prices(audit: Audit) -> str:
     log: list[str] = []
-    account = Till(audit.case, log)
-    view = audit.stage.view(audit.stage.frame(audit.rows, log), account)
+    views = audit.stage.views(audit.stage.frames(audit.rows, log), audit.stage.tills(log))
     bad: list[Any] = [0, -1, math.nan, math.inf, "nothing", None, [1]]
     for epsilon in bad:
         try:
             with listening():
-                audit.stage.question(view, epsilon=epsilon).ask()
+                audit.stage.question(views, epsilon=epsilon).ask()
         except DPError:
             pass
         else:
@@ -293,6 +292,8 @@ def spends_what_was_asked(audit: Audit) -> str:
     epsilon, delta = exact(audit.case.epsilon), exact(audit.case.delta)
     for family in audit.families:
         for row, trace in family.members:
+            if trace.second not in {None, trace.charges}:
+                raise Failed(f"of two accounts, one is charged {trace.charges}, and the other {trace.second}")
             if trace.epsilon > epsilon or trace.delta > delta:
                 raise Failed(
                     f"it charges epsilon {float(trace.epsilon):g}, delta {float(trace.delta):g} with {row}"
@@ -316,10 +317,10 @@ def cost_does_not_depend_on_data(audit: Audit) -> str:
 
 def explains_for_nothing(audit: Audit) -> str:
     log: list[str] = []
-    account = Till(audit.case, log)
+    views = audit.stage.views(audit.stage.frames(audit.rows, log), audit.stage.tills(log))
     try:
         with listening():
-            audit.stage.question(audit.stage.view(audit.stage.frame(audit.rows, log), account)).explain()
+            audit.stage.question(views).explain()
     except DPError as error:
         raise Failed(f"explain fails with {type(error).__name__}: {error}") from error
     if log:
@@ -330,34 +331,40 @@ def explains_for_nothing(audit: Audit) -> str:
 def keeps_the_charge(audit: Audit) -> str:
     """Ask a real ledger, which does not forget."""
     epsilon, delta = Fraction(100), exact(audit.case.delta) * 100
-    account = open_ledger("memory:").open_account(
-        f"audit {uuid.uuid4().hex}",
-        epsilon=epsilon,
-        delta=delta,
-        accounting="basic",
-        neighbors=audit.case.neighbors,
-        public=tuple(sorted(audit.case.public)),
-    )
+    accounts = [
+        open_ledger("memory:").open_account(
+            f"{till.name} {uuid.uuid4().hex}",
+            epsilon=epsilon,
+            delta=delta,
+            accounting="basic",
+            neighbors=audit.case.neighbors,
+            public=tuple(sorted(audit.case.public)),
+        )
+        for till in audit.stage.tills([])
+    ]
 
-    def paid() -> Fraction:
-        return sum((entry.epsilon for entry in account.entries()), Fraction(0))
+    def paid() -> list[Fraction]:
+        return [sum((entry.epsilon for entry in account.entries()), Fraction(0)) for account in accounts]
 
     with listening(), contextlib.suppress(Exception):
-        audit.stage.question(audit.stage.view(audit.stage.frame(audit.rows, fail="broken"), account)).ask()
+        audit.stage.question(audit.stage.views(audit.stage.frames(audit.rows, fail="broken"), accounts)).ask()
     lost = paid()
-    if audit.stage.trace(audit.rows, fail="broken").charges and not lost:
+    if audit.stage.trace(audit.rows, fail="broken").charges and not all(lost):
         raise Failed("after an error the charge is gone from the ledger")
-    view = audit.stage.view(audit.stage.frame(audit.rows), account)
+    views = audit.stage.views(audit.stage.frames(audit.rows), accounts)
     with listening():
-        first = audit.stage.question(view, fresh=False).ask()
+        first = audit.stage.question(views, fresh=False).ask()
         once = paid()
-        again = audit.stage.question(view, fresh=False).ask()
+        again = audit.stage.question(views, fresh=False).ask()
     assert first.privacy is not None  # noqa: S101 - a release that leaves a view has a price
-    if float(once - lost) != first.privacy.epsilon:
-        raise Failed(f"the ledger has {float(once - lost):g} for an answer at epsilon {first.privacy.epsilon:g}")
+    for before, after in zip(lost, once, strict=True):
+        if float(after - before) != first.privacy.epsilon:
+            raise Failed(
+                f"the ledger has {float(after - before):g} for an answer at epsilon {first.privacy.epsilon:g}"
+            )
     if audit.case.where == {} and (paid() != once or _same(first) != _same(again)):
         raise Failed("the same question asked again is paid again, or answered otherwise")
-    if account.spent() != _summed(account):
+    if any(account.spent() != _summed(account) for account in accounts):
         raise Failed("what the ledger says was spent is not the sum of its entries")
     return "charges stay after an error; the same question asked again costs nothing"
 
@@ -389,8 +396,8 @@ def keeps_no_state(audit: Audit) -> str:
 def rows_stand_alone(audit: Audit) -> str:
     chance = np.random.default_rng(3)
     others = candidates(audit.case, count=40)
-    public = {repr([row[name] for name in audit.case.public]) for row in audit.rows}
-    others = [row for row in others if repr([row[name] for name in audit.case.public]) in public]
+    public = {repr([row[name] for name in audit.case.agreed]) for row in audit.rows}
+    others = [row for row in others if repr([row[name] for name in audit.case.agreed]) in public]
     rows = [*audit.rows, *(others[int(i)] for i in chance.integers(len(others), size=300))]
     whole = audit.stage.trace(rows)
     shuffled = [rows[int(i)] for i in chance.permutation(len(rows))]
@@ -420,26 +427,25 @@ def _alike(a: Trace, b: Trace, *, local: bool) -> bool:
 
 def _unordered(draw: Draw, *, local: bool) -> NDArray[np.int64]:
     """Give what was noised, without the order of the rows."""
-    if draw.kind == "test":  # it rearranges the rows by their places
+    if draw.kind in {"rank", "test"}:  # it rearranges the rows by their places
         return draw.sums[:0]
     return np.sort(draw.sums, axis=None) if local or draw.kind == "arc" else draw.sums
 
 
 def same_on_every_engine(audit: Audit) -> str:
     rows = [*audit.rows, *({**audit.rows[0], **row} for row in _plain_rows(audit.case))]
-    columns = {name: [row[name] for row in rows] for name in audit.case.columns}
+    parts = [{name: [row[name] for row in part] for name in audit.case.columns} for part in audit.stage.parts(rows)]
     first = audit.stage.trace(rows)
     done = []
     for engine, make in _engines().items():
-        frame = make(columns)
-        before = make(columns)
-        trace = audit.stage.trace(rows, transcript=first.given, frame=adapt(frame))
+        frames, before = ([make(columns) for columns in parts] for _ in range(2))
+        trace = audit.stage.trace(rows, transcript=first.given, frames=[adapt(frame) for frame in frames])
         if trace.error is not None and first.error is None:
             raise Failed(f"on {engine} it fails with {type(trace.error).__name__}: {trace.error}")
         same = _alike(first, trace, local=audit.mechanism.local)
         if not same or (first.replayable and trace.outcome != first.outcome):
             raise Failed(f"on {engine} the sums are others than in memory")
-        if not _unchanged(frame, before):
+        if not all(map(_unchanged, frames, before)):
             raise Failed(f"it changes the {engine} table it is asked about")
         done.append(engine)
     if not done:
@@ -485,7 +491,8 @@ def release_is_plain(audit: Audit) -> str:
             raise Failed("the release does not survive JSON")
         if "nan" in _floats(plain):
             raise Failed("the release holds NaN")
-        lengths.append({path for path, length in _lengths(plain, "") if length == len(rows)})
+        sizes = {len(rows), *map(len, audit.stage.parts(rows))}
+        lengths.append({path for path, length in _lengths(plain, "") if length in sizes})
     if (both := lengths[0] & lengths[1]) and not audit.mechanism.local:
         raise Failed(f"the release holds something as long as the table: {sorted(both)}")
     return "finite or plainly infinite, survives JSON, nothing as long as the table"

@@ -8,9 +8,12 @@ are the same on both tables, the loss between the tables is at most
 - Gaussian noise of scale sigma: that of Gaussian DP with mu squared the squared L2 distance over sigma squared;
 - one message a row: the logarithm of the ratio of their weights, for each row whose place differs;
 - k selections: 2 k times the largest difference of the scores over the scale;
-- the decision of a permutation test: twice the largest difference of the values over the scale.
+- the sparse vector that stops after c: the largest difference of the values, over the scale of the noise that all
+  thresholds share, and 2 c times it over the scale of each value's own;
+- the decision of a permutation test: twice the largest difference of the values over the scale; its p-value: four
+  times.
 
-The last three hold if whatever else the chances depend on is the same on both tables.
+The last four hold if whatever else the chances depend on is the same on both tables.
 
 So the audit is a search for two rows that move the sums most.
 """
@@ -199,7 +202,7 @@ def _distances(a: Trace, b: Trace) -> tuple[Fraction, Fraction] | None:
             pure += (sum(steps) if mine.kind == "laplace" else max(steps)) / Fraction(mine.scale)
         elif mine.kind == "arc":
             pure += sum(step > 0 for step in steps) * mine.loss
-        elif mine.kind in {"selection", "test"}:
+        elif mine.kind in {"selection", "sparse vector", "rank", "test"}:
             pure += max(steps) * mine.loss
         else:
             gaussian += sum(step * step for step in steps) / (Fraction(mine.scale) ** 2 - Fraction(1, 11))

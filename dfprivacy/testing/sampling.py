@@ -23,7 +23,7 @@ import numpy as np
 from scipy import stats
 
 from dfprivacy.testing.cases import candidates, tables
-from dfprivacy.testing.stage import Stage, Till, listening, public_part, with_first
+from dfprivacy.testing.stage import Stage, listening, public_part, with_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -132,15 +132,15 @@ def _screened(stage: Stage, delta: float) -> Iterator[tuple[float, str, tuple[Ro
 
 def _outputs(stage: Stage, rows: Sequence[Row], count: int) -> Iterator[Output]:
     """Ask the same question many times, with real noise."""
-    account = Till(stage.case, [])
-    view = stage.view(stage.frame(rows), account)
+    accounts = stage.tills([])
+    views = stage.views(stage.frames(rows), accounts)
     question = None
     for _ in range(count):
         with listening() as said:
             try:
-                question = question or stage.question(view)
+                question = question or stage.question(views)
                 question.ask()
-                numbers, words = _leaves({k: v for k, v in account.kept.items() if k != "privacy"})
+                numbers, words = _leaves({k: v for k, v in accounts[0].kept.items() if k != "privacy"})
             except Exception as error:  # noqa: BLE001 - whatever it says is an output
                 numbers, words = [], [f"{type(error).__name__}: {error}"]
         yield Output(tuple(numbers[:_NUMBERS]), "\n".join([*words, *said]))

@@ -19,6 +19,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -52,7 +53,7 @@ __all__ = ["ADDED", "DECISIONS", "Draw", "MemoryFrame", "Replay", "Stage", "Till
 ADDED = frozenset({"laplace", "gaussian", "cube"})
 """The kinds of noise that are added to values."""
 
-DECISIONS = ("arc", "selection", "test")
+DECISIONS = ("arc", "selection", "sparse vector", "rank", "test")
 """Kinds of draws whose loss is charged as a whole."""
 _HOUSE = ("dfprivacy.frames", "dfprivacy.rows", "dfprivacy.table", "dfprivacy.curator")
 
@@ -68,8 +69,8 @@ class MemoryFrame:
         Its rows.
     log : list of str
         Where it writes ``"read"`` whenever private columns are read, and ``"trespass"`` if not for a curator.
-    public : sequence of str
-        Columns that anybody may read.
+    public : sequence of str or None
+        Columns that anybody may read; None if not even their number of rows is public.
     batch : int, optional
         Rows in a batch, at most.
     fail : str, optional
@@ -84,7 +85,7 @@ class MemoryFrame:
         rows: Sequence[Row],
         log: list[str],
         *,
-        public: Sequence[str] = (),
+        public: Sequence[str] | None = None,
         batch: int | None = None,
         fail: str = "",
     ) -> None:
@@ -92,7 +93,7 @@ class MemoryFrame:
         self._values = {name: [row[name] for row in rows] for name in names}
         self._count = len(rows)
         self._log = log
-        self._public = frozenset(public)
+        self._public = None if public is None else frozenset(public)
         self._batch = batch
         self._fail = fail
         self._raw: dict[Read, Raw] = {}
@@ -107,7 +108,7 @@ class MemoryFrame:
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows in batches of at most `size`."""
-        private = not self._public or any(read.name not in self._public for read in reads)
+        private = self._public is None or any(read.name not in self._public for read in reads)
         if private:
             self._log.append("read" if _for_curator() else "trespass")
         columns = {read: self._column(read) for read in reads}
@@ -118,9 +119,11 @@ class MemoryFrame:
                 raise RuntimeError(self._fail)
             yield stop - start, {read: _part(raw, start, stop) for read, raw in columns.items()}
 
-    def lists(self) -> dict[str, list[Any]]:
-        """All rows as lists by column."""
-        raise RuntimeError("a private table is not public")
+    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
+        """All rows of some columns as lists, if they are public."""
+        if self._public is None or not self._public.issuperset(names):
+            raise RuntimeError("a private column is not public")
+        return {name: list(self._values[name]) for name in names}
 
     def _column(self, read: Read) -> Raw:
         if read not in self._raw:
@@ -152,9 +155,10 @@ def _for_curator() -> bool:
 class Till:
     """An account that pays for everything, writes down every charge, and gives no answer twice."""
 
-    name = "audit"
+    ledger = SimpleNamespace(where="nowhere")
 
-    def __init__(self, case: Case, log: list[str]) -> None:
+    def __init__(self, case: Case, log: list[str], name: str = "audit") -> None:
+        self.name = name
         # It pays whatever is asked; the accountant only says how much that is.
         self.accountant = Accountant.open("basic", exact(case.epsilon), exact(case.delta))
         self.charges: list[PrivacyLoss] = []
@@ -175,9 +179,17 @@ class Till:
         """Say what the accountant says."""
         return self.accountant.default_delta(epsilon)
 
-    def charge(self, *losses: PrivacyLoss, call: str, mechanism: str, then: Sequence[PrivacyLoss] = ()) -> int:  # noqa: ARG002
+    def charge(
+        self,
+        *losses: PrivacyLoss,
+        call: str,  # noqa: ARG002
+        mechanism: str,  # noqa: ARG002
+        then: Sequence[PrivacyLoss] = (),  # noqa: ARG002
+        also: Sequence[Till] = (),
+    ) -> int:
         """Write losses down."""
-        self.charges += losses
+        for till in (self, *also):
+            till.charges += losses
         self._log.append("charge")
         return len(self.charges)
 
@@ -262,6 +274,25 @@ class Replay:
         noisy = values / scale + self._chance.gumbel(size=values.shape)
         return [int(at) for at in self._replay(draw, np.argsort(-noisy, kind="stable")[:k], (k,))]
 
+    def above(self, gaps: NDArray[np.int64], scales: tuple[float, float], most: int) -> NDArray[np.bool_]:
+        """Write down a request for comparisons with thresholds, and answer it."""
+        for scale in scales:
+            noise.check(gaps, scale)
+        loss = 1 / Fraction(scales[0]) + 2 * most / Fraction(scales[1])
+        draw = Draw("sparse vector", gaps.copy(), scales[1], loss, (scales, most))
+        limit = self._chance.laplace(0.0, scales[0])
+        reached = gaps + self._chance.laplace(0.0, scales[1], size=gaps.shape) >= limit
+        positives = np.flatnonzero(reached)
+        stop = positives[most - 1] + 1 if positives.size >= most else gaps.size
+        return self._replay(draw, reached[:stop], None)
+
+    def rank(self, values: NDArray[np.int64], scale: float) -> int:
+        """Write down a request for the place of the first value among all, and answer it."""
+        noise.check(values, scale)
+        noisy = values + self._chance.laplace(0.0, scale, size=values.shape)
+        draw = Draw("rank", values.copy(), scale, 4 / Fraction(scale))
+        return int(self._replay(draw, np.array([(noisy >= noisy[0]).sum()]), (1,))[0])
+
     def within(self, values: NDArray[np.int64], scale: float, most: int) -> bool:
         """Write down a request for the decision of a permutation test, and answer it."""
         noise.check(values, scale)
@@ -273,11 +304,12 @@ class Replay:
         """Make a generator that is the same on all tables."""
         return np.random.default_rng(self._seed)
 
-    def _replay(self, draw: Draw, answer: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    def _replay(self, draw: Draw, answer: NDArray[Any], shape: tuple[int, ...] | None) -> NDArray[Any]:
         at = len(self.draws)
         self.draws.append(draw)
-        if self._transcript is not None and at < len(self._transcript) and self._transcript[at].shape == shape:
-            answer = self._transcript[at].copy()
+        transcript = self._transcript or ()
+        if at < len(transcript) and shape in (None, transcript[at].shape):
+            answer = transcript[at].copy()
         self.given.append(answer)
         return answer
 
@@ -326,6 +358,8 @@ class Trace:
         The noisy sums it received.
     opaque : bool
         Whether it used noise that cannot be replayed.
+    second : tuple of PrivacyLoss or None
+        What the account of the second view paid, if there is one.
     """
 
     draws: tuple[Draw, ...]
@@ -336,6 +370,7 @@ class Trace:
     said: tuple[str, ...]
     given: tuple[NDArray[np.int64], ...] = field(repr=False)
     opaque: bool
+    second: tuple[PrivacyLoss, ...] | None = None
 
     @property
     def refused(self) -> bool:
@@ -378,8 +413,25 @@ class Stage:
 
     def frame(self, rows: Sequence[Row], log: list[str] | None = None, **props: Any) -> MemoryFrame:
         """Put rows into a table that writes down who reads it."""
-        public = self.case.public if self.case.neighbors == "replace_one" else ()
+        public = self.case.public if self.case.neighbors == "replace_one" else None
         return MemoryFrame(self.case.columns, rows, [] if log is None else log, public=public, **props)
+
+    def parts(self, rows: Sequence[Row]) -> list[list[Row]]:
+        """Give the rows of each table."""
+        other = self.case.other
+        return [[row for row in rows if row[other] is second] for second in (False, True)] if other else [[*rows]]
+
+    def frames(self, rows: Sequence[Row], log: list[str] | None = None, **props: Any) -> list[MemoryFrame]:
+        """Put rows into the tables they are of."""
+        return [self.frame(part, log, **props) for part in self.parts(rows)]
+
+    def tills(self, log: list[str]) -> list[Till]:
+        """Open an account for each table."""
+        return [Till(self.case, log, name) for name in ("audit", *(["second"] if self.case.other else []))]
+
+    def views(self, frames: Sequence[Frame], accounts: Sequence[Any]) -> list[PrivateFrame | GroupedView]:
+        """Make a view of each table."""
+        return [self.view(frame, account) for frame, account in zip(frames, accounts, strict=True)]
 
     def view(self, frame: Frame, account: Any) -> PrivateFrame | GroupedView:
         """Make the view that the case describes."""
@@ -396,10 +448,12 @@ class Stage:
         view = view.where(dict(case.where)) if case.where else view
         return view.group_by(case.group_by) if case.group_by else view
 
-    def question(self, view: PrivateFrame | GroupedView, **changed: Any) -> Question:
-        """Ask the case's question of a view."""
+    def question(self, views: Sequence[PrivateFrame | GroupedView], **changed: Any) -> Question:
+        """Ask the case's question of a view, or of two."""
+        view, *second = views
         asked = {**self.case.arguments, "epsilon": self.case.epsilon, "fresh": True}
         asked |= {"delta": self.case.delta} if self.mechanism.delta else {}
+        asked |= {self.case.other: second[0]} if self.case.other else {}
         return view._question(self.mechanism, (), {**asked, **changed})  # noqa: SLF001 - views of our own
 
     def trace(
@@ -408,7 +462,7 @@ class Stage:
         *,
         transcript: Sequence[NDArray[np.int64]] | None = None,
         seed: int = 1,
-        frame: Frame | None = None,
+        frames: Sequence[Frame] | None = None,
         **props: Any,
     ) -> Trace:
         """Perform once, with replayed noise and with all other chance fixed.
@@ -421,8 +475,8 @@ class Stage:
             The noisy sums to replay.
         seed : int
             Of the noise where there is no transcript.
-        frame : Frame, optional
-            The adapted frame to read in place of one in memory.
+        frames : sequence of Frame, optional
+            The adapted frame of each table, to read in place of those in memory.
         **props
             Of the `MemoryFrame`.
 
@@ -432,23 +486,24 @@ class Stage:
             What happened.
         """
         log: list[str] = []
-        till, sampler = Till(self.case, log), Replay(seed, transcript)
+        tills, sampler = self.tills(log), Replay(seed, transcript)
         release, error = None, None
         with listening() as said, noise.use(sampler), fixed_chance():
             try:
-                found = self.frame(rows, log, **props) if frame is None else frame
-                release = self.question(self.view(found, till)).ask()
+                found = self.frames(rows, log, **props) if frames is None else frames
+                release = self.question(self.views(found, tills)).ask()
             except Exception as raised:  # noqa: BLE001 - whatever it says is evidence
                 error = raised
         return Trace(
             draws=tuple(sampler.draws),
-            charges=tuple(till.charges),
+            charges=tuple(tills[0].charges),
             log=tuple(log),
             release=release,
             error=error,
             said=tuple(said),
             given=tuple(sampler.given),
             opaque=sampler.opaque,
+            second=tuple(tills[1].charges) if self.case.other else None,
         )
 
 
@@ -505,7 +560,7 @@ def public_part(case: Case, row: Row | None) -> tuple[object, ...]:
     """Give what neighbouring tables agree on about a row."""
     if row is None or case.neighbors == "add_remove":
         return ()
-    return tuple("missing" if _missing(row[name]) else row[name] for name in case.public)
+    return tuple("missing" if _missing(row[name]) else row[name] for name in case.agreed)
 
 
 def _missing(value: object) -> bool:

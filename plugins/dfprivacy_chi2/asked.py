@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = [
     "TAU",
     "TOTAL_SHARE",
-    "checked_level",
     "checked_rate",
     "checked_tau",
     "choose",
@@ -121,13 +120,6 @@ def checked_tau(tau: Any) -> float:
             f"tau={tau!r} must be positive, from 1e-6 to 1e6.", f"The critical value of chi² at 5% is {TAU:.4g}."
         )
     return number
-
-
-def checked_level(value: Any, name: str) -> float:
-    """Return a probability strictly between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
-        raise ArgumentError(f"{name}={value!r} is not between 0 and 1.", "Use, for example, 0.05 or 0.95.")
-    return float(value)
 
 
 def choose(method: str, rows: int, epsilon: float, rate: object) -> str:

@@ -11,8 +11,9 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Release, mechanism
 from dfprivacy.plotting import axes
+from dfprivacy.schema import as_probability
 from dfprivacy_chi2 import nulls
-from dfprivacy_chi2.asked import checked_level, checked_rate, different, public_groups, two_categories
+from dfprivacy_chi2.asked import checked_rate, different, public_groups, two_categories
 from dfprivacy_chi2.counts import Differences
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def chi2_many(
     if method not in {"svt", "select"}:
         raise ArgumentError(f"method={method!r} is unknown.", 'Use "svt" or "select".')
     rates = _checked(xs, by, max_rejections, rate)
-    alpha = checked_level(alpha, "alpha")
+    alpha = as_probability(alpha, "alpha")
     kept, sizes = public_groups(curator, xs[0], by, groups, least=2, most=2)
     n1, n0 = sizes
     smaller = min(sizes)

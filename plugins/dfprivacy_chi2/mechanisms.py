@@ -6,11 +6,11 @@ import math
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from dfprivacy import ArgumentError, mechanism
+from dfprivacy.schema import as_probability
 from dfprivacy_chi2 import counts, nulls
 from dfprivacy_chi2.asked import (
     TAU,
     TOTAL_SHARE,
-    checked_level,
     checked_rate,
     checked_tau,
     choose,
@@ -210,7 +210,7 @@ def chi2(
     """
     if method not in get_args(Method):
         raise ArgumentError(f"method={method!r} is unknown.", f"Use one of {get_args(Method)}.")
-    confidence = checked_level(confidence, "confidence")
+    confidence = as_probability(confidence, "confidence")
     if not by.public:
         return _private_groups(curator, x, by, method, groups, rate, confidence)
     kept, sizes = public_groups(curator, x, by, groups, least=2, most=None)

@@ -11,8 +11,9 @@ import math
 from typing import TYPE_CHECKING, Literal
 
 from dfprivacy import ArgumentError
+from dfprivacy.schema import as_probability
 from dfprivacy_chi2 import nulls
-from dfprivacy_chi2.asked import TOTAL_SHARE, checked_level, checked_rate, checked_tau, choose
+from dfprivacy_chi2.asked import TOTAL_SHARE, checked_rate, checked_tau, choose
 from dfprivacy_chi2.tables import signed_distances, tight_sensitivity
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def power(
     >>> round(power(100, 100, 0.5, base=0.3, difference=0.1815, method="difference", rate=0.3), 4)
     0.7215
     """
-    tau, alpha, rate = checked_tau(tau), checked_level(alpha, "alpha"), checked_rate(rate)
+    tau, alpha, rate = checked_tau(tau), as_probability(alpha, "alpha"), checked_rate(rate)
     p1, p0 = base + difference, base
     if not (0 <= p0 <= 1 and 0 <= p1 <= 1):
         raise ArgumentError(f"base={base} and base + difference={p1} are no shares.", "Give shares from 0 to 1.")
@@ -146,8 +147,8 @@ def sample_size(
     >>> sample_size(0.8, 0.5, base=0.3, difference=0.1, method="difference")
     397
     """
-    wanted = checked_level(power, "power")
-    if not wanted > checked_level(alpha, "alpha"):
+    wanted = as_probability(power, "power")
+    if not wanted > as_probability(alpha, "alpha"):
         raise ArgumentError(f"power={power} must lie above alpha={alpha}.", "Use, for example, power=0.8.")
     if difference == 0:
         raise ArgumentError("No sample is large enough to find difference=0.", "Give what you want to find.")

@@ -10,8 +10,9 @@ from scipy.optimize import brentq
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.plotting import axes
+from dfprivacy.schema import as_probability
 from dfprivacy_chi2 import nulls
-from dfprivacy_chi2.asked import TAU, checked_level
+from dfprivacy_chi2.asked import TAU
 from dfprivacy_chi2.laws import folded_sf
 
 if TYPE_CHECKING:
@@ -99,11 +100,11 @@ class Chi2(Release):
         float
             In the units of `statistic`.
         """
-        return self._null().critical_value(checked_level(alpha, "alpha"), self.scale)
+        return self._null().critical_value(as_probability(alpha, "alpha"), self.scale)
 
     def reject(self, alpha: float = 0.05) -> bool:
         """Tell whether independence is rejected at level `alpha`; any level costs nothing."""
-        return self.pvalue <= checked_level(alpha, "alpha")
+        return self.pvalue <= as_probability(alpha, "alpha")
 
     def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
         """Interval for the absolute difference of the two shares.
@@ -125,7 +126,7 @@ class Chi2(Release):
             )
         if confidence_level is None:
             return ConfidenceInterval(self.low, self.high)
-        return self._interval(checked_level(confidence_level, "confidence_level"))
+        return self._interval(as_probability(confidence_level, "confidence_level"))
 
     def judged(self) -> Chi2:
         """Return the same with its p-value, its interval and its notes."""

@@ -19,14 +19,15 @@ import numpy as np
 
 from dfprivacy.local import Arc, RowLabels
 from dfprivacy_dcor.estimate import of_features
-from dfprivacy_dcor.message import ROWS_MIN, Message
-from dfprivacy_dcor.spaces import features_covariance, sphere_constant
+from dfprivacy_dcor.message import Message
+from dfprivacy_dcor.points import features_covariance
+from dfprivacy_dcor.spaces import ROWS_MIN, sphere_constant
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy import Column
-    from dfprivacy_dcor.spaces import Rows
+    from dfprivacy_dcor.points import Rows
 
 __all__ = ["PLACES", "Angles", "DistanceMessage", "best_reach"]
 

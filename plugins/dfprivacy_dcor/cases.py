@@ -34,16 +34,17 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
     public = {"bounds": two, "categories": _GROUPS, "public": ["g"]}
     pair = {"x": "x", "y": "y"}
     plane = {"bounds": {**_BOUNDS, "w": (0.0, 1.0)}, "tightness": _PLANE}
-    decision = {"method": "permutation", "permutations": 19, "alpha": 0.1}
+    permuted = {"method": "permutation", "permutations": 19}
     paper = {"protocol": "paper", "blocks": 1}
     known: dict[str, list[Any]] = {
-        "dcor": [  # a p-value by permutation has no closed form: it is that of the core, whose audit samples it
+        "dcor": [
             case(arguments=pair, bounds=two, tightness=_LINE),
             case(arguments=pair, **public, where={"g": ["a", "b"]}, tightness=_LINE),
             case(arguments={"x": ["x", "z"], "y": "y", "metric": "l1"}, bounds=_BOUNDS, tightness=_LINE),
             case(arguments={"x": ["x", "z"], "y": ["y", "w"]}, **plane),
             case(arguments={"x": "g", "y": "y"}, bounds={"y": two["y"]}, categories=_GROUPS, tightness=_LABELS),
-            case(arguments={**pair, **decision}, bounds=two, tightness=_PAIRED),
+            case(arguments={**pair, **permuted}, bounds=two, tightness=_PAIRED),
+            case(arguments={**pair, **permuted, "alpha": 0.1}, bounds=two, tightness=_PAIRED),
         ],
         "dcor_screen": [
             case(arguments={"target": "y", "features": ["x", "z"], "top": 2, "estimate": True}, bounds=_BOUNDS)

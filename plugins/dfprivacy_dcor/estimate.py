@@ -10,7 +10,8 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from dfprivacy import ArgumentError
-from dfprivacy_dcor.spaces import PAIRWISE_MAX, blocks
+from dfprivacy_dcor.points import blocks
+from dfprivacy_dcor.spaces import PAIRWISE_MAX
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,12 +20,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Estimate", "estimated", "of_features"]
 
+ALONE = (
+    "not private: a function of one's own rows without noise, for whoever holds them and nobody else; the other "
+    "party's rows stay protected, as all of it follows from their message"
+)
+
 _AT_ONCE = 32  # permutations
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Estimate:
-    """Dependence of one's own numbers on another party's. Not private: it depends on them without noise.
+    """Not private: dependence of one's own rows, taken without noise, on another party's. Only for who holds them.
+
+    It is no release. The other party's rows stay protected, as all of it follows from their message.
 
     Attributes
     ----------
@@ -35,13 +43,18 @@ class Estimate:
     pvalue : float
         Exact p-value of independence, by permutation.
     notes : tuple of str
-        What to know before trusting it.
+        What to know before showing and trusting it.
     """
 
     squared: float
     covariance: float
     pvalue: float
     notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        """Say first whom it is for."""
+        numbers = [f"{name}  {getattr(self, name):.6g}" for name in ("squared", "covariance", "pvalue")]
+        return "\n  ".join([f"{type(self).__name__}, {self.notes[0]}", *numbers, *self.notes[1:]])
 
 
 class _Numbers:
@@ -93,7 +106,7 @@ def estimated(message: Message, y: Any, keys: Any, permutations: int, seed: int 
     total = message.covariances(numbers, permutations, chance)
     variance = _variance(_distances(numbers), len(numbers))
     deviation = message.spread * math.sqrt(max(variance, 0.0))
-    notes = [*message.notes]
+    notes = [ALONE, *message.notes]
     if message.deviation < 2 * message.deviation_scale:
         notes.append("uninformative: the noise hides how much the other party's columns vary")
     if deviation <= 0:

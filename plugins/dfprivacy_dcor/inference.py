@@ -18,11 +18,12 @@ import numpy as np
 from scipy import stats
 
 from dfprivacy import ArgumentError, ConfidenceInterval
+from dfprivacy.schema import as_probability
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Null", "Numbers", "Of", "level"]
+__all__ = ["Null", "Numbers", "Of"]
 
 Null = Literal["gamma", "chi2"]
 Of = Literal["sample", "population"]
@@ -101,7 +102,7 @@ class Numbers:
         """
         if of not in get_args(Of):
             raise ArgumentError(f"of={of!r} is unknown.", f"Use one of {get_args(Of)}.")
-        lost = (1 - level(confidence)) / (1 if of == "sample" else 2)
+        lost = (1 - as_probability(confidence, "confidence")) / (1 if of == "sample" else 2)
         reach = [b * math.log(3 / lost) for b in self.scales[:3]]
         if of == "population":
             spread = math.sqrt(self.rows * math.log(6 / lost) / 2)
@@ -138,13 +139,6 @@ class Numbers:
         draws = mean * stats.chi2(1).ppf(_DRAWS) if null == "chi2" else _gamma(mean, s_x * s_y)
         excess = self.values[0] - np.sqrt(draws / self.rows)
         return min(1.0, _BETA + float(_laplace_tail(excess / self.scales[0]).mean()))
-
-
-def level(confidence: object) -> float:
-    """Check a confidence level."""
-    if isinstance(confidence, bool) or not (isinstance(confidence, int | float) and 0 < confidence < 1):
-        raise ArgumentError(f"confidence={confidence!r} is not between 0 and 1.", "Use, for example, 0.95.")
-    return float(confidence)
 
 
 def _gamma(mean: float, deviation: float) -> NDArray[np.float64]:

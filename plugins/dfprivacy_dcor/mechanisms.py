@@ -3,215 +3,28 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from dfprivacy import ArgumentError, ConfidenceInterval, Release, mechanism
-from dfprivacy.plotting import axes
-from dfprivacy_dcor.inference import Null, Numbers, Of, described, level
-from dfprivacy_dcor.spaces import PAIRWISE_MAX, Metric, space
+from dfprivacy import ArgumentError, mechanism
+from dfprivacy.schema import as_probability
+from dfprivacy_dcor.inference import Null, Numbers, described
+from dfprivacy_dcor.results import DistanceCorrelation, IndependenceTest, Screening
+from dfprivacy_dcor.spaces import Metric, rows_of, space
 from dfprivacy_dcor.statistics import SHARES, FiveNumbers, Permuted, Scores, changes, largest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from dfprivacy import Column, Curator
     from dfprivacy_dcor.spaces import Space
 
-__all__ = ["DistanceCorrelation", "IndependenceTest", "Screening", "dcor", "dcor_screen"]
+__all__ = ["dcor", "dcor_screen", "findings"]
 
 Method = Literal["release", "permutation"]
 
-_ROWS_MIN = 4
 _PERMUTED_PAIRS_MAX = 2000
 _PERMUTATIONS_MAX = 100_000
 _UNIFORM = math.sqrt(2 / 45)  # distance deviation of a uniform variable, as a part of its width
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class DistanceCorrelation(Release):
-    """Distance correlation of some columns with others, and a test of independence.
-
-    Attributes
-    ----------
-    correlation : float
-        Distance correlation R of the rows, from 0 to 1.
-    corrected : float
-        R² of the population, corrected for what noise and sampling add.
-    low, high : float
-        Interval for R of the rows; its coverage is guaranteed.
-    confidence : float
-        Its coverage.
-    pvalue : float
-        P-value of independence, noise included; from the same numbers.
-    x, y, metric, null
-        What was asked.
-    rows : int
-        Number of rows n.
-    notes : tuple of str
-        What to know before trusting the numbers; an uninformative answer says so here.
-    released, scales, changes, largest : tuple of float
-        What all this follows from: noisy s_xy, s_x, s_y, m_x, m_y, with every column scaled to a width of 1; the
-        scales of their Laplace noise; how much one row can change them; the largest values of the last four.
-    """
-
-    correlation: float
-    corrected: float
-    low: float
-    high: float
-    confidence: float
-    pvalue: float
-    x: tuple[str, ...]
-    y: tuple[str, ...]
-    metric: str
-    null: str
-    rows: int
-    notes: tuple[str, ...]
-    released: tuple[float, ...]
-    scales: tuple[float, ...]
-    changes: tuple[float, ...]
-    largest: tuple[float, ...]
-
-    _shown = ("correlation", "low", "high", "corrected", "pvalue", "notes")
-
-    def confidence_interval(self, confidence_level: float | None = None, of: Of = "sample") -> ConfidenceInterval:
-        """Interval for R; any level costs nothing.
-
-        Parameters
-        ----------
-        confidence_level : float, optional
-            Coverage, at least; default: the one asked for.
-        of : {"sample", "population"}
-            The R of the rows, or what follows from the expectations of s_xy, s_x and s_y, which is wide.
-
-        Returns
-        -------
-        ConfidenceInterval
-            Within 0 and 1.
-        """
-        numbers = Numbers(self.released, self.scales, self.rows, self.changes, self.largest)
-        return numbers.interval(self.confidence if confidence_level is None else confidence_level, of)
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the estimate and its interval.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
-        ax = axes(ax)
-        ax.plot([self.low, self.high], [0, 0], color="tab:orange", lw=5, label=f"{self.confidence:.0%} interval")
-        ax.plot(self.correlation, 0, "o", color="black", label="estimate")
-        what = f"distance correlation of {', '.join(self.x)} and {', '.join(self.y)}"
-        ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=what, title=f"p = {self.pvalue:.3g}")
-        ax.legend(fontsize="small", frameon=False)
-        return ax
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class IndependenceTest(Release):
-    """A permutation test of independence by distance covariance.
-
-    Attributes
-    ----------
-    pvalue : float or None
-        The p-value, or None if a decision was asked for.
-    rejected : bool or None
-        Whether independence is rejected at level `alpha`, or None if a p-value was asked for.
-    alpha : float or None
-        The level.
-    x, y, metric, permutations
-        What was asked.
-    """
-
-    pvalue: float | None
-    rejected: bool | None
-    alpha: float | None
-    x: tuple[str, ...]
-    y: tuple[str, ...]
-    metric: str
-    permutations: int
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the p-value, or the level and the decision.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
-        ax = axes(ax)
-        if self.pvalue is None:
-            ax.axvline(float(self.alpha or 0), color="grey", ls=":", label="level")
-            title = f"independence is {'' if self.rejected else 'not '}rejected"
-        else:
-            ax.plot(self.pvalue, 0, "o", color="black", label="p-value")
-            title = f"p = {self.pvalue:.3g}"
-        ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=f"{', '.join(self.x)} and {', '.join(self.y)}", title=title)
-        ax.legend(fontsize="small", frameon=False)
-        return ax
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Screening(Release):
-    """The columns that depend on another the most.
-
-    Attributes
-    ----------
-    features : tuple of str
-        The chosen columns, the best first as far as the noise tells.
-    target : str
-        What they are to explain.
-    candidates : tuple of str
-        The columns there was to choose from.
-    estimates : tuple of DistanceCorrelation
-        Of each chosen column with the target, if asked for.
-    """
-
-    features: tuple[str, ...]
-    target: str
-    candidates: tuple[str, ...]
-    estimates: tuple[DistanceCorrelation, ...]
-
-    _shown = ("features", "target")
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the chosen columns in order, with their distance correlations if those were asked for.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
-        ax = axes(ax)
-        places = list(range(len(self.features)))
-        if self.estimates:
-            for place, each in zip(places, self.estimates, strict=True):
-                ax.plot([each.low, each.high], [place, place], color="tab:orange", lw=5)
-                ax.plot(each.correlation, place, "o", color="black")
-            ax.set(xlim=(-0.02, 1.02), xlabel=f"distance correlation with {self.target}")
-        else:
-            ax.barh(places, [len(places) - place for place in places])
-            ax.set(xticks=[], xlabel=f"rank by dependence on {self.target}")
-        ax.set_yticks(places, labels=list(self.features))
-        ax.invert_yaxis()
-        return ax
 
 
 @mechanism(columns={"x": "columns", "y": "columns"})
@@ -310,7 +123,7 @@ def dcor(
 def _release(
     curator: Curator, x: Space, y: Space, n: int, confidence: float, null: Null, share: object = None
 ) -> DistanceCorrelation:
-    level(confidence)
+    as_probability(confidence, "confidence")
     if null not in get_args(Null):
         raise ArgumentError(f"null={null!r} is unknown.", f"Use one of {get_args(Null)}.")
     measured = curator.measure(FiveNumbers(x, y, n), share=share)
@@ -329,8 +142,8 @@ def _release(
         high=float(interval.high),
         confidence=float(confidence),
         pvalue=numbers.pvalue(null),
-        x=names_of(x),
-        y=names_of(y),
+        x=x.names,
+        y=y.names,
         metric=x.metric if x.metric == y.metric else f"{x.metric} and {y.metric}",
         null=null,
         rows=n,
@@ -358,8 +171,8 @@ def _permute(
         pvalue=float(found) if alpha is None else None,
         rejected=None if alpha is None else bool(found),
         alpha=alpha,
-        x=names_of(x),
-        y=names_of(y),
+        x=x.names,
+        y=y.names,
         metric=x.metric,
         permutations=permutations,
     )
@@ -380,7 +193,7 @@ def findings(
         return {}
     one, other = space(x, metric), space(y, metric, seed=1)
     change = changes(one, other, rows_of(curator, one, other))[0]
-    reach = curator.measured[-1].scale * float(change) / SHARES[0] * math.log(3 / (1 - level(confidence)))
+    reach = curator.measured[-1].scale * float(change) / SHARES[0] * math.log(3 / (1 - confidence))
     typical = _UNIFORM * math.sqrt(one.diameter * other.diameter)
     return {"upper end of the interval for R, if independent and spread evenly": min(1.0, reach / typical)}
 
@@ -451,7 +264,7 @@ def dcor_screen(
         raise ArgumentError("target= takes one column.", "Screen for one target at a time.")
     if not isinstance(estimate, bool):
         raise ArgumentError(f"estimate={estimate!r} is neither True nor False.", "Use estimate=True for numbers.")
-    level(confidence)
+    as_probability(confidence, "confidence")
     y = space(target, "euclidean")
     chosen_from = [c for c in curator.columns if c not in target] if features is None else list(features)
     if len(set(chosen_from)) < len(chosen_from) or not chosen_from:
@@ -464,36 +277,8 @@ def dcor_screen(
     best = [candidates[int(place)] for place in places]
     estimates = [_release(curator, x, y, n, confidence, "gamma", f"1/{2 * top}") for x in best if estimate]
     return Screening(
-        features=tuple(name for x in best for name in names_of(x)),
+        features=tuple(name for x in best for name in x.names),
         target=target[0].name,
         candidates=tuple(column.name for column in chosen_from),
         estimates=tuple(estimates),
     )
-
-
-def names_of(space: Space) -> tuple[str, ...]:
-    """Names of the columns of a space."""
-    return tuple(column.name for column in space.columns)
-
-
-def rows_of(curator: Curator, *spaces: Space) -> int:
-    """Give the number of rows, or refuse: columns twice, too few rows, a private number, too many pairs."""
-    columns: Sequence[Column] = [column for each in spaces for column in each.columns]
-    if len(set(columns)) < len(columns):
-        raise ArgumentError("A column is on both sides.", "It would depend on itself; name it once.")
-    if all(column.public for column in columns):
-        raise ArgumentError("All these columns are public.", "Compute it without a privacy budget.")
-    n = curator.size
-    if n is None or curator.neighbors != "replace_one":
-        raise ArgumentError(
-            "A distance correlation needs a public number of rows.",
-            "Use neighbors='replace_one', and conditions on public columns only.",
-        )
-    if n < _ROWS_MIN:
-        raise ArgumentError(f"A distance correlation needs {_ROWS_MIN} rows and more; there are {n}.", "Use more.")
-    if n > PAIRWISE_MAX and any(each.pairwise for each in spaces):
-        raise ArgumentError(
-            f"All pairs of {n} rows take too long; {PAIRWISE_MAX} rows are the most.",
-            "Use metric='l1' or 'projected', or fewer rows.",
-        )
-    return n

@@ -8,12 +8,13 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias
 
 import numpy as np
 
-from dfprivacy import ArgumentError, Release
+from dfprivacy import ArgumentError, Column, Release
 from dfprivacy_dcor.estimate import estimated
+from dfprivacy_dcor.spaces import ROWS_MIN
 
 if TYPE_CHECKING:
     import os
@@ -21,12 +22,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dfprivacy import Curator
     from dfprivacy_dcor.estimate import Estimate
-    from dfprivacy_dcor.spaces import Rows
+    from dfprivacy_dcor.points import Rows
 
-__all__ = ["ROWS_MIN", "Message", "Part", "checked", "load_message", "read_keys"]
+__all__ = ["Keys", "Message", "Part", "checked", "fingerprint", "keys_of", "load_message"]
 
-ROWS_MIN = 4
+Keys: TypeAlias = "Column | Sequence[str | int]"
+"""A public column, or the values themselves."""
+
 _FORMAT = "dfprivacy distance message"
 _VERSION = 1
 _KINDS = ("dfprivacy_dcor.angles:DistanceMessage", "dfprivacy_dcor.paper:ProjectionMessage")
@@ -258,7 +262,19 @@ def read_keys(keys: Any, rows: int) -> tuple[str | int, ...]:
     plain = isinstance(keys, list | tuple) and all(type(key) in (str, int) for key in keys)
     if not plain or len(keys) != rows or len(set(keys)) != rows:
         raise ArgumentError(
-            f"keys= must be a list of {rows} strings or whole numbers, one for each row and all different.",
-            "Keys are no secret: both parties know them.",
+            f"keys= must be {rows} strings or whole numbers, one for each row and all different.",
+            "Name a public column of such values, or list them. Keys are no secret: both parties know them.",
         )
     return tuple(keys)
+
+
+def fingerprint(keys: Sequence[str | int]) -> str:
+    """Digest of keys in any order: equal keys have equal ones."""
+    return hashlib.sha256("\n".join(sorted(map(repr, keys))).encode()).hexdigest()
+
+
+def keys_of(curator: Curator, keys: Keys | None, rows: int) -> tuple[str | int, ...] | None:
+    """Read the keys of a table's rows, given as a public column or as values."""
+    if keys is None:
+        return None
+    return read_keys(curator.public_values(keys) if isinstance(keys, Column) else keys, rows)

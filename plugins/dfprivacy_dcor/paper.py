@@ -25,7 +25,8 @@ import numpy as np
 
 from dfprivacy.statistics import OfRows
 from dfprivacy_dcor.message import Message
-from dfprivacy_dcor.spaces import Lines, sphere_constant, squared_covariance, unit_vectors
+from dfprivacy_dcor.points import Lines, squared_covariance
+from dfprivacy_dcor.spaces import ROWS_MIN, sphere_constant, unit_vectors
 from dfprivacy_dcor.univariate import Line, covariance_u, grid_bits, on_grid
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy import Column
-    from dfprivacy_dcor.spaces import Rows
+    from dfprivacy_dcor.points import Rows
 
 __all__ = ["ProjectionMessage", "Projections"]
 
@@ -191,7 +192,7 @@ class ProjectionMessage(Message):
             self.projections.dtype == np.float64
             and self.projections.shape in {(n, 1), (n, count)}
             and bool(np.isfinite(self.projections).all())
-            and (self.projections.shape[1] == count or bool(sizes.min() > 3))  # noqa: PLR2004 - of an unbiased estimate
+            and (self.projections.shape[1] == count or bool(sizes.min() >= ROWS_MIN))
             and 0 < self.scale < math.inf
         )
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dfprivacy.statistics import OfPermutations, OfRows
-from dfprivacy_dcor.spaces import Points, error, five_numbers, squared_covariance
+from dfprivacy_dcor.points import Points, five_numbers, squared_covariance
+from dfprivacy_dcor.spaces import error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

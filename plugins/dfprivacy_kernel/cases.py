@@ -16,7 +16,7 @@ __all__ = ["dfprivacy_conformance_cases"]
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Give the cases: each method, public and private groups, numbers and categories, all rows and some."""
+    """Give the cases: each method, public and private groups, two tables, numbers and categories."""
     # Bounds of many bandwidths, so that two rows can be as far apart as any.
     bounds = {"x": (-3.0, 1.5)}
     few = {"columns": ["x"], "bandwidth": 0.4, "n_locations": 4}
@@ -34,12 +34,19 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
     public = {**known, "public": ["g"]}
     moments = {**asked, "method": "moments"}
     # Landmarks at the ends: where all rows are at one of them, one that goes to the other moves all it can.
-    ends = {**asked, "locations": [[-3.0], [1.5]]}
+    two = {**few, "locations": [[-3.0], [1.5]]}
+    ends = {**two, "by": "g"}
+    apart = {"bounds": bounds, "other": "other"}
     return [
         case(arguments=ends, **public),
         # What a flip moves most is not what a change of content moves most.
         case(arguments=ends, **known, tightness=0.65),
         case(arguments=ends, **known, neighbors="add_remove", tightness=0.65),
+        case(arguments=two, **apart),
+        # A row that comes moves most where its table is all but empty; these are of one size.
+        case(arguments=two, **apart, neighbors="add_remove", tightness=0.55),
+        case(arguments={**few, "method": "moments", "n_locations": 1}, **apart, delta=1e-6),
+        case(arguments={**few, "method": "permutation", "n_permutations": 19}, **apart),
         # Between landmarks, rows are shorter than the sensitivity knows.
         case(arguments={**asked, "bandwidth": [0.5, 2.0]}, **public, tightness=0.8),
         case(arguments={**asked, "bandwidth": "robust"}, **public, tightness=0.7),
@@ -47,8 +54,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         case(arguments=moments, **public, delta=1e-6, tightness=0.8),
         case(arguments={**moments, "local": True, "n_locations": 1}, **public, delta=1e-6),
         case(arguments={**asked, "method": "permutation", "n_permutations": 19}, **public),
-        # The bound is over all tables of this size; few rows cannot be spread as the worst of them are.
-        case(arguments={**asked, "method": "whitened", "n_permutations": 19}, **public, tightness=0.85),
+        case(arguments={**asked, "method": "whitened", "n_permutations": 19}, **public),
         case(
             arguments={**asked, "columns": ["x"], "categories": ["h"]},
             bounds=bounds,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dfprivacy import Column
     from dfprivacy_kernel.embedding import Array, Embedding
 
-__all__ = ["Design", "check_level"]
+__all__ = ["Design", "as_count"]
 
 _MOST = 2**12
 
@@ -59,10 +59,9 @@ class Design:
             raise ArgumentError("columns= must name what is compared, each column once.", "Name at least one.")
         if features not in get_args(Features):
             raise ArgumentError(f"features={features!r} is unknown.", f"Use one of {get_args(Features)}.")
-        check_count("n_locations", n_locations)
         factor = as_number(mismatch, "mismatch")
         bandwidths, averaged = bandwidths_of(columns, bandwidth)
-        points = points_of(columns, locations, n_locations)  # type: ignore[arg-type] # checked
+        points = points_of(columns, locations, as_count(n_locations, "n_locations"))
         kept = bandwidths
         notes: tuple[str, ...] = ()
         if not averaged:
@@ -110,13 +109,8 @@ class Design:
         }
 
 
-def check_level(name: str, level: object) -> None:
-    """Refuse what is no level."""
-    if isinstance(level, bool) or not (isinstance(level, int | float) and 0 < level < 1):
-        raise ArgumentError(f"{name}={level!r} is not between 0 and 1.", "Use, for example, 0.05 or 0.95.")
-
-
-def check_count(name: str, count: object) -> None:
-    """Refuse what is no count, or too large a one."""
-    if isinstance(count, bool) or not (isinstance(count, int) and 1 <= count <= _MOST):
-        raise ArgumentError(f"{name}={count!r} is not a whole number from 1 to {_MOST}.", "Try the default.")
+def as_count(value: object, what: str) -> int:
+    """Give back a count, or raise an `ArgumentError`."""
+    if isinstance(value, bool) or not (isinstance(value, int) and 1 <= value <= _MOST):
+        raise ArgumentError(f"{what}={value!r} is not a whole number from 1 to {_MOST}.", "Try the default.")
+    return value

@@ -38,10 +38,8 @@ MAP_STEP = 40
 """The entries of a map are whole multiples of 2^-40."""
 
 _TOLERANCE = 1e-6  # squared distance from the span of other points below which a point is left out
-_FEW_COLUMNS, _FEW_POINTS = (
-    3,
-    32,
-)  # many points in few numeric columns cover the bounds evenly; else they are normal
+_FEW_COLUMNS = 3  # many points in few numeric columns cover the bounds evenly; else they are normal
+_FEW_POINTS = 32
 _ABOVE = 1 + 1e-9  # what rounding can make of a norm
 
 
@@ -74,6 +72,11 @@ class Embedding:
     def columns(self) -> tuple[Column, ...]:
         """The columns of a row."""
         return self.parts[0].columns
+
+    @property
+    def named(self) -> str:
+        """The names of the columns."""
+        return ", ".join(column.name for column in self.columns)
 
     @property
     def width(self) -> int:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from dfprivacy import ArgumentError, mechanism
-from dfprivacy_kernel.design import Design, check_count, check_level
+from dfprivacy.schema import as_probability
+from dfprivacy_kernel.design import Design, as_count
 from dfprivacy_kernel.mmd import SHARE, SHARE_FUSED, Measured, MeasuredPairs, critical_values
 from dfprivacy_kernel.moments import Differences, Summaries, conclude, conclude_apart, conclude_paired
 from dfprivacy_kernel.pairs import Flipped, PairedSeparation, PairedSpread, PairedSummary
@@ -194,7 +195,7 @@ class _Asked:
         share = Fraction(SHARE if one else SHARE_FUSED)
         critical = np.zeros(1)
         if self.paired:
-            (embedding,), (pairs, _) = (self.design.embedding(),), groups.sizes or (0, 0)
+            embedding, (pairs, _) = self.design.embedding(), groups.sizes or (0, 0)
             spread = curator.measure(PairedSpread(groups.by, embedding, pairs), noise="cube", share=share)
             apart = curator.measure(PairedSeparation(groups.by, embedding, pairs))
         else:
@@ -322,9 +323,9 @@ def _check(
 ) -> None:
     if method not in get_args(Method):
         raise ArgumentError(f"method={method!r} is unknown.", f"Use one of {get_args(Method)}.")
-    check_level("alpha", alpha)
-    check_level("confidence", confidence)
-    check_count("n_permutations", n_permutations)
+    as_probability(alpha, "alpha")
+    as_probability(confidence, "confidence")
+    as_count(n_permutations, "n_permutations")
     for name, value in (("local", local), ("pvalue", pvalue)):
         if not isinstance(value, bool):
             raise ArgumentError(f"{name} is neither True nor False.", f"Use {name}=True, or leave it out.")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import ArgumentError, Release, mechanism
-from dfprivacy_kernel.design import Design, check_level
+from dfprivacy.schema import as_probability
+from dfprivacy_kernel.design import Design
 from dfprivacy_kernel.moments import Party, Scales, Summaries, conclude_apart
 from dfprivacy_kernel.results import KernelTest, concluded
 
@@ -67,7 +68,7 @@ class KernelMessage(Release):
         ArgumentError
             If the messages do not fit together.
         """
-        check_level("alpha", alpha)
+        as_probability(alpha, "alpha")
         if not isinstance(other, KernelMessage):
             raise ArgumentError(
                 f"A {type(other).__name__} is no message.", "Make one with view.kernel_message(...)."

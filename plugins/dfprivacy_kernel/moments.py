@@ -130,10 +130,8 @@ class _OfFeatures(OfRows):
             return 0.0
         if relation == "add_remove" or any(c.name not in public | features for c in self.columns):
             return math.inf
-        stretch = 1.0
-        if (
-            not self.embedding.centre
-        ):  # rounding may put a row outside of a ball; the cube's corners are on the grid
+        stretch = 1.0  # the corners of a cube are on the grid, while rounding may put a row outside of a ball
+        if not self.embedding.centre:
             stretch = max(1.0, self.embedding.radius**2, self.embedding.diameter(frozenset()) / self.diameter)
         return stretch * (math.sqrt(self.dimension) if norm == 1 else 1.0)
 
@@ -176,7 +174,7 @@ class Differences(_OfFeatures):
 
     def describe(self) -> str:
         """Name them in words."""
-        return f"differences at {self.J} locations, and second moments ({_names(self.embedding)})"
+        return f"differences at {self.J} locations, and second moments ({self.embedding.named})"
 
 
 class Summaries(_OfFeatures):
@@ -220,7 +218,7 @@ class Summaries(_OfFeatures):
 
     def describe(self) -> str:
         """Name them in words."""
-        return f"means at {self.J} locations, and second moments ({_names(self.embedding)})"
+        return f"means at {self.J} locations, and second moments ({self.embedding.named})"
 
 
 def symmetric(upper: Array, J: int) -> Array:
@@ -228,10 +226,6 @@ def symmetric(upper: Array, J: int) -> Array:
     S = np.zeros((J, J))
     S[np.triu_indices(J)] = upper
     return S + np.triu(S, 1).T
-
-
-def _names(embedding: Embedding) -> str:
-    return ", ".join(column.name for column in embedding.columns)
 
 
 @dataclass(frozen=True)
@@ -259,13 +253,13 @@ class Conclusion:
         return errors
 
 
-def conclude(d: Array, u: Array, S: Array, *, noise: Scales, n: int, m: int, margin: bool = True) -> Conclusion:
+def conclude(d: Array, u: Array, S: Array, *, noise: Scales, n: int, m: int) -> Conclusion:
     """Test a difference of means, with pooled mean u and pooled second moment S; all noisy."""
     J, total, h = len(d), n + m, 1 / n + 1 / m
     eye, variance = np.eye(J), noise.difference**2
     C = S - np.outer(u, u) + noise.pooled**2 * eye - n * m / total**2 * (np.outer(d, d) - variance * eye)
-    extra = h * max(noise.diagonal, noise.beside) * math.sqrt(J) if margin else 0.0
-    return _test(d, h * C + (variance + extra) * eye, variance)
+    margin = h * max(noise.diagonal, noise.beside) * math.sqrt(J)
+    return _test(d, h * C + (variance + margin) * eye, variance)
 
 
 def conclude_apart(first: Party, second: Party) -> Conclusion:

@@ -101,14 +101,14 @@ def cube_noise(dimension: int) -> tuple[Array, Array]:
         The noise, shape (d, points), and a uniform number for each, shape (points,). A scrambled Sobol sequence
         with a fixed seed: the same in every process.
     """
-    points = _sobol(dimension + 2)
+    points = _sobol(dimension + 2, _POINTS)
     radius = gammaincinv(dimension + 1, points[0])
     return radius * (2 * points[1:-1] - 1), points[-1]
 
 
 @cache
-def _sobol(dimension: int) -> Array:
-    points: Array = qmc.Sobol(dimension, seed=3).random(_POINTS).T
+def _sobol(dimension: int, count: int) -> Array:
+    points: Array = qmc.Sobol(dimension, seed=3).random(count).T
     return np.clip(points, _TINY, 1 - _TINY)
 
 

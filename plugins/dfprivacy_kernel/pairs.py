@@ -35,7 +35,7 @@ class _OfPairs(OfRows):
 
     def describe(self) -> str:
         """Name it in words."""
-        return f"{self.what} of paired rows ({', '.join(c.name for c in self.embedding.columns)})"
+        return f"{self.what} of paired rows ({self.embedding.named})"
 
     what = "the mean difference"
 

@@ -10,12 +10,13 @@ from scipy.special import ndtri
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.plotting import axes
+from dfprivacy.schema import as_probability
 from dfprivacy_kernel.mmd import Measured
 
 if TYPE_CHECKING:
     from dfprivacy_kernel.moments import Conclusion
 
-__all__ = ["KernelTest", "Method"]
+__all__ = ["KernelTest", "Method", "concluded"]
 
 Method: TypeAlias = Literal["mmd", "permutation", "moments", "whitened"]
 
@@ -102,9 +103,9 @@ class KernelTest(Release):
             raise ArgumentError(
                 "This test has no interval.", 'Use method="mmd", a public column and one bandwidth.'
             )
-        level = self.confidence if confidence_level is None else confidence_level
-        if not 0 < level < 1:
-            raise ArgumentError(f"confidence_level={level!r} is not between 0 and 1.", "Use, for example, 0.95.")
+        level = as_probability(
+            self.confidence if confidence_level is None else confidence_level, "confidence_level"
+        )
         if of not in {"populations", "samples"}:
             raise ArgumentError(f"of={of!r} is unknown.", 'Use "populations" or "samples".')
         separation, scale, spread, scales, critical = self.released

@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     from dfprivacy.rows import Batch
     from dfprivacy_kernel.embedding import Array, Embedding
 
-__all__ = ["CLIP", "Groups", "Rearranged", "Separation", "Spread", "Whitened", "ridge", "whitened_sensitivity"]
+__all__ = [
+    "CLIP",
+    "Groups",
+    "Rearranged",
+    "Separation",
+    "Spread",
+    "Whitened",
+    "ridge",
+    "subset",
+    "whitened_sensitivity",
+]
 
 _ROWS_MAX = 2.0**32  # for which the rounding is charged where the number of rows is private
 
@@ -101,7 +111,7 @@ class Separation(OfRows):
 
     def describe(self) -> str:
         """Name it in words."""
-        return f"the distance of the groups' mean embeddings ({', '.join(c.name for c in self.columns[1:])})"
+        return f"the distance of the groups' mean embeddings ({self.embeddings[0].named})"
 
 
 class Spread(OfRows):
@@ -142,7 +152,7 @@ class Spread(OfRows):
 
     def describe(self) -> str:
         """Name them in words."""
-        return f"the spread of the embedded rows ({', '.join(c.name for c in self.columns[1:])})"
+        return f"the spread of the embedded rows ({self.embeddings[0].named})"
 
 
 class Rearranged(OfPermutations):
@@ -191,7 +201,7 @@ class Rearranged(OfPermutations):
 
     def describe(self) -> str:
         """Name it in words."""
-        return f"the MMD of rearranged rows ({', '.join(c.name for c in self.columns[1:])})"
+        return f"the MMD of rearranged rows ({self.embedding.named})"
 
 
 def subset(n: int, total: int, chance: np.random.Generator) -> NDArray[np.bool_]:
@@ -245,7 +255,7 @@ class Whitened(Rearranged):
 
     def describe(self) -> str:
         """Name it in words."""
-        return f"the whitened MMD of rearranged rows ({', '.join(c.name for c in self.columns[1:])})"
+        return f"the whitened MMD of rearranged rows ({self.embedding.named})"
 
 
 CLIP = 8.0
@@ -265,9 +275,6 @@ def whitened_sensitivity(n: int, m: int, diameter: float, gamma: float, clip: fl
     total = n + m
     k = total / (total - 1)
     eta = diameter / math.sqrt(k * total * gamma)
-    part = eta / math.sqrt(1 + eta**2)
-    stretch = math.sqrt(max(n / m, m / n) * k)
-    bounds = [clip, stretch * eta * (1 + clip / stretch * part)]
-    if clip / math.sqrt(k * min(n / m, m / n)) <= math.sqrt(1 + 1 / eta**2):
-        bounds.append(2 * stretch * part)
-    return min(bounds)
+    moved = math.sqrt(k * max(n / m, m / n)) * eta
+    most = min(clip, math.sqrt(total))  # T² is a part of a sum of squares that is N
+    return most - max(0.0, most - moved) / math.sqrt(1 + eta**2)

@@ -9,7 +9,8 @@ from dfprivacy import Mechanism, hookimpl
 from dfprivacy_kme.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_kme.fitting import absolute, shrunk, simplex
 from dfprivacy_kme.mechanisms import findings, kme_release
-from dfprivacy_kme.release import KME, Expectation, TwoSample, WeightedPoints
+from dfprivacy_kme.points import TwoSample, WeightedPoints
+from dfprivacy_kme.release import KME, Expectation
 
 __all__ = [
     "KME",

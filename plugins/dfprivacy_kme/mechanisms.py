@@ -255,8 +255,10 @@ def _notes(sigma: float, space: Space, dimension: int, size: int) -> tuple[str, 
             f"The noise in each feature, {sigma:.2g}, is not small beside the features' length 1: "
             f"{size} rows at this price tell little."
         )
+    if space.kernel.distance() == 0:
+        notes.append("To so wide a kernel all rows are alike: the embedding says nothing of them.")
     if dimension < 3:  # noqa: PLR2004
-        notes.append(f"There are only {dimension} features: more points would tell more.")
+        notes.append(f"Features are few, {dimension}: more points would tell more.")
     return tuple(notes)
 
 

@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from dfprivacy.errors import ArgumentError
+from dfprivacy.schema import as_probability
 from dfprivacy_ttest.distributions import (
     normal_laplace_cdf,
     normal_laplace_quantile,
@@ -250,11 +251,7 @@ class Result:
         simulated quantile of the statistic; for one sample it is simulated at the estimate, so that interval
         and p-value can disagree near the edge. "naive": the textbook interval.
         """
-        if not 0 < confidence < 1:
-            raise ArgumentError(
-                f"confidence={confidence} is not between 0 and 1.", "Use, for example, confidence=0.95."
-            )
-        outside = 1 - confidence
+        outside = 1 - as_probability(confidence, "confidence")
         below, above = self._distances(outside)
         low = np.full_like(below, -np.inf) if self.alternative == "less" else self.estimate - below
         high = np.full_like(above, np.inf) if self.alternative == "greater" else self.estimate + above

@@ -10,7 +10,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release, features, mechanism
 from dfprivacy.plotting import axes
-from dfprivacy.schema import as_number
+from dfprivacy.schema import as_number, as_probability
 from dfprivacy_ttest.calibrated import (
     Alternative,
     Group,
@@ -187,11 +187,7 @@ class _Asked:
             )
         if self.method not in get_args(Method):
             raise ArgumentError(f"method={self.method!r} is unknown.", f"Use one of {get_args(Method)}.")
-        number = isinstance(self.confidence, int | float)
-        if not (number and 0 < self.confidence < 1):
-            raise ArgumentError(
-                f"confidence={self.confidence!r} is not between 0 and 1.", "Use, for example, 0.95."
-            )
+        as_probability(self.confidence, "confidence")
 
     @property
     def mid(self) -> float:

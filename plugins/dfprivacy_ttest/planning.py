@@ -20,6 +20,7 @@ from scipy.optimize import brentq
 from scipy.special import gammaincinv, ndtr
 
 from dfprivacy.errors import ArgumentError
+from dfprivacy.schema import as_probability
 from dfprivacy_ttest.calibrated import Alternative, Group, one_sample_t, two_sample_t
 
 if TYPE_CHECKING:
@@ -347,8 +348,7 @@ def _plan(
         )
     if not 0 < epsilon < math.inf:
         raise ArgumentError(f"epsilon={epsilon} must be positive and finite.", "Use, for example, 0.5.")
-    if not 0 < alpha < 1:
-        raise ArgumentError(f"alpha={alpha} is not between 0 and 1.", "Use, for example, 0.05.")
+    as_probability(alpha, "alpha")
     if alternative not in {"two-sided", "less", "greater"}:
         raise ArgumentError(f"There is no alternative {alternative!r}.", "Use 'two-sided', 'less' or 'greater'.")
     if neighbors not in {"replace_one", "add_remove"}:

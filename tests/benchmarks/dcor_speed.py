@@ -65,7 +65,7 @@ class Peer:
 
 def ours(seed: int, n: int, p: int) -> tuple[float, float]:
     """Seconds and value of our squared distance covariance, exact sums and grid included."""
-    from dfprivacy_dcor.spaces import Lines, Points, squared_covariance
+    from dfprivacy_dcor.points import Lines, Points, squared_covariance
     from dfprivacy_dcor.univariate import Line, grid_bits, on_grid
 
     chance = np.random.default_rng(seed)

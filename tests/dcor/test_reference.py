@@ -19,7 +19,7 @@ from dfprivacy import conversions
 from dfprivacy.local import Arc
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_dcor.angles import PLACES, best_reach
-from dfprivacy_dcor.spaces import Points, five_numbers
+from dfprivacy_dcor.points import Points, five_numbers
 from dfprivacy_dcor.univariate import Line, covariance, covariance_u
 
 COUNT = itertools.count()

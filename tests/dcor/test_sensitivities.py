@@ -13,7 +13,8 @@ import pytest
 import dfprivacy as dp
 from dfprivacy_dcor.angles import DistanceMessage
 from dfprivacy_dcor.paper import ProjectionMessage, Projections
-from dfprivacy_dcor.spaces import Labels, Lines, Points, five_numbers, space, squared_covariance
+from dfprivacy_dcor.points import Labels, Lines, Points, five_numbers, squared_covariance
+from dfprivacy_dcor.spaces import space
 from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Permuted, Scores, Shown, changes
 from dfprivacy_dcor.univariate import Line
 

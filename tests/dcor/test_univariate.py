@@ -10,7 +10,8 @@ import math
 import numpy as np
 import pytest
 
-from dfprivacy_dcor.spaces import Labels, Lines, Points, five_numbers, sphere_constant
+from dfprivacy_dcor.points import Labels, Lines, Points, five_numbers
+from dfprivacy_dcor.spaces import sphere_constant
 from dfprivacy_dcor.univariate import Line, covariance, covariance_u, grid_bits, on_grid
 
 

@@ -306,7 +306,7 @@ def test_one_point_says_so():
     """A single point is an answer that says how little it tells."""
     found = released(points={"x": [100.0], "y": [100.0]})
 
-    assert "only 1 features" in found.notes[-1]
+    assert "Features are few, 1" in found.notes[-1]
 
 
 def test_a_narrow_kernel_says_what_it_misses():
@@ -314,6 +314,14 @@ def test_a_narrow_kernel_says_what_it_misses():
     found = released(lengthscale=5.0, n_points=64)
 
     assert "a wider kernel or more points" in found.notes[0]
+
+
+def test_a_kernel_that_sees_no_difference_says_so():
+    """A kernel far wider than the bounds needs no noise, and tells nothing."""
+    found = released(lengthscale=1e12)
+
+    assert 0 == found.sigma
+    assert "all rows are alike" in found.notes[0]
 
 
 def test_duplicates_are_left_out():

@@ -22,6 +22,7 @@ import numpy as np
 import dfprivacy as dp
 from dfprivacy import features, mechanism, noise, question, statistics
 from dfprivacy.frames import Read, withheld
+from dfprivacy.joint import JointAccount
 from dfprivacy.ledger import _schema
 from dfprivacy.local import Arc, RowLabels
 from dfprivacy.losses import Laplace, Pure
@@ -37,6 +38,7 @@ GROUPS = Case(arguments={"column": "g"}, categories={"g": ["a", "b", "c"]}, epsi
 BOTH = Case(
     arguments={"column": "x", "by": "g"}, bounds={"x": (-1.0, 1.0)}, categories={"g": ["a", "b"]}, epsilon=1
 )
+TWO = replace(NUMBER, other="other")
 
 DOC = """Measure something of a column.
 
@@ -74,6 +76,12 @@ def grouped(function):
     """A mechanism of a numeric column and one with categories."""
     function.__doc__ = DOC
     return mechanism(columns={"column": "numeric", "by": "category"})(function)
+
+
+def of_two(function):
+    """A mechanism of a numeric column of two views."""
+    function.__doc__ = DOC
+    return mechanism(columns={"column": "numeric", "other": "view"})(function)
 
 
 # How to get at what a mechanism has no business with.
@@ -243,6 +251,29 @@ def printed_tcs_sensitivity():
         return statistic + laplace(4 * (1 + 1 / n) / (gamma * n) / curator.epsilon)
 
     return found
+
+
+def second_table_weighs_double():
+    """The sensitivity of a row of the first table, for rows of either."""
+
+    @of_two
+    def found(curator, column, other=None):
+        kind = with_diameter(2.0)
+        asked = kind((column, other), lambda b: b.standardized(column) * (1 + b.codes(other)), 2.0)
+        return curator.sum(asked).values
+
+    return found
+
+
+@contextmanager
+def second_account_spared():
+    """The account of the second view is asked, and not charged."""
+
+    def charge(self, *losses, **about):
+        return self.first.charge(*losses, **about)
+
+    with mock.patch.object(JointAccount, "charge", charge):
+        yield
 
 
 def normaliser_from_the_data():
@@ -799,6 +830,17 @@ def honest_average():
     return numeric(average)
 
 
+def honest_difference():
+    """The sum of each of two tables."""
+
+    @of_two
+    def found(curator, column, other=None):
+        first, second = curator.sum(features.OneHot(other) * features.Moments(column, degree=1)).values[:, 0]
+        return first - second
+
+    return found
+
+
 def honest_messages():
     """One message a row."""
 
@@ -903,6 +945,8 @@ FAULTS = [
     Fault(missing_rows_dropped, "concludes_from_noise_alone"),
     Fault(exact_group_counts, "concludes_from_noise_alone", BOTH),
     Fault(label_flip_charged_once, "loss_within_charge", BOTH),
+    Fault(second_table_weighs_double, "loss_within_charge", TWO),
+    Fault(honest_difference, "spends_what_was_asked", TWO, around=second_account_spared),
     Fault(printed_tcs_sensitivity, "outputs_do_not_tell"),
     Fault(normaliser_from_the_data, "loss_within_charge"),
     Fault(threshold_from_the_margin, "concludes_from_noise_alone", BOTH),
@@ -925,7 +969,7 @@ FAULTS = [
     Fault(select_by_the_unsigned_distance, "outputs_do_not_tell", replace(GROUPS, epsilon=3), samples=10_000),
     Fault(sensitivity_claimed, "loss_within_charge", GROUPS),
     Fault(selection_with_a_third_of_the_noise, "loss_within_charge", GROUPS),
-    Fault(threshold_with_little_noise, "outputs_do_not_tell", GROUPS),
+    Fault(threshold_with_little_noise, "loss_within_charge", GROUPS),
     Fault(response_hardly_randomised, "outputs_do_not_tell", GROUPS),
     Fault(selection_of_two_at_the_price_of_one, "loss_within_charge", GROUPS),
     Fault(decision_by_values_that_move_more, "loss_within_charge", GROUPS),
@@ -1102,6 +1146,8 @@ HONEST = {
         replace(NUMBER, categories={"g": [1, 2]}, neighbors="add_remove", where={"g": 1}),
         set(),
     ),
+    "two tables": (honest_difference, TWO, set()),
+    "two tables of private sizes": (honest_difference, replace(TWO, neighbors="add_remove"), set()),
     "two measurements": (two_measurements, BOTH, set()),
     "adaptive": (adaptive, NUMBER, set()),
     "gaussian": (gaussian, replace(NUMBER, delta="1/100000"), set()),

@@ -1,0 +1,262 @@
+"""What the methods return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dfprivacy import Release
+from dfprivacy.plotting import axes
+from dfprivacy_dcor.inference import Numbers
+
+if TYPE_CHECKING:
+    from dfprivacy import ConfidenceInterval
+    from dfprivacy_dcor.inference import Of
+
+__all__ = ["DistanceCorrelation", "IndependenceTest", "Screening", "SharedCorrelation"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DistanceCorrelation(Release):
+    """Distance correlation of some columns with others, and a test of independence.
+
+    Attributes
+    ----------
+    correlation : float
+        Distance correlation R of the rows, from 0 to 1.
+    corrected : float
+        R² of the population, corrected for what noise and sampling add.
+    low, high : float
+        Interval for R of the rows; its coverage is guaranteed.
+    confidence : float
+        Its coverage.
+    pvalue : float
+        P-value of independence, noise included; from the same numbers.
+    x, y, metric, null
+        What was asked.
+    rows : int
+        Number of rows n.
+    notes : tuple of str
+        What to know before trusting the numbers; an uninformative answer says so here.
+    released, scales, changes, largest : tuple of float
+        What all this follows from: noisy s_xy, s_x, s_y, m_x, m_y, with every column scaled to a width of 1; the
+        scales of their Laplace noise; how much one row can change them; the largest values of the last four.
+    """
+
+    correlation: float
+    corrected: float
+    low: float
+    high: float
+    confidence: float
+    pvalue: float
+    x: tuple[str, ...]
+    y: tuple[str, ...]
+    metric: str
+    null: str
+    rows: int
+    notes: tuple[str, ...]
+    released: tuple[float, ...]
+    scales: tuple[float, ...]
+    changes: tuple[float, ...]
+    largest: tuple[float, ...]
+
+    _shown = ("correlation", "low", "high", "corrected", "pvalue", "notes")
+
+    def confidence_interval(self, confidence_level: float | None = None, of: Of = "sample") -> ConfidenceInterval:
+        """Interval for R; any level costs nothing.
+
+        Parameters
+        ----------
+        confidence_level : float, optional
+            Coverage, at least; default: the one asked for.
+        of : {"sample", "population"}
+            The R of the rows, or what follows from the expectations of s_xy, s_x and s_y, which is wide.
+
+        Returns
+        -------
+        ConfidenceInterval
+            Within 0 and 1.
+        """
+        numbers = Numbers(self.released, self.scales, self.rows, self.changes, self.largest)
+        return numbers.interval(self.confidence if confidence_level is None else confidence_level, of)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the estimate and its interval.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        what = f"distance correlation of {', '.join(self.x)} and {', '.join(self.y)}"
+        ax = _drawn(axes(ax), self, self.correlation, what)
+        ax.set_title(f"p = {self.pvalue:.3g}")
+        return ax
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class IndependenceTest(Release):
+    """A permutation test of independence by distance covariance.
+
+    Attributes
+    ----------
+    pvalue : float or None
+        The p-value, or None if a decision was asked for.
+    rejected : bool or None
+        Whether independence is rejected at level `alpha`, or None if a p-value was asked for.
+    alpha : float or None
+        The level.
+    x, y, metric, permutations
+        What was asked.
+    """
+
+    pvalue: float | None
+    rejected: bool | None
+    alpha: float | None
+    x: tuple[str, ...]
+    y: tuple[str, ...]
+    metric: str
+    permutations: int
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the p-value, or the level and the decision.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        ax = axes(ax)
+        if self.pvalue is None:
+            ax.axvline(float(self.alpha or 0), color="grey", ls=":", label="level")
+            title = f"independence is {'' if self.rejected else 'not '}rejected"
+        else:
+            ax.plot(self.pvalue, 0, "o", color="black", label="p-value")
+            title = f"p = {self.pvalue:.3g}"
+        ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=f"{', '.join(self.x)} and {', '.join(self.y)}", title=title)
+        ax.legend(fontsize="small", frameon=False)
+        return ax
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Screening(Release):
+    """The columns that depend on another the most.
+
+    Attributes
+    ----------
+    features : tuple of str
+        The chosen columns, the best first as far as the noise tells.
+    target : str
+        What they are to explain.
+    candidates : tuple of str
+        The columns there was to choose from.
+    estimates : tuple of DistanceCorrelation
+        Of each chosen column with the target, if asked for.
+    """
+
+    features: tuple[str, ...]
+    target: str
+    candidates: tuple[str, ...]
+    estimates: tuple[DistanceCorrelation, ...]
+
+    _shown = ("features", "target")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the chosen columns in order, with their distance correlations if those were asked for.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        ax = axes(ax)
+        places = list(range(len(self.features)))
+        if self.estimates:
+            for place, each in zip(places, self.estimates, strict=True):
+                ax.plot([each.low, each.high], [place, place], color="tab:orange", lw=5)
+                ax.plot(each.correlation, place, "o", color="black")
+            ax.set(xlim=(-0.02, 1.02), xlabel=f"distance correlation with {self.target}")
+        else:
+            ax.barh(places, [len(places) - place for place in places])
+            ax.set(xticks=[], xlabel=f"rank by dependence on {self.target}")
+        ax.set_yticks(places, labels=list(self.features))
+        ax.invert_yaxis()
+        return ax
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SharedCorrelation(Release):
+    """Dependence of one party's columns on another's; it may be shown to anybody.
+
+    Attributes
+    ----------
+    squared : float
+        Squared distance correlation R², from 0 to 1, corrected for what noise and sampling add.
+    low, high : float
+        Interval for what it would be without the Laplace noise of both parties; its coverage is guaranteed. What
+        the noise of the message's rows does to it comes on top.
+    confidence : float
+        Its coverage.
+    columns, other : tuple of str
+        The columns of this table, and of the message.
+    rows : int
+        Number of rows n.
+    notes : tuple of str
+        What to know before trusting the number; an uninformative answer says so here.
+    released, scales : tuple of float
+        What it follows from, with the message: noisy distance covariance with the message's angles, distance
+        deviation and mean distance of these columns, and the scales of their Laplace noise.
+    """
+
+    squared: float
+    low: float
+    high: float
+    confidence: float
+    columns: tuple[str, ...]
+    other: tuple[str, ...]
+    rows: int
+    notes: tuple[str, ...]
+    released: tuple[float, ...]
+    scales: tuple[float, ...]
+
+    _shown = ("squared", "low", "high", "columns", "other", "notes")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the estimate and its interval.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        what = f"squared distance correlation of {', '.join(self.columns)} and {', '.join(self.other)}"
+        return _drawn(axes(ax), self, self.squared, what)
+
+
+def _drawn(ax: Any, found: DistanceCorrelation | SharedCorrelation, estimate: float, what: str) -> Any:
+    """Draw an interval within 0 and 1, and the estimate in it."""
+    ax.plot([found.low, found.high], [0, 0], color="tab:orange", lw=5, label=f"{found.confidence:.0%} interval")
+    ax.plot(estimate, 0, "o", color="black", label="estimate")
+    ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=what)
+    ax.legend(fontsize="small", frameon=False)
+    return ax

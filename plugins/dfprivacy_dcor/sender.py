@@ -1,0 +1,203 @@
+"""One of two parties that share rows and no columns: it writes a message, and pays for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from dfprivacy import ArgumentError, mechanism
+from dfprivacy_dcor.angles import PLACES, Angles, DistanceMessage, best_reach
+from dfprivacy_dcor.message import fingerprint, keys_of
+from dfprivacy_dcor.paper import ProjectionMessage, Projections
+from dfprivacy_dcor.spaces import ROWS_MIN, rows_of, space, unit_vectors
+from dfprivacy_dcor.statistics import Deviation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy import Column, Curator
+    from dfprivacy_dcor.message import Keys
+    from dfprivacy_dcor.spaces import Space
+
+__all__ = ["Protocol", "dcor_message", "rows_and_keys"]
+
+Protocol = Literal["angle", "paper"]
+
+_ENOUGH = 5000  # n epsilon², from which on a second harmonic pays
+_FIRST = 0.7  # of the rows then speak of the first harmonic
+_BLOCKS = 10
+KEYS = "fingerprint of the keys"
+
+
+@mechanism(columns={"columns": "columns", "keys": "public"}, local=True, delta=True)
+def dcor_message(
+    curator: Curator,
+    columns: tuple[Column, ...],
+    *,
+    protocol: Protocol = "angle",
+    harmonics: Sequence[int] | None = None,
+    length: float = 1.0,
+    blocks: int | None = None,
+    split: bool = True,
+    keys: Keys | None = None,
+    seed: int = 0,
+) -> DistanceMessage | ProjectionMessage:
+    """Write a message from which another party learns how its own columns depend on these.
+
+    Parameters
+    ----------
+    columns : str or list of str
+        Columns with bounds.
+    protocol : {"angle", "paper"}
+        ``"angle"``: one randomised angle a row. ``"paper"``: random projections with Gaussian noise [1]_, for
+        comparison: it needs a delta, and little is left of the dependence at an epsilon of 10 and below.
+    harmonics : list of int, optional
+        Odd harmonics of the distance kernel; the first has 70 % of the rows if there are several. Default: 1, and 3
+        too if n ε² is 5000 and more.
+    length : float
+        Bandwidth, as a part of the width of a projection. With several columns that crowd within their bounds, less
+        than 1 tells more; public, never chosen by looking at the rows.
+    blocks : int, optional
+        With several columns: blocks of rows, each of which speaks of a random direction of its own; default 10.
+    split : bool
+        With ``"paper"``: whether a row is projected in the direction of its block only (equation 4), or in those
+        of all blocks, with more noise (equation 3).
+    keys : str or list of str or int, optional
+        A public column of whole numbers or text, all different, by which the other party finds the same rows in its
+        table; or such a key for each row. The message holds the keys. Default: rows correspond by position.
+    seed : int
+        Of the public directions and blocks.
+
+    Returns
+    -------
+    DistanceMessage or ProjectionMessage
+        With `estimate`, for the other party; `save` writes a file that `load_message` reads.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument cannot be used, the number of rows is private or below 4; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for tables that differ in the content of one row; with ``"paper"``
+    (ε, δ)-differential privacy, by one Gaussian noise for all projections of a row. Each row becomes one
+    angle, randomised on its own at 0.9 ε: angles on an arc around the true one are equally likely, by a ratio of at
+    most e^(0.9 ε) more than others. Which harmonic and direction a row speaks of is drawn without looking at it.
+    The distance deviation of all rows, whose sensitivity is 2(n-1)/n² times the diameter, takes 0.1 ε. What anybody
+    computes from the message, as often as they like, is post-processing.
+
+    References
+    ----------
+    .. [1] Vepakomma, Pushpita and Raskar (2021). Private measurement of nonlinear correlations between data hosted
+       across multiple parties.
+    .. [2] Kairouz, Oh and Viswanath (2016). Extremal mechanisms for local differential privacy. JMLR 17.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, dfprivacy as dp
+    >>> x = np.linspace(-1, 1, 5000)
+    >>> alice = dp.protect(pd.DataFrame({"dose": x}), "dcor-message-example", epsilon=4, ledger="memory:",
+    ...                    bounds={"dose": (-1, 1)})
+    >>> message = alice.dcor_message("dose", epsilon=2)
+    >>> message.estimate(x**2, permutations=99, seed=0).pvalue < 0.05
+    True
+    """
+    x = space(columns, "euclidean")
+    if x.metric == "discrete":
+        raise ArgumentError("A message is about numbers.", "Name columns with bounds.")
+    if protocol not in get_args(Protocol):
+        raise ArgumentError(f"protocol={protocol!r} is unknown.", f"Use one of {get_args(Protocol)}.")
+    if not isinstance(split, bool):
+        raise ArgumentError(f"split={split!r} is neither True nor False.", "Use split=False for equation 3.")
+    if protocol == "paper" and (harmonics is not None or length != 1):
+        raise ArgumentError("harmonics= and length= are of angles.", "Leave them out with protocol='paper'.")
+    n, p = rows_of(curator, x), len(columns)
+    if harmonics is None:
+        harmonics = (1, 3) if n * curator.epsilon**2 >= _ENOUGH and p == 1 and protocol == "angle" else (1,)
+    odd = isinstance(harmonics, list | tuple) and all(type(k) is int and k > 0 and k % 2 for k in harmonics)
+    if not odd or not harmonics or len(set(harmonics)) < len(harmonics):
+        raise ArgumentError(f"harmonics={harmonics!r} must be odd whole numbers.", "Use (1,) or (1, 3).")
+    if isinstance(length, bool) or not (isinstance(length, int | float) and 0 < length <= 1):
+        raise ArgumentError(f"length={length!r} is not above 0 and at most 1.", "Use 1 unless you know better.")
+    count = blocks if blocks is not None else (1 if p == 1 else _BLOCKS)
+    if type(count) is not int or count < 1 or count * len(harmonics) * ROWS_MIN > n or (p == 1 and count > 1):
+        raise ArgumentError(
+            f"{n} rows of {p} columns cannot be cut into {count!r} blocks for each harmonic.",
+            "One block for one column; at least four rows in each.",
+        )
+    known = keys_of(curator, keys, n)
+    units = np.ones((1, 1)) if p == 1 else unit_vectors(count, p, seed)
+    turns = _turns(n, len(harmonics), count, np.random.default_rng(seed))
+    if protocol == "paper":
+        return _projections(curator, x, units, turns, known, split=split)
+    directions = np.concatenate([units] * len(harmonics))
+    wave = np.repeat(harmonics, count)
+    maps = [Angles(columns, u, int(k), float(length)) for u, k in zip(directions, wave, strict=True)]
+    said = curator.randomize(maps, reach=best_reach(0.9 * curator.epsilon), turns=turns, share="9/10")
+    deviation = curator.measure(Deviation(x, n), share="1/10")
+    return DistanceMessage(
+        columns=x.names,
+        rows=n,
+        angles=said.values,
+        turns=turns.astype(np.int64),
+        directions=directions,
+        harmonics=tuple(int(k) for k in wave),
+        length=float(length),
+        places=PLACES,
+        reach=said.arc.reach,
+        inside=said.arc.inside,
+        outside=said.arc.outside,
+        deviation=float(deviation.values[0]),
+        deviation_scale=float(deviation.scales[0]),
+        keys=known,
+    )
+
+
+def rows_and_keys(
+    curator: Curator, columns: tuple[Column, ...], *, keys: Keys | None = None, **_: Any
+) -> Mapping[str, Any]:
+    """Say which rows the message would be about, so that both parties can compare them first; for ``explain``."""
+    n = rows_of(curator, space(columns, "euclidean"))
+    known = keys_of(curator, keys, n)
+    return {"rows": n} if known is None else {"rows": n, KEYS: fingerprint(known)}
+
+
+def _projections(
+    curator: Curator,
+    x: Space,
+    units: NDArray[np.float64],
+    turns: NDArray[np.intp],
+    keys: tuple[str | int, ...] | None,
+    *,
+    split: bool,
+) -> ProjectionMessage:
+    """Write the paper's message."""
+    asked = Projections(x.columns, units, turns.astype(np.int64), split=split)
+    said = curator.measure(asked, noise="gaussian", share="9/10")
+    deviation = curator.measure(Deviation(x, len(turns)), share="1/10")
+    return ProjectionMessage(
+        columns=x.names,
+        rows=len(turns),
+        projections=said.values,
+        turns=asked.turns,
+        directions=units,
+        scale=float(said.scales.flat[0]),
+        deviation=float(deviation.values[0]),
+        deviation_scale=float(deviation.scales[0]),
+        keys=keys,
+    )
+
+
+def _turns(n: int, harmonics: int, count: int, chance: np.random.Generator) -> Any:
+    """Deal the rows out to blocks at random, as evenly as can be, most of them to the first harmonic."""
+    first = n if harmonics == 1 else round(_FIRST * n)
+    dealt = np.concatenate(
+        [np.arange(first) % count, count + np.arange(n - first) % max(1, count * (harmonics - 1))]
+    )
+    return chance.permutation(dealt).astype(np.intp)

@@ -1,0 +1,271 @@
+"""Weighted points that stand for the rows of a table."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from dfprivacy import ArgumentError, Release
+from dfprivacy.plotting import axes
+from dfprivacy_kme.embedding import Space, coded, decoded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["TwoSample", "WeightedPoints"]
+
+
+class TwoSample(NamedTuple):
+    """A kernel two-sample test.
+
+    Attributes
+    ----------
+    statistic : float
+        Squared distance of the two embeddings.
+    pvalue : float
+        By simulation of the null distribution, the noise included.
+    """
+
+    statistic: float
+    pvalue: float
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class WeightedPoints(Release):
+    """Points with weights, without a noisy embedding: what a marginal or a conditional of a release is.
+
+    Attributes
+    ----------
+    space : dict
+        The kernel and its columns, as plain values.
+    locations : ndarray of shape (m, columns)
+        Numbers, and codes of categories.
+    weights : ndarray of shape (m,)
+        Their weights.
+    notes : tuple of str
+        What to know before trusting the numbers.
+    """
+
+    space: Mapping[str, Any]
+    locations: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    notes: tuple[str, ...]
+
+    _shown: ClassVar[tuple[str, ...]] = ("support", "notes")
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self.to_dict() | {"privacy": None} == other.to_dict() | {"privacy": None}
+
+    def __hash__(self) -> int:
+        return hash(self.weights.tobytes())
+
+    @cached_property
+    def _space(self) -> Space:
+        return Space.read(self.space)
+
+    @property
+    def support(self) -> int:
+        """Number of points."""
+        return len(self.weights)
+
+    @property
+    def points(self) -> Any:
+        """Points and, last, their ``weight``: a frame of the library that holds the table."""
+        columns = decoded(self._space.columns, self.locations)
+        name = "weight"
+        while name in columns:
+            name += "_"
+        return self._table({**columns, name: self.weights.tolist()})
+
+    def evaluate(self, rows: object) -> NDArray[np.float64]:
+        """Evaluate the embedding as a function: a smoothed density.
+
+        Parameters
+        ----------
+        rows : frame or mapping of str to sequence
+            Public rows.
+
+        Returns
+        -------
+        ndarray of shape (rows,)
+            The weighted sum of the kernel with each point.
+        """
+        values: NDArray[np.float64] = self._space.kernel(self._read(rows), self.locations) @ self.weights
+        return values
+
+    def _read(self, rows: object) -> NDArray[np.float64]:
+        return coded(self._space.columns, rows, "rows")
+
+    @cached_property
+    def _numbers(self) -> list[int]:
+        return [i for i, column in enumerate(self._space.columns) if column.bounds is not None]
+
+    def mean(self) -> dict[str, float]:
+        """Means of the numeric columns.
+
+        Returns
+        -------
+        dict of str to float
+            By column.
+        """
+        return {self._space.columns[i].name: float(self._share @ self.locations[:, i]) for i in self._numbers}
+
+    @property
+    def _share(self) -> NDArray[np.float64]:
+        """Weights that are not negative and add up to 1, or an error."""
+        if (self.weights < 0).any() or self.weights.sum() <= 0:
+            raise ArgumentError(
+                "Some weights are negative, so these points are no distribution.",
+                'Ask for represent="hull".',
+            )
+        share: NDArray[np.float64] = self.weights / self.weights.sum()
+        return share
+
+    def cov(self) -> NDArray[np.float64]:
+        """Covariances of the numeric columns.
+
+        Returns
+        -------
+        ndarray of shape (d, d)
+            In the order of the columns.
+        """
+        numbers = self.locations[:, self._numbers]
+        centred = numbers - self._share @ numbers
+        found: NDArray[np.float64] = (centred * self._share[:, None]).T @ centred
+        return found
+
+    def sample(self, n: int, *, seed: int | None = None) -> Any:
+        """Draw rows from the points, by systematic resampling: synthetic data.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        seed : int, optional
+            For rows that can be drawn again. It protects nothing, nor needs to.
+
+        Returns
+        -------
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            As `points`, without weights.
+        """
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise ArgumentError(f"n={n!r} is not a whole number from 1.", "Say how many rows to draw.")
+        rng = np.random.default_rng(seed)
+        at = np.searchsorted(np.cumsum(self._share), (np.arange(n) + rng.random()) / n)
+        drawn = self.locations[rng.permutation(np.minimum(at, self.support - 1))]
+        return self._table(decoded(self._space.columns, drawn))
+
+    def marginal(self, columns: Sequence[str]) -> WeightedPoints:
+        """Drop all columns but some.
+
+        Parameters
+        ----------
+        columns : list of str
+            The columns to keep.
+
+        Returns
+        -------
+        WeightedPoints
+            The same weights at the points without the other columns. It has no noisy embedding of its own.
+        """
+        known = [column.name for column in self._space.columns]
+        if isinstance(columns, str) or not columns or not set(columns) <= set(known):
+            raise ArgumentError(f"columns={columns!r} are not among {known!r}.", "Give a list of some of them.")
+        return self._restricted([known.index(name) for name in columns], self.weights, ())
+
+    def _restricted(self, kept: list[int], weights: NDArray[np.float64], notes: tuple[str, ...]) -> WeightedPoints:
+        return WeightedPoints(
+            space={
+                **self.space,
+                "columns": [self.space["columns"][i] for i in kept],
+                "anchors": np.zeros((0, 0)),
+                "map": np.zeros((0, 0)),
+            },
+            locations=self.locations[:, kept],
+            weights=weights,
+            notes=notes,
+            privacy=self.privacy,
+            library=self.library,
+        )
+
+    def two_sample(self, other: object) -> TwoSample:  # noqa: ARG002
+        """Refuse: without the law of the noise, a test would find it significant.
+
+        Parameters
+        ----------
+        other : mapping or KME
+            The other sample.
+        """
+        raise ArgumentError(
+            "Weighted points alone do not say how noisy they are.",
+            "Test with the release that they came from.",
+        )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the points, areas by weight; the distribution function where there is one column.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        ax = axes(ax)
+        names = [column.name for column in self._space.columns]
+        if len(names) == 1:
+            order = np.argsort(self.locations[:, 0])
+            ax.step(self.locations[order, 0], np.cumsum(self.weights[order]), where="post")
+            ax.set(xlabel=names[0], ylabel="share of rows up to here")
+            return ax
+        x, y = (self._numbers + [i for i in range(len(names)) if i not in self._numbers])[:2]
+        size = 400 * np.abs(self.weights) / max(np.abs(self.weights).max(), 1e-300)
+        colours = np.where(self.weights < 0, "tab:red", "tab:blue")
+        ax.scatter(self.locations[:, x], self.locations[:, y], s=size, c=colours, alpha=0.5)
+        ax.set(xlabel=names[x], ylabel=names[y], title="red: negative weight" if (self.weights < 0).any() else "")
+        return ax
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to a file, as JSON that any program can read.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+        """
+        Path(path).write_text(json.dumps(self.to_dict(), allow_nan=False), encoding="utf-8")
+
+    @staticmethod
+    def load(path: str | Path) -> WeightedPoints:
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        WeightedPoints or KME
+            The same release.
+        """
+        try:
+            found: Release | None = Release.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        except (ValueError, AttributeError):
+            found = None
+        if not isinstance(found, WeightedPoints):
+            raise ArgumentError(f"{str(path)!r} is not a saved embedding.", "Give the file that save() wrote.")
+        return found

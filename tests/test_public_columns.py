@@ -1,0 +1,149 @@
+"""Public columns as they are: values of any kind, of rows that public columns select, exact and free."""
+
+# ruff: noqa: SIM300 - expected == actual
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import dfprivacy as dp
+from dfprivacy.frames import Read, adapt
+from dfprivacy.plugins import register_mechanism, unregister
+
+DATA = {"id": ["p1", "p2", "p3", "p4"], "age": [31.0, 45.0, 28.0, 52.0], "arm": ["drug", "placebo", "drug", "drug"]}
+TERMS = {"bounds": {"age": (18, 90)}, "categories": {"arm": ["drug", "placebo"]}, "public": ["id", "arm"]}
+
+
+@dp.mechanism(columns={"keys": "public", "other": "view"})
+def listed(curator, keys=None, *, other=None, name=None):
+    "The values of a column, and what else the curator says of columns."
+    if name is not None:
+        return curator.public_values(dp.Column(name))
+    values = keys if keys is None or isinstance(keys, list) else curator.public_values(keys)
+    return {"values": values, "known": [column.name for column in curator.columns]}
+
+
+@pytest.fixture(autouse=True)
+def _mechanism():
+    register_mechanism(listed)
+    yield
+    unregister("listed")
+
+
+def protect(df=None, name="study", **terms):
+    return dp.protect(pd.DataFrame(DATA) if df is None else df, name, **{"epsilon": 1, **TERMS, **terms})
+
+
+def test_a_public_column_is_read_as_it_is(constructor):
+    """It has neither bounds nor categories, and comes in the order of the rows; on every backend, for nothing."""
+    view = protect(constructor(DATA))
+
+    assert DATA["id"] == view.listed("id", epsilon=1).value["values"]
+    assert 0 == view.budget.spent
+
+
+@pytest.mark.parametrize(
+    "values", [[3, 1, 2, 2**62], [0.5, 1.5, 2.5, 3.5], ["", "ä", "b\n", "1"], [True, False, True, True]]
+)
+def test_values_stay_what_they_are(constructor, values):
+    """Whole numbers, fractions, text and booleans are those that went in."""
+    view = protect(constructor({**DATA, "id": values}))
+
+    found = view.listed("id", epsilon=1).value["values"]
+
+    assert values == found
+    assert [type(value) for value in values] == [type(value) for value in found]
+
+
+def test_rows_that_public_columns_select(constructor):
+    """A public condition selects among the values; conditions add up."""
+    view = protect(constructor(DATA))
+
+    assert ["p1", "p3", "p4"] == view.where(arm="drug").listed("id", epsilon=1).value["values"]
+    assert [] == view.where(arm="drug").where(arm="placebo").listed("id", epsilon=1).value["values"]
+
+
+def test_long_tables_keep_their_order(tmp_path):
+    """Batches of a file that is streamed come one after the other."""
+    pl.DataFrame({"id": np.arange(200_000), "age": np.zeros(200_000)}).write_parquet(
+        tmp_path / "rows.parquet", row_group_size=3000
+    )
+    frame = adapt(pl.scan_parquet(tmp_path / "rows.parquet"))
+    read = np.concatenate([raw[Read("id")] for _, raw in frame.batches([Read("id")], 1 << 14)])
+
+    assert np.array_equal(np.arange(200_000), read)
+    assert list(range(200_000)) == frame.lists(["id"])["id"]
+
+
+def test_what_is_no_name_stays_as_it_is():
+    """Values given in place of a name reach the mechanism, and nothing stands for None."""
+    view = protect()
+
+    assert [7, 8] == view.listed([7, 8], epsilon=1).value["values"]
+    assert view.listed(epsilon=1).value["values"] is None
+
+
+def test_a_column_of_which_nothing_is_known_but_that_it_is_public_is_not_described():
+    """A curator's columns have bounds or categories; the view says which one is as it is."""
+    view = protect()
+
+    assert ["age", "arm"] == view.listed(epsilon=1).value["known"]
+    assert "id: as it is (public)" in repr(view)
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"), [("age", "'age' is not public"), ("name", "no column 'name'"), ("", "no column ''")]
+)
+def test_a_private_column_is_refused_by_name(keys, said):
+    """The mechanism is not even called."""
+    with pytest.raises(dp.SchemaError, match=said):
+        protect().listed(keys, epsilon=1)
+
+
+@pytest.mark.parametrize("name", ["age", "nothing"])
+def test_a_mechanism_cannot_ask_for_a_private_column(name):
+    """Nor for one that it has made up."""
+    with pytest.raises(dp.ArgumentError, match="is private here"):
+        protect().listed(name=name, epsilon=1)
+
+
+def test_who_is_in_a_private_part_is_private():
+    """A public column of rows that a private condition selects would tell who they are."""
+    with pytest.raises(dp.ArgumentError, match="is private here"):
+        protect().where(age=(20, 40)).listed("id", epsilon=1)
+    with pytest.raises(dp.ArgumentError, match="is private here"):
+        protect(public=["id"], name="private arms").group_by("arm").listed("id", epsilon=1)
+
+
+def test_groups_of_a_public_column_have_their_own_values():
+    """Each group's rows, in order."""
+    found = protect().group_by("arm").listed("id", epsilon=1)
+
+    assert [["p1", "p3", "p4"], ["p2"]] == [release.value["values"] for release in found.releases]
+
+
+def test_two_views_have_the_values_of_both():
+    """The rows of the first table, then those of the second."""
+    first, second = protect(), protect(pd.DataFrame({**DATA, "id": ["q1", "q2", "q3", "q4"]}), "other study")
+
+    found = first.where(arm="drug").listed("id", other=second, epsilon=1)
+
+    assert ["p1", "p3", "p4", "q1", "q2", "q3", "q4"] == found.value["values"]
+
+
+def test_an_explanation_reads_public_columns():
+    """It reads no private one, and this is none."""
+    assert () == protect().explain("listed", "id", epsilon=1).measurements
+
+
+def test_a_table_that_has_changed_is_noticed():
+    """Another number of rows than was protected is a table that changed."""
+    df = pd.DataFrame(DATA)
+    view = protect(df)
+    df.loc[4] = df.loc[3]
+
+    with pytest.raises(dp.ReadError, match="protected with 4 rows"):
+        view.listed("id", epsilon=1)
