@@ -95,7 +95,7 @@ def fit_unlabelled(
     moments = Moments(
         measured.values / sketch.size, np.square(measured.scales / sketch.size), sketch.size, sketch.size_error
     )
-    fit, covariance = polished(fit, sketch.sketch, moments, about.coordinates, np.random.default_rng(2))
+    fit, covariance = polished(fit, sketch.sketch, about, moments, np.random.default_rng(2))
     return sketch.conclude(fit, criteria, covariance)
 
 
