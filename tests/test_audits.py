@@ -9,7 +9,7 @@ from dfprivacy.testing.conformance import check_mechanism
 
 EXACT = ("loss_within_charge", "charge_is_tight", "concludes_from_noise_alone", "noise_is_what_was_charged")
 BUNDLED = [m for m in registry().mechanisms.values() if m.origin.startswith("dfprivacy ")]
-# A search for a mixture takes a second for each of some hundred tables; its sketch is audited alone.
+# What follows the measurements of a mixture takes a minute for some hundred tables; its sketch is audited alone.
 SLOW = {"n_components"}
 CHECKS = [
     check

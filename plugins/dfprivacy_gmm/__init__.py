@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dfprivacy import Mechanism, hookimpl
 from dfprivacy_gmm.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_gmm.classes import GaussianClasses
+from dfprivacy_gmm.fourier import FourierSketch
 from dfprivacy_gmm.gaussians import GaussianClassifier
 from dfprivacy_gmm.joint import JointMoments, moments
 from dfprivacy_gmm.mechanisms import findings, gmm_fit
-from dfprivacy_gmm.mixture import FourierSketch, GaussianMixture
+from dfprivacy_gmm.mixture import GaussianMixture
 from dfprivacy_gmm.unlabelled import fourier_sketch
 
 __all__ = [

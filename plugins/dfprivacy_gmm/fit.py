@@ -11,7 +11,6 @@ References
 ----------
 .. [1] N. Keriven, A. Bourrier, R. Gribonval, P. Pérez. Sketching for large-scale learning of mixture models.
    Information and Inference 7 (2018).
-.. [2] K. Madsen, H. B. Nielsen, O. Tingleff. Methods for non-linear least squares problems. DTU, 2004.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from dfprivacy_gmm.characteristic import Family, Mixtures, Shape, Sketch
+from dfprivacy_gmm.least_squares import AGREE, levenberg_marquardt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,6 @@ BATCHES = 5
 JITTER = 0.1  # whitened symmetric mixtures have a saddle where two components coincide: leave it at each shape
 CANDIDATES = 400  # random atoms for a greedy step or for a swap
 ROUGH, FINE = 5e-5, 1e-5  # gain of a step, as a share of f, below which a search has ended
-AGREE = 0.3  # difference of f below which two optima are taken for the same
 _PATHS: dict[Shape, tuple[Shape, ...]] = {
     "spherical": (),
     "diag": ("diag",),
@@ -380,59 +379,3 @@ class Search:
                 spread[:] = 0
                 spread[:d] = log_sd
         return p, Prior(np.repeat(best.prior.centre, len(worst), axis=0), best.prior.precision)
-
-
-def levenberg_marquardt(
-    objective: Callable[..., NDArray[np.float64]],
-    model: Callable[..., tuple[NDArray[np.float64], NDArray[np.float64]]],
-    p: NDArray[np.float64],
-    centre: NDArray[np.float64],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    steps: int,
-    tolerance: float,
-    rank: int,
-    target: float,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Minimise R sums of squares within bounds, each with its own damping, until none improves by the tolerance.
-
-    A search is hopeless, and ends, if its last gain in all steps that are left would not bring it near the target,
-    or near the search of this rank among the R.
-    """
-    p = np.clip(p, low, high)
-    f = objective(p, centre)
-    gradient, H = model(p, centre)
-    damping, growth = np.full(len(p), 1e-2), np.full(len(p), 2.0)
-    going = np.ones(len(p), dtype=bool)
-    diagonal = np.arange(p.shape[1])
-    for left in range(steps, 0, -1):
-        on = np.flatnonzero(going)
-        if not len(on):
-            break
-        g, h = gradient[on], H[on]
-        held = ((p[on] <= low) & (g > 0)) | ((p[on] >= high) & (g < 0))
-        g = np.where(held, 0.0, g)
-        damped = np.where(held[:, :, None] | held[:, None, :], 0.0, h)
-        damped[:, diagonal, diagonal] = h[:, diagonal, diagonal] * (1 + damping[on, None])
-        trial = np.clip(p[on] - np.linalg.solve(damped, g[..., None])[..., 0], low, high)
-        step = trial - p[on]
-        promised = -(g * step).sum(axis=1) - 0.5 * np.einsum("ri,rij,rj->r", step, h, step)
-        there = objective(trial, centre[on])
-        gained = f[on] - there
-        better = gained > 0
-        won = on[better]
-        hoped = np.maximum(promised[better], 1e-300)
-        ratio = np.minimum(gained[better], hoped) / hoped
-        damping[won] *= np.maximum(1 / 3, 1 - (2 * ratio - 1) ** 3)
-        growth[won] = 2.0
-        lost = on[~better]
-        damping[lost] *= growth[lost]
-        growth[lost] *= 2
-        p[won], f[won] = trial[better], there[better]
-        near = AGREE + min(target, float(np.sort(f)[:rank][-1]))
-        hopeful = gained > np.maximum(tolerance * f[on], (f[on] - near) / left)
-        going[on] = np.where(better, hopeful, damping[on] < 1e8)  # noqa: PLR2004
-        again = won[going[won]]
-        if len(again):
-            gradient[again], H[again] = model(p[again], centre[again])
-    return f, p

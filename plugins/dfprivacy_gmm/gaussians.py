@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["GaussianClassifier", "Predicts", "fitted"]
+__all__ = ["GaussianClassifier", "Predicts", "fitted", "matrix"]
 
 _FAR = 1e130  # standard deviations, of which the square is a number
 
@@ -53,7 +53,7 @@ class Predicts:
         ndarray of shape (rows, classes)
             Natural logarithms.
         """
-        joint: Array = log_softmax(self._log_joint(_matrix(X, self._names(), self.n_features_in_)), axis=1)
+        joint: Array = log_softmax(self._log_joint(matrix(X, self._names(), self.n_features_in_)), axis=1)
         return joint
 
     def predict_proba(self, X: Any) -> Array:
@@ -243,7 +243,7 @@ class GaussianClassifier(Predicts):
         GaussianClassifier
             This one, with `classes_`, `priors_`, `means_` and `covariances_`.
         """
-        rows, labels = _matrix(X), np.asarray(y)
+        rows, labels = matrix(X), np.asarray(y)
         if labels.shape != (len(rows),) or not len(rows):
             raise ArgumentError(
                 f"y has the shape {labels.shape}; X has {len(rows)} rows.", "Give a label for each row."
@@ -308,9 +308,11 @@ def fitted(
     return "qda", own, own.means, repair_all(own)
 
 
-def _matrix(X: Any, names: tuple[str, ...] | None = None, width: int | None = None) -> Array:
-    """Rows as finite numbers."""
-    if names is not None and hasattr(X, "columns") and set(names) <= {*X.columns}:
+def matrix(X: Any, names: tuple[str, ...] | None = None, width: int | None = None) -> Array:
+    """Rows of a frame or an array as finite numbers."""
+    if names is not None and hasattr(X, "columns"):
+        if missing := [name for name in names if name not in X.columns]:
+            raise ArgumentError(f"The table has no column {missing[0]!r}.", "Give one with the fitted columns.")
         X = X[list(names)]
     try:
         rows = np.asarray(X, dtype=np.float64)

@@ -11,7 +11,7 @@ from dfprivacy import ArgumentError, features, mechanism
 from dfprivacy.schema import as_number
 from dfprivacy_gmm.classes import GaussianClasses, checked
 from dfprivacy_gmm.fit import BATCHES
-from dfprivacy_gmm.mixture import check_components, rows_needed
+from dfprivacy_gmm.fourier import check_components, rows_needed
 from dfprivacy_gmm.unlabelled import fit_unlabelled
 
 if TYPE_CHECKING:

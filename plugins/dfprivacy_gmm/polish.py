@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from dfprivacy.features import MixtureMoments
 from dfprivacy_gmm.characteristic import local_jacobian
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.random import Generator
     from numpy.typing import NDArray
 
@@ -60,8 +59,8 @@ class Moments:
 def polished(
     fit: Fit,
     sketch: Sketch,
+    about: MixtureMoments,
     moments: Moments,
-    coordinates: Callable[..., NDArray[np.float64]],
     rng: Generator,
 ) -> tuple[Fit, NDArray[np.float64]]:
     """Improve a fit by moments that were measured about it.
@@ -72,10 +71,10 @@ def polished(
         The mixture about whose components the moments were measured.
     sketch : Sketch
         The sketch that it was fitted to.
+    about : MixtureMoments
+        What was measured: moments about the fit.
     moments : Moments
-        What was measured.
-    coordinates : callable
-        ``coordinates(z, clip=...)`` gives g, g·u, g·u·u' of points z of shape (d, points), as they were measured.
+        What came out.
     rng : Generator
         For the expectations.
 
@@ -90,10 +89,10 @@ def polished(
     prior = np.diag(_prior(fit))
     draws = _draws(fit, rng)
     z, q = _points(fit, draws)
-    clipped = _flat(coordinates(z))
+    clipped = _flat(about.coordinates(z))
     simulated = clipped @ q
     # Without clipping the expectation is known: simulate only what clipping changes.
-    expected = _unclipped(fit) + (clipped - _flat(coordinates(z, clip=False))) @ q
+    expected = _unclipped(fit) + (clipped - _flat(about.coordinates(z, clip=False))) @ q
     covariance = (clipped * q) @ clipped.T - np.outer(simulated, simulated)
     S = covariance / moments.size + np.diag(moments.variances.ravel())
     S += np.outer(expected, expected) * moments.size_error**2
@@ -105,7 +104,7 @@ def polished(
     now = fit
     for _ in range(STEPS):
         there = expected + clipped @ q - simulated  # common random numbers
-        G = (clipped * q) @ scores(now, z).T
+        G = (clipped * q) @ scores(_about(now, about), z).T
         weighted = cho_solve(factor, G)
         known, right = information(now, sketch)
         H = B.T @ (known + G.T @ weighted + prior) @ B
@@ -114,8 +113,8 @@ def polished(
         now = _moved(now, B @ delta)
         moved += delta
         z, q = _points(now, draws)
-        clipped = _flat(coordinates(z))
-    s = scores(now, z)
+        clipped = _flat(about.coordinates(z))
+    s = scores(_about(now, about), z)
     G = (clipped * q) @ s.T
     in_rows = moments.size * (s * q) @ s.T
     return now, _covariance(now, G.T @ cho_solve(factor, G), information(now, sketch)[0], in_rows)
@@ -144,35 +143,29 @@ def information(fit: Fit, sketch: Sketch) -> tuple[NDArray[np.float64], NDArray[
     return slope @ slope.T, slope @ rest
 
 
-def scores(fit: Fit, z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give the derivatives of the log-density with respect to the local coordinates.
+def scores(about: MixtureMoments, z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give the derivatives of a mixture's log-density with respect to its local coordinates.
 
     Parameters
     ----------
-    fit : Fit
-        A mixture.
+    about : MixtureMoments
+        Moments about the mixture.
     z : ndarray of shape (d, points)
         Points.
 
     Returns
     -------
     ndarray of shape (K·(1 + d + d(d+1)/2), points)
-        gₖ - πₖ; gₖu; gₖ(u_a u_b - 1[a=b]), halved on the diagonal.
+        Scores: g - π, g·u and g·(uu' - I), the diagonal of the last halved.
     """
-    K, d = fit.means.shape
+    weights, means, _ = about.mixture
+    d = means.shape[1]
     rows, columns = np.triu_indices(d)
-    u = np.linalg.solve(fit.roots, z - fit.means[..., None])
-    heights = np.log(fit.weights) - np.log(np.diagonal(fit.roots, axis1=1, axis2=2)).sum(axis=1)
-    g = heights[:, None] - 0.5 * np.square(u).sum(axis=1)
-    g = np.exp(g - g.max(axis=0))
-    g /= g.sum(axis=0)
-    diagonal = (rows == columns)[:, None]
-    found = np.empty((K, 1 + d + len(rows), z.shape[1]))
-    found[:, 0] = g - fit.weights[:, None]
-    found[:, 1 : 1 + d] = u
-    found[:, 1 + d :] = (u[:, rows] * u[:, columns] - diagonal) * np.where(diagonal, 0.5, 1.0)
-    found[:, 1:] *= g[:, None]
-    return found.reshape(-1, z.shape[1])
+    diagonal = 1 + d + np.flatnonzero(rows == columns)
+    found = about.coordinates(z, clip=False)
+    found[:, diagonal] = (found[:, diagonal] - found[:, :1]) / 2
+    found[:, 0] -= weights[:, None]
+    return _flat(found)
 
 
 def sketch_covariance(fit: Fit, sketch: Sketch) -> NDArray[np.float64]:
@@ -228,6 +221,11 @@ def _points(fit: Fit, draws: list[NDArray[np.float64]]) -> tuple[NDArray[np.floa
     z = [m[:, None] + L @ e for m, L, e in zip(fit.means, fit.roots, draws, strict=True)]
     q = [np.full(e.shape[1], weight / e.shape[1]) for weight, e in zip(fit.weights, draws, strict=True)]
     return np.concatenate(z, axis=1), np.concatenate(q)
+
+
+def _about(fit: Fit, moments: MixtureMoments) -> MixtureMoments:
+    """Give such moments about another mixture."""
+    return MixtureMoments(moments.columns, fit.weights, fit.means, fit.roots)
 
 
 def _flat(coordinates: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from dfprivacy import ArgumentError, features, mechanism
-from dfprivacy_gmm.characteristic import Shape
 from dfprivacy_gmm.fit import BATCHES
-from dfprivacy_gmm.mixture import FourierSketch, GaussianMixture, check_components, check_number
+from dfprivacy_gmm.fourier import FourierSketch, check_components, check_number, check_search
 from dfprivacy_gmm.polish import Moments, polished
 from dfprivacy_gmm.sketch import draw_frequencies, frequency_count, whitening
 
@@ -18,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dfprivacy import Column, Curator, Measurement
+    from dfprivacy_gmm.characteristic import Shape
+    from dfprivacy_gmm.mixture import GaussianMixture
+    from dfprivacy_gmm.sketch import Whitening
 
 __all__ = ["fit_unlabelled", "fourier_sketch"]
 
@@ -82,10 +84,7 @@ def fit_unlabelled(
 ) -> GaussianMixture:
     """Fit a Gaussian mixture to rows without labels."""
     counts = check_components(n_components)
-    if covariance_type not in get_args(Shape):
-        raise ArgumentError(f"covariance_type={covariance_type!r} is unknown.", f"Use one of {get_args(Shape)}.")
-    if not isinstance(restarts, int) or isinstance(restarts, bool) or restarts < 1:
-        raise ArgumentError(f"restarts={restarts!r} is no number of restarts.", "Use at least 1.")
+    check_search(covariance_type, restarts)
     polish = len(columns) > 2  # noqa: PLR2004 - in one or two columns a better sketch is worth more
     sketch, rest = _measure(curator, columns, counts[-1], _THREE if polish else _TWO)
     fit, criteria = sketch.searched(n_components, covariance_type, restarts)
@@ -96,7 +95,7 @@ def fit_unlabelled(
     moments = Moments(
         measured.values / sketch.size, np.square(measured.scales / sketch.size), sketch.size, sketch.size_error
     )
-    fit, covariance = polished(fit, sketch.sketch, moments, about.coordinates, np.random.default_rng(2))
+    fit, covariance = polished(fit, sketch.sketch, about, moments, np.random.default_rng(2))
     return sketch.conclude(fit, criteria, covariance)
 
 
@@ -118,18 +117,7 @@ def _measure(
         columns, np.full(K, 1 / K), np.zeros((K, d)), np.repeat(np.eye(d)[None], K, axis=0)
     )
     first, second, *rest = curator.jointly(*zip((outer, plain, anywhere), shares, strict=False))
-    measured = first(outer)
-    values, scales = np.atleast_1d(measured.values), np.atleast_1d(measured.scales)
-    n, error = float(size or 1), 0.0
-    if size is None:
-        n = max(float(values[0]), 3 * float(scales[0]), 10.0)
-        error = float(scales[0]) / n
-        values, scales = values[1:], scales[1:]
-    n = max(n, 1.0)
-    products = np.zeros((d, d))
-    products[np.triu_indices(d)] = values[d:] / n
-    products += np.triu(products, 1).T
-    white = whitening(values[:d] / n, products, float(scales[d:].min()) / n)
+    n, error, white = _unit(first(outer), d, size)
     waves = features.Fourier(columns, W @ white.inverse_root / half)
     measured = second(waves)
     cosines, sines = measured.values / n
@@ -147,3 +135,17 @@ def _measure(
         max_components=K,
         epsilon=curator.epsilon,
     ), list(rest)
+
+
+def _unit(measured: Measurement, d: int, size: int | None) -> tuple[float, float, Whitening]:
+    """Give the number of rows, its relative error, and the whitening, from noisy moments."""
+    values, scales = np.atleast_1d(measured.values), np.atleast_1d(measured.scales)
+    n, error = float(size or 1), 0.0
+    if size is None:
+        n = max(float(values[0]), 3 * float(scales[0]), 10.0)
+        error = float(scales[0]) / n
+        values, scales = values[1:], scales[1:]
+    products = np.zeros((d, d))
+    products[np.triu_indices(d)] = values[d:] / n
+    products += np.triu(products, 1).T
+    return n, error, whitening(values[:d] / n, products, float(scales[d:].min()) / n)

@@ -74,13 +74,29 @@ CELLS = {
     (3, 2, 1.5, 200_000): 0.85,
     (2, 5, 1.5, 200_000): 0.95,
 }
-COMPARED = {
-    *(
-        (K, d, separation, 10_000)
-        for K, d in ((2, 1), (2, 2), (3, 2), (5, 2), (10, 2), (2, 5), (5, 5), (2, 10))
-        for separation in (2.5, 4)
-    ),
-    *((K, d, 2.5, 50_000) for K, d in ((2, 2), (3, 2), (5, 2), (10, 2), (5, 5), (2, 10))),
+COMPARED = {  # of the reference: private EM, the same from a good start, KMeans, scikit-learn
+    (2, 1, 2.5, 10_000): (0.20, 0.70, 0.65, 1.0),
+    (2, 2, 2.5, 10_000): (0.05, 0.55, 0.35, 1.0),
+    (3, 2, 2.5, 10_000): (0.0, 0.45, 0.0, 0.90),
+    (5, 2, 2.5, 10_000): (0.0, 0.15, 0.0, 0.90),
+    (10, 2, 2.5, 10_000): (0.0, 0.0, 0.0, 0.40),
+    (2, 5, 2.5, 10_000): (0.0, 0.35, 0.05, 1.0),
+    (5, 5, 2.5, 10_000): (0.0, 0.0, 0.0, 0.80),
+    (2, 10, 2.5, 10_000): (0.0, 0.0, 0.05, 0.80),
+    (2, 1, 4, 10_000): (0.55, 0.95, 0.75, 1.0),
+    (2, 2, 4, 10_000): (0.20, 0.90, 0.75, 1.0),
+    (3, 2, 4, 10_000): (0.0, 0.80, 0.10, 1.0),
+    (5, 2, 4, 10_000): (0.0, 0.70, 0.0, 1.0),
+    (10, 2, 4, 10_000): (0.0, 0.0, 0.0, 0.95),
+    (2, 5, 4, 10_000): (0.0, 1.0, 0.35, 1.0),
+    (5, 5, 4, 10_000): (0.0, 0.0, 0.0, 1.0),
+    (2, 10, 4, 10_000): (0.0, 0.25, 0.05, 1.0),
+    (2, 2, 2.5, 50_000): (0.30, 0.65, 0.55, 1.0),
+    (3, 2, 2.5, 50_000): (0.0, 0.55, 0.20, 0.70),
+    (5, 2, 2.5, 50_000): (0.0, 0.40, 0.0, 0.75),
+    (10, 2, 2.5, 50_000): (0.0, 0.15, 0.0, 0.60),
+    (5, 5, 2.5, 50_000): (0.0, 0.10, 0.0, 0.55),
+    (2, 10, 2.5, 50_000): (0.05, 0.45, 0.25, 0.95),
 }
 CHOICES = {  # right numbers of components in 12 data sets
     (1, 2, 2.5, 20_000): 1.0,
@@ -229,6 +245,24 @@ def others(X: np.ndarray, start: Mixture, sd: float, rng: np.random.Generator) -
     return [*(log_joint(fit, X).argmax(axis=1) for fit in fits), plain.predict(X)]
 
 
+def chance(rate: float, reference: float, runs: int) -> float:
+    """How often two rates differ as much by chance; that of the reference is of 20 tables."""
+    good, before = round(rate * runs), round(reference * 20)
+    return float(fisher_exact([[good, runs - good], [before, 20 - before]]).pvalue)
+
+
+def compared(rows: Iterable[str], runs: int) -> str:
+    """Say how many rates differ from the reference."""
+    found = []
+    for row in rows:
+        K, d, separation, n, ours, rate, *_, em, good, near, plain = row.strip("|").split("|")
+        each = (int(K), int(d), float(separation), int(n))
+        rates = zip((em, good, near, plain), COMPARED.get(each, ()), strict=False)
+        pairs = [(rate, ours), *((rate, before) for rate, before in rates if rate.strip())]
+        found += [chance(float(rate), float(before), runs) for rate, before in pairs]
+    return f"{np.sum(np.array(found) < 0.05)} of {len(found)} rates differ from the reference at 5%."
+
+
 def off(fit: dp.Release, means: np.ndarray) -> float:
     """Mean square of the errors of the means, in predicted standard errors."""
     distance = np.linalg.norm(fit.means_[:, None] - means, axis=2)
@@ -239,7 +273,7 @@ def off(fit: dp.Release, means: np.ndarray) -> float:
 def cell(K: int, d: int, separation: float, n: int, runs: int, seed: int, python: str | None) -> str:
     """Simulate one cell; give the rest of its row."""
     done, warned, errors, tables, labels_of, limits = [], 0, [], [], [], []
-    compared = (K, d, separation, n) in COMPARED
+    beside = (K, d, separation, n) in COMPARED
     for run in range(runs):
         rng = np.random.default_rng([seed, K, d, int(10 * separation), n, run])
         mixture, sd = truth(K, d, separation, run, rng)
@@ -247,7 +281,7 @@ def cell(K: int, d: int, separation: float, n: int, runs: int, seed: int, python
         limit = wrong(log_joint(em(mixture, X[:20_000], 25), X).argmax(axis=1), labels) + MARGIN
         fit = ours(X, K, seed + run)
         warned += bool(fit.notes)
-        found = [fit.predict(X), *(others(X, mixture, sd, rng) if compared else [])]
+        found = [fit.predict(X), *(others(X, mixture, sd, rng) if beside else [])]
         done.append([wrong(each, labels) <= limit for each in found])
         errors += [off(fit, mixture[1])] if done[-1][0] else []
         tables.append(X)
@@ -256,15 +290,14 @@ def cell(K: int, d: int, separation: float, n: int, runs: int, seed: int, python
     rates = list(np.mean(done, axis=0))
     rates += [np.nan] * (4 - len(rates))
     near = np.nan
-    if compared and python:
+    if beside and python:
         centres = kmeans(python, np.array(tables), K)
         nearest = [
             np.linalg.norm(X[:, None] - c, axis=2).argmin(axis=1) for X, c in zip(tables, centres, strict=True)
         ]
         near = np.mean([wrong(*each) <= limit for *each, limit in zip(nearest, labels_of, limits, strict=True)])
     reference = CELLS[K, d, separation, n]
-    good, before = round(rates[0] * runs), round(reference * 20)
-    p = fisher_exact([[good, runs - good], [before, 20 - before]]).pvalue
+    p = chance(rates[0], reference, runs)
     error = np.sqrt(np.mean(errors)) if errors else np.nan
     shown = (reference, rates[0], p, warned / runs, error, *rates[1:3], near, rates[3])
     return " | ".join("" if np.isnan(x) else f"{x:.2f}" for x in shown)
@@ -289,8 +322,11 @@ def seldom(each: tuple[int, int, float, int]) -> tuple[float, ...]:
     return slow, -n if slow else n, K, d, separation
 
 
-def table(heads: Sequence[str], cells: Iterable[tuple], simulate: Callable[..., str], kept: Path | None) -> None:
+def table(
+    heads: Sequence[str], cells: Iterable[tuple], simulate: Callable[..., str], kept: Path | None
+) -> list[str]:
     """Print the table of some cells, and keep its rows."""
+    rows = []
     print("| " + " | ".join(("K", "d", "separation", "n", *heads)) + " |\n" + "|---" * (4 + len(heads)) + "|")
     known = kept.read_text().splitlines() if kept and kept.exists() else []
     for each in cells:
@@ -302,6 +338,8 @@ def table(heads: Sequence[str], cells: Iterable[tuple], simulate: Callable[..., 
                 with kept.open("a") as file:
                     file.write(row + "\n")
         print(row, flush=True)
+        rows.append(row)
+    return rows
 
 
 def main() -> int:
@@ -317,12 +355,13 @@ def main() -> int:
     fits = ("reference", "gmm_fit", "p", "warned", "errors", "private EM", "good start", "KMeans", "scikit-learn")
     if asked.only != "choice":
         cells = sorted(CELLS, key=seldom)
-        table(
+        rows = table(
             fits,
             [each for each in cells if not asked.rows or each[3] in asked.rows],
             lambda *each: cell(*each, asked.runs, asked.seed, asked.diffprivlib),
             asked.output,
         )
+        print("\n" + compared(rows, asked.runs))
     if asked.only != "fits":
         print()
         choices = ("reference", "right", "else chosen")

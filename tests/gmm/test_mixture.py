@@ -139,7 +139,7 @@ def test_scores_have_mean_zero() -> None:
     label = rng.choice(2, size=200_000, p=WEIGHTS)
     z = MEANS[label] + np.einsum("nij,nj->ni", ROOTS[label], rng.standard_normal((200_000, 2)))
 
-    found = scores(Fit(WEIGHTS, MEANS, ROOTS, 0.0, "full", agreed=True), z.T).mean(axis=1)
+    found = scores(MixtureMoments(COLUMNS, WEIGHTS, MEANS, ROOTS), z.T).mean(axis=1)
 
     np.testing.assert_allclose(found, 0, atol=5e-3)
 
@@ -216,7 +216,7 @@ def test_the_truth_is_not_moved() -> None:
     sketch = Sketch(waves, local_jacobian(WEIGHTS, MEANS, ROOTS, waves)[0], 1e-3, size=1e5)
     moments = Moments(features.coordinates(drawn(1_000_000)).mean(axis=2), np.full((2, 6), 1e-6), 1e5)
 
-    found, covariance = polished(TRUTH, sketch, moments, features.coordinates, rng)
+    found, covariance = polished(TRUTH, sketch, features, moments, rng)
 
     np.testing.assert_allclose(found.weights, WEIGHTS, atol=2e-3)
     np.testing.assert_allclose(found.means, MEANS, atol=5e-3)
@@ -233,10 +233,26 @@ def test_moments_move_a_fit_to_the_truth() -> None:
     sketch = Sketch(waves, local_jacobian(WEIGHTS, MEANS, ROOTS, waves)[0], 0.5, size=1e6)
     moments = Moments(features.coordinates(drawn(1_000_000)).mean(axis=2), np.full((2, 6), 1e-8), 1e6)
 
-    found, _ = polished(start, sketch, moments, features.coordinates, rng)
+    found, _ = polished(start, sketch, features, moments, rng)
 
     assert np.abs(found.means - MEANS).max() < 0.15 / 2
     assert np.abs(found.weights - WEIGHTS).max() < 0.1 / 2
+
+
+def test_standard_errors_count_the_rows_once() -> None:
+    """Errors of a polished fit are the predicted ones, though moments and sketch are of the same rows."""
+    features = MixtureMoments(COLUMNS, WEIGHTS, MEANS, ROOTS)
+    waves = np.random.default_rng(1).normal(0, 1.5, (60, 2))
+    errors = []
+    for seed in range(60):
+        y = drawn(2000, seed)
+        sketch = Sketch(waves, np.exp(1j * waves @ y).mean(axis=1), 1e-3, size=2000)
+        moments = Moments(features.coordinates(y).mean(axis=2), np.full((2, 6), 1e-6), 2000)
+        found, covariance = polished(TRUTH, sketch, features, moments, np.random.default_rng(2))
+        moved = np.linalg.solve(ROOTS, (found.means - MEANS)[..., None])[..., 0]
+        errors.append(moved / np.sqrt(np.diag(covariance).reshape(2, 6)[:, 1:3]))
+
+    assert 0.85 < math.sqrt(np.mean(np.square(errors))) < 1.15
 
 
 @pytest.mark.parametrize("shape", ["spherical", "diag", "tied", "full"])

@@ -20,7 +20,7 @@ from sklearn.mixture import GaussianMixture as Reference
 import dfprivacy as dp
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_gmm import FourierSketch, GaussianMixture
-from dfprivacy_gmm.mixture import rows_needed
+from dfprivacy_gmm.fourier import rows_needed
 
 NAMES = (f"mixture-{number}" for number in itertools.count())
 SHAPES = ["spherical", "diag", "tied", "full"]
