@@ -421,5 +421,5 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, tuple):
-        return ", ".join(_text(item) for item in value)
+        return ", ".join(_text(item) for item in value).replace("., ", ". ")  # of notes, which are sentences
     return str(value)

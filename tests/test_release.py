@@ -254,6 +254,14 @@ def test_a_release_shows_its_fields_and_its_guarantee():
     ]
 
 
+def test_sentences_are_shown_as_sentences():
+    """Notes follow each other without commas; other lists have them."""
+    shown = repr(Everything(groups=("a", 1.5), words=("Few rows.", "Much noise.")))
+
+    assert "a, 1.5" in shown
+    assert "Few rows. Much noise." in shown
+
+
 def test_groups_show_a_line_for_each():
     """The repr of groups is a line for each group."""
     groups = Groups(by="g", keys=("a", "b"), releases=(Value(value=1.5), Value(value=2.5)))
