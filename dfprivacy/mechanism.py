@@ -300,7 +300,7 @@ def public_table(table: object, what: str) -> dict[str, list[Any]]:
     Raises
     ------
     ArgumentError
-        If it is no table.
+        If it is no table, or names a column twice.
     """
     if isinstance(table, Mapping):
         lists = dict(table)
@@ -313,6 +313,8 @@ def public_table(table: object, what: str) -> dict[str, list[Any]]:
             )
     else:
         frame = adapt(table)
+        if len(set(frame.columns)) < len(frame.columns):
+            raise ArgumentError(f"{what} names a column twice.", "Give each column a name of its own.")
         lists = frame.lists(frame.columns)
     return {name: [_plain(value) for value in values] for name, values in lists.items()}
 

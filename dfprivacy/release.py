@@ -421,5 +421,6 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, tuple):
-        return ", ".join(_text(item) for item in value).replace("., ", ". ")  # of notes, which are sentences
+        sentences = all(isinstance(item, str) and item.endswith(".") for item in value)
+        return (" " if sentences else ", ").join(_text(item) for item in value)
     return str(value)

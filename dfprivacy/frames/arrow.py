@@ -76,7 +76,10 @@ class ArrowFrame:
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
         """All rows of some columns as lists."""
-        found: dict[str, list[Any]] = self._open().read_all().select(names).to_pydict()
+        found: dict[str, list[Any]] = {name: [] for name in names}
+        for batch in self._open():  # other columns may be large, and are not kept
+            for name in names:
+                found[name].extend(batch.column(name).to_pylist())
         return found
 
 

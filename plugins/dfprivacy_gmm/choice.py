@@ -53,11 +53,12 @@ def choose(
         The criterion of each number of components.
     """
     asked = (sketch.content, tuple(counts), shape, batches)
-    if asked not in _known:
-        while len(_known) >= _KEPT:
-            _known.pop(next(iter(_known)), None)
-        _known[asked] = _chosen(sketch, counts, shape, batches, told)
-    return _known[asked]
+    found = _known.get(asked)
+    if found is None:
+        found = _known[asked] = _chosen(sketch, counts, shape, batches, told)
+        for oldest in [*_known][:-_KEPT]:
+            _known.pop(oldest, None)
+    return found
 
 
 def _chosen(

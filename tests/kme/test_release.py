@@ -100,6 +100,15 @@ def test_public_points_of_any_library(frame):
     assert released(points=points, **asked) == released(points=frame(points), **asked)
 
 
+@pytest.mark.parametrize("library", ["pandas", "pyarrow"])
+def test_public_points_with_a_column_twice_are_refused(library):
+    """Which of the two is meant cannot be known: nothing is charged."""
+    twice = pa.Table.from_arrays([pa.array([50.0]), pa.array([60.0])], names=["x", "x"])
+
+    with pytest.raises(dp.ArgumentError, match="names a column twice"):
+        released(["x"], points=twice if library == "pyarrow" else twice.to_pandas())
+
+
 @pytest.mark.parametrize(
     ("engine", "kind"), [(pd.DataFrame, pd.DataFrame), (pl.DataFrame, pl.DataFrame), (pa.table, pa.Table)]
 )

@@ -613,16 +613,21 @@ def selection_of_two_at_the_price_of_one():
     return found
 
 
-def decision_by_values_that_move_more():
+def decision_by_values_that_move_more(alpha=0.25):
     """A permutation test whose values are said to move by half of what they do."""
 
     @categorical
     def found(curator, column):
         halves = Halves(column)
         halves.sensitivity = lambda *_: 0.5
-        return curator.permutation_test(halves, alpha=0.25)
+        return curator.permutation_test(halves, alpha=alpha)
 
     return found
+
+
+def pvalue_by_values_that_move_more():
+    """The p-value of the same."""
+    return decision_by_values_that_move_more(alpha=None)
 
 
 # The local model.
@@ -973,6 +978,7 @@ FAULTS = [
     Fault(response_hardly_randomised, "outputs_do_not_tell", GROUPS),
     Fault(selection_of_two_at_the_price_of_one, "loss_within_charge", GROUPS),
     Fault(decision_by_values_that_move_more, "loss_within_charge", GROUPS),
+    Fault(pvalue_by_values_that_move_more, "loss_within_charge", GROUPS),
     Fault(messages_with_half_the_noise, "loss_within_charge"),
     Fault(messages_charged_by_half, "loss_within_charge"),
     Fault(messages_twice, "loss_within_charge"),
