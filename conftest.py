@@ -7,12 +7,15 @@ so output after a line marked ``# random`` is compared with its numbers left out
 from __future__ import annotations
 
 import doctest
+import importlib
 import os
+import pkgutil
 import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from sybil import Sybil
 from sybil.evaluators.doctest import DocTestEvaluator
 from sybil.parsers.abstract import DocTestStringParser
@@ -22,6 +25,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sybil import Document, Region
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Import every module, so that documents of the same find it there and make no second one of it.
+
+    What is copied by value where a class has two modules would be a class of its own.
+    """
+    for name in ("dfprivacy", *(f"dfprivacy_{each}" for each in ("chi2", "dcor", "gmm", "kernel", "kme", "ttest"))):
+        package = importlib.import_module(name)
+        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+
 
 _NUMBER = re.compile(r"-?\b\d+(\.\d+)?(e[-+]?\d+)?\b|-?\binf\b")
 
@@ -48,7 +65,8 @@ def _setup(namespace: dict[str, Any]) -> None:
 
 
 def _teardown(namespace: dict[str, Any]) -> None:
-    from dfprivacy import ledger, plugins
+    from dfprivacy._ledger import ledger
+    from dfprivacy._plugins import loader as plugins
 
     folder, before, variable = namespace["_before"]
     os.chdir(before)

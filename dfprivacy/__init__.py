@@ -10,9 +10,14 @@
 from importlib.metadata import version
 
 from dfprivacy import errors, features, statistics
+from dfprivacy._call.explanation import Explanation
+from dfprivacy._ledger.budget import Budget, Releases
+from dfprivacy._measure.curator import Curator, Holder, SparseVectorAnswers
+from dfprivacy._plugins.hookspecs import hookimpl
+from dfprivacy._plugins.loader import register, register_mechanism, unregister
+from dfprivacy._table.batch import Presence
 from dfprivacy.accessor import install
-from dfprivacy.budget import Budget, Releases
-from dfprivacy.curator import Above, Curator, Holder
+from dfprivacy.arguments import Probability, Range
 from dfprivacy.errors import (
     AccountMismatch,
     ArgumentError,
@@ -27,17 +32,24 @@ from dfprivacy.errors import (
     ReadError,
     SchemaError,
 )
-from dfprivacy.hookspecs import hookimpl
 from dfprivacy.mechanism import Mechanism, mechanism, public_table
-from dfprivacy.plugins import register, register_mechanism, unregister
-from dfprivacy.question import Explanation
-from dfprivacy.release import ConfidenceInterval, Groups, Measurement, Noise, Privacy, Release, Value
+from dfprivacy.release import (
+    ConfidenceInterval,
+    DiscoveredKeys,
+    Groups,
+    MeasurementRecord,
+    NoisyValue,
+    Privacy,
+    Release,
+    Value,
+)
 from dfprivacy.schema import Column, Schema
 from dfprivacy.view import GroupedView, PrivateFrame, protect
 
 __version__ = version("dfprivacy")
+present = Presence.PRESENT
+missing = Presence.MISSING
 __all__ = [
-    "Above",
     "AccountMismatch",
     "ArgumentError",
     "Budget",
@@ -47,31 +59,38 @@ __all__ = [
     "ConfidenceInterval",
     "Curator",
     "DPError",
+    "DiscoveredKeys",
     "Explanation",
     "GroupedView",
     "Groups",
     "Holder",
     "LedgerError",
-    "Measurement",
+    "MeasurementRecord",
     "Mechanism",
     "MissingDependency",
-    "Noise",
+    "NoisyValue",
     "NotProtected",
     "PluginError",
     "PluginWarning",
+    "Presence",
     "Privacy",
     "PrivateFrame",
+    "Probability",
+    "Range",
     "ReadError",
     "Release",
     "Releases",
     "Schema",
     "SchemaError",
+    "SparseVectorAnswers",
     "Value",
     "__version__",
     "errors",
     "features",
     "hookimpl",
     "mechanism",
+    "missing",
+    "present",
     "protect",
     "public_table",
     "register",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import wrapt
 
-from dfprivacy.plugins import registry
+from dfprivacy._plugins.loader import registry
 from dfprivacy.view import protect, view_of
 
 if TYPE_CHECKING:

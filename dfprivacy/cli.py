@@ -1,19 +1,22 @@
-"""The command line: ``dfprivacy demo | plugins | ledger | audit``."""
+"""The command line: ``dfprivacy demo | plugins | stubs | ledger | audit``."""
 
 from __future__ import annotations
 
 import argparse
 import io
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dfprivacy.budget import Budget, Releases
+from dfprivacy._ledger.backup import backup, forget, restore
+from dfprivacy._ledger.budget import Budget, Releases
+from dfprivacy._ledger.ledger import Ledger, ledger_file, open_ledger
+from dfprivacy._plugins.loader import registry
+from dfprivacy._plugins.stubs import stub
 from dfprivacy.errors import DPError, LedgerError
-from dfprivacy.ledger import open_ledger
-from dfprivacy.plugins import registry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0, or 1 after an error that was explained, or after an audit that found something.
+        0, or 1 after an error that was explained, or where an audit or a look at the ledger found something.
     """
     options = _parser().parse_args(arguments)
     for stream in (sys.stdout, sys.stderr):
@@ -57,16 +60,32 @@ def _parser() -> argparse.ArgumentParser:
     plugins.add_argument("--json", action="store_true", help="as JSON")
     plugins.set_defaults(run=_plugins)
 
+    stubs = commands.add_parser("stubs", help="write the methods of all plugins down for editors and type checkers")
+    stubs.add_argument("--output", help="put a partial stub package into this folder instead of printing the text")
+    stubs.set_defaults(run=_stubs)
+
     ledger = commands.add_parser("ledger", help="list the accounts, what they have spent and what is left")
-    ledger.add_argument("account", nargs="?", help="show the entries of this account")
+    ledger.add_argument(
+        "account",
+        nargs="*",
+        metavar="ACCOUNT | backup TARGET | restore SOURCE | forget PATH",
+        help="show the entries of an account; copy the ledger to a new file; put such a copy back, which never "
+        "lowers what was spent; forget a ledger file that was deleted on purpose",
+    )
     ledger.add_argument("--ledger", help="a SQLite file or database URL; default: DFPRIVACY_LEDGER, or the user's")
     ledger.add_argument("--json", action="store_true", help="as JSON")
-    ledger.set_defaults(run=_ledger)
+    ledger.set_defaults(run=_ledger, usage=ledger.error)
 
     audit = commands.add_parser("audit", help="check that mechanisms keep the privacy they promise")
     audit.add_argument("name", nargs="*", help="methods; default: all that are installed")
     audit.add_argument("--output", help="also write every outcome to this file, as JSON")
     audit.add_argument("--samples", type=int, help="outputs on each side of a sampling audit; default: 100000")
+    audit.add_argument(
+        "--processes",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="processes that share the cases; default: one for each core",
+    )
     audit.set_defaults(run=_audit)
     return parser
 
@@ -105,13 +124,49 @@ def _plugins(options: argparse.Namespace) -> None:
         print(f"left out: {problem}")
 
 
-def _ledger(options: argparse.Namespace) -> None:
+def _stubs(options: argparse.Namespace) -> None:
+    text = stub(registry().mechanisms)
+    if options.output is None:
+        print(text, end="")
+        return
+    folder = Path(options.output) / "dfprivacy-stubs"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "_bundled.pyi").write_text(text, encoding="utf-8")
+    (folder / "py.typed").write_text("partial\n", encoding="utf-8")
+    print(f"{folder}: the methods of all plugins")
+
+
+def _ledger(options: argparse.Namespace) -> int:
+    match options.account:
+        case []:
+            return _accounts(options, None)
+        case [account]:
+            return _accounts(options, account)
+        case ["backup", target]:
+            print(f"{backup(_existing(options), target)}: a copy of the ledger, complete until now")
+        case ["restore", source]:
+            print(f"{restore(source, ledger_file(options.ledger))}: restored")
+        case ["forget", path]:
+            known = forget(path)
+            said = "forgotten; a ledger made there is a new budget" if known else "nothing was known of it"
+            print(f"{path}: {said}")
+        case words:
+            options.usage(f"{' '.join(words)!r} is neither an account nor a command")
+    return 0
+
+
+def _existing(options: argparse.Namespace) -> Ledger:
     if options.ledger and "://" not in options.ledger and not Path(options.ledger).is_file():
         raise LedgerError(
             f"The ledger {options.ledger!r} does not exist.", "Check the path: looking does not make one."
         )
-    ledger = open_ledger(options.ledger)
-    accounts = [ledger.account(options.account)] if options.account else ledger.accounts()
+    return open_ledger(options.ledger)
+
+
+def _accounts(options: argparse.Namespace, name: str | None) -> int:
+    ledger = _existing(options)
+    accounts = ledger.accounts() if name is None else [ledger.account(name)]
+    problems = ledger.problems()
     if options.json:
         found = [
             Budget(account).to_dict()
@@ -130,22 +185,25 @@ def _ledger(options: argparse.Namespace) -> None:
             }
             for account in accounts
         ]
-        print(json.dumps({"ledger": ledger.where, "accounts": found}, indent=2))
-        return
+        print(json.dumps({"ledger": ledger.where, "accounts": found, "problems": problems}, indent=2))
+        return int(bool(problems))
     print(f"{ledger.where}: {len(accounts)} account{'' if len(accounts) == 1 else 's'}")
     for account in accounts:
         entries = account.entries()
         print(f"\n{account.name}: {len(entries)} charges, {len(Releases(account))} answers")
         print(f"  {Budget(account)}")
-        for entry in entries if options.account else ():
+        for entry in entries if name else ():
             at = entry.at.isoformat(sep=" ", timespec="seconds")
             print(f"  {entry.id:>6}  {at}  {entry.mechanism:<12} epsilon {float(entry.epsilon):g}")
+    for problem in problems:
+        print(f"\nproblem: {problem}")
+    return int(bool(problems))
 
 
 def _audit(options: argparse.Namespace) -> int:
     from dfprivacy.testing import report
 
-    outcomes = report.run(options.name, options.samples)
+    outcomes = report.run(options.name, options.samples, options.processes)
     print(report.as_table(outcomes))
     if options.output:
         Path(options.output).write_text(report.as_json(outcomes) + "\n", encoding="utf-8")

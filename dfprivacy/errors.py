@@ -20,7 +20,10 @@ and what to do. No message contains a value of the data, and none depends on one
 
 from __future__ import annotations
 
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "AccountMismatch",
@@ -54,17 +57,21 @@ class DPError(Exception):
     def __init__(self, what: str, hint: str = "") -> None:
         self.what = what
         self.hint = hint
-        super().__init__(" ".join(part for part in (what, self.outcome, hint) if part))
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        """Say all three things: not `args`, for an ImportError keeps its text elsewhere."""
+        return " ".join(part for part in (self.what, self.outcome, self.hint) if part)
 
     def after(self, outcome: str) -> Self:
         """Return the same error with another outcome: something had been charged."""
         other = type(self)(self.what, self.hint)
         other.outcome = outcome
-        other.args = (" ".join(part for part in (self.what, outcome, self.hint) if part),)
+        other.args = (str(other),)
         return other
 
-    def __reduce__(self) -> tuple[type[DPError], tuple[str, str]]:
-        return type(self), (self.what, self.hint)
+    def __reduce__(self) -> tuple[Callable[..., DPError], tuple[type[DPError], str, str, str]]:
+        return _with_outcome, (type(self), self.what, self.hint, self.outcome)
 
 
 class NotProtected(DPError, AttributeError):  # noqa: N818 - reads as the sentence it is
@@ -115,6 +122,11 @@ class ReadError(DPError):
     """The data could not be read. The original error is withheld: its text may quote the data."""
 
     outcome = "Nothing was released; what was charged stays charged."
+
+
+def _with_outcome(kind: type[DPError], what: str, hint: str, outcome: str) -> DPError:
+    """Make an error of what its pickle says: another process must hear of the charge too."""
+    return kind(what, hint).after(outcome)
 
 
 def quoted(value: object) -> str:

@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from dfprivacy._table.frames import adapt
+from dfprivacy.arguments import checked, hints
 from dfprivacy.errors import ArgumentError, PluginError, SchemaError
-from dfprivacy.frames import adapt
-from dfprivacy.frames.values import plain_number
+from dfprivacy.release import Release, Value
+from dfprivacy.schema import Column
+from dfprivacy.schema.values import plain_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from dfprivacy.schema import Schema
 
 __all__ = ["Mechanism", "mechanism", "public_table"]
 
-Kind = Literal["numeric", "category", "columns"]
+Kind = Literal["numeric", "category", "columns", "any"]
 Names = Kind | list[Kind] | Literal["public", "view"]
-_KINDS: tuple[object, ...] = (*get_args(Kind), ["numeric"], ["category"], "public", "view")
+_KINDS: tuple[object, ...] = (*get_args(Kind), ["numeric"], ["category"], ["any"], "public", "view")
+
+_NAMED: Mapping[object, Any] = {
+    "numeric": str,
+    "category": str,
+    "any": str,
+    "columns": str | Sequence[str],
+    ("numeric",): Sequence[str],
+    ("category",): Sequence[str],
+    ("any",): Sequence[str],
+    "view": "PrivateFrame",
+}
+"""What a caller gives where a parameter names columns of a kind."""
 
 _PRICE = {
     "epsilon": "epsilon : float, str or None\n"
@@ -36,6 +51,9 @@ _HELD = (
 )
 
 
+_FIT = "The second half takes what was measured, and leaves the defaults of what both take to the first."
+
+
 @dataclass(frozen=True)
 class Mechanism:
     """A differentially private method, as the views offer it.
@@ -45,11 +63,12 @@ class Mechanism:
     name : str
         Its name as a method of a view.
     function : callable
-        ``function(curator, ...) -> Release``.
-    columns : mapping of str to {"numeric", "category", ["numeric"], ["category"], "columns", "public", "view"}
-        The parameters that name columns, and what kind each must be; in brackets if it takes a list of them.
-        ``"columns"``: one name or a list, each with bounds or categories. ``"public"``: the name of a public
-        column, or something that is no name. ``"view"``: the parameter takes a second view.
+        ``function(curator, ...) -> Release``; with a `conclusion`, what it measures.
+    columns : mapping of str to {"numeric", "category", "any", [...], "columns", "public", "view"}
+        The parameters that name columns, and what kind each must be; one of the first three in brackets if it takes
+        a list of them. ``"any"``: a column that need have neither bounds nor categories. ``"columns"``: one name or
+        a list, each with bounds or categories. ``"public"``: the name of a public column, or something that is no
+        name. ``"view"``: the parameter takes a second view.
     tables : tuple of str
         The parameters that take a public table.
     delta : bool
@@ -62,6 +81,10 @@ class Mechanism:
         ``preparer(curator, ...) -> dict``: arguments to put in place of those given, before anything is paid.
     holder : callable or None
         ``holder(holder, ...)``: what whoever holds the table may compute for themselves, without an epsilon.
+    conclusion : callable or None
+        ``conclusion(measured, ...) -> Release``: a pure function of what the function measured, and of arguments.
+    check : callable or None
+        ``check(...)``: refuses arguments while nothing is paid.
     origin : str
         Distribution and version it comes from; filled in by the loader.
     """
@@ -75,6 +98,8 @@ class Mechanism:
     planner: Callable[..., Mapping[str, Any]] | None = None
     preparer: Callable[..., Mapping[str, Any]] | None = None
     holder: Callable[..., Any] | None = None
+    conclusion: Callable[..., Any] | None = None
+    check: Callable[..., object] | None = None
     origin: str = ""
 
     def __post_init__(self) -> None:
@@ -85,8 +110,9 @@ class Mechanism:
         own = inspect.signature(self.function).parameters
         if not own:
             raise PluginError(f"Mechanism {self.name!r} takes no curator.", "Make it the first parameter.")
+        asked = _union(self.name, self.function, self.conclusion)
         unknown = [name for name in (*self.columns, *self.tables) if name not in own]
-        taken = [name for name in (*_PRICE, "self") if name in own]
+        taken = [name for name in (*_PRICE, "self") if name in {*own, *(one.name for one in asked)}]
         if unknown or taken:
             raise PluginError(
                 f"Mechanism {self.name!r} has no parameter {unknown!r}."
@@ -99,7 +125,6 @@ class Mechanism:
                 f"Mechanism {self.name!r} takes a second view, which has a holder of its own.",
                 "Leave out holds(), or let prepares() ask the other view.",
             )
-        _, *asked = own.values()
         for one in asked:
             if one.kind not in {one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY}:
                 raise PluginError(
@@ -110,24 +135,83 @@ class Mechanism:
             if kind not in _KINDS:
                 raise PluginError(
                     f"columns={{{parameter!r}: {kind!r}}} of mechanism {self.name!r} is unknown.",
-                    'Use "numeric" or "category" for one column, ["numeric"] or ["category"] for a list of them, '
+                    'Use "numeric", "category" or "any" for one column, the same in brackets for a list of them, '
                     '"columns" for one or several of either, "public" for a public one, "view" for a second view.',
                 )
+        self._check_defaults(asked)
+
+    def _check_defaults(self, asked: Sequence[inspect.Parameter]) -> None:
+        known = self._hinted()  # not those kept: a name may be defined below the function
+        for one in asked:
+            if one.default is one.empty or one.name in (*self.columns, *self.tables):
+                continue
+            try:
+                checked(one.default, known.get(one.name), one.name)
+            except ArgumentError as error:
+                raise PluginError(
+                    f"A default of mechanism {self.name!r} does not fit its annotation: {error.what}", error.hint
+                ) from None
 
     def __call__(self, curator: Any, *args: Any, **kwargs: Any) -> Any:
-        """Call the function itself."""
-        return self.function(curator, *args, **kwargs)
+        """Measure with a curator, and conclude."""
+        asked = inspect.Signature(self._asked).bind(*args, **kwargs)
+        asked.apply_defaults()
+        return self.conclude(self.measure(curator, asked.arguments), asked.arguments)
 
     @property
+    def _asked(self) -> list[inspect.Parameter]:
+        """What a caller gives: the parameters of both halves."""
+        return _union(self.name, self.function, self.conclusion)
+
+    @cached_property
+    def hints(self) -> Mapping[str, Any]:
+        """The annotations of both halves, resolved when they are first needed."""
+        return self._hinted()
+
+    def _hinted(self) -> dict[str, Any]:
+        second: dict[str, Any] = {}
+        if self.conclusion is not None:
+            measured, *_ = inspect.signature(self.conclusion).parameters
+            second = {name: hint for name, hint in hints(self.conclusion).items() if name != measured}
+        return {**second, **hints(self.function), **({"return": second["return"]} if "return" in second else {})}
+
+    @cached_property
     def signature(self) -> inspect.Signature:
-        """The signature of the method of a view: that of the function, and the price."""
-        _, *own = inspect.signature(self.function).parameters.values()
+        """The signature of the method of a view: what a caller gives, the price, and the release's class."""
+        given = [each.replace(annotation=self._given(each)) for each in self._asked]
         prices = [name for name in _PRICE if name != "delta" or self.delta]
         added = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False if name == "fresh" else None)
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool)
+            if name == "fresh"
+            else inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=float | str | None
+            )
             for name in prices
         ]
-        return inspect.Signature([*own, *added])
+        return inspect.Signature([*given, *added], return_annotation=self._returned)
+
+    def _given(self, parameter: inspect.Parameter) -> Any:
+        """Annotate a parameter with what a caller gives, who names columns."""
+        kind = self.columns.get(parameter.name, "public")
+        if kind == "public":
+            hint = self.hints.get(parameter.name, parameter.empty)
+            if Column not in (hint, *get_args(hint)):
+                return hint
+            return reduce(or_, (str if each is Column else each for each in get_args(hint) or (hint,)))
+        named = _NAMED[tuple(kind) if isinstance(kind, list) else kind]
+        if parameter.default is not None:
+            return named
+        return f"{named} | None" if isinstance(named, str) else named | None
+
+    @property
+    def _returned(self) -> Any:
+        """What a call returns: the release's class, and that of the form for whoever holds the table."""
+        found = self.hints.get("return", Release)
+        classes = get_args(found) or (found,)
+        if all(isinstance(each, type) and not issubclass(each, Release) for each in classes):
+            found = Value
+        held = hints(self.holder).get("return") if self.holder else None
+        return found if held is None or isinstance(found, str) or isinstance(held, str) else found | held
 
     @property
     def doc(self) -> str:
@@ -142,7 +226,7 @@ class Mechanism:
         return f"{head}{mark}{own}\n{added}{gap}{rest}"
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Match the arguments of a call with the function's parameters, defaults filled in.
+        """Match the arguments of a call with the parameters and their annotations, defaults filled in.
 
         Parameters
         ----------
@@ -159,11 +243,10 @@ class Mechanism:
         Raises
         ------
         ArgumentError
-            If they do not match.
+            If they do not match, or one is not what its annotation says.
         """
-        _, *own = inspect.signature(self.function).parameters.values()
         try:
-            bound = inspect.Signature(own).bind(*args, **kwargs)
+            bound = inspect.Signature(self._asked).bind(*args, **kwargs)
         except TypeError as error:
             bare = [p.replace(annotation=inspect.Parameter.empty) for p in self.signature.parameters.values()]
             hint = f"It is called {self.name}{inspect.Signature(bare)}."
@@ -173,8 +256,10 @@ class Mechanism:
             what = f"{self.name}(): {name}"
             if name in self.tables and value is not None:
                 bound.arguments[name] = public_table(value, what)
-            else:
-                refuse_data(what, value)
+                continue
+            refuse_data(what, value)
+            if name not in self.columns:
+                bound.arguments[name] = checked(value, self.hints.get(name), what)
         return dict(bound.arguments)
 
     def resolve(self, schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -207,7 +292,8 @@ class Mechanism:
             if kind == "columns":
                 names = given if isinstance(given, list | tuple) else [given]
                 return tuple(schema.described(item) for item in names)
-            find = schema.numeric if kind in ("numeric", ["numeric"]) else schema.categorical
+            each = kind[0] if isinstance(kind, list) else kind
+            find = {"numeric": schema.numeric, "category": schema.categorical, "any": schema.named}[each]
             if not isinstance(kind, list):
                 return find(given)
             if not isinstance(given, list | tuple):
@@ -218,6 +304,104 @@ class Mechanism:
             return tuple(find(item) for item in given)
 
         return {**arguments, **{parameter: look_up(parameter, kind) for parameter, kind in self.columns.items()}}
+
+    def measure(self, curator: Any, arguments: Mapping[str, Any]) -> Any:
+        """Run the first half, or all of a mechanism that has no halves.
+
+        Parameters
+        ----------
+        curator : Curator
+            What it measures with.
+        arguments : mapping
+            The arguments by parameter, with columns in place of their names.
+
+        Returns
+        -------
+        object
+            What it returns.
+        """
+        return self.function(curator, **_own(self.function, arguments))
+
+    def conclude(self, measured: Any, arguments: Mapping[str, Any]) -> Any:
+        """Run the second half on what the first returned.
+
+        Parameters
+        ----------
+        measured : object
+            What `measure` returned.
+        arguments : mapping
+            As for `measure`.
+
+        Returns
+        -------
+        object
+            The result; `measured` itself if the mechanism has no halves.
+        """
+        return (
+            measured if self.conclusion is None else self.conclusion(measured, **_own(self.conclusion, arguments))
+        )
+
+    def concludes(self, conclusion: Callable[..., Any]) -> Mechanism:
+        """Give the mechanism its second half: the function measures, and this concludes.
+
+        Parameters
+        ----------
+        conclusion : callable
+            ``conclusion(measured, ...) -> Release``: a pure function of what the function returned, noisy values
+            and public facts, and of arguments. A parameter that the function has as well has no default here, or
+            the same one. Any other is the caller's too.
+
+        Returns
+        -------
+        Mechanism
+            This one: it has the second half from now on, so this can stand as a decorator. Register it afterwards.
+
+        Raises
+        ------
+        PluginError
+            If the two halves do not fit, or there is a second half already.
+
+        Notes
+        -----
+        `explain` runs the first half alone, and calls by group run it for all groups before anything is concluded.
+
+        Examples
+        --------
+        >>> from dfprivacy import mechanism, features
+        >>> @mechanism(columns={"column": "numeric"})
+        ... def average(curator, column):
+        ...     "The mean of a bounded column."
+        ...     return curator.sum(features.Moments(column, degree=1, count=True))
+        >>> @average.concludes
+        ... def _(measured, column, *, digits=2):
+        ...     up, down = measured.values
+        ...     return round(column.mid + column.half * (up - down) / (up + down), digits)
+        >>> list(average.signature.parameters)
+        ['column', 'digits', 'epsilon', 'fresh']
+        """
+        if self.conclusion is not None:
+            raise PluginError(f"Mechanism {self.name!r} has two conclusions.", "Give it one.")
+        replace(self, conclusion=conclusion)  # or it says what does not fit
+        object.__setattr__(self, "conclusion", conclusion)  # the name of the function is to mean the whole
+        for kept in ("hints", "signature"):
+            vars(self).pop(kept, None)
+        return self
+
+    def checks(self, check: Callable[..., object]) -> Mechanism:
+        """Return the same mechanism with a check of its arguments, which runs before anything is charged.
+
+        Parameters
+        ----------
+        check : callable
+            ``check(...)`` with the arguments of both halves and no curator: it raises an `ArgumentError` for what
+            the second half could not use. What it returns is left.
+
+        Returns
+        -------
+        Mechanism
+            The mechanism to register.
+        """
+        return replace(self, check=check)
 
     def plans(self, planner: Callable[..., Mapping[str, Any]]) -> Mechanism:
         """Return the same mechanism with a planner, which ``explain`` calls.
@@ -270,6 +454,35 @@ class Mechanism:
             The mechanism to register.
         """
         return replace(self, holder=holder)
+
+
+def _union(
+    name: str, function: Callable[..., Any], conclusion: Callable[..., Any] | None
+) -> list[inspect.Parameter]:
+    """Parameters of both halves, each once: first those by position, then those by name only."""
+    _, *first = inspect.signature(function).parameters.values()
+    if conclusion is None:
+        return first
+    second = list(inspect.signature(conclusion).parameters.values())
+    if not second or second.pop(0).kind is inspect.Parameter.KEYWORD_ONLY:
+        raise PluginError(f"The second half of mechanism {name!r} takes nothing measured.", _FIT)
+    known = {one.name: one for one in first}
+    both = sorted([*first, *(one for one in second if one.name not in known)], key=lambda one: one.kind)
+    try:
+        inspect.Signature(both)
+    except ValueError as error:
+        raise PluginError(f"The two halves of mechanism {name!r} do not fit: {error}.", _FIT) from None
+    for one in second:
+        default = known[one.name].default if one.name in known else one.default
+        if one.default is not one.empty and not (type(default) is type(one.default) and default == one.default):
+            raise PluginError(f"The halves of mechanism {name!r} have two defaults for {one.name!r}.", _FIT)
+    return both
+
+
+def _own(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Take what a half of a mechanism has parameters for."""
+    _, *own = inspect.signature(function).parameters
+    return {name: arguments[name] for name in own}
 
 
 def refuse_data(what: str, value: object) -> None:
@@ -339,12 +552,12 @@ def mechanism(
         Its name as a method of a view; default: the function's.
     columns : mapping of str to kind, optional
         The parameters that name columns. In place of the name the function receives a `Column`, checked to have
-        bounds (``"numeric"``) or categories (``"category"``); where the kind is in brackets, a tuple of them in
-        place of a list of names; where it is ``"columns"``, a tuple in place of one name or a list, each with
-        bounds or categories. ``"public"``: a public column, which need have neither; what is no string stays as it
-        is. None stays None where it is the default. ``"view"``: the parameter, None by default, takes a second
-        view. Then the function is asked of both tables as one, both accounts are charged, and in place of the view
-        it receives a public `Column` with a category for each of the two tables.
+        bounds (``"numeric"``), categories (``"category"``) or neither (``"any"``); where the kind is in brackets, a
+        tuple of them in place of a list of names; where it is ``"columns"``, a tuple in place of one name or a
+        list, each with bounds or categories. ``"public"``: a public column, which need have neither; what is no
+        string stays as it is. None stays None where it is the default. ``"view"``: the parameter, None by default,
+        takes a second view. Then the function is asked of both tables as one, both accounts are charged, and in
+        place of the view it receives a public `Column` with a category for each of the two tables.
     tables : sequence of str, optional
         The parameters that take a public table: a frame of any library, or a mapping of lists. The function
         receives a dictionary of lists. The question is kept with its values, or with a digest of them if they are
@@ -368,8 +581,8 @@ def mechanism(
     ...     "The mean of a bounded column."
     ...     total = curator.sum(features.Moments(column, degree=1)).values[0]
     ...     return column.mid + column.half * total / curator.size
-    >>> average.signature
-    <Signature (column, *, epsilon=None, fresh=False)>
+    >>> print(average.signature)
+    (column: str, *, epsilon: float | str | None = None, fresh: bool = False) -> dfprivacy.release.Release
     """
 
     def mark(function: Callable[..., Any]) -> Mechanism:

@@ -1,16 +1,54 @@
-"""A progress bar for whatever takes longer than two seconds."""
+"""A progress bar for whatever takes longer than two seconds.
+
+A bar of tqdm's takes a lock that all processes share, shown or not: a worker killed while it holds the lock would
+stop all others, each after it has paid. So a bar is made only where it can be seen, with a lock of this process.
+"""
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
-from typing import Any
+import threading
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, ClassVar, Protocol
+from weakref import WeakSet
 
 __all__ = ["progress"]
 
 DELAY_SECONDS = 2.0
 
 
-def progress(total: int | None, what: str = "reading rows", unit: str = " rows") -> Any:
+class Bar(Protocol):
+    """What is told of progress."""
+
+    def update(self, n: float = 1) -> object:
+        """Note that so much more is done."""
+
+
+class _Unseen:
+    """A bar where nobody is looking."""
+
+    def update(self, n: float = 1) -> None:
+        """Note nothing."""
+
+
+@functools.cache
+def _shown() -> Any:
+    """Make the class of bars that share nothing with the user's own, nor with other processes."""
+    from tqdm.std import tqdm
+
+    class Shown(tqdm):  # type: ignore[type-arg]
+        monitor_interval = 0  # no thread that redraws
+        _instances: ClassVar[WeakSet[Any]] = WeakSet()
+        _lock = threading.RLock()
+
+    if hasattr(os, "register_at_fork"):  # another thread may hold it at that moment
+        os.register_at_fork(after_in_child=lambda: Shown.set_lock(threading.RLock()))
+    return Shown
+
+
+def progress(total: int | None, what: str = "reading rows", unit: str = " rows") -> AbstractContextManager[Bar]:
     """Make a bar, to be used in a ``with`` statement and told of what is done by its ``update``.
 
     Parameters
@@ -24,12 +62,12 @@ def progress(total: int | None, what: str = "reading rows", unit: str = " rows")
 
     Returns
     -------
-    tqdm.tqdm
+    context manager
         A bar that appears after two seconds where a person is looking, and leaves no trace.
     """
-    from tqdm.std import tqdm
-
-    return tqdm(
+    if not (sys.stderr.isatty() or "ipykernel" in sys.modules):
+        return nullcontext(_Unseen())
+    bar: AbstractContextManager[Bar] = _shown()(
         total=total,
         desc=what,
         unit=unit,
@@ -37,5 +75,5 @@ def progress(total: int | None, what: str = "reading rows", unit: str = " rows")
         bar_format="{desc}: {elapsed}" if total is None else None,
         delay=DELAY_SECONDS,
         leave=False,
-        disable=not (sys.stderr.isatty() or "ipykernel" in sys.modules),
     )
+    return bar

@@ -7,8 +7,10 @@ import html
 import importlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -18,7 +20,9 @@ from dfprivacy.errors import ArgumentError, MissingDependency
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ConfidenceInterval", "Groups", "Measurement", "Noise", "Privacy", "Release", "Value"]
+__all__ = ["ConfidenceInterval", "Groups", "MeasurementRecord", "NoisyValue", "Privacy", "Release", "Value"]
+
+_BITS_MAX = 14_000  # of a whole number: Python writes no more than 4,300 digits
 
 
 class ConfidenceInterval(NamedTuple):
@@ -29,7 +33,7 @@ class ConfidenceInterval(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Noise:
+class MeasurementRecord:
     """The noise that one measurement was released with.
 
     Attributes
@@ -70,7 +74,7 @@ class Privacy:
         The price. It never exceeds what was asked.
     neighbors : str
         The neighbouring relation that the guarantee is about.
-    noise : tuple of Noise
+    noise : tuple of MeasurementRecord
         Every measurement behind the release, in order.
     account : str
         The account that paid.
@@ -89,7 +93,7 @@ class Privacy:
     epsilon: float
     delta: float
     neighbors: str
-    noise: tuple[Noise, ...]
+    noise: tuple[MeasurementRecord, ...]
     account: str
     mechanism: str
     at: str
@@ -117,7 +121,33 @@ class Privacy:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class DiscoveredKeys:
+    """The keys that enough rows hold, as a mechanism receives them.
+
+    Attributes
+    ----------
+    keys : tuple
+        The keys, the largest noisy count first: texts and numbers, or tuples of them where several columns were
+        named. True and False are 1 and 0.
+    counts : ndarray of int
+        The noisy number of rows that hold each. It is biased upwards near the threshold.
+    threshold : int
+        What a noisy count had to reach. Other keys, however many rows hold them, are not there.
+    scale : float
+        The scale of the Laplace noise in each count; 0 where the keys are public.
+    noise : MeasurementRecord or None
+        The same in words; None where the keys are public.
+    """
+
+    keys: tuple[Any, ...]
+    counts: NDArray[np.int64]
+    threshold: int
+    scale: float
+    noise: MeasurementRecord | None
+
+
+@dataclass(frozen=True)
+class NoisyValue:
     """A noisy sum, as a mechanism receives it.
 
     Attributes
@@ -126,13 +156,16 @@ class Measurement:
         The noisy sums, weights taken out.
     scales : ndarray of the features' shape
         The scale of the noise in each of them (b of the Laplace, sigma of the Gaussian); 0 where the sum is public.
-    noise : Noise or None
+    noise : MeasurementRecord or None
         The same in words; None where the sum is public.
+    parts : tuple of NoisyValue
+        Of a `~dfprivacy.features.Stack`: the sums of each feature, in its shape. Else empty.
     """
 
     values: NDArray[np.float64]
     scales: NDArray[np.float64]
-    noise: Noise | None
+    noise: MeasurementRecord | None
+    parts: tuple[NoisyValue, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +186,10 @@ class Release:
     library: str = field(default="pandas", compare=False)
 
     _shown: ClassVar[tuple[str, ...]] = ()  # the fields that people look at first; all if empty
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        _types[_kind(cls)] = cls  # the newest of a name, as where a notebook's cell is run again
 
     def paid(self, privacy: Privacy) -> Self:
         """Return the same result with the privacy that was paid for it."""
@@ -176,8 +213,10 @@ class Release:
         dict
             Strings, numbers, booleans, None, lists and dictionaries.
         """
-        kind = f"{type(self).__module__}:{type(self).__qualname__}"
-        return {"type": kind, **{name: _plain(getattr(self, name)) for name in (*self.result, "privacy")}}
+        return {
+            "type": _kind(type(self)),
+            **{name: _plain(getattr(self, name)) for name in (*self.result, "privacy")},
+        }
 
     @staticmethod
     def from_dict(plain: Mapping[str, Any]) -> Release:
@@ -197,28 +236,25 @@ class Release:
         ------
         ArgumentError
             If it is no release, or its class is not installed here.
+
+        Notes
+        -----
+        Classes are those of plugins that were loaded and of modules that were imported. No module is imported
+        because a text names it: a ledger is written by many hands, and an import runs code.
         """
-        module, _, name = str(plain.get("type", "")).partition(":")
-        try:
-            kind: Any = importlib.import_module(module)
-            for part in name.split("."):
-                kind = getattr(kind, part)
-        except (ImportError, AttributeError, ValueError):
-            kind = None
-        if not (isinstance(kind, type) and issubclass(kind, Release)):
+        name = plain.get("type") if isinstance(plain, Mapping) else None
+        kind = _class_of(name)
+        if kind is None:
             raise ArgumentError(
-                f"{plain.get('type')!r} is no release that is installed here.",
-                "Install the plugin that made it.",
+                f"{name!r} is no release that is installed here.", "Install the plugin that made it."
             )
         paid = plain.get("privacy")
         try:
-            made = kind(**{key: _rich(value) for key, value in plain.items() if key not in {"type", "privacy"}})
-            if paid is None:
-                return made
-            return made.paid(Privacy(**{**paid, "noise": tuple(Noise(**item) for item in paid["noise"])}))
-        except (TypeError, KeyError, ValueError):
+            made = kind(**_result(plain))
+            return made if paid is None else made.paid(_price(paid))
+        except (TypeError, KeyError, ValueError, AttributeError, ArithmeticError):
             raise ArgumentError(
-                f"This {name} does not have the fields that the {name} installed here has.",
+                f"This {kind.__name__} does not have the fields that the {kind.__name__} installed here has.",
                 "Install the version that made it.",
             ) from None
 
@@ -287,6 +323,46 @@ class Release:
         return f"<table>{note}<thead><tr><th colspan='2'>{type(self).__name__}</th></tr></thead>{rows}</table>"
 
 
+_types: dict[str, type[Release]] = {}
+loaders: list[Callable[[], object]] = []
+"""What makes more types known: the loader of plugins."""
+
+
+def _kind(cls: type[Release]) -> str:
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _class_of(name: object) -> type[Release] | None:
+    """Return the class of this name, unless it is a function's own, which no other process could find."""
+    if not isinstance(name, str) or "<locals>" in name:
+        return None
+    if name not in _types:
+        for load in loaders:
+            load()
+    return _types.get(name)
+
+
+def _result(plain: Mapping[str, Any]) -> dict[str, Any]:
+    if "library" in plain:  # never written down: it is whoever asks that has a library
+        raise TypeError
+    return {key: _rich(value) for key, value in plain.items() if key not in {"type", "privacy"}}
+
+
+_READ = {"str": str, "float": int | float, "int": int, "bool": bool, "tuple[MeasurementRecord, ...]": tuple}
+
+
+def _price(plain: Mapping[str, Any]) -> Any:
+    return _record(Privacy, {**plain, "noise": tuple(_record(MeasurementRecord, item) for item in plain["noise"])})
+
+
+def _record(kind: Any, plain: Mapping[str, Any]) -> Any:
+    """Make a record or a `Privacy`; a `TypeError` if a field is missing, unknown, or of another type."""
+    made = kind(**plain)
+    if not all(isinstance(getattr(made, f.name), _READ[str(f.type)]) for f in dataclasses.fields(kind)):
+        raise TypeError
+    return made
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Value(Release):
     """A result without a class of its own: a number, an array, or a dictionary of them."""
@@ -300,15 +376,15 @@ class Groups(Release):
 
     Attributes
     ----------
-    by : str
-        The column.
+    by : str or tuple of str
+        The column, or the columns.
     keys : tuple
-        The groups.
+        The groups: categories of the column, or tuples with one of each column.
     releases : tuple of Release
         One for each group, in the same order.
     """
 
-    by: str
+    by: str | tuple[str, ...]
     keys: tuple[Any, ...]
     releases: tuple[Release, ...]
 
@@ -317,10 +393,17 @@ class Groups(Release):
             raise ArgumentError(f"There is no such group of {self.by!r}.", f"The groups are {list(self.keys)!r}.")
         return self.releases[self.keys.index(key)]
 
+    def _named(self) -> list[dict[str, Any]]:
+        """Give each group's category by column."""
+        if isinstance(self.by, str):
+            return [{self.by: key} for key in self.keys]
+        return [dict(zip(self.by, key, strict=True)) for key in self.keys]
+
     def _rows(self) -> list[tuple[str, str]]:
         rows = (release._rows() for release in self.releases)  # noqa: SLF001 - of our own kind
         brief = ("; ".join(f"{name} {text}" for name, text in row) for row in rows)
-        return [(f"{self.by} = {key}", text) for key, text in zip(self.keys, brief, strict=True)]
+        names = (", ".join(f"{name} = {key}" for name, key in named.items()) for named in self._named())
+        return list(zip(names, brief, strict=True))
 
     def made_for(self, library: str) -> Self:
         """Return the same result for somebody whose tables are this library's."""
@@ -329,8 +412,8 @@ class Groups(Release):
     def to_frame(self, library: str = "pandas") -> Any:
         """Return one row for each group."""
         rows = [
-            {self.by: key, **{name: _cell(value) for name, value in release.result.items()}}
-            for key, release in zip(self.keys, self.releases, strict=True)
+            {**named, **{name: _cell(value) for name, value in release.result.items()}}
+            for named, release in zip(self._named(), self.releases, strict=True)
         ]
         return _frame(rows, library)
 
@@ -353,8 +436,8 @@ def _plain(value: Any) -> Any:  # noqa: C901 - one case for each type
         return {"$array": items, "shape": list(value.shape), "dtype": value.dtype.str}
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"$float": str(value)}
+    if isinstance(value, float | int | Fraction | Decimal):
+        return _plain_number(value)
     if isinstance(value, ConfidenceInterval):
         return {"$interval": [_plain(end) for end in value]}
     if isinstance(value, tuple):
@@ -363,9 +446,21 @@ def _plain(value: Any) -> Any:  # noqa: C901 - one case for each type
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):
         return {_key(key): _plain(item) for key, item in value.items()}
-    if value is None or isinstance(value, str | int | float | bool):
+    if value is None or isinstance(value, str):
         return value
     raise TypeError(f"a {type(value).__name__} cannot be written down")
+
+
+def _plain_number(value: float | Fraction | Decimal) -> Any:
+    if isinstance(value, Fraction):
+        return {"$fraction": [_plain_number(value.numerator), _plain_number(value.denominator)]}
+    if isinstance(value, Decimal):
+        return {"$decimal": str(value)}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"$float": str(value)}
+    if isinstance(value, int) and value.bit_length() > _BITS_MAX:
+        raise TypeError("a whole number of thousands of digits cannot be written down")
+    return value
 
 
 def _key(key: object) -> str:
@@ -387,6 +482,10 @@ def _rich(value: Any) -> Any:
             return np.array([_rich(item) for item in items], dtype=dtype).reshape(shape)
         case {"$float": text}:
             return float(text)
+        case {"$fraction": [numerator, denominator]}:
+            return Fraction(numerator, denominator)
+        case {"$decimal": text}:
+            return Decimal(text)
         case {"$interval": ends}:
             return ConfidenceInterval(*(_rich(end) for end in ends))
         case {"$tuple": items}:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from dfprivacy._table.batch import Batch
     from dfprivacy.features import RowFeatures
-    from dfprivacy.rows import Batch
     from dfprivacy.schema import Column
 
 __all__ = ["OfPermutations", "OfRows", "OfSums", "Statistic"]
@@ -87,12 +87,25 @@ class Statistic(ABC):
 
 
 class OfSums(Statistic):
-    """A statistic of exact sums of row features; it streams.
+    r"""A statistic of exact sums of row features; it streams.
 
     Attributes
     ----------
     features : RowFeatures
         What is summed.
+    lipschitz : float
+        How far the value moves, in any norm, for each unit that the sums, weights included, move in L1. Sums that
+        are no counts are rounded, and what that may do is charged with this factor.
+
+    Notes
+    -----
+    Let the sensitivity be proved for exact sums S, and :math:`|T(S) - T(S')| \le L\,|S - S'|_1`. The sums that
+    `value` gets differ from S by at most e: half a step of the grid in each coordinate of each row, and half a unit
+    in the last place of a sum and of its quotient by the weight. So the values on two neighbouring tables differ by
+    at most the sensitivity and 2 L e. The grid is the finest on which a batch of rows adds up exactly, so e is less
+    than 10⁻⁵ of one row's radius for a million rows. Counts are exact: e = 0.
+
+    A value is released within 2³² of its sensitivities from 0; beyond, it is cut off, with a warning.
 
     Examples
     --------
@@ -110,6 +123,7 @@ class OfSums(Statistic):
     """
 
     features: RowFeatures
+    lipschitz: float = 1.0
 
     @abstractmethod
     def value(self, sums: NDArray[np.float64]) -> Any:

@@ -12,23 +12,25 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from dfprivacy.budget import Budget, Releases
+from dfprivacy._call.question import Question, held
+from dfprivacy._call.target import Target, positive, slack
+from dfprivacy._ledger.budget import Budget, Releases
+from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._measure.evaluate import Table
+from dfprivacy._plugins.loader import registry
+from dfprivacy._table.batch import Satisfies, condition
+from dfprivacy._table.declare import read_schema
+from dfprivacy._table.frames import adapt
 from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, SchemaError
-from dfprivacy.frames import adapt
-from dfprivacy.ledger import open_ledger
 from dfprivacy.mechanism import refuse_data
-from dfprivacy.plugins import registry
-from dfprivacy.question import Explanation, Question, Subject, held, positive, slack
-from dfprivacy.release import plain_json
-from dfprivacy.rows import Satisfies, condition
-from dfprivacy.schema import Category, Schema, read_schema
-from dfprivacy.table import Table
+from dfprivacy.release import Groups, plain_json
 
 if TYPE_CHECKING:
     from dfprivacy._bundled import BundledMethods
+    from dfprivacy._call.explanation import Explanation
+    from dfprivacy._table.batch import Condition, Row
     from dfprivacy.mechanism import Mechanism
-    from dfprivacy.rows import Condition, Row
-    from dfprivacy.schema import Column
+    from dfprivacy.schema import Category, Column, Schema
 else:
     BundledMethods = object
 
@@ -37,7 +39,7 @@ __all__ = ["GroupedView", "PrivateFrame", "protect", "view_of"]
 Price = str | int | float | Fraction
 # By the frame's id: the frame, its view, and what it takes to make the view again without its rows. Nothing here
 # keeps a frame alive: a view does that for as long as somebody holds it.
-_VIEWS: dict[int, tuple[weakref.ref[Any], weakref.ref[PrivateFrame], Subject]] = {}
+_VIEWS: dict[int, tuple[weakref.ref[Any], weakref.ref[PrivateFrame], Target]] = {}
 
 
 def protect(
@@ -66,9 +68,11 @@ def protect(
     epsilon, delta : number or str
         The whole budget, once and for all. Strings such as ``"1/3"`` are exact.
     bounds : mapping of str to pair, optional
-        Lowest and highest value each number may take, from knowledge outside the data.
+        Lowest and highest value each number may take, from knowledge outside the data; ``(0, 1)`` for True and
+        False.
     categories : mapping of str to sequence, optional
-        The values each categorical column may take, from knowledge outside the data.
+        The values each categorical column may take, from knowledge outside the data; ``[False, True]`` for a
+        column of booleans. Nothing is taken from the types of the columns: one value can change them.
     public : sequence of str, optional
         Columns whose values are not protected, such as a study arm: neighbouring tables agree on them.
     neighbors : {"replace_one", "add_remove"}
@@ -133,15 +137,15 @@ def protect(
     account = open_ledger(ledger).open_account(
         name, **whole, accounting=accounting, neighbors=neighbors, public=tuple(sorted(public))
     )
-    return _remembered(df, Subject(account, Table(frame, schema), default))
+    return _remembered(df, Target(account, Table(frame, schema), default))
 
 
-def _remembered(df: object, subject: Subject) -> PrivateFrame:
+def _remembered(df: object, target: Target) -> PrivateFrame:
     """Make the view that ``df.dp`` finds, for as long as this very object lives."""
-    key, view = id(df), PrivateFrame(subject)
+    key, view = id(df), PrivateFrame(target)
     with suppress(TypeError):  # what cannot be referred to weakly is no frame with a ``dp``
         frame = weakref.ref(df, lambda _: _VIEWS.pop(key, None))
-        _VIEWS[key] = frame, weakref.ref(view), replace(subject, table=replace(subject.table, frame=None))
+        _VIEWS[key] = frame, weakref.ref(view), replace(target, table=replace(target.table, frame=None))
     return view
 
 
@@ -153,8 +157,8 @@ def view_of(df: object) -> PrivateFrame:
     NotProtected
         If this very object has none.
     """
-    frame, known, subject = _VIEWS.get(id(df), (None, None, None))
-    if frame is None or known is None or subject is None or frame() is not df:
+    frame, known, target = _VIEWS.get(id(df), (None, None, None))
+    if frame is None or known is None or target is None or frame() is not df:
         raise NotProtected(
             "This frame has no private view: it was never protected, or it was made from one that was.",
             "Protect it, df.dp.protect('name', epsilon=..., bounds={...}), or, for a part of a protected table, "
@@ -162,15 +166,15 @@ def view_of(df: object) -> PrivateFrame:
         )
     view = known()
     if view is None:  # nobody held it
-        view = _remembered(df, replace(subject, table=replace(subject.table, frame=adapt(df))))
+        view = _remembered(df, replace(target, table=replace(target.table, frame=adapt(df))))
     return view
 
 
 class _Askable(BundledMethods):
     """Something with the mechanisms of all installed plugins as methods."""
 
-    _subject: Subject
-    _by: Column | None = None
+    _target: Target
+    _by: tuple[Column, ...] = ()
 
     def explain(self, method: str, /, *args: Any, **kwargs: Any) -> Explanation:
         """Say what a method would measure, with which noise and at what price, and what it could find out.
@@ -197,7 +201,7 @@ class _Askable(BundledMethods):
 
     def _question(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Question:
         self._refuse_tables(mechanism, args, kwargs)
-        return Question.read(self._subject, mechanism, args, kwargs, self._by)
+        return Question.read(self._target, mechanism, args, kwargs, self._by)
 
     def _refuse_tables(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         for value in (*args, *kwargs.values()):
@@ -216,15 +220,17 @@ class _Askable(BundledMethods):
             raise AttributeError(f"There is no method {name!r}. {_near(name)}")
 
         def method(*args: Any, **kwargs: Any) -> Any:
-            unpriced = kwargs.get("epsilon") is None and self._subject.default_epsilon is None
+            unpriced = kwargs.get("epsilon") is None and self._target.default_epsilon is None
             if unpriced and mechanism.holder is not None:
                 self._refuse_tables(mechanism, args, kwargs)
-                return held(self._subject, mechanism, args, kwargs, self._by)
+                return held(self._target, mechanism, args, kwargs, self._by)
             return self._question(mechanism, args, kwargs).ask()
 
         method.__name__ = method.__qualname__ = name
         method.__doc__ = mechanism.doc
-        method.__signature__ = mechanism.signature  # type: ignore[attr-defined]
+        returned = Groups if self._by else mechanism.signature.return_annotation
+        signature = mechanism.signature.replace(return_annotation=returned)
+        method.__signature__ = signature  # type: ignore[attr-defined]
         return method
 
     def __dir__(self) -> list[str]:
@@ -252,28 +258,28 @@ class PrivateFrame(_Askable):
     The view keeps no count of its own: the account lives in the ledger, under the data set's name.
     """
 
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
+    def __init__(self, target: Target) -> None:
+        self._target = target
 
     @property
     def name(self) -> str:
         """The data set's name."""
-        return self._subject.account.name
+        return self._target.account.name
 
     @property
     def schema(self) -> Schema:
         """What is public about the table."""
-        return self._subject.table.schema
+        return self._target.table.schema
 
     @property
     def budget(self) -> Budget:
         """What was spent and what can still be asked."""
-        return Budget(self._subject.account)
+        return Budget(self._target.account)
 
     @property
     def releases(self) -> Releases:
         """Every answer the account has paid for, in every process."""
-        return Releases(self._subject.account)
+        return Releases(self._target.account)
 
     def where(
         self, predicate: Callable[[Row], bool] | Mapping[str, object] | None = None, /, **columns: object
@@ -287,6 +293,7 @@ class PrivateFrame(_Askable):
             of cleaned values), which is asked row by row and whose questions are never answered from the ledger.
         **columns : tuple, list or value
             ``age=(30, 40)``: numbers from 30 to 40. ``religious=[1, 2]``: one of these. ``religious=4``: this one.
+            ``age=dp.present``: a value is there. ``age=dp.missing``: none is, or none that can be used.
 
         Returns
         -------
@@ -299,7 +306,7 @@ class PrivateFrame(_Askable):
         SchemaError
             If a condition does not fit the table.
         """
-        table = self._subject.table
+        table = self._target.table
         found: list[Condition] = []
         if callable(predicate):
             found.append(Satisfies(tuple(table.schema.columns.values()), predicate))
@@ -316,7 +323,7 @@ class PrivateFrame(_Askable):
         if not found:
             raise SchemaError("where() was given no condition.", "For example view.where(age=(30, 40)).")
         part = replace(table, conditions=(*table.conditions, *found))
-        return PrivateFrame(replace(self._subject, table=part))
+        return PrivateFrame(replace(self._target, table=part))
 
     def select(self, *columns: str) -> PrivateFrame:
         """Keep some columns. The part shares the account.
@@ -336,31 +343,35 @@ class PrivateFrame(_Askable):
         SchemaError
             If a column is not there.
         """
-        table = self._subject.table
+        table = self._target.table
         part = replace(table, schema=table.schema.select(columns))
-        return PrivateFrame(replace(self._subject, table=part))
+        return PrivateFrame(replace(self._target, table=part))
 
-    def group_by(self, by: str) -> GroupedView:
-        """Ask the same of every category of a column. The parts share the account.
+    def group_by(self, by: str, *more: str) -> GroupedView:
+        """Ask the same of every category of a column, or combination of several. The parts share the account.
 
         Parameters
         ----------
-        by : str
-            A column with categories.
+        by, *more : str
+            Columns with categories, each once.
 
         Returns
         -------
         GroupedView
             A view whose methods answer for each group. A row is in one group only, so all groups together cost
-            what one costs. Under ``replace_one`` a row may leave a group for another, unless the column is
+            what one costs. Under ``replace_one`` a row may leave a group for another, unless all the columns are
             public: then two groups change, and the noise is that of ``add_remove`` at half the epsilon.
 
         Raises
         ------
         SchemaError
-            If the column is not there or has no categories.
+            If a column is not there, has no categories, or is named twice.
         """
-        return GroupedView(self._subject, self.schema.categorical(by))
+        columns = tuple(self.schema.categorical(name) for name in (by, *more))
+        if len(set(columns)) < len(columns):
+            names = ", ".join(repr(column.name) for column in columns)
+            raise SchemaError(f"group_by({names}) names a column twice.", "Name each once.")
+        return GroupedView(self._target, columns)
 
     def __repr__(self) -> str:
         lines = [*self._lines(), str(self._account())]
@@ -382,19 +393,19 @@ class PrivateFrame(_Askable):
         schema = self.schema
         lines = [f"rows: {'private' if schema.size is None else schema.size}; neighbors: {schema.neighbors}"]
         lines += [f"{name}: {_known(schema.columns.get(name))}" for name in schema.names]
-        lines += [f"where {_said(c)}" for c in self._subject.table.conditions]
+        lines += [f"where {_said(c)}" for c in self._target.table.conditions]
         return lines
 
 
 class GroupedView(_Askable):
-    """A view that answers for each category of a column; see `PrivateFrame.group_by`."""
+    """A view that answers for each category of a column, or of several; see `PrivateFrame.group_by`."""
 
-    def __init__(self, subject: Subject, by: Column) -> None:
-        self._subject = subject
+    def __init__(self, target: Target, by: tuple[Column, ...]) -> None:
+        self._target = target
         self._by = by
 
     def __repr__(self) -> str:
-        return f"{PrivateFrame(self._subject)!r}\n  grouped by {self._by.name if self._by else ''}"
+        return f"{PrivateFrame(self._target)!r}\n  grouped by {', '.join(column.name for column in self._by)}"
 
 
 def _known(column: Column | None) -> str:

@@ -4,7 +4,7 @@ import inspect
 from importlib.metadata import version as version_of
 
 from dfprivacy import PrivateFrame
-from dfprivacy.plugins import registry
+from dfprivacy._plugins.loader import registry
 
 project = "dfprivacy"
 author = "The dfprivacy developers"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,13 +11,16 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from dfprivacy.frames import adapt
-from dfprivacy.rows import batches, category, number
-from dfprivacy.schema import read_schema
+from dfprivacy._table.batch import Batch, batches, category, number
+from dfprivacy._table.declare import read_schema
+from dfprivacy._table.frames import adapt
+from dfprivacy.statistics import OfPermutations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+    from dfprivacy import Column
 
 
 @pytest.fixture(autouse=True)
@@ -88,3 +92,103 @@ def categories_of(schema_of: Callable[..., Any]) -> Callable[..., list[Any]]:
         return [[*column.categories, None][code] for code in np.concatenate(found)]
 
     return read
+
+
+LONGER = int(os.environ.get("DFPRIVACY_TEST_SEARCH", "1"))  # as `tox -e stress` searches
+
+
+class Search:
+    """A seeded climb to the pair of neighbouring tables between which something moves most.
+
+    A table is an array of numbers within bounds and codes of categories, "none of them" included, a column each; on
+    the other table its last row stands in place of its first, but for public columns.
+    """
+
+    def __init__(
+        self, columns: Sequence[Column], seed: int, kept: Mapping[str, Sequence[float]] | None = None
+    ) -> None:
+        self.columns, self.kept = columns, kept or {}
+        self.public = frozenset(column.name for column in columns if column.public)
+        self.chance = np.random.default_rng(seed)
+
+    def drawn(self, column: Column) -> float:
+        """Draw a value of a column, mostly one at an end."""
+        if column.bounds is None:
+            return float(self.chance.integers(len(column.categories) + (not column.other)))
+        anywhere = column.low + column.half * 2 * self.chance.random()
+        return float(self.chance.choice([column.low, column.high, column.low, column.high, column.fill, anywhere]))
+
+    def batch(self, table: np.ndarray) -> Batch:
+        """Make of a table what statistics and features read."""
+        batch = Batch(len(table), {})
+        for column, values in zip(self.columns, table.T, strict=True):
+            if column.bounds is None:
+                batch._encoded[column] = values.astype(np.intp)
+            else:
+                batch._cleaned[column] = np.clip(values, *column.bounds)
+        return batch
+
+    def pair(self, rows: np.ndarray) -> tuple[Batch, Batch]:
+        """Make the two neighbouring tables."""
+        last = [0 if column.public else len(rows) - 1 for column in self.columns]
+        other = rows[:-1].copy()
+        other[0] = [rows[row, at] for at, row in enumerate(last)]
+        return self.batch(rows[:-1]), self.batch(other)
+
+    def climb(self, moved: Callable[[Batch, Batch], float], n: int, tries: int, steps: int) -> float:
+        """Change one value at a time as long as it moves no less, several times from the start."""
+        most = 0.0
+        free = [at for at, column in enumerate(self.columns) if column.name not in self.kept]
+        for turn in range(tries):
+            rows = np.array([[self.drawn(column) for column in self.columns] for _ in range(n + 1)])
+            for at, column in enumerate(self.columns):
+                if column.name in self.kept:
+                    rows[:-1, at] = kept = self.chance.permutation(self.kept[column.name])
+                    values = np.unique(kept)
+                    first = int(np.argmax(kept == values[turn % len(values)]))  # small groups as often as large
+                    rows[[0, first], at] = rows[[first, 0], at]
+            best = moved(*self.pair(rows))
+            for _ in range(steps * LONGER):
+                changed = rows.copy()
+                to, like = self.chance.integers(n + 1, size=2)
+                if self.chance.random() < 0.3:  # a row becomes like another
+                    changed[to, free] = rows[like, free]
+                else:
+                    at = self.chance.choice(free)
+                    changed[to, at] = self.drawn(self.columns[at])
+                if (found := moved(*self.pair(changed))) >= best:
+                    best, rows = found, changed
+            most = max(most, best)
+        return most
+
+    def statistic(self, asked: Any, norm: float, n: int, tries: int = 4, steps: int = 150) -> float:
+        """How far a statistic was moved by one row, its arithmetic's error aside, as a part of what it claims."""
+        claim = asked.sensitivity("replace_one", norm, self.public)
+        error = 2 * asked.error * asked.dimension ** (0 if norm == np.inf else 1 / norm)
+
+        def value(batch: Batch) -> np.ndarray:
+            if hasattr(asked, "features"):
+                sums = asked.features.rows(batch).sum(axis=0).reshape(asked.features.shape)
+                return np.ravel(asked.value(sums))
+            chance = [np.random.default_rng(0)] if isinstance(asked, OfPermutations) else []
+            return np.ravel(asked.value(batch, *chance))
+
+        def moved(one: Batch, other: Batch) -> float:
+            return (np.linalg.norm(value(one) - value(other), ord=norm) - error) / claim
+
+        return self.climb(moved, n, tries, steps)
+
+    def features(self, asked: Any, norm: int, tries: int = 6, steps: int = 200) -> float:
+        """How far apart the vectors of two rows were found, as a part of what features claim."""
+        claim = asked.sensitivity("replace_one", norm, self.public)
+
+        def moved(one: Batch, other: Batch) -> float:
+            return float(np.linalg.norm((asked.rows(one) - asked.rows(other)).ravel(), ord=norm)) / claim
+
+        return self.climb(moved, 1, tries, steps)
+
+
+@pytest.fixture
+def search() -> type[Search]:
+    """The search for neighbouring tables that refute a claimed sensitivity."""
+    return Search

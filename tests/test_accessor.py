@@ -21,7 +21,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dp
-from dfprivacy.plugins import registry
+from dfprivacy._plugins.loader import registry
 
 DATA = {"age": [31.0, 45.0, 28.0, 52.0] * 50}
 TERMS = {"epsilon": 1, "bounds": {"age": (18, 90)}}

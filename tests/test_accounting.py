@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from dfprivacy.accounting import UNIT, Accountant, Member, Spent, exact
-from dfprivacy.conversions import (
+from dfprivacy._privacy.conversions import (
     above,
     alpha_star,
     below,
@@ -35,8 +34,9 @@ from dfprivacy.conversions import (
     rho_budget,
     rounding_delta,
 )
+from dfprivacy._privacy.filters import UNIT, Accountant, Filter, Spent, exact
+from dfprivacy._privacy.losses import Approximate, BoundedRange, Gaussian, Laplace, Pure, loss_from_dict
 from dfprivacy.errors import ArgumentError
-from dfprivacy.losses import Approximate, BoundedRange, Gaussian, Laplace, Pure, loss_from_dict
 
 TIGHT = 1e-9
 
@@ -325,6 +325,21 @@ def test_bounded_range_is_charged_as_half_a_randomised_response():
     assert math.sqrt(release.mu_squared()) == pytest.approx(0.6238925921, rel=TIGHT)
     assert release.renyi(2.0) == Fraction(1, 4)
     assert release.renyi(50.0) == pytest.approx(pure_renyi(1.0, 50.0))
+
+
+@pytest.mark.parametrize("alpha", [1.0 + 2**-30, 1.5, 10.0, 200.0, 1e9])
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-170, 1e-30, 1e-16, 1e-12, 1e-3, 3.0, 600.0])
+def test_no_charge_is_below_the_truth_at_any_scale(epsilon, alpha):
+    """Computed in 700 digits, charges are above the formulas that they round up, and above 0."""
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(700):
+        e, a = mpmath.mpf(epsilon), mpmath.mpf(alpha)
+        lap = mpmath.log(a / (2 * a - 1) * mpmath.exp((a - 1) * e) + (a - 1) / (2 * a - 1) * mpmath.exp(-a * e))
+        p, q = 1 / (1 + mpmath.exp(-e)), mpmath.exp(-e) / (1 + mpmath.exp(-e))
+        rr = mpmath.log(p**a * q ** (1 - a) + q**a * p ** (1 - a))
+
+        assert 0 < lap / (a - 1) <= laplace_renyi(epsilon, alpha)
+        assert 0 < rr / (a - 1) <= pure_renyi(epsilon, alpha)
 
 
 @pytest.mark.parametrize("alpha", [1.5, 10.0, 200.0])
@@ -734,7 +749,7 @@ def test_totals_only_grow(kind, losses):
 @settings(max_examples=100, deadline=None)
 def test_what_is_counted_is_never_less_than_the_charge(loss, name):
     """Sums are rounded up to whole units, by less than one unit each."""
-    member = Member.open(name, exact(1), exact("1e-6"))
+    member = Filter.open(name, exact(1), exact("1e-6"))
     opened = Accountant("portfolio", exact(1), exact("1e-6"), (member,), exact("1e-9"))
     spent = opened.after(opened.nothing, loss)
     for charge, count in zip(member.charge(loss), spent.counts, strict=False):

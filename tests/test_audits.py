@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dfprivacy.plugins import registry
+from dfprivacy._plugins.loader import registry
 from dfprivacy.testing.conformance import check_mechanism
 
 EXACT = ("loss_within_charge", "charge_is_tight", "concludes_from_noise_alone", "noise_is_what_was_charged")

@@ -18,7 +18,9 @@ import polars as pl
 import pytest
 
 import dfprivacy as dp
-import dfprivacy.ledger
+import dfprivacy._ledger.ledger
+from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._plugins.loader import register_mechanism, unregister
 from dfprivacy.errors import (
     AccountMismatch,
     ArgumentError,
@@ -30,8 +32,6 @@ from dfprivacy.errors import (
     ReadError,
     SchemaError,
 )
-from dfprivacy.ledger import open_ledger
-from dfprivacy.plugins import register_mechanism, unregister
 
 every_frame = pytest.mark.parametrize("constructor", ["pandas", "polars", "polars-lazy"], indirect=True)
 each_library = pytest.mark.parametrize("constructor", ["pandas", "polars"], indirect=True)
@@ -200,12 +200,6 @@ def test_terms_that_cannot_be_used(constructor, case, ledger):
     assert not ledger.exists() or [] == open_ledger(ledger).accounts()
 
 
-@pytest.mark.parametrize("df", [pd.DataFrame(DATA).astype({"smoker": "string"}), pl.DataFrame(DATA)], ids=type)
-def test_text_has_no_bounds(df):
-    """A column whose type is text cannot have bounds (one of Python objects, as in older pandas, may)."""
-    refused(lambda: protect(df, bounds={"smoker": (0, 1)}), SchemaError, "'smoker' holds text", "categories")
-
-
 GOOD_PRICES = [0.5, np.float64(0.5), np.float32(0.5), np.float16(0.5), "0.5", "1/2", Fraction(1, 2), Decimal("0.5")]
 
 
@@ -287,7 +281,7 @@ def one(**kwargs):
     return ttest("age", **{"popmean": 30, **kwargs})
 
 
-IT_IS_CALLED = r"It is called ttest\(column, \*, popmean=0\.0"
+IT_IS_CALLED = r"It is called ttest\(column, \*, by=None, groups=None, popmean=0\.0"
 
 BAD_QUESTIONS = {
     "epsilon zero": (one(epsilon=0), ArgumentError, "epsilon=0 must be above zero", "Typical"),
@@ -374,11 +368,26 @@ BAD_QUESTIONS = {
         "groups= was given without by=",
         "Name the column",
     ),
-    "popmean nan": (one(popmean=float("nan")), SchemaError, "popmean.* must be a finite number", "Write it as"),
-    "popmean inf": (one(popmean=float("inf")), SchemaError, "popmean.* must be a finite number", "Write it as"),
-    "popmean text": (one(popmean="30"), SchemaError, "popmean.* must be a finite number", "Write it as"),
-    "popmean none": (one(popmean=None), SchemaError, "popmean.* must be a finite number", "Write it as"),
-    "popmean huge": (one(popmean=10**400), SchemaError, "popmean.* must be a finite number", "Write it as"),
+    "popmean nan": (
+        one(popmean=float("nan")),
+        ArgumentError,
+        "popmean.* is not a finite number",
+        "Give a finite number",
+    ),
+    "popmean inf": (
+        one(popmean=float("inf")),
+        ArgumentError,
+        "popmean.* is not a finite number",
+        "Give a finite number",
+    ),
+    "popmean text": (one(popmean="30"), ArgumentError, "popmean.* is not a finite number", "Give a finite number"),
+    "popmean none": (one(popmean=None), ArgumentError, "popmean.* is not a finite number", "Give a finite number"),
+    "popmean huge": (
+        one(popmean=10**400),
+        ArgumentError,
+        "popmean.* is not a finite number",
+        "Give a finite number",
+    ),
     "popmean outside": (one(popmean=17.9), ArgumentError, "popmean=17.9 lies outside the bounds", "wider bounds"),
     "popmean a column": (
         one(popmean=pl.Series(DATA["age"])),
@@ -387,11 +396,26 @@ BAD_QUESTIONS = {
         "Pass the name",
     ),
     "popmean and by": (two(popmean=30), ArgumentError, "popmean= and by= exclude each other", "With by="),
-    "confidence zero": (one(confidence=0), ArgumentError, "confidence=0 is not between", "0.95"),
-    "confidence one": (one(confidence=1), ArgumentError, "confidence=1 is not between", "0.95"),
-    "confidence nan": (one(confidence=float("nan")), ArgumentError, "confidence=nan is not between", "0.95"),
-    "confidence text": (one(confidence="95%"), ArgumentError, "confidence='95%' is not between", "0.95"),
-    "confidence bool": (one(confidence=True), ArgumentError, "confidence=True is not between", "0.95"),
+    "confidence zero": (one(confidence=0), ArgumentError, "confidence=0.* is not between", "0.95|between"),
+    "confidence one": (one(confidence=1), ArgumentError, "confidence=1.* is not between", "0.95|between"),
+    "confidence nan": (
+        one(confidence=float("nan")),
+        ArgumentError,
+        "confidence=nan is not (between|a finite number)",
+        "Give|0.95",
+    ),
+    "confidence text": (
+        one(confidence="95%"),
+        ArgumentError,
+        "confidence='95%' is not (between|a finite number)",
+        "Give|0.95",
+    ),
+    "confidence bool": (
+        one(confidence=True),
+        ArgumentError,
+        "confidence=True is not (between|a finite number)",
+        "Give|0.95",
+    ),
     "alternative": (one(alternative="both"), ArgumentError, "alternative='both' is unknown", "two-sided"),
     "alternative list": (one(alternative=["less"]), ArgumentError, "is unknown", "two-sided"),
     "method": (one(method="exact"), ArgumentError, "method='exact' is unknown", "conv"),
@@ -407,9 +431,9 @@ BAD_QUESTIONS = {
     "equal_var text": (two(equal_var="x"), ArgumentError, "neither True nor False", "equal_var=True"),
     "sigma nan": (
         lambda v: v.ztest("age", popmean=30, sigma=float("nan"), epsilon=1),
-        SchemaError,
-        "sigma=nan must be a finite number",
-        "Write it as",
+        ArgumentError,
+        "sigma=nan is not a finite number",
+        "Give a finite number",
     ),
     "a plugin that raises": (
         lambda v: v.crashes("age", epsilon=1),
@@ -464,7 +488,7 @@ BAD_QUESTIONS = {
 def in_memory(monkeypatch):
     """A throwaway ledger that waits for no disk."""
     monkeypatch.setenv("DFPRIVACY_LEDGER", "memory:")
-    monkeypatch.setattr(dfprivacy.ledger, "_in_memory", {})
+    monkeypatch.setattr(dfprivacy._ledger.ledger, "_in_memory", {})
 
 
 @each_library
@@ -480,7 +504,7 @@ def test_questions_that_cannot_be_asked(constructor, case, in_memory):
     refused(lambda: ask(df.dp), kind, what, hint)
 
     assert before == view.budget.to_dict()
-    assert [] == view._subject.account.entries()
+    assert [] == view._target.account.entries()
     assert 0 == len(view.releases)
 
 
@@ -555,7 +579,7 @@ def test_a_path_that_is_none(constructor, path):
 def test_a_closed_ledger(constructor):
     """A view whose ledger was closed answers nothing."""
     view = protect(constructor(DATA))
-    view._subject.account.ledger.close()
+    view._target.account.ledger.close()
 
     refused(lambda: view.ttest("age", popmean=30, epsilon=1), LedgerError, "is closed", "Open it")
     refused(lambda: view.budget, LedgerError, "is closed", "Open it")
@@ -568,7 +592,7 @@ def test_a_read_only_ledger(constructor, ledger):
     known = protect(df).ttest("age", popmean=30, epsilon=1)
     account = open_ledger(f"sqlite:///file:{ledger}?mode=ro&uri=true").account("clinic")
     view = df.dp.view
-    object.__setattr__(view._subject, "account", account)
+    object.__setattr__(view._target, "account", account)
 
     refused(lambda: view.ttest("age", popmean=31, epsilon=1), LedgerError, "cannot be written", "another ledger")
 

@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
+from dfprivacy._plugins.loader import register_mechanism, unregister
 from dfprivacy.cli import main
-from dfprivacy.plugins import register_mechanism, unregister
 
 SCRIPT = Path(sys.executable).parent / "dfprivacy"
 DATA = {"age": [987654.25, 31.0, 45.0, 28.0] * 50, "g": ["CANARY", "b"] * 100}
@@ -166,6 +166,27 @@ def test_a_corrupt_ledger_is_an_error(capsys, ledger):
 
     assert (1, "") == (code, out)
     assert err.startswith("LedgerError: The ledger")
+
+
+def test_stubs_tell_of_all_plugins(capsys, tmp_path):
+    """``stubs`` prints, or writes as a partial stub package, the bundled methods and those of other plugins."""
+
+    @dp.register_mechanism
+    @dp.mechanism(columns={"column": "numeric"})
+    def stubbed(curator, column): ...
+
+    try:
+        printed, written = run(capsys, "stubs"), run(capsys, "stubs", "--output", str(tmp_path))
+    finally:
+        dp.unregister("stubbed")
+
+    package = tmp_path / "dfprivacy-stubs"
+    assert (0, "") == (printed[0], printed[2])
+    assert "def stubbed(\n        self,\n        column: str,\n" in printed[1]
+    assert "def chi2(" in printed[1]
+    assert (0, f"{package}: the methods of all plugins\n", "") == written
+    assert printed[1] == (package / "_bundled.pyi").read_text()
+    assert "partial\n" == (package / "py.typed").read_text()
 
 
 @pytest.mark.parametrize("arguments", [[], ["nothing"], ["ledger", "--nothing"], ["plugins", "surplus"]])

@@ -22,18 +22,19 @@ import pytest
 
 import dfprivacy as dp
 import dfprivacy.testing
-from dfprivacy import conversions, noise
+from dfprivacy._plugins.loader import registry, unregister
+from dfprivacy._privacy import conversions
+from dfprivacy._privacy import samplers as noise
 from dfprivacy.cli import main
 from dfprivacy.local import Arc
-from dfprivacy.plugins import registry, unregister
 from dfprivacy.testing import CHECKS, Case, MechanismConformance, catalogue, check_mechanism
 from dfprivacy.testing.cases import candidates, cases_of, tables
 from dfprivacy.testing.exact import families, loss_between, worst_pair
+from dfprivacy.testing.harness import Harness, Recording, Replay
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy.testing.pytest_plugin import collected
 from dfprivacy.testing.sampler import goodness_of_fit, messages_fit
 from dfprivacy.testing.sampling import Output, separation
-from dfprivacy.testing.stage import Replay, Stage, Trace
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "howto" / "audit.md"
@@ -154,18 +155,18 @@ def test_neighbours_are_in_either_of_two_tables():
     """With a second view both tables have rows, and neighbours differ in a row of the first or of the second."""
     case = Case(arguments={"column": "x"}, bounds={"x": (-1.0, 1.0)}, other="other", epsilon=1)
 
-    family = families(Stage(difference, case))[0]
+    family = families(Harness(difference, case))[0]
     sides = [[row["other"] for row, _ in pair] for pair in family.pairs()]
 
     assert "column='x', other a second view" == str(case)
-    assert [12, 12] == [len(part) for part in Stage(difference, case).parts(family.rows)]
+    assert [12, 12] == [len(part) for part in Harness(difference, case).parts(family.rows)]
     assert {(False, False), (True, True)} == set(map(tuple, sides))
     assert family.base.charges == family.base.second
 
 
 def test_the_exact_audit_of_laplace_noise_is_exact():
     """For a sum of y in [-1, 1] the worst pair is the two ends, and the loss is their distance over the scale."""
-    family = families(Stage(total, CASE))[0]
+    family = families(Harness(total, CASE))[0]
 
     loss = worst_pair(family)
 
@@ -185,7 +186,7 @@ def test_the_exact_audit_of_gaussian_noise_is_exact():
         return curator.sum(dp.features.Moments(column, degree=1), noise="gaussian").values[0]  # noqa: PD011
 
     case = Case(arguments={"column": "x"}, bounds={"x": (-1.0, 1.0)}, epsilon=1, delta="1/100000")
-    family = families(Stage(gaussian, case))[0]
+    family = families(Harness(gaussian, case))[0]
 
     loss = worst_pair(family)
 
@@ -202,7 +203,7 @@ def loss_of(ask, one, other):
     for values in (one, other):
         replay = Replay()
         ask(replay, np.array(values, dtype=np.int64))
-        traces.append(Trace(tuple(replay.draws), (), (), None, None, (), (), opaque=False))
+        traces.append(Recording(tuple(replay.draws), (), (), None, None, (), (), opaque=False))
     return loss_between(*traces, (None, None), "by hand").epsilon
 
 
@@ -253,7 +254,7 @@ def test_the_exact_audit_of_selections_is_a_bound_that_is_nearly_reached(law, fl
     for values in itertools.product([0, 3, 9, 30], repeat=3):
         for shift in itertools.product([-1, 0, 1], repeat=3):
             moved = [value + step for value, step in zip(values, shift, strict=True)]
-            said = loss_of(lambda sampler, scores: sampler.top(scores, 2.0, 1, flip=flip), values, moved)
+            said = loss_of(lambda sampler, scores: sampler.noisy_top_k(scores, 2.0, 1, flip=flip), values, moved)
             lost = largest_ratio(law(values, 2.0), law(moved, 2.0))
             assert lost <= said + 1e-12
             worst = max(worst, lost / said if said else 0.0)
@@ -280,7 +281,7 @@ def test_the_exact_audit_of_a_decision_is_a_bound():
     for values in ([0, 0, 0], [9, 0, 0], [0, 9, 9], [25, 0, 0]):
         for shift in itertools.product([-1, 1], repeat=3):
             one, other = np.array(values), np.array(values) + shift
-            said = loss_of(lambda sampler, them: sampler.within(them, 2.0, 1), one, other)
+            said = loss_of(lambda sampler, them: sampler.permutation_decision(them, 2.0, 1), one, other)
             lost = largest_ratio(rejects(one), rejects(other))
             assert lost <= said == 1.0
             worst = max(worst, lost)
@@ -439,7 +440,7 @@ def test_the_command_audits(capsys, tmp_path):
     out, _ = capsys.readouterr()
     found = json.loads(target.read_text(encoding="utf-8"))
     assert 0 == code
-    assert re.search(r"^ztest\(column='x', .*: 19 passed, 1 skipped; loss 0.333333 of 0.333333", out, re.MULTILINE)
+    assert re.search(r"^ztest\(column='x', .*: 25 passed, 3 skipped; loss 0.333333 of 0.333333", out, re.MULTILINE)
     assert found["passed"]
     assert len(CHECKS) * 2 == len(found["outcomes"])
     assert all(0.9 <= o["tightness"] <= 1 for o in found["outcomes"] if o["check"] == "charge_is_tight")

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from dfprivacy.ledger import open_ledger
+from dfprivacy._ledger.ledger import open_ledger
 
 pytest.importorskip("statsmodels")
 

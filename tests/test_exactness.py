@@ -14,13 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dfprivacy import rows
+from dfprivacy._measure.evaluate import Table
+from dfprivacy._table import batch as rows
+from dfprivacy._table.batch import Between, IsIn, Satisfies
+from dfprivacy._table.declare import read_schema
+from dfprivacy._table.frames import adapt
 from dfprivacy.errors import ReadError
 from dfprivacy.features import Count, Moments, OneHot, RowFeatures
-from dfprivacy.frames import adapt
-from dfprivacy.rows import Between, IsIn, Satisfies
-from dfprivacy.schema import read_schema
-from dfprivacy.table import Table
 
 LOW, HIGH, FILL = 1.7, 9.1, 3.3
 K = 38
@@ -45,8 +45,8 @@ FEATURES = {
     "counted": lambda x, by: Moments(x, count=True),
     "counts": lambda x, by: OneHot(by),
     "by": lambda x, by: OneHot(by) * Moments(x, count=True),
-    "two groups": lambda x, by: OneHot(by, ["c", "a"]) * Moments(x, count=True),
-    "one group": lambda x, by: OneHot(by, ["b"]) * Moments(x),
+    "two groups": lambda x, by: OneHot(by, groups=["c", "a"]) * Moments(x, count=True),
+    "one group": lambda x, by: OneHot(by, groups=["b"]) * Moments(x),
     "wave": lambda x, by: OneHot(by) * Wave(x),
 }
 

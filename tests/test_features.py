@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dfprivacy as dp
+from dfprivacy._table.batch import Batch, category, number
+from dfprivacy._table.frames import Dictionary
 from dfprivacy.errors import ArgumentError, PluginError, SchemaError
 from dfprivacy.features import Count, Crosstabs, Moments, OneHot, RowFeatures
 from dfprivacy.features.moments import _parabola_diameter
-from dfprivacy.frames import Dictionary
-from dfprivacy.rows import Batch, category, number
 from dfprivacy.schema import Column
 
 X = Column("x", bounds=(2.0, 6.0), fill=4.0)
@@ -180,7 +180,7 @@ POINTS = [(x, by) for by in range(-1, 3) for x in np.linspace(2, 6, 161)]
 @pytest.mark.parametrize("inner", [None, *MOMENTS])
 def test_one_hot_radius_and_diameter(norm, groups, inner):
     """Whatever is summed by category, and whichever categories are kept, the bounds hold and are attained."""
-    features = OneHot(BY, groups)
+    features = OneHot(BY, groups=groups)
     if inner:
         features = features * Moments(X, degree=inner[0], count=inner[1])
     rows = vectors(features, POINTS)
@@ -194,7 +194,7 @@ def test_one_hot_radius_and_diameter(norm, groups, inner):
 @pytest.mark.parametrize("inner", MOMENTS)
 def test_one_hot_of_a_public_category(norm, groups, inner):
     """Where the category is public, only what is summed within it can change."""
-    features = OneHot(BY, groups) * Moments(X, degree=inner[0], count=inner[1])
+    features = OneHot(BY, groups=groups) * Moments(X, degree=inner[0], count=inner[1])
     rows = vectors(features, POINTS).reshape(4, 161, -1)  # by category
 
     check(features.diameter(norm, frozenset({"by"})), max(widest(same, same, norm) for same in rows))
@@ -239,17 +239,17 @@ def test_groups_are_in_the_order_asked_for():
     """The sums stand in the order of the groups; rows of dropped groups count nowhere."""
     batch = batch_of([5.0, 3.0, 2.0, 4.0], [0, 1, 2, -1])
 
-    rows = (OneHot(BY, ["c", "a"]) * Moments(X, degree=1)).rows(batch)
+    rows = (OneHot(BY, groups=["c", "a"]) * Moments(X, degree=1)).rows(batch)
 
     assert rows.tolist() == [[0, 0.5], [0, 0], [-1, 0], [0, 0]]
-    assert OneHot(BY, ["c", "a"]).groups == ("c", "a")
+    assert OneHot(BY, groups=["c", "a"]).groups == ("c", "a")
 
 
 @pytest.mark.parametrize("groups", [[], ["a", "a"], ["z"], [None]])
 def test_groups_that_cannot_be_kept(groups):
     """Groups are categories, each named once."""
     with pytest.raises(ArgumentError):
-        OneHot(BY, groups)
+        OneHot(BY, groups=groups)
 
 
 def test_a_column_without_categories_has_no_groups():
@@ -301,12 +301,12 @@ def test_the_total_is_the_sum_of_the_steps(data, k):
     for features in (
         Count(),
         moments,
-        OneHot(BY, groups),
-        OneHot(BY, groups) * moments,
-        OneHot(BY, groups) * OneHot(ARM),
-        OneHot(BY, groups) * OneHot(ARM) * moments,
+        OneHot(BY, groups=groups),
+        OneHot(BY, groups=groups) * moments,
+        OneHot(BY, groups=groups) * OneHot(ARM),
+        OneHot(BY, groups=groups) * OneHot(ARM) * moments,
         Claim(2.0),
-        OneHot(BY, groups) * Claim(0.7),
+        OneHot(BY, groups=groups) * Claim(0.7),
     ):
         steps = features.steps(batch, k)
         kept = steps if mask is None else steps[mask]
@@ -326,7 +326,9 @@ def test_many_groups_are_summed_like_few():
 
     together = (OneHot(many) * moments).total(batch, None, 38).reshape(40, 3)
 
-    pairs = [(OneHot(many, [g, g + 1]) * moments).total(batch, None, 38).reshape(2, 3) for g in range(0, 40, 2)]
+    pairs = [
+        (OneHot(many, groups=[g, g + 1]) * moments).total(batch, None, 38).reshape(2, 3) for g in range(0, 40, 2)
+    ]
     assert np.concatenate(pairs).tolist() == together.tolist()
 
 
@@ -451,7 +453,7 @@ def test_a_radius_that_is_none_buys_no_exact_sum(radius, neighbors, by_group):
     view = dp.protect(frame, f"radius {radius} {neighbors} {by_group}", epsilon=1, **terms)
     dp.register_mechanism(exact)
     try:
-        with pytest.raises(dp.PluginError, match="A sensitivity is finite and not negative"):
+        with pytest.raises(dp.PluginError, match="A radius is positive and finite"):
             view.exact("x", "g", epsilon=1)
     finally:
         dp.unregister("exact")

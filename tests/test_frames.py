@@ -15,14 +15,14 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from dfprivacy._measure.evaluate import Table
+from dfprivacy._table.batch import batches, category, number
+from dfprivacy._table.frames import adapt, redact_errors
+from dfprivacy._table.frames.arrow import ArrowFrame
+from dfprivacy._table.frames.pandas import PandasFrame
+from dfprivacy._table.frames.polars import PolarsFrame, PolarsLazyFrame
 from dfprivacy.errors import ArgumentError, ReadError
 from dfprivacy.features import Count, Moments, OneHot
-from dfprivacy.frames import adapt, withheld
-from dfprivacy.frames.arrow import ArrowFrame
-from dfprivacy.frames.pandas import PandasFrame
-from dfprivacy.frames.polars import PolarsFrame, PolarsLazyFrame
-from dfprivacy.rows import batches, category, number
-from dfprivacy.table import Table
 
 UTC = dt.UTC
 TOKYO = dt.timezone(dt.timedelta(hours=9))
@@ -36,6 +36,16 @@ class Loud:
         raise RuntimeError("canary-31337")
 
     __float__ = __int__ = __index__ = __hash__ = __eq__ = __bool__ = __len__ = __str__ = __repr__ = _fail
+
+
+class Lookalike:
+    """An object that says it is 1, and is no number."""
+
+    def __eq__(self, other):
+        return other == 1
+
+    def __hash__(self):
+        return hash(1)
 
 
 def text_of(error):
@@ -339,10 +349,10 @@ def test_mixed_object_columns(numbers_of, categories_of):
 
 def test_a_value_is_read_alone(categories_of):
     """What a value counts as does not depend on an equal object in another row."""
-    values = [1 + 0j, 1, Decimal(1), 1 + 0j]
+    values = [Lookalike(), 1, Decimal(1), Lookalike()]
 
     assert categories_of(pd.DataFrame({"x": pd.Series(values, dtype=object)}), [1]) == [None, 1, 1, None]
-    assert categories_of(pd.DataFrame({"x": pd.Series(values[1::2][:2], dtype=object)}), [1]) == [1, None]
+    assert categories_of(pd.DataFrame({"x": pd.Series(values[1::2], dtype=object)}), [1]) == [1, None]
 
 
 def test_pandas_categories_as_numbers(numbers_of):
@@ -376,8 +386,7 @@ def test_each_frame_has_its_adapter(constructor):
 
     assert isinstance(frame, PandasFrame | PolarsFrame | PolarsLazyFrame | ArrowFrame)
     assert frame.columns == ("x", "by")
-    assert (frame.rows(), frame.kind("x")) == (2, "number")
-    assert frame.kind("by") in {"text", "mixed"}  # pandas 2 keeps text as objects
+    assert frame.rows() == 2
 
 
 @pytest.mark.parametrize("thing", [[1, 2], {"x": [1]}, np.zeros(3), pd.Series([1]), pl.Series([1]), None, "x", 5])
@@ -577,13 +586,13 @@ class FailingStream:
 
 @pytest.mark.parametrize("make", [_failing_polars, _failing_udf, FailingStream])
 def test_an_engine_that_quotes_the_data(make, schema_of):
-    """What an engine says when it fails is withheld, in the text, its causes and its traceback."""
+    """What an engine says when it fails is redact_errors, in the text, its causes and its traceback."""
     frame = make()
     schema = schema_of(frame, bounds={"x": (0, 1)}, neighbors="add_remove")
     table = Table(adapt(frame), schema)
 
-    with pytest.raises(ReadError, match="withheld") as caught:
-        withheld(lambda: table.total(Moments(schema.numeric("x")), 30))
+    with pytest.raises(ReadError, match="redact_errors") as caught:
+        redact_errors(lambda: table.total(Moments(schema.numeric("x")), 30))
 
     assert "canary" not in text_of(caught.value)
     assert caught.value.__cause__ is None
@@ -598,14 +607,14 @@ def _failing_filter():
 @pytest.mark.parametrize("make", [_failing_filter, FailingStream])
 def test_an_engine_that_quotes_the_data_when_it_counts(make, schema_of):
     """Counting the rows, when a table is protected, quotes nothing either."""
-    with pytest.raises(ReadError, match="withheld") as caught:
+    with pytest.raises(ReadError, match="redact_errors") as caught:
         schema_of(make())
 
     assert "canary" not in text_of(caught.value)
 
 
 def test_a_stream_that_cannot_be_opened(schema_of):
-    """An error on opening a stream is withheld as well."""
+    """An error on opening a stream is redact_errors as well."""
 
     class Closed:
         def __arrow_c_stream__(self, requested_schema=None):
@@ -618,13 +627,13 @@ def test_a_stream_that_cannot_be_opened(schema_of):
 
 
 def test_a_panic_is_withheld():
-    """A panic of a Rust engine, which is no `Exception`, is withheld like one."""
+    """A panic of a Rust engine, which is no `Exception`, is redact_errors like one."""
 
     def panic():
         raise pl.exceptions.PanicException("canary-31337")
 
     with pytest.raises(ReadError) as caught:
-        withheld(panic)
+        redact_errors(panic)
 
     assert "canary" not in text_of(caught.value)
 
@@ -636,7 +645,7 @@ def test_an_interrupt_is_an_interrupt():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        withheld(interrupt)
+        redact_errors(interrupt)
 
 
 def test_a_broken_object_is_missing(numbers_of, categories_of):

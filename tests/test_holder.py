@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy.plugins import register_mechanism, unregister
+from dfprivacy._plugins.loader import register_mechanism, unregister
 
 DATA = {"age": [31.0, 45.0, np.nan, 152.0], "smoker": ["yes", "no", "no", "maybe"], "arm": ["a", "a", "a", "b"]}
 TERMS = {

@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy.curator import Curator, _Share
+from dfprivacy._measure.curator import Curator, _Share
+from dfprivacy._privacy.losses import Gaussian
 from dfprivacy.features import Count, Fourier, Moments, Outer
-from dfprivacy.losses import Gaussian
 from dfprivacy.testing import Case, check_mechanism
 
 NAMES = (f"jointly-{number}" for number in itertools.count())
@@ -90,7 +90,7 @@ def test_the_price_is_that_of_one_mechanism():
     ask(view, parts, "x", shares=["0.5", "0.5"])
 
     assert Fraction(1) == view.budget.spent
-    assert len(view._subject.account.entries()) == 1
+    assert len(view._target.account.entries()) == 1
 
 
 def test_the_charge_covers_the_parts():
@@ -98,13 +98,13 @@ def test_the_charge_covers_the_parts():
     paid = []
 
     class Purse:
-        epsilon, delta, adds_up = Fraction(1), Fraction(1, 10**6), True
+        epsilon, delta, basic_composition = Fraction(1), Fraction(1, 10**6), True
 
         def pay(self, losses, then):
             assert not then
             paid.extend(losses)
 
-    table = protected()._subject.table
+    table = protected()._target.table
     x, y = (table.schema.columns[name] for name in "xy")
     planned = [Moments(x, degree=1), Outer([x, y], radius=1.0), Moments(y, degree=2)]
     curator = Curator(table, Purse())

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from dfprivacy._table.batch import Batch, category, number
 from dfprivacy.errors import ArgumentError, SchemaError
 from dfprivacy.features import (
     Fourier,
@@ -20,7 +21,6 @@ from dfprivacy.features import (
     gaussian_frequencies,
     spread,
 )
-from dfprivacy.rows import Batch, category, number
 from dfprivacy.schema import Column
 
 A = Column("a", bounds=(0.0, 200.0), fill=100.0)
@@ -141,7 +141,7 @@ def test_rows_without_a_category():
     close = ProductKernel((A, B, ARM), 1e4, 0.9)
 
     assert Kernel(close, [[1, 1, 0]]).steps(nowhere, 40).tolist() == [[0]]
-    assert close.distance() == 1
+    assert close.distance() == pytest.approx(1, abs=1e-12)
     assert ProductKernel((A, B, SITE), 1e4, 0.9).distance() == pytest.approx(math.sqrt(0.2), rel=1e-2)
     assert close.distance(frozenset({"arm"})) < 0.03
 
@@ -357,7 +357,7 @@ def test_kernel_features_by_category(name):
     rows = sample(columns=(A, B, ARM))
     batch = batch_of(rows, (A, B, ARM))
     mask = np.random.default_rng(1).random(len(rows)) < 0.7
-    grouped = OneHot(ARM, [3, 1]) * features
+    grouped = OneHot(ARM, groups=[3, 1]) * features
 
     total = grouped.image([int(t) for t in grouped.total(batch, mask, 30)], 30)
 

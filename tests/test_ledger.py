@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._privacy.losses import Pure
 from dfprivacy.errors import ArgumentError, LedgerError, MissingDependency
-from dfprivacy.ledger import open_ledger
-from dfprivacy.losses import Pure
 
 TERMS = {
     "epsilon": Fraction(1),
@@ -83,7 +83,7 @@ def test_the_environment_says_where(path, monkeypatch):
 
 def test_the_default_is_the_users_data_directory(tmp_path):
     """With nothing said, the ledger is made in the user's data directory, with its folders."""
-    script = "from dfprivacy.ledger import open_ledger; print(open_ledger(None).where)"
+    script = "from dfprivacy._ledger.ledger import open_ledger; print(open_ledger(None).where)"
     environment = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data"), "PATH": os.environ["PATH"]}
     run = subprocess.run(
         [sys.executable, "-c", script], check=True, capture_output=True, text=True, env=environment
@@ -107,7 +107,7 @@ def test_a_closed_memory_is_no_fresh_budget():
     """Closing the ledger in memory does not make room for another one."""
     script = """
 from dfprivacy.errors import LedgerError
-from dfprivacy.ledger import open_ledger
+from dfprivacy._ledger.ledger import open_ledger
 open_ledger("memory:").close()
 try:
     open_ledger("memory:").accounts()
@@ -122,9 +122,9 @@ def test_memory_is_no_second_budget_in_a_fork():
     script = """
 import os, sys
 from fractions import Fraction
-from dfprivacy.losses import Pure
+from dfprivacy._privacy.losses import Pure
 from dfprivacy.errors import LedgerError
-from dfprivacy.ledger import open_ledger
+from dfprivacy._ledger.ledger import open_ledger
 account = open_ledger("memory:").open_account(
     "survey", epsilon=Fraction(1), delta=Fraction(0), accounting=None, neighbors="replace_one", public=()
 )
@@ -170,7 +170,7 @@ PRAGMAS = ["journal_mode", "synchronous", "foreign_keys", "busy_timeout"]
 
 def test_importing_is_light():
     """SQLAlchemy is imported by the first ledger, not by the module."""
-    assert python("import sys, dfprivacy.ledger; print('sqlalchemy' in sys.modules)") == "False"
+    assert python("import sys, dfprivacy._ledger.ledger; print('sqlalchemy' in sys.modules)") == "False"
 
 
 # Where not
@@ -243,9 +243,9 @@ def test_a_full_disk(path):
     script = """
 import resource, sys
 from fractions import Fraction
-from dfprivacy.losses import Pure
+from dfprivacy._privacy.losses import Pure
 from dfprivacy.errors import LedgerError
-from dfprivacy.ledger import open_ledger
+from dfprivacy._ledger.ledger import open_ledger
 account = open_ledger(sys.argv[1]).open_account(
     "survey", epsilon=Fraction(1), delta=Fraction(0), accounting=None, neighbors="replace_one", public=()
 )
@@ -294,7 +294,7 @@ def test_a_closed_ledger(account):
 
 def test_a_busy_file(path, account, monkeypatch):
     """A ledger that another process keeps locked is an error in the end, and charges nothing."""
-    monkeypatch.setattr("dfprivacy.ledger.LOCK_SECONDS", 0.05)
+    monkeypatch.setattr("dfprivacy._ledger.address.LOCK_SECONDS", 0.05)
     impatient = open_ledger(path).account("survey")
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._privacy.losses import Pure
 from dfprivacy.errors import AccountMismatch, BudgetExceeded, LedgerError
-from dfprivacy.ledger import open_ledger
-from dfprivacy.losses import Pure
 
 TERMS = {"delta": Fraction(0), "accounting": None, "neighbors": "replace_one", "public": ("size",)}
 
@@ -290,9 +290,9 @@ def test_threads_share_a_budget(account):
 RACER = """
 import sys
 from fractions import Fraction
-from dfprivacy.losses import Pure
+from dfprivacy._privacy.losses import Pure
 from dfprivacy.errors import BudgetExceeded
-from dfprivacy.ledger import open_ledger
+from dfprivacy._ledger.ledger import open_ledger
 import sqlalchemy
 
 print("ready", flush=True)
@@ -337,9 +337,9 @@ def test_processes_race_for_the_last_of_a_budget(shared_place):
 FORK = """
 import os, sys
 from fractions import Fraction
-from dfprivacy.losses import Pure
+from dfprivacy._privacy.losses import Pure
 from dfprivacy.errors import BudgetExceeded
-from dfprivacy.ledger import open_ledger
+from dfprivacy._ledger.ledger import open_ledger
 
 account = open_ledger(sys.argv[1]).account("fork")
 account.charge(Pure(Fraction(1, 100)), call="parent", mechanism="mean")
@@ -398,6 +398,24 @@ def test_one_of_two_opens_the_account(new_database):
     assert won == ledger.account("same")
 
 
+def test_one_of_many_spellings_opens_the_account(new_database):
+    """Of spellings of one name that are opened at one moment, from many connections, one gets a budget."""
+    ledger = open_ledger(new_database())
+    spellings = ["Survey", "survey", "SURVEY", "survey ", " survey", "sUrvey", "suRvey", "surVey"]
+
+    def opened(name):
+        try:
+            return ledger.open_account(name, epsilon=Fraction(1), **TERMS).name
+        except AccountMismatch:
+            return None
+
+    with ThreadPoolExecutor(len(spellings)) as threads:
+        names = list(threads.map(opened, spellings))
+
+    (only,) = (account.name for account in ledger.accounts())
+    assert [only] == [name for name in names if name]
+
+
 def test_a_commit_that_fails_is_a_charge_that_fails(new_database):
     """If the server refuses the commit, the caller learns it and the account has not moved."""
     where = new_database()
@@ -445,3 +463,121 @@ def test_a_server_gone_is_a_ledger_error(new_database):
         pay(account, "0.5")
 
     assert account.accountant.nothing == account.spent()
+
+
+ON_SERVER = pytest.mark.parametrize("ledger", ["postgresql"], indirect=True)  # once, not for each kind
+
+
+def a_pair(where):
+    """Two accounts of one ledger."""
+    ledger = open_ledger(where)
+    return [ledger.open_account(name, epsilon=Fraction(1000), **TERMS) for name in "ab"]
+
+
+@ON_SERVER
+def test_answers_lock_accounts_in_the_order_of_charges(new_database):
+    """While an answer of two accounts waits for the first by name, it holds nothing of the second."""
+    import psycopg
+
+    where = new_database()
+    first, second = a_pair(where)
+
+    with psycopg.connect(where) as other, ThreadPoolExecutor(1) as threads:
+        other.execute("SELECT * FROM accounts WHERE name = 'a' FOR UPDATE")
+        kept = threads.submit(second.keep, call="c", mechanism="m", question=None, release={}, also=[first])
+        deadline = time.monotonic() + 30
+        while on_server(where, "SELECT count(*) FROM pg_locks WHERE NOT granted") != [(1,)]:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        free = on_server(where, "SELECT name FROM accounts WHERE name = 'b' FOR UPDATE NOWAIT")
+        other.commit()
+        kept.result()
+
+    assert free == [("b",)]
+    assert all(len(account.answers()) == 1 for account in (first, second))
+
+
+def undo(where, table, times):
+    """Let a server undo the first transactions that insert into a table, as in a deadlock."""
+    on_server(
+        where,
+        f"CREATE SEQUENCE tries_{table}",  # counts the tries that were undone, too
+        f"CREATE FUNCTION undo_{table}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        f"IF nextval('tries_{table}') <= {times} THEN RAISE EXCEPTION 'deadlock' USING ERRCODE = '40P01'; END IF; "
+        "RETURN NEW; END $$",
+        f"CREATE TRIGGER undo AFTER INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION undo_{table}()",
+    )
+
+
+@ON_SERVER
+def test_what_a_server_undoes_is_tried_again(new_database):
+    """A charge and an answer that the server undid as a whole are written at another try, once."""
+    where = new_database()
+    first, second = a_pair(where)
+    undo(where, "charges", 2)
+    undo(where, "answers", 2)
+
+    pay(second, 1, also=[first])
+    second.keep(call="c1", mechanism="mean", question="{}", release={}, also=[first])
+
+    for account in (first, second):
+        assert [Fraction(1)] == [entry.epsilon for entry in account.entries()]
+        assert replayed(account) == account.spent()
+        assert len(account.answers()) == 1
+
+
+@ON_SERVER
+def test_tries_end(new_database, monkeypatch):
+    """What the server undoes each time is refused, with nothing charged."""
+    monkeypatch.setattr("dfprivacy._ledger.accounts.TRIES", 3)
+    where = new_database()
+    account, _ = a_pair(where)
+    undo(where, "charges", 10**6)
+
+    with pytest.raises(LedgerError, match=r"deadlock.*Nothing was released or spent"):
+        pay(account, 1)
+
+    assert account.entries() == []
+    assert on_server(where, "SELECT last_value FROM tries_charges") == [(3,)]
+
+
+PAIR = """
+import sys, time
+from fractions import Fraction
+from dfprivacy._ledger.joint import JointAccount
+from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._privacy.losses import Pure
+
+ledger = open_ledger(sys.argv[1])
+pair = [ledger.account(name) for name in sys.argv[2]]
+joint, asked = JointAccount(*pair), 0
+end = time.monotonic() + float(sys.argv[3])
+while time.monotonic() < end:
+    joint.charge(Pure(Fraction(1, 1000)), call=sys.argv[2], mechanism="mean")
+    joint.keep(call=sys.argv[2], mechanism="mean", question=None, release={})
+    asked += 1
+print(asked)
+"""
+
+
+@pytest.mark.stress
+@ON_SERVER
+@pytest.mark.parametrize("isolation", ["read committed", "serializable"])
+def test_questions_of_two_accounts_in_both_orders(new_database, isolation):
+    """Processes that ask of two accounts, in either order, are all answered, whatever the server isolates."""
+    where = new_database()
+    database = where.removeprefix("postgresql://analyst@/").partition("?")[0]
+    on_server(where, f"ALTER DATABASE {database} SET default_transaction_isolation = '{isolation}'")
+    accounts = a_pair(where)
+    seconds = os.environ.get("DFPRIVACY_TEST_STRESS", "2")
+
+    askers = [
+        subprocess.Popen([sys.executable, "-c", PAIR, where, order, seconds], stdout=subprocess.PIPE, text=True)
+        for order in ["ab", "ba", "ab", "ba"]
+    ]
+    asked = [asker.communicate(timeout=float(seconds) + 120)[0] for asker in askers]
+
+    assert all(int(count) > 0 for count in asked)
+    for account in accounts:
+        assert sum(map(int, asked)) == len(account.entries()) == len(account.answers())
+        assert replayed(account) == account.spent()

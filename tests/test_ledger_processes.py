@@ -11,9 +11,9 @@ from fractions import Fraction
 
 import pytest
 
+from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._privacy.losses import Pure
 from dfprivacy.errors import BudgetExceeded
-from dfprivacy.ledger import open_ledger
-from dfprivacy.losses import Pure
 
 TERMS = {"delta": Fraction(0), "accounting": None, "neighbors": "replace_one", "public": ()}
 
@@ -41,8 +41,8 @@ def python(script, *arguments, status=0):
 KILLER = """
 import os, random, signal, sys, time
 from fractions import Fraction
-from dfprivacy.losses import Pure
-from dfprivacy.ledger import open_ledger
+from dfprivacy._privacy.losses import Pure
+from dfprivacy._ledger.ledger import open_ledger
 
 path, released, kills = sys.argv[1], sys.argv[2], int(sys.argv[3])
 account = open_ledger(path).account("survey")
@@ -112,8 +112,8 @@ def test_a_kill_gives_no_answer_away(path, tmp_path):
 CRASH = """
 import os, signal, sys
 from fractions import Fraction
-from dfprivacy.losses import Pure
-from dfprivacy.ledger import open_ledger
+from dfprivacy._privacy.losses import Pure
+from dfprivacy._ledger.ledger import open_ledger
 
 account = open_ledger(sys.argv[1]).account("survey")
 account.charge(Pure(Fraction(3, 4)), call="c1", mechanism="mean")
@@ -137,8 +137,8 @@ def test_a_crash_after_the_charge_leaves_the_charge(path):
 INTERRUPT = """
 import os, signal, sys
 from fractions import Fraction
-from dfprivacy.losses import Pure
-from dfprivacy.ledger import open_ledger
+from dfprivacy._privacy.losses import Pure
+from dfprivacy._ledger.ledger import open_ledger
 
 account = open_ledger(sys.argv[1]).account("survey")
 with account.ledger.transaction(write=True) as connection:

@@ -14,9 +14,9 @@ import pytest
 from scipy import stats
 
 import dfprivacy as dp
+from dfprivacy._privacy.samplers import OpenDPSampler, uniform
 from dfprivacy.errors import ArgumentError
 from dfprivacy.local import Arc, RowLabels
-from dfprivacy.noise import OpenDPSampler, uniform
 from dfprivacy.testing.noise import seeded_noise
 
 
@@ -35,6 +35,14 @@ def test_the_ratio_never_exceeds_the_exponential(epsilon, places, reach):
     assert arc.epsilon <= Fraction(epsilon)
     assert arc.inside > arc.outside >= 1
     assert arc.weight < 2**63
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10**n) for n in (40, 78, 79, 80, 90, 300)])
+def test_an_epsilon_of_no_digits_says_nothing(epsilon):
+    """Where e^epsilon is 1 to all digits that are computed, every place is equally likely."""
+    arc = Arc.within(epsilon, places=16, reach=3)
+
+    assert (1, 1) == (arc.inside, arc.outside)
 
 
 @pytest.mark.parametrize(

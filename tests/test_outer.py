@@ -13,13 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dfprivacy._measure.evaluate import Table
+from dfprivacy._table.batch import Batch, category, number
+from dfprivacy._table.declare import read_schema
+from dfprivacy._table.frames import Dictionary, adapt
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features import OneHot, Outer
 from dfprivacy.features.outer import _ball_diameter_squared, _cube_diameter
-from dfprivacy.frames import adapt
-from dfprivacy.rows import Batch, category, number
-from dfprivacy.schema import Column, read_schema
-from dfprivacy.table import Table
+from dfprivacy.schema import Column
 
 LOW, HIGH = 2.0, 6.0
 NOTHING: frozenset[str] = frozenset()
@@ -36,7 +37,7 @@ def batch_of(y, by=None):
     y = np.atleast_2d(np.asarray(y, dtype=np.float64))
     raw = {number(c): values for c, values in zip(columns(y.shape[1]), (4 + 2 * y).T, strict=True)}
     if by is not None:
-        raw[category(BY)] = np.array([*"abcz"])[np.asarray(by, dtype=int)]
+        raw[category(BY)] = Dictionary(np.asarray(by, dtype=np.intp), tuple("abcz"))
     return Batch(len(y), raw)
 
 
@@ -245,7 +246,7 @@ def test_the_total_is_the_sum_of_the_steps(data):
     )
     batch = batch_of(y.reshape(size, d), by)
 
-    for features in (outer, OneHot(BY, groups) * outer, OneHot(BY) * OneHot(BY, groups) * outer):
+    for features in (outer, OneHot(BY, groups=groups) * outer, OneHot(BY) * OneHot(BY, groups=groups) * outer):
         steps = features.steps(batch, 5)
         kept = steps if mask is None else steps[mask]
 

@@ -19,8 +19,8 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
+from dfprivacy._plugins.loader import RESERVED, Plugin, register, register_mechanism, registry, unregister
 from dfprivacy.accessor import Accessor
-from dfprivacy.plugins import RESERVED, Plugin, register, register_mechanism, registry, unregister
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,7 +45,7 @@ import json, sys, warnings
 import polars as pl
 
 import dfprivacy as dp
-from dfprivacy.plugins import registry
+from dfprivacy._plugins.loader import registry
 
 early = sorted(name for name in sys.modules if name.startswith(("plugin_", "dfprivacy_ttest")))
 with warnings.catch_warnings(record=True) as caught:
@@ -468,7 +468,7 @@ def test_only_what_was_registered_here_can_be_forgotten() -> None:
 
 def test_plugins_are_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads that ask at the same time get the same registry."""
-    monkeypatch.setattr("dfprivacy.plugins._registry", None)
+    monkeypatch.setattr("dfprivacy._plugins.loader._registry", None)
     found = []
     threads = [threading.Thread(target=lambda: found.append(registry())) for _ in range(8)]
 
@@ -488,7 +488,7 @@ def test_interrupted_loading_begins_anew(tmp_path: Path, monkeypatch: pytest.Mon
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("INTERRUPT", "yes")
-    monkeypatch.setattr("dfprivacy.plugins._registry", None)
+    monkeypatch.setattr("dfprivacy._plugins.loader._registry", None)
 
     with pytest.raises(KeyboardInterrupt):
         registry()

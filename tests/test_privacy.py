@@ -22,11 +22,11 @@ import pytest
 from scipy import stats
 
 import dfprivacy as dp
-from dfprivacy import noise
+from dfprivacy._measure.evaluate import Table
+from dfprivacy._privacy import samplers as noise
+from dfprivacy._privacy.losses import Laplace
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features import Moments, OneHot
-from dfprivacy.losses import Laplace
-from dfprivacy.table import Table
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_ttest.calibrated import Group, one_sample_t, two_sample_t
 
@@ -85,7 +85,7 @@ class Case:
     neighbors: str = "replace_one"
     by: str | None = None
     where: str | None = None
-    group_by: str | None = None
+    group_by: str | tuple[str, ...] = ()
 
     def view(self, rows, name, epsilon=10**6):
         view = dp.protect(
@@ -104,7 +104,8 @@ class Case:
             view = view.where(lambda row: row["w"] >= 0.5 and 1 / row["x"] < 2)  # fails for x = 0
         elif self.where:
             view = view.where({self.where: "new"})
-        return view.group_by(self.group_by) if self.group_by else view
+        keys = (self.group_by,) if isinstance(self.group_by, str) else self.group_by
+        return view.group_by(*keys) if keys else view
 
     def ask(self, rows, name, epsilon="1/3"):
         # "naive" makes the least of what is measured, so it is the fastest; the measurement is the same.
@@ -117,8 +118,11 @@ CASES = [
     for neighbors, public in (("replace_one", True), ("add_remove", False))
     for by in (None, "group", "arm")[: 2 + public]
     for where in (None, "w", "era")[: 2 + public]
-    for group_by in (None, "home", "site")[: 2 + public]
-] + [Case(neighbors, where="function") for neighbors in ("replace_one", "add_remove")]
+    for group_by in ((), "home", "site")[: 2 + public]
+]
+CASES += [Case(neighbors, where="function") for neighbors in ("replace_one", "add_remove")]
+CASES += [Case(group_by=keys) for keys in (("home", "site"), ("site", "arm"), ("home", "group"))]
+CASES += [Case("add_remove", group_by=("group", "home"))]
 
 
 # The exact audit.
@@ -368,7 +372,7 @@ def selections_are_public(patch):
 
 def a_change_touches_one_group(patch):
     right = Table.sensitivity
-    patch.setattr(Table, "sensitivity", lambda self, *about: right(replace(self, by=None), *about))
+    patch.setattr(Table, "sensitivity", lambda self, *about: right(replace(self, by=()), *about))
 
 
 def rounding_is_free(patch):
@@ -394,6 +398,7 @@ EXACT_FAULTS = [
     (groups_never_change, Case(by="group")),
     (selections_are_public, Case(where="w")),
     (a_change_touches_one_group, Case(group_by="home")),
+    (a_change_touches_one_group, Case(group_by=("site", "home"))),
     (rounding_is_free, Case(by="group")),
     (scale_from_the_data, Case()),
 ]

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import termios
 
+import pytest
+
 SLOW = """
 import sys
 import numpy as np, pandas as pd, dfprivacy as dp
@@ -84,3 +86,42 @@ def test_nothing_is_written_to_a_file():
     done = subprocess.run(command, capture_output=True, check=True, text=True)
 
     assert done.stderr == ""
+
+
+# A worker dies while it holds the lock that tqdm shares among processes: whoever asks for it waits for good.
+DEAD = """
+import os, signal
+import numpy as np, pandas as pd, dfprivacy as dp
+from tqdm import tqdm
+from dfprivacy import progress
+progress.DELAY_SECONDS = 0
+frame = pd.DataFrame({"x": np.linspace(0, 1, 400_123)})
+view = dp.protect(frame, "dead", epsilon=1, bounds={"x": (0, 1)}, ledger="memory:")
+lock = tqdm.get_lock()
+if os.fork() == 0:
+    lock.acquire()
+    os.kill(os.getpid(), signal.SIGKILL)
+os.wait()
+paid = view.ttest("x", popmean=0.5, epsilon=1).privacy.epsilon
+print(paid, lock is tqdm.get_lock(), [each.acquire(block=False) for each in lock.locks if each is lock.mp_lock])
+"""
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_no_bar_waits_for_another_process(seen):
+    """A question is answered, with a bar and without, while a dead process holds the lock of all bars of tqdm."""
+    leader, follower = pty.openpty()
+    termios.tcsetwinsize(follower, (24, 80))
+
+    done = subprocess.run(
+        [sys.executable, "-c", DEAD],
+        stdout=subprocess.PIPE,
+        stderr=follower if seen else subprocess.PIPE,
+        check=True,
+        text=True,
+        timeout=60,
+    )
+
+    os.close(leader)
+    os.close(follower)
+    assert done.stdout == "1.0 True [False]\n"

@@ -20,8 +20,8 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy import features
-from dfprivacy.ledger import open_ledger
-from dfprivacy.plugins import register, register_mechanism, registry, unregister
+from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._plugins.loader import register, register_mechanism, registry, unregister
 
 every_frame = pytest.mark.parametrize("constructor", ["pandas", "polars", "polars-lazy"], indirect=True)
 DATA = {
@@ -155,7 +155,7 @@ def test_each_measurement_is_charged_before_it_reads(ledger):
     df = Watched(DATA)
     view = protect(df)
     seen = []
-    df.at_pass = lambda: seen.append([float(entry.epsilon) for entry in view._subject.account.entries()])
+    df.at_pass = lambda: seen.append([float(entry.epsilon) for entry in view._target.account.entries()])
 
     view.twice("age", first=0.25, epsilon=2)
 

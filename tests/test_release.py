@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import dfprivacy as dp
-from dfprivacy.release import ConfidenceInterval, Groups, Noise, Privacy, Release, Value
+from dfprivacy._plugins.loader import registry
+from dfprivacy.release import ConfidenceInterval, Groups, MeasurementRecord, Privacy, Release, Value
 
-NOISE = Noise("the sum of x", "discrete Laplace", 2.0, 40, 2.0, 1.0, 0.0)
+NOISE = MeasurementRecord("the sum of x", "discrete Laplace", 2.0, 40, 2.0, 1.0, 0.0)
 PAID = Privacy(1.0, 1e-6, "replace_one", (NOISE, NOISE), "clinic", "mean (p 1)", "2024-01-01T00:00:00+00:00", "OS")
+PLAIN = Value(value=1, privacy=PAID).to_dict()["privacy"]
 INTERVAL = ConfidenceInterval(-math.inf, 1.5)
 
 
@@ -96,7 +99,13 @@ def test_a_release_survives_json(release):
 
 
 plain = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.fractions()
+    | st.decimals(allow_nan=False)
+    | st.text(),
     lambda inner: (
         st.lists(inner)
         | st.lists(inner).map(tuple)
@@ -113,6 +122,15 @@ def test_whatever_a_plugin_returns_survives_json(value):
     assert same(Value(value=value), through_json(Value(value=value)))
 
 
+@pytest.mark.parametrize(
+    "thousands", [lambda: 10**5000, lambda: Fraction(10**5000, 3), lambda: [Fraction(3, 10**5000)]]
+)
+def test_a_number_of_thousands_of_digits_is_refused(thousands):
+    """Python writes no more than 4,300 digits; what is longer is refused like what JSON has no word for."""
+    with pytest.raises(TypeError):
+        Value(value=thousands()).to_dict()
+
+
 def test_numpy_scalars_become_plain_numbers():
     """A NumPy scalar is written as the number it is."""
     release = Value(value=[np.float64(0.5), np.int8(3), np.bool_(True), np.str_("x"), np.float32("nan")])
@@ -121,7 +139,8 @@ def test_numpy_scalars_become_plain_numbers():
 
 
 @pytest.mark.parametrize(
-    "value", [{1, 2}, 1j, object(), b"x", {1: 2}, {"$float": "nan"}, {"a": {"$tuple": []}}, np.array([object()])]
+    "value",
+    [{1, 2}, 1j, object(), b"x", {1: 2}, {"$float": "nan"}, {"a": {"$tuple": []}}, np.array([object()])],
 )
 def test_what_json_has_no_word_for_is_refused(value):
     """Nothing is kept that would not come back as it was."""
@@ -143,6 +162,18 @@ def test_what_json_has_no_word_for_is_refused(value):
         {"type": "dfprivacy.release:Value", "value": 1, "other": 2},
         {"type": "dfprivacy.release:Value", "value": 1, "privacy": {"epsilon": 1}},
         {"type": "dfprivacy.release:Value", "value": 1, "privacy": {"noise": [{"what": 1}]}},
+        {"type": "dfprivacy.release:Value", "value": 1, "privacy": 5},
+        {"type": "dfprivacy.release:Value", "value": 1, "privacy": {"noise": 5}},
+        {"type": "dfprivacy.release:Value", "value": 1, "privacy": {**PLAIN, "epsilon": "much"}},
+        {
+            "type": "dfprivacy.release:Value",
+            "value": 1,
+            "privacy": {**PLAIN, "noise": [{**PLAIN["noise"][0], "grid": "x"}]},
+        },
+        {"type": "dfprivacy.release:Value", "value": 1, "library": "os"},
+        {"type": "dfprivacy.release:Value", "value": {"$release": 5}},
+        {"type": "dfprivacy.release:Value", "value": {"$interval": [1]}},
+        {"type": ["dfprivacy.release:Value"]},
         {"type": "dfprivacy.release:Value", "value": {"$array": [1, 2], "shape": [3], "dtype": "<f8"}},
     ],
 )
@@ -150,6 +181,45 @@ def test_what_is_no_release_of_ours_is_refused(stored):
     """A stored release whose class or fields are not those installed is an error with a way out."""
     with pytest.raises(dp.ArgumentError, match="Install"):
         Release.from_dict(stored)
+
+
+def test_reading_imports_nothing(tmp_path, monkeypatch):
+    """A text that names a module does not make Python run it."""
+    (tmp_path / "planted.py").write_text("from dfprivacy.release import Value as Planted\nran = True\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(dp.ArgumentError, match="Install"):
+        Release.from_dict({"type": "planted:Planted", "value": 1})
+    assert "planted" not in sys.modules
+
+
+FRESH = """
+import json, sys
+from dfprivacy.release import Release
+assert not any(name.startswith("dfprivacy_") for name in sys.modules)
+for kind in json.loads(sys.argv[1]):
+    try:
+        Release.from_dict({"type": kind})
+    except Exception as error:
+        assert "does not have the fields" in str(error), (kind, error)
+"""
+
+
+def test_installed_plugins_make_their_releases_known():
+    """In a new process a kept answer of any bundled method is read: its plugin is found by its entry point."""
+    registry()
+    kinds = [f"{kind.__module__}:{kind.__qualname__}" for kind in every_kind(Release)]
+    bundled = [kind for kind in kinds if kind.startswith("dfprivacy_") and "typical" not in kind]
+
+    run = subprocess.run(
+        [sys.executable, "-c", FRESH, json.dumps(bundled)], check=False, capture_output=True, text=True
+    )
+    assert len(bundled) > 10
+    assert (0, "") == (run.returncode, run.stderr)
+
+
+def every_kind(cls):
+    return [each for direct in cls.__subclasses__() for each in (direct, *every_kind(direct))]
 
 
 def test_a_release_survives_pickle():

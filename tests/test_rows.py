@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dfprivacy import rows
+from dfprivacy._table import batch as rows
+from dfprivacy._table.batch import Batch, Between, IsIn, Satisfies, batches, category, condition, number
+from dfprivacy._table.frames import Dictionary, adapt
 from dfprivacy.errors import SchemaError
-from dfprivacy.frames import Dictionary, adapt
-from dfprivacy.rows import Batch, Between, IsIn, Satisfies, batches, category, condition, number
 from dfprivacy.schema import Column
 
 X = Column("x", bounds=(0.0, 10.0), fill=5.0)

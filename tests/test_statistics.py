@@ -13,9 +13,9 @@ import pytest
 from scipy import stats
 
 import dfprivacy as dp
-from dfprivacy import noise
+from dfprivacy._privacy import samplers as noise
+from dfprivacy._privacy.losses import BoundedRange, Pure
 from dfprivacy.features import OneHot
-from dfprivacy.losses import BoundedRange, Pure
 from dfprivacy.statistics import OfPermutations, OfRows, OfSums
 from dfprivacy.testing.noise import seeded_noise
 
@@ -319,7 +319,7 @@ def test_selections_follow_their_law(flip, law, sampler, runs):
     scores = np.array(list(SCORES.values()), dtype=np.int64)
 
     def drawn(source):
-        return Counter(tuple(source.top(scores, 4.0, 2, flip=flip)) for _ in range(runs))
+        return Counter(tuple(source.noisy_top_k(scores, 4.0, 2, flip=flip)) for _ in range(runs))
 
     if sampler == "OpenDP":
         found = drawn(noise.OpenDPSampler())
@@ -361,11 +361,11 @@ def test_a_selection_is_charged_as_what_it_is(terms, loss, kind):
     """Where epsilons add up a selection is any pure release; elsewhere its bounded range counts for it."""
     private = view(**terms)
     asked = private.commonest("g", top=2, epsilon=1)
-    accountant = private._subject.account.accountant
+    accountant = private._target.account.accountant
     spent = accountant.after(accountant.after(accountant.nothing, loss), loss)
 
     assert asked.privacy.noise[0].kind == kind
-    assert private._subject.account.spent() == spent
+    assert private._target.account.spent() == spent
 
 
 def test_the_commonest_are_found_where_the_noise_is_small():
@@ -420,7 +420,7 @@ def test_a_sparse_vector_follows_its_law(most):
     """The sampler answers with the exact probabilities, and ends where it should."""
     gaps, scales, runs = np.array([-3, 1, 4], dtype=np.int64), (4.0, 8.0), 20_000
     with seeded_noise(10) as sampler:
-        found = Counter(tuple(sampler.above(gaps, scales, most).tolist()) for _ in range(runs))
+        found = Counter(tuple(sampler.sparse_vector(gaps, scales, most).tolist()) for _ in range(runs))
 
     law = sparse_law(gaps.tolist(), scales, most)
     assert sum(law.values()) == pytest.approx(1, abs=1e-12)
@@ -484,7 +484,7 @@ def test_the_rank_of_one_among_equals_is_uniform():
     """Ties are broken by chance, so the place of the first of equal values is uniform."""
     values, runs = np.zeros(4, dtype=np.int64), 20_000
     with seeded_noise(13) as sampler:
-        found = Counter(sampler.rank(values, 0.7) for _ in range(runs))
+        found = Counter(sampler.permutation_rank(values, 0.7) for _ in range(runs))
 
     assert stats.chisquare([found[i + 1] for i in range(4)]).pvalue > 1e-7
 

@@ -17,11 +17,11 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy import features
-from dfprivacy.ledger import open_ledger
-from dfprivacy.losses import Pure
-from dfprivacy.plugins import register_mechanism, unregister
+from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._measure.evaluate import union
+from dfprivacy._plugins.loader import register_mechanism, unregister
+from dfprivacy._privacy.losses import Pure
 from dfprivacy.statistics import OfRows
-from dfprivacy.table import union
 from dfprivacy.testing.noise import seeded_noise
 
 BOUNDS = {"age": (18, 90)}
@@ -84,7 +84,7 @@ def protect(name, df=None, **terms):
 
 
 def spent(*views):
-    return [sum((entry.epsilon for entry in view._subject.account.entries()), Fraction(0)) for view in views]
+    return [sum((entry.epsilon for entry in view._target.account.entries()), Fraction(0)) for view in views]
 
 
 # The union
@@ -115,7 +115,7 @@ def test_neighbouring_unions_differ_in_one_row_of_one_table():
     """A row's content, or under add_remove a row, is protected; which table it is of is public."""
     for neighbors, expected in (("replace_one", 2.0), ("add_remove", 1.0)):
         one, two = (protect(f"{name} {neighbors}", neighbors=neighbors) for name in ("one", "two"))
-        whole, which = union(one._subject.table, two._subject.table, ("one", "two"))
+        whole, which = union(one._target.table, two._target.table, ("one", "two"))
 
         found = whole.sensitivity(features.OneHot(which) * features.Moments(one.schema.columns["age"], degree=1), 1)
 
@@ -156,7 +156,7 @@ def test_both_accounts_pay_the_same():
     release = one.compare("age", other=two, epsilon="0.5")
 
     assert [Fraction(1, 2)] * 2 == spent(one, two)
-    entries = [view._subject.account.entries() for view in (one, two)]
+    entries = [view._target.account.entries() for view in (one, two)]
     assert [entry.loss for entry in entries[0]] == [entry.loss for entry in entries[1]]
     assert {entry.call for entry in entries[0]} == {entry.call for entry in entries[1]}
     assert ("one and two", 0.5) == (release.privacy.account, release.privacy.epsilon)
@@ -208,8 +208,8 @@ INTERRUPT = """
 import os, signal, sys
 from fractions import Fraction
 from sqlalchemy import event
-from dfprivacy.losses import Pure
-from dfprivacy.ledger import open_ledger
+from dfprivacy._privacy.losses import Pure
+from dfprivacy._ledger.ledger import open_ledger
 
 ledger = open_ledger(sys.argv[1])
 one, two = ledger.account("one"), ledger.account("two")
@@ -236,17 +236,17 @@ def test_a_crash_leaves_both_or_neither(ledger, at, charged):
 
     assert -9 == run.returncode
     assert [Fraction(3, 4) * charged] * 2 == spent(one, two)
-    expected = one._subject.account.accountant
+    expected = one._target.account.accountant
     whole = expected.after(expected.nothing, Pure(Fraction(3, 4))) if charged else expected.nothing
-    assert [whole, whole] == [view._subject.account.spent() for view in (one, two)]
+    assert [whole, whole] == [view._target.account.spent() for view in (one, two)]
 
 
 RACE = """
 import sys
 from fractions import Fraction
 from dfprivacy.errors import BudgetExceeded
-from dfprivacy.losses import Pure
-from dfprivacy.ledger import open_ledger
+from dfprivacy._privacy.losses import Pure
+from dfprivacy._ledger.ledger import open_ledger
 
 ledger = open_ledger(sys.argv[1])
 first, second = (ledger.account(name) for name in sys.argv[2:])
@@ -270,7 +270,7 @@ def test_processes_that_charge_crosswise_stay_in_step(ledger):
 
     assert [0, 0, 0] == ended
     assert [1, 1] == spent(one, two)
-    assert [50, 50] == [len(view._subject.account.entries()) for view in (one, two)]
+    assert [50, 50] == [len(view._target.account.entries()) for view in (one, two)]
 
 
 # Kept answers

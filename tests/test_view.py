@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import warnings
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -21,9 +22,10 @@ import polars as pl
 import pytest
 
 import dfprivacy as dp
+import dfprivacy_kernel
 from dfprivacy import features
-from dfprivacy.ledger import open_ledger
-from dfprivacy.plugins import register_mechanism, registry, unregister
+from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._plugins.loader import register_mechanism, registry, unregister
 
 every_frame = pytest.mark.parametrize("constructor", ["pandas", "polars", "polars-lazy"], indirect=True)
 N = 200
@@ -386,7 +388,7 @@ def test_html_is_escaped():
 def test_a_view_can_be_shown_when_its_ledger_is_closed(ledger):
     """What shows a view must not fail, whatever became of its ledger."""
     view = protect(pd.DataFrame(DATA))
-    view._subject.account.ledger.close()
+    view._target.account.ledger.close()
 
     assert "budget unknown: The ledger" in repr(view)
     assert "budget unknown: The ledger" in view._repr_html_()
@@ -464,6 +466,23 @@ def test_methods_look_like_methods():
     assert ["column", "shares", "epsilon", "fresh"] == list(inspect.signature(view.average).parameters)
     assert "epsilon : float, str or None" in inspect.getdoc(view.ttest)
     assert set(registry().mechanisms) <= set(dir(view)) & set(dir(view.group_by("arm")))
+
+
+def test_signatures_show_what_a_caller_gives():
+    """A column is given by its name, a list by names, another view as a view; what comes back is a release."""
+    view = protect(pd.DataFrame(DATA))
+
+    test, fit = inspect.signature(view.kernel_two_sample), inspect.signature(view.gmm_fit)
+
+    asked = {name: parameter.annotation for name, parameter in test.parameters.items()}
+    assert (Sequence[str], str | None, "PrivateFrame | None") == (asked["columns"], asked["by"], asked["other"])
+    assert (float | str | None, float | str | None, bool) == (asked["epsilon"], asked["delta"], asked["fresh"])
+    assert dp.Probability == asked["confidence"]
+    assert "Annotated[float, Range(0, 1, exclusive='both')] = 0.95" in str(test)
+    assert dfprivacy_kernel.KernelTest is test.return_annotation
+    assert str | None == fit.parameters["label"].annotation
+    assert dp.Groups is inspect.signature(view.group_by("arm").ttest).return_annotation
+    assert dp.Release is inspect.signature(view.average).return_annotation
 
 
 def test_what_is_no_method_is_an_attribute_error_with_a_hint():

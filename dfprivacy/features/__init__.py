@@ -14,24 +14,28 @@ coordinate by half a step at most, and the sensitivity is charged for it. (`Oute
 their sum.)
 
 A feature must be a pure function of its row. What a third party writes in `rows` is clipped to the radius it
-declares, so a wrong claim costs accuracy, never privacy.
+declares, so a wrong claim costs accuracy, never privacy. A `diameter` that it states beside `rows` is its author's
+proof: the core cannot enforce it.
 """
 
 from dfprivacy.features.base import RowFeatures
 from dfprivacy.features.crosstabs import Crosstabs
 from dfprivacy.features.fourier import Fourier, gaussian_frequencies
+from dfprivacy.features.given import Given
 from dfprivacy.features.kernel import Kernel, Nystrom
 from dfprivacy.features.mixtures import MixtureMoments
 from dfprivacy.features.moments import Count, Moments
 from dfprivacy.features.onehot import OneHot
 from dfprivacy.features.outer import Outer
 from dfprivacy.features.product_kernel import ProductKernel, spread
+from dfprivacy.features.stack import Stack
 from dfprivacy.features.taylor import Taylor
 
 __all__ = [
     "Count",
     "Crosstabs",
     "Fourier",
+    "Given",
     "Kernel",
     "MixtureMoments",
     "Moments",
@@ -40,6 +44,7 @@ __all__ = [
     "Outer",
     "ProductKernel",
     "RowFeatures",
+    "Stack",
     "Taylor",
     "gaussian_frequencies",
     "spread",

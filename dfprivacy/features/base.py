@@ -1,29 +1,35 @@
-"""What a row feature is, and what follows from its radius."""
+"""What a row feature is, what follows from its radius, and how the house takes somebody else's."""
 
 from __future__ import annotations
 
+import contextlib
 import math
+import sys
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from dfprivacy._table.batch import described
 from dfprivacy.errors import PluginError
-from dfprivacy.rows import category, number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from dfprivacy.frames import Read
-    from dfprivacy.rows import Batch
+    from dfprivacy._table.batch import Batch
+    from dfprivacy._table.frames import Read
     from dfprivacy.schema import Column
 
-__all__ = ["Norm", "RowFeatures", "Selective"]
+__all__ = ["Norm", "RowFeatures", "Selective", "enforced"]
 
-Norm = int  # 1 or 2
-_DERIVED = {"dimension", "summands", "support", "diameter", "sensitivity", "steps", "total", "totals", "image"}
+Norm = float  # 1, 2 or infinity
+_NORMS = (1, 2, math.inf)
+_DERIVED = {
+    *("reads", "dimension", "summands", "support", "counts"),
+    *("sensitivity", "steps", "total", "totals", "image", "stacked"),
+}
 _FEW = 5  # places from which on np.bincount is faster than a product of matrices; both are exact
 _HOUSE = "dfprivacy.features."  # what is written here may override what others may not
 
@@ -31,7 +37,10 @@ _HOUSE = "dfprivacy.features."  # what is written here may override what others 
 class RowFeatures(ABC):
     """A bounded map from one row to a vector; what a mechanism asks the sum of.
 
-    A third party subclasses it, sets `columns` and `shape`, and writes `rows` and `radius`.
+    A third party subclasses it, sets `columns` and `shape`, and writes `rows` and `radius`. It is asked for all but
+    `rows` once, before anything is charged; its rows are clipped to the radius that it said then, by a copy of it
+    that is thrown away (`enforced`). It may write `diameter` in the same class as `rows`: that is a proof of its
+    author's, as the sensitivity of a statistic is.
 
     Attributes
     ----------
@@ -64,7 +73,7 @@ class RowFeatures(ABC):
     @property
     def reads(self) -> Sequence[Read]:
         """How the columns are read: as numbers where they have bounds, else as categories."""
-        return [number(c) if c.bounds is not None else category(c) for c in self.columns]
+        return [described(column) for column in self.columns]
 
     @property
     def dimension(self) -> int:
@@ -81,31 +90,42 @@ class RowFeatures(ABC):
         """Most coordinates that one row can make different from zero."""
         return self.dimension
 
+    @property
+    def counts(self) -> bool:
+        """Whether every coordinate of every row is a whole number, so that no grid rounds it."""
+        return False
+
     @abstractmethod
     def rows(self, batch: Batch) -> NDArray[Any]:
         """Vectors of the rows of a batch, weights included, shape (batch.size, d)."""
 
     @abstractmethod
     def radius(self, norm: Norm) -> float:
-        """Largest L1 or L2 norm of a row's vector."""
+        """Largest norm of a row's vector in L1, L2 or infinity; who does not know the last is held to L2."""
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Largest L1 or L2 distance of two rows' vectors, when the rows agree on the public columns."""
+        """Largest distance of two rows' vectors in such a norm, when the rows agree on the public columns."""
         return 2 * self.radius(norm)
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
         """Sensitivity of the sum: the radius for a row more or less, the diameter for a row that changes."""
-        return self.radius(int(norm)) if relation == "add_remove" else self.diameter(int(norm), public)
+        return self.radius(norm) if relation == "add_remove" else self.diameter(norm, public)
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
-        r"""Vectors of a batch in whole steps of :math:`2^{-k}`, clipped to the declared radius."""
+        r"""Vectors of a batch in whole steps of :math:`2^{-k}`, each clipped to the radius on its own."""
         rows = np.array(self.rows(batch), dtype=np.float64).reshape(batch.size, self.dimension)
         rows[~np.isfinite(rows).all(axis=1)] = 0  # a row without a vector counts nowhere
+        radius = {norm: self.radius(norm) for norm in _NORMS}
+        # In units of the radius, near 1, no square is too large or too small for float64.
+        exponent = math.frexp(radius[2])[1]
+        np.clip(rows, -min(radius.values()), min(radius.values()), out=rows)
+        np.ldexp(rows, -exponent, out=rows)
         for norm in (1, 2):
+            longest = math.ldexp(radius[norm], -exponent)
             length = np.linalg.norm(rows, ord=norm, axis=1)
-            over = length > self.radius(norm)
-            rows[over] *= (self.radius(norm) / length[over])[:, None]
-        rows *= 2.0**k
+            over = length > longest
+            rows[over] *= (longest / length[over])[:, None]
+        np.ldexp(rows, k + exponent, out=rows)
         return np.rint(rows, out=rows)
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
@@ -124,6 +144,11 @@ class RowFeatures(ABC):
             total = np.array([np.bincount(place, weights=each, minlength=bins + 1)[:bins] for each in steps.T]).T
         return total
 
+    @property
+    def stacked(self) -> tuple[RowFeatures, ...]:
+        """The features whose sums lie one after the other along the last axis of this one's; see `Stack`."""
+        return ()
+
     def image(self, total: list[int], k: int) -> list[int]:  # noqa: ARG002
         r"""Released coordinates of the exact sums, in steps of :math:`2^{-k}`, rounded once and for all rows."""
         return total
@@ -133,14 +158,143 @@ class RowFeatures(ABC):
         names = ", ".join(column.name for column in self.columns)
         return f"{type(self).__name__}({names})"
 
-    def __init_subclass__(cls) -> None:
-        # What privacy rests on is derived here from `rows` and `radius`, which are enforced.
-        derived = _DERIVED & vars(cls).keys()
-        if derived and not cls.__module__.startswith(_HOUSE):
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        if cls.__module__.startswith(_HOUSE):
+            return
+        above = [base for base in cls.__mro__ if base not in {RowFeatures, ABC, object}]
+        bundled = [base.__name__ for base in above if base.__module__.startswith(_HOUSE)]
+        if bundled:
             raise PluginError(
-                f"{cls.__name__} defines {sorted(derived)!r}, which RowFeatures derives.",
-                "Write rows() and radius() only.",
+                f"{cls.__name__} extends {bundled[0]}, whose numbers are proved for its own rows only.",
+                "Subclass RowFeatures, and write rows() and radius().",
             )
+        # What privacy rests on is derived here from `rows` and `radius`, which are enforced.
+        derived = sorted(_DERIVED & {name for base in above for name in vars(base)})
+        if derived:
+            raise PluginError(
+                f"{cls.__name__} defines {derived!r}, itself or through a mix-in, which RowFeatures derives.",
+                "Write rows(), radius() and, if it is proved, diameter() only.",
+            )
+        if not _about_its_rows(cls):
+            raise PluginError(
+                f"{cls.__name__} has a diameter() and rows() of two classes, and so nobody has proved the one for "
+                "the other.",
+                "Write both in the same class, or rows() and radius() only.",
+            )
+
+
+def _source(kind: type, name: str) -> type:
+    """Give the class that a class has a method from."""
+    return next(each for each in kind.__mro__ if name in vars(each))
+
+
+def _about_its_rows(kind: type[RowFeatures]) -> bool:
+    """Whether the diameter of a class is the derived one, or of the same hand as its rows."""
+    return _source(kind, "diameter") in {RowFeatures, _source(kind, "rows")}
+
+
+def enforced(features: RowFeatures) -> RowFeatures:
+    """Take features into the house: its own as they are, anybody else's held to what they say now.
+
+    Parameters
+    ----------
+    features : RowFeatures
+        What a mechanism asks the sum of.
+
+    Returns
+    -------
+    RowFeatures
+        Features whose radius, diameter and derived numbers hold whatever `rows` gives.
+
+    Raises
+    ------
+    PluginError
+        If it is no feature, or what it says of itself cannot be used.
+    """
+    if not isinstance(features, RowFeatures):
+        raise PluginError(f"A {type(features).__name__} is no row feature.", "Pass one from dfprivacy.features.")
+    kind = type(features)
+    own = kind.__module__.startswith(_HOUSE) and getattr(sys.modules[kind.__module__], kind.__name__, None) is kind
+    # An attribute of the object would be found before the method of the same name.
+    if own and not vars(features).keys() & {*_DERIVED, "rows", "radius", "diameter"}:
+        return features
+    return _Enforced(features)
+
+
+@final
+class _Enforced(RowFeatures):
+    """Somebody else's features: asked once, and clipped to what they said.
+
+    Of them, `rows` is called afterwards, and `diameter` once for each norm and set of public columns, where they
+    have one of their own: before anything is charged for what rests on it. It is twice the radius at most.
+    """
+
+    def __init__(self, features: RowFeatures) -> None:
+        self._features = features
+        self._name = features.describe()
+        self.columns = tuple(features.columns)
+        self.shape = tuple(map(int, features.shape))
+        self.weights = np.array(np.broadcast_to(np.asarray(features.weights, dtype=np.float64), self.shape))
+        self._radius: dict[float, float] = {norm: float(features.radius(norm)) for norm in (1, 2)}
+        self._radius[math.inf] = _at_infinity(features.radius, self._radius[2])
+        if not all(0 < radius < math.inf for radius in self._radius.values()):
+            raise PluginError(
+                f"The radius of {self._name} is {self._radius[1]!r} in L1, {self._radius[2]!r} in L2 and "
+                f"{self._radius[math.inf]!r} in the norm of infinity.",
+                "A radius is positive and finite.",
+            )
+        # What hangs on the object itself is proved of nothing.
+        own = type(features).diameter is not RowFeatures.diameter and _about_its_rows(type(features))
+        self._states = own and not vars(features).keys() & {"rows", "diameter"}
+        self._diameter: dict[tuple[float, frozenset[str]], float] = {}
+
+    def rows(self, batch: Batch) -> NDArray[Any]:
+        """Vectors of a batch, as they are; `steps` clips them."""
+        return self._features.rows(batch)
+
+    def radius(self, norm: Norm) -> float:
+        """Largest norm of a vector."""
+        return self._radius[norm]
+
+    @property
+    def states_a_diameter(self) -> bool:
+        """Whether its author has proved a diameter, which the core cannot enforce."""
+        return self._states
+
+    def diameter(self, norm: Norm, public: frozenset[str]) -> float:
+        """Largest distance of two vectors: what its author has proved, and twice the radius at most."""
+        if (norm, public) not in self._diameter:
+            self._diameter[norm, public] = min(2 * self.radius(norm), self._stated(norm, public))
+        return self._diameter[norm, public]
+
+    def _stated(self, norm: Norm, public: frozenset[str]) -> float:
+        if not self._states:
+            return math.inf
+        if norm == math.inf:
+            said = _at_infinity(lambda norm: self._features.diameter(norm, public), self.diameter(2, public))
+        else:
+            said = float(self._features.diameter(norm, public))
+        still = all(column.name in public for column in self.columns)
+        if not (said >= 0 if still else said > 0):
+            raise PluginError(
+                f"The L{norm:g} diameter of {self._name} is {said!r}.",
+                "A diameter is not negative, and 0 only of public columns.",
+            )
+        return said
+
+    def describe(self) -> str:
+        """Name the feature in words."""
+        return self._name
+
+
+def _at_infinity(ask: Callable[[float], float], euclidean: float) -> float:
+    """Ask for a bound in the norm of infinity; whoever does not know it, or says more, is held to that of L2."""
+    with contextlib.suppress(Exception):  # a class that has never heard of this norm may say or raise anything
+        said = float(ask(math.inf))
+        if 0 < said <= euclidean:
+            return said
+    return euclidean
 
 
 class Selective(RowFeatures):

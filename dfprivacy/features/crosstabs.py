@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from dfprivacy._table.batch import category
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, RowFeatures
-from dfprivacy.rows import category
+from dfprivacy.features.upward import root
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from dfprivacy.frames import Read
-    from dfprivacy.rows import Batch
+    from dfprivacy._table.batch import Batch
+    from dfprivacy._table.frames import Read
     from dfprivacy.schema import Column
 
 __all__ = ["Crosstabs"]
@@ -45,7 +46,7 @@ class Crosstabs(RowFeatures):
     -----
     The shape is (groups, columns). A row adds 1 to each of K columns in one group at most, so the radius is K in
     L1 and √K in L2. If `by` is public, a row can change the columns that are not: as many, or the square root.
-    Else it can leave one group for another: 2K, or √(2K).
+    Else it can leave one group for another: 2K, or √(2K). In the norm of infinity both are 1.
     """
 
     def __init__(
@@ -77,6 +78,11 @@ class Crosstabs(RowFeatures):
         return [category(column) for column in self.columns]
 
     @property
+    def counts(self) -> bool:
+        """Whether every coordinate of every row is a whole number."""
+        return True
+
+    @property
     def support(self) -> int:
         """Most coordinates that one row can make different from zero."""
         return len(self.counted)
@@ -89,18 +95,21 @@ class Crosstabs(RowFeatures):
         return product
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
-        """Return the exact sum of a batch in whole steps: what a group and a category share is counted."""
-        place = self._place[batch.codes(self.by)]
-        if mask is not None:
-            place[~mask] = len(self.groups)
-        members = [place == group for group in range(len(self.groups))]
-        counts, both = np.empty(self.shape), np.empty(batch.size, dtype=np.bool_)
+        """Return the exact sum of a batch in whole steps."""
+        place = np.zeros(batch.size, dtype=np.intp) if mask is None else (~mask).astype(np.intp)
+        return self.totals(batch, place, 1, k).ravel()
+
+    def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
+        """Return the same for the rows at each place below `bins`: what a group and a category share is counted."""
+        own = self._place[batch.codes(self.by)]
+        members = [(place == each) & (own == group) for each in range(bins) for group in range(len(self.groups))]
+        counts, both = np.empty((len(members), len(self.counted))), np.empty(batch.size, dtype=np.bool_)
         for first in range(0, len(self.counted), _AT_ONCE):
             insides = [batch.among(column, code) for column, code in self.counted[first : first + _AT_ONCE]]
             for at, inside in enumerate(_contiguous(insides), start=first):
-                for group, member in enumerate(members):
-                    counts[group, at] = np.count_nonzero(np.logical_and(inside, member, out=both))
-        return counts.ravel() * 2.0**k
+                for row, member in enumerate(members):
+                    counts[row, at] = np.count_nonzero(np.logical_and(inside, member, out=both))
+        return counts.reshape(bins, self.dimension) * 2.0**k
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""
@@ -132,4 +141,6 @@ def _contiguous(columns: list[NDArray[np.bool_]]) -> list[NDArray[np.bool_]]:
 
 
 def _norm(ones: int, norm: Norm) -> float:
-    return float(ones) if norm == 1 else math.sqrt(ones)
+    if norm == math.inf:
+        return float(ones > 0)
+    return float(ones) if norm == 1 else root(ones)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dfprivacy._table.batch import Batch
     from dfprivacy.features.threads import Piece
-    from dfprivacy.rows import Batch
     from dfprivacy.schema import Column
 
 __all__ = ["Fourier", "gaussian_frequencies"]
@@ -65,11 +65,16 @@ class Fourier(Selective):
        - \frac1{2m} \sum_j \Bigl(\sum_i h_i |\omega_{ji}|\Bigr)^2 ,
 
     and the boxes that may hold the least value are halved. Where there are too many (many columns), the bound at
-    that point holds, and at worst the diameter is 2.
+    that point holds, and at worst the diameter is 2. The error of floating point is taken off: that of an angle is
+    some last bits of the largest, and moves cosine and slope by as much.
 
     A phase, in turns, is a scalar product of numbers on binary grids that is exact in float64, reduced to [-1/2,
     1/2] without rounding. So the vector is a pure function of its row. Cosine and sine are taken in float32, of
     the same angle; what they miss of the unit circle, less than 10\ :sup:`-6`, is charged.
+
+    In the norm of infinity the radius is :math:`m^{-1/2}`. Two points of the unit circle at angles that differ by
+    :math:`\theta` are :math:`2 |\sin(\theta/2)|` apart, and so are their cosines and sines at most: the diameter is
+    :math:`2 m^{-1/2} \sin(\min(\theta, \pi)/2)`, with :math:`\theta` the largest difference of two rows' angles.
     """
 
     def __init__(self, columns: Sequence[Column], frequencies: NDArray[np.float64]) -> None:
@@ -84,9 +89,10 @@ class Fourier(Selective):
             raise ArgumentError("Frequencies must be finite numbers.", "Leave out those that are not.")
         self.centre = np.array([column.mid for column in self.columns])
         self._half = np.array([column.half for column in self.columns])
-        turns = asked * self._half / (2 * np.pi)
-        reach = max(1.0, float(np.abs(turns).sum(axis=1).max()))
-        q = 52 - _GRID - math.ceil(math.log2(reach)) - 1
+        with np.errstate(over="ignore"):
+            turns = asked * self._half / (2 * np.pi)
+            reach = max(1.0, float(np.abs(turns).sum(axis=1).max()))
+        q = 52 - _GRID - math.ceil(math.log2(min(reach, 2.0**52))) - 1
         if q < 8:  # noqa: PLR2004
             raise ArgumentError(
                 "Frequencies are too high beside the bounds.", "Give lower ones, or tighter bounds."
@@ -142,6 +148,8 @@ class Fourier(Selective):
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""
+        if norm == math.inf:
+            return (1 + _SINGLE) * self._weight
         return (1 + _SINGLE) * (1.0 if norm != 1 else math.sqrt(2 * self.shape[1]))
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
@@ -151,6 +159,9 @@ class Fourier(Selective):
             return 0.0
         # radians per half width; rows differ by up to 2 of these
         omega = 2 * np.pi * self._turns[:, private]
+        if norm == math.inf:
+            half_angle = min(float(np.abs(omega).sum(axis=1).max()), math.pi / 2)
+            return 2 * self._weight * (math.sin(half_angle) + _SINGLE)
         euclidean = math.sqrt(2 - 2 * _least(omega.tobytes(), sum(private), 2.0)) + 2 * _SINGLE
         return euclidean if norm != 1 else euclidean * math.sqrt(2 * self.shape[1])
 
@@ -165,13 +176,14 @@ def _least(frequencies: bytes, d: int, reach: float) -> float:
     """Lower bound of the mean of cosines over the cube of this reach; see the notes of `Fourier`."""
     omega = np.frombuffer(frequencies).reshape(-1, d)
     m = len(omega)
+    slack = _SLACK + 4 * (d + 2) * 2.0**-53 * reach * float(np.abs(omega).sum(axis=1).max())
     centres, half = np.zeros((1, d)), np.full(d, reach)
     met = 1.0
     while True:
         angles = centres @ omega.T
         values = np.cos(angles).mean(axis=1)
         slopes = np.abs(np.sin(angles) @ omega) / m @ half
-        bounds = values - slopes - float(np.mean((np.abs(omega) @ half) ** 2)) / 2 - _SLACK
+        bounds = values - slopes - float(np.mean((np.abs(omega) @ half) ** 2)) / 2 - slack
         met = min(met, float(values.min()))
         enough = met - _NEAR * (1 - met)  # below every box that was left out
         centres = centres[bounds < enough]

@@ -12,13 +12,14 @@ import numpy as np
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, Selective
 from dfprivacy.features.threads import RoundedSum, add_up
+from dfprivacy.features.upward import UP, root
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dfprivacy._table.batch import Batch
     from dfprivacy.features.product_kernel import ProductKernel
     from dfprivacy.features.threads import Piece
-    from dfprivacy.rows import Batch
 
 __all__ = ["Kernel", "Nystrom"]
 
@@ -47,7 +48,10 @@ class Kernel(Selective):
     :math:`\sqrt{\lambda_{\max}(K)}`, its L1 norm, a scalar product with the sum of the
     :math:`\phi(z_m)`, at most :math:`\sqrt{1'K1}`, and two rows' vectors are at most
     :math:`\sqrt{\lambda_{\max}(K)}` times :meth:`ProductKernel.distance` apart. Entries lie in [0, 1]: neither
-    norm nor distance exceeds :math:`\sqrt M` (L1: M).
+    norm nor distance exceeds :math:`\sqrt M` (L1: M; infinity: 1). Each entry is such a vector with M = 1, so in
+    the norm of infinity two rows are at most their :meth:`ProductKernel.distance` apart. K is that of the points
+    where the kernel values have them, whatever the points' own digits (`ProductKernel.gram`), and all is rounded
+    up, by `ProductKernel.excess` for the rounding of a row.
     """
 
     def __init__(self, kernel: ProductKernel, points: NDArray[np.float64]) -> None:
@@ -57,14 +61,19 @@ class Kernel(Selective):
         self.shape = (len(self.points),)
         self._right = np.ascontiguousarray(kernel.right(self.points.T).T)
 
+    def gram(self) -> NDArray[np.float64]:
+        """Kernel matrix of the points, where the values have them."""
+        return self.kernel.gram(self.points)
+
     @cached_property
-    def _norms(self) -> dict[int, float]:
-        gram = self.features(self.points)
+    def _norms(self) -> dict[float, float]:
+        gram = self.gram()
         m = len(gram)
         above = (1 + self.kernel.excess) * (1 + 4 * m * _ULP)  # the rounding of the matrix and of its norms
         return {
-            1: min(float(m), math.sqrt(gram.sum()) * above),
-            2: math.sqrt(min(float(m), float(np.linalg.eigvalsh(gram)[-1]) + m * m * _ULP) * above),
+            math.inf: above,
+            1: min(float(m), math.sqrt(gram.sum())) * above,
+            2: math.sqrt(min(float(m), float(np.linalg.eigvalsh(gram)[-1]) + m * m * _ULP)) * above,
         }
 
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -103,9 +112,14 @@ class Kernel(Selective):
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
         """Largest distance of two vectors."""
         distance = self.kernel.distance(public)
+        if not distance:
+            return 0.0
         m = float(self.dimension)
-        euclidean = min(math.sqrt(m), self._norms[2] * distance) if distance else 0.0
-        return euclidean if norm != 1 else min(m, 2 * self._norms[1], math.sqrt(m) * euclidean)
+        above = UP + self.kernel.excess  # an entry can be as much above 1
+        if norm == math.inf:
+            return min(above, self._norms[norm] * distance * UP)
+        euclidean = min(math.sqrt(m) * above, self._norms[2] * distance * UP)
+        return euclidean if norm != 1 else min(m * above, 2 * self._norms[1], math.sqrt(m) * euclidean * UP)
 
     def describe(self) -> str:
         """Name the feature in words."""
@@ -158,7 +172,9 @@ class Nystrom(Selective):
     The Frobenius norm of R, with the rounding of its own computation, is `defect`; a tolerance that makes it more
     than 1e-4 is raised tenfold until it does not. All depends on public numbers only. Two rows' vectors are apart
     by at most (1 + defect) times :meth:`ProductKernel.distance`, and :math:`\|A\|_F \sqrt F` steps of the grid of
-    kernel values.
+    kernel values. The norm of infinity is at most that of L2. :math:`\tilde K` is computed where the kernel values
+    have the points (`Kernel.gram`): :math:`\|A\|` is large, and would blow up what the points lose when they are
+    written down beside a large offset.
 
     References
     ----------
@@ -172,7 +188,7 @@ class Nystrom(Selective):
         self.kernel = kernel
         self.columns = kernel.columns
         while True:
-            gram = Kernel(kernel, rows).features(rows)
+            gram = Kernel(kernel, rows).gram()
             pivots = _pivots(gram, tolerance)
             gram = gram[np.ix_(pivots, pivots)]
             A, defect = _whitener(gram)
@@ -186,6 +202,11 @@ class Nystrom(Selective):
         frobenius = float(np.linalg.norm(A)) * (1 + 1e-9)
         self._grain = frobenius * math.sqrt(self.dimension) * 2.0**-_STEP * (1 + 2.0**-10)
         self.error = float(np.abs(A).sum(axis=1).max()) * (self.dimension + 2) * _ULP
+
+    @property
+    def support(self) -> int:
+        """Steps by which the final rounding can move two sums apart: one in each coordinate of either row."""
+        return 2 * self.dimension
 
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Vectors of public rows, in float64; shape (rows, F)."""
@@ -215,14 +236,14 @@ class Nystrom(Selective):
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""
-        euclidean = (1 + self.defect) * (1 + self.kernel.excess) + self._grain
-        return euclidean if norm != 1 else math.sqrt(self.dimension) * euclidean
+        euclidean = ((1 + self.defect) * (1 + self.kernel.excess) + self._grain) * UP
+        return euclidean if norm != 1 else root(self.dimension) * euclidean * UP
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
         """Largest distance of two vectors."""
         distance = self.kernel.distance(public)
-        euclidean = (1 + self.defect) * distance + self._grain if distance else 0.0
-        return euclidean if norm != 1 else math.sqrt(self.dimension) * euclidean
+        euclidean = ((1 + self.defect) * distance + self._grain) * UP if distance else 0.0
+        return euclidean if norm != 1 else root(self.dimension) * euclidean * UP
 
     def describe(self) -> str:
         """Name the feature in words."""

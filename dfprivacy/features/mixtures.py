@@ -9,13 +9,14 @@ import numpy as np
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, RowFeatures
+from dfprivacy.features.upward import UP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from dfprivacy.rows import Batch
+    from dfprivacy._table.batch import Batch
     from dfprivacy.schema import Column
 
 __all__ = ["MixtureMoments"]
@@ -51,7 +52,14 @@ class MixtureMoments(RowFeatures):
     :math:`\sum_k g_k^2 (r^2/4 + r^2 + r^2) \le (3r/2)^2`. *Diameter* :math:`\sqrt{9/2}\,r`: the inner product of
     two rows is :math:`\sum_k g_k g'_k (r^2/4 + t_k + t_k^2/r^2) = \sum_k g_k g'_k (r/2 + t_k/r)^2 \ge 0` with
     :math:`t_k = u_k \cdot u'_k`, so their squared distance is at most the sum of their squared norms. However many
-    components there are, and wherever, they cost what one costs.
+    components there are, and wherever, they cost what one costs. In the norm of infinity they are r and 2r: with
+    :math:`|u_k| \le r`, :math:`r/2`, :math:`|u_{ka}|`, :math:`u_{ka}^2/r` and
+    :math:`\sqrt 2\,|u_{ka} u_{kb}|/r \le r/\sqrt 2` are at most r.
+
+    *Rounding.* Floating point keeps each :math:`g_k \ge 0`, their sum below :math:`1 + (K+2)u`, the length of
+    each :math:`u_k` below :math:`r(1 + (d+4)u)`, and every coordinate to a few u, the last bit. Vectors are clipped
+    to the radius; the diameter is raised by :math:`(K + 4d + 32)` bits. A row too far from all components for
+    float64 has the vector 0.
     """
 
     def __init__(
@@ -143,11 +151,16 @@ class MixtureMoments(RowFeatures):
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""
         r, d = self.reach, len(self.columns)
+        if norm == math.inf:
+            return UP * r
         # L1: r/2 + |u|₁ + (|u|² + √2 Σ|u_a u_b|)/r, with |u|₁ ≤ √d r and 2Σ|u_a u_b| ≤ (d-1) r².
-        return 1.5 * r if norm == 2 else r * (1.5 + math.sqrt(d) + (d - 1) / math.sqrt(2))  # noqa: PLR2004
+        return UP * r * (1.5 if norm == 2 else 1.5 + math.sqrt(d) + (d - 1) / math.sqrt(2))  # noqa: PLR2004
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
         """Largest distance of two vectors."""
         if all(column.name in public for column in self.columns):
             return 0.0
-        return math.sqrt(4.5) * self.reach if norm == 2 else 2 * self.radius(1)  # noqa: PLR2004
+        if norm != 2:  # noqa: PLR2004
+            return 2 * self.radius(norm)
+        last_bits = (self.shape[0] + 4 * len(self.columns) + 32) * 2.0**-52
+        return math.sqrt(4.5) * self.reach * (1 + last_bits)

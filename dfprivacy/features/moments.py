@@ -9,11 +9,12 @@ import numpy as np
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, RowFeatures
+from dfprivacy.features.upward import UP, root
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfprivacy.rows import Batch
+    from dfprivacy._table.batch import Batch
     from dfprivacy.schema import Column
 
 __all__ = ["Count", "Moments"]
@@ -29,6 +30,11 @@ class Count(RowFeatures):
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
         return np.ones((batch.size, 1))
+
+    @property
+    def counts(self) -> bool:
+        """Whether every coordinate of every row is a whole number."""
+        return True
 
     def radius(self, norm: Norm) -> float:  # noqa: ARG002
         """Largest norm of a vector."""
@@ -56,14 +62,14 @@ class Moments(RowFeatures):
     -----
     The coordinates are chosen so that they share one sensitivity instead of adding theirs up.
 
-    ============== ================================ ===================== =====================
-    degree, count  coordinates (weights included)   L1 radius, diameter   L2 radius, diameter
-    ============== ================================ ===================== =====================
-    1, no          y                                1, 2                  1, 2
-    2, no          y, y²/2                          3/2, 2                √5/2, 2
-    1, yes         (1+y)/2, (1-y)/2                 1, 2                  1, √2
-    2, yes         y, 1-y², y²/2                    3/2, 8/3              √5/2, 2
-    ============== ================================ ===================== =====================
+    ============== ================================ ===================== ===================== ==================
+    degree, count  coordinates (weights included)   L1 radius, diameter   L2 radius, diameter   infinity
+    ============== ================================ ===================== ===================== ==================
+    1, no          y                                1, 2                  1, 2                  1, 2
+    2, no          y, y²/2                          3/2, 2                √5/2, 2               1, 2
+    1, yes         (1+y)/2, (1-y)/2                 1, 2                  1, √2                 1, 1
+    2, yes         y, 1-y², y²/2                    3/2, 8/3              √5/2, 2               1, 2
+    ============== ================================ ===================== ===================== ==================
 
     For two values with difference d and sum s, :math:`|s| \le 2 - d`, so the distance of (y, c y²) is at most
     :math:`d\,(1 + c(2-d))` in L1 and :math:`d\sqrt{1 + c^2(2-d)^2}` in L2; the table holds the maxima over d.
@@ -108,26 +114,28 @@ class Moments(RowFeatures):
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""
-        if self.degree == 1:
+        if self.degree == 1 or norm == math.inf:
             return 1.0
-        return 1.5 if norm == 1 else math.sqrt(1.25)
+        return 1.5 if norm == 1 else root(1.25)
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
         """Largest distance of two vectors."""
         if self.columns[0].name in public:
             return 0.0
         if self.degree == 1:
-            return math.sqrt(2) if self.count and norm == 2 else 2.0  # noqa: PLR2004
+            return {1: 2.0, 2: root(2), math.inf: 1.0}[norm] if self.count else 2.0
+        if norm == math.inf:
+            return 2.0
         weights = np.atleast_1d(self.weights)[1:]
         return _parabola_diameter(norm, float(np.linalg.norm(weights, ord=norm)))
 
 
 def _parabola_diameter(norm: Norm, c: float) -> float:
-    """Largest distance of two points of (y, c y²) with y in [-1, 1]; see `Moments`."""
+    """Largest distance of two points of (y, c y²) with y in [-1, 1], rounded up; see `Moments`."""
     if norm == 1:
         d = min(2.0, 1 + 1 / (2 * c))
-        return max(2.0, d * (1 + c * (2 - d)))
+        return max(2.0, d * (1 + c * (2 - d)) * UP)
     if c * c < 2:  # noqa: PLR2004 - no inner maximum
         return 2.0
     d = (3 - math.sqrt(1 - 2 / (c * c))) / 2
-    return max(2.0, d * math.sqrt(1 + c * c * (2 - d) ** 2))
+    return max(2.0, d * math.sqrt(1 + c * c * (2 - d) ** 2) * UP)

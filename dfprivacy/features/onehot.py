@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from dfprivacy._table.batch import category
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import Norm, RowFeatures
-from dfprivacy.rows import category
+from dfprivacy.features.base import Norm, RowFeatures, enforced
+from dfprivacy.features.upward import UP, root
+from dfprivacy.schema import Column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from dfprivacy.frames import Read
-    from dfprivacy.rows import Batch
-    from dfprivacy.schema import Column
+    from dfprivacy._table.batch import Batch
+    from dfprivacy._table.frames import Read
 
 __all__ = ["OneHot"]
 
@@ -29,23 +31,44 @@ class OneHot(RowFeatures):
 
     Parameters
     ----------
-    column : Column
-        A column with categories.
-    groups : sequence, optional
-        The categories to keep, in this order; rows of others count nowhere. Default: all.
+    *keys : Column
+        Columns with categories. With several, a category is a combination of one of each: the sum has the shape
+        (categories of the first, of the second, …).
+    groups : sequence, or mapping of names to sequences, optional
+        The categories to keep, in this order; rows of others count nowhere. With several keys, by column. Default:
+        all.
     of : RowFeatures, optional
         Features to sum within each category; ``OneHot(by) * Moments(x)`` is the same.
 
     Notes
     -----
     A row is in one category at most, so the radius is that of `of`. Two rows in different categories are
-    2 radii apart in L1 and √2 radii in L2; two in the same, a diameter of `of`. If the category is public,
-    a row cannot change it, and only the last remains.
+    2 radii apart in L1, √2 radii in L2 and one in the norm of infinity, whose largest cell counts alone; two in the
+    same, a diameter of `of`. If the category is public, a row cannot change it, and only the last remains: with
+    several keys, if all are public. ``OneHot(a, b)`` is ``OneHot(a) * OneHot(b)``.
     """
 
     def __init__(
-        self, column: Column, groups: Sequence[object] | None = None, of: RowFeatures | None = None
+        self,
+        *keys: Column,
+        groups: Sequence[object] | Mapping[str, Sequence[object]] | None = None,
+        of: RowFeatures | None = None,
     ) -> None:
+        if not keys or any(not isinstance(key, Column) for key in keys):
+            raise ArgumentError("OneHot takes columns with categories.", "Give the categories to keep as groups=.")
+        column, *others = keys
+        if isinstance(groups, Mapping) or others:
+            by_name = {} if groups is None else groups
+            names = [key.name for key in keys]
+            if not isinstance(by_name, Mapping) or not by_name.keys() <= set(names) or len({*names}) < len(names):
+                raise ArgumentError(
+                    f"groups={groups!r} does not say which categories of {names!r} to keep.",
+                    f"Name each column once, and give groups by column: {{{names[0]!r}: [...]}}.",
+                )
+            if others:
+                rest = {name: kept for name, kept in by_name.items() if name != column.name}
+                of = OneHot(*others, groups=rest, of=of)
+            groups = by_name.get(column.name)
         known = column.categories or ()
         codes = range(len(known)) if groups is None else [column.code(value) for value in groups]
         if not codes or len(set(codes)) < len(codes):
@@ -55,7 +78,7 @@ class OneHot(RowFeatures):
             )
         self.by = column
         self.groups = tuple(known[code] for code in codes)
-        self.of = of
+        self.of = of = None if of is None else enforced(of)
         self.columns = (column, *(of.columns if of else ()))
         self.shape = (len(codes), *(of.shape if of else ()))
         self.weights = of.weights if of else 1.0
@@ -65,9 +88,9 @@ class OneHot(RowFeatures):
 
     def __mul__(self, of: RowFeatures) -> OneHot:
         if self.of is None:
-            return OneHot(self.by, self.groups, of)
+            return OneHot(self.by, groups=self.groups, of=of)
         if isinstance(self.of, OneHot):
-            return OneHot(self.by, self.groups, self.of * of)
+            return OneHot(self.by, groups=self.groups, of=self.of * of)
         raise ArgumentError(f"{self.describe()} cannot be multiplied further.", "Only OneHot features multiply.")
 
     @property
@@ -85,6 +108,16 @@ class OneHot(RowFeatures):
         """Number of coordinates that are added up."""
         return len(self.groups) * (self.of.summands if self.of else 1)
 
+    @property
+    def counts(self) -> bool:
+        """Whether every coordinate of every row is a whole number."""
+        return self.of is None or self.of.counts
+
+    @property
+    def stacked(self) -> tuple[RowFeatures, ...]:
+        """The features whose sums lie one after the other along the last axis."""
+        return self.of.stacked if self.of else ()
+
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
         hot = np.eye(len(self.groups) + 1)[self._place[batch.codes(self.by)], :-1]
@@ -97,7 +130,7 @@ class OneHot(RowFeatures):
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
         """Return the vectors of a batch in whole steps, those of `of` clipped as they would be alone."""
         hot = np.eye(len(self.groups) + 1)[self._place[batch.codes(self.by)], :-1]
-        inner = self.of.steps(batch, k) if self.of else np.full((batch.size, 1), 2.0**k)
+        inner = self.of.steps(batch, k) if self.of else np.full((batch.size, 1), math.ldexp(1.0, k))
         product: NDArray[np.float64] = (hot[:, :, None] * inner[:, None, :]).reshape(batch.size, self.summands)
         return product
 
@@ -118,7 +151,7 @@ class OneHot(RowFeatures):
     def _sums(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         if self.of is not None:
             return self.of.totals(batch, place, bins, k)
-        return np.bincount(place, minlength=bins + 1)[:bins].astype(np.float64) * 2.0**k
+        return np.bincount(place, minlength=bins + 1)[:bins].astype(np.float64) * math.ldexp(1.0, k)
 
     def image(self, total: list[int], k: int) -> list[int]:
         """Return the released coordinates of the exact sums, category by category."""
@@ -138,8 +171,8 @@ class OneHot(RowFeatures):
         if self.by.name in public:
             return within
         radius = self.radius(norm)  # from a category to none, or to another
-        across = radius * (2.0 if norm == 1 else math.sqrt(2.0)) if len(self.groups) > 1 else radius
-        return max(within, across)
+        cells = {1: 2.0, 2: root(2) * UP, math.inf: 1.0}[norm] if len(self.groups) > 1 else 1.0
+        return max(within, radius * cells)
 
     def describe(self) -> str:
         """Name the feature in words."""

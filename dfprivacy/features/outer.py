@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from dfprivacy._table.batch import BATCH_ROWS
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, RowFeatures
-from dfprivacy.rows import BATCH_ROWS
+from dfprivacy.features.upward import UP, root
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from dfprivacy.rows import Batch
+    from dfprivacy._table.batch import Batch
     from dfprivacy.schema import Column
 
 __all__ = ["Outer"]
@@ -59,8 +60,15 @@ class Outer(RowFeatures):
     The radius is that with the count; without, it is √2 r and d (d+5)/4. The diameter is of two rows that count
     alike. Rows in different categories are √2 (2) radii apart, which for Gaussian noise is √4.5 r as well.
 
+    In the norm of infinity, with m = min(r, 1), the radius without the count is m, and the diameter 2m; for the
+    cube, m = 1. For :math:`|y_i| \le m`, :math:`y_i^2/r \le m^2/r \le m`, and as :math:`2|y_i y_j| \le r^2`,
+    :math:`\sqrt2\,|y_i y_j|/r \le \min(\sqrt2\,m^2/r,\ r/\sqrt2) \le m`: the first for r above √2, the second
+    for r up to √2 (if r ≤ 1, it is r/√2). With the count, the radius is max(m, r/2), for the cube max(1, d/2).
+
     A sum of products is not rounded row by row: y is, to multiples of :math:`2^{-19}`, so that a matrix product
     adds up the products of a batch exactly. The sum of all rows is exact too, and is rounded once, in the end.
+    Radius and diameter are of the rounded y, which stay in the cube or the ball, and are rounded up by more than
+    the weights' own last bits.
     """
 
     weights: NDArray[np.float64]
@@ -157,16 +165,20 @@ class Outer(RowFeatures):
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""
         one = float(self.weights[0]) if self.count else 0.0
-        return one + self._length(1) if norm == 1 else math.hypot(one, self._length(2))
+        if norm == math.inf:
+            return max(one, self._length(norm))
+        return one + self._length(1) if norm == 1 else math.hypot(one, self._length(2)) * UP
 
     def _length(self, norm: Norm) -> float:
         """Largest norm of what is not the count: of y in a corner of the cube, or of one as long as can be."""
         d = len(self.columns)
+        if norm == math.inf:
+            return 1.0 if self.ball is None else min(self.ball, 1.0) * UP
         if self.ball is None:
-            return d * (d + 5) / 4 if norm == 1 else math.sqrt(d * (d + 9) / 8)
+            return d * (d + 5) / 4 if norm == 1 else root(d * (d + 9) / 8)
         if norm == 2:  # noqa: PLR2004
-            return math.sqrt(2) * self.ball
-        return math.sqrt(d) * self.ball + self.ball * (1 + math.sqrt(0.5) * (d - 1))
+            return math.sqrt(2) * self.ball * UP
+        return (math.sqrt(d) * self.ball + self.ball * (1 + math.sqrt(0.5) * (d - 1))) * UP
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
         """Largest distance of two vectors."""
@@ -176,7 +188,8 @@ class Outer(RowFeatures):
         if self.ball is None and norm == 1:
             return _cube_diameter(d, 0.5)
         if self.ball is not None and norm == 2:  # noqa: PLR2004
-            return 2 * self.ball if d == 1 else math.sqrt(_ball_diameter_squared(self.ball, 1 / self.ball))
+            farthest = 2 * self.ball if d == 1 else math.sqrt(_ball_diameter_squared(self.ball, 1 / self.ball))
+            return farthest * UP
         return 2 * self._length(norm)
 
 
@@ -199,4 +212,4 @@ def _cube_diameter(d: int, w: float) -> float:
     2d + S (w (d+1) - 1) - w (S² + Q)/2, and Q ≥ S²/d. All s_i = 1 - 1/(w (d+1)) attain the maximum.
     """
     u = w * (d + 1)
-    return 2 * d + max(0.0, d * (u - 1) ** 2 / (2 * u)) if u > 1 else 2.0 * d
+    return (2 * d + d * (u - 1) ** 2 / (2 * u)) * UP if u > 1 else 2.0 * d

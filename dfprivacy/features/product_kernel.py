@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from dfprivacy._privacy.conversions import above
 from dfprivacy.errors import ArgumentError
+from dfprivacy.features.upward import UP
 from dfprivacy.schema import as_number
 
 if TYPE_CHECKING:
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy.rows import Batch
+    from dfprivacy._table.batch import Batch
     from dfprivacy.schema import Column
 
 __all__ = ["ProductKernel", "spread"]
@@ -73,10 +76,11 @@ class ProductKernel:
                 )
         self.lengthscales = np.array([self._lengthscale(self.columns[i], lengthscale) for i in self.numbers])
         self._mids = np.array([self.columns[i].mid for i in self.numbers])
-        halves = np.array([self.columns[i].half for i in self.numbers]) / self.lengthscales
-        # |u w| + |u|²/2 + |w|²/2 of numbers, and the logarithms of categories
-        largest = 2 * float(np.sum((halves + 1) ** 2)) - _NEVER * len(self.categories)
-        bits = _FLOAT_BITS - 2 - math.ceil(math.log2(max(largest, 1.0)))
+        with np.errstate(over="ignore"):
+            halves = np.array([self.columns[i].half for i in self.numbers]) / self.lengthscales
+            # |u w| + |u|²/2 + |w|²/2 of numbers, and the logarithms of categories
+            largest = 2 * float(np.sum((halves + 1) ** 2)) - _NEVER * len(self.categories)
+        bits = _FLOAT_BITS - 2 - math.ceil(math.log2(min(max(largest, 1.0), 2.0**_FLOAT_BITS)))
         self._points_q = min(_POINTS_BITS, bits // 3)
         self._rows_q = min(_ROWS_BITS, bits - self._points_q)
         if self._points_q < _POINTS_BITS_MIN:
@@ -108,10 +112,15 @@ class ProductKernel:
     def _exponent_q(self) -> int:
         return self._rows_q + self._points_q
 
-    def _scaled(self, numbers: NDArray[np.float64], j: int, q: int | None) -> NDArray[np.float64]:
-        """Numbers of the j-th numeric column in lengthscales from the middle, rounded to 2^-q."""
-        scaled: NDArray[np.float64] = _rounded((numbers - self._mids[j]) / self.lengthscales[j], q)
+    def scaled(self, numbers: NDArray[np.float64], j: int) -> NDArray[np.float64]:
+        """Numbers of the j-th numeric column in lengthscales from the middle; rounding keeps their order."""
+        scaled: NDArray[np.float64] = (numbers - self._mids[j]) / self.lengthscales[j]
         return scaled
+
+    def _scaled(self, numbers: NDArray[np.float64], j: int, q: int | None) -> NDArray[np.float64]:
+        """Return the same, rounded to whole multiples of 2^-q unless q is None."""
+        rounded: NDArray[np.float64] = _rounded(self.scaled(numbers, j), q)
+        return rounded
 
     @property
     def width(self) -> int:
@@ -128,14 +137,17 @@ class ProductKernel:
 
     def left(self, columns: Sequence[NDArray[Any]] | NDArray[Any], *, exact: bool = True) -> NDArray[np.float64]:
         """Left vectors of rows that are given by their columns, shape (rows, width)."""
+        return self._left(columns, self._rows_q if exact else None)
+
+    def _left(self, columns: Sequence[NDArray[Any]] | NDArray[Any], q: int | None) -> NDArray[np.float64]:
         n, d = len(columns[0]), len(self.numbers)
         left = np.zeros((n, self.width))
         squares = np.zeros(n)
         for j, i in enumerate(self.numbers):
-            u = self._scaled(columns[i], j, self._rows_q if exact else None)
+            u = self._scaled(columns[i], j, q)
             left[:, j] = u
             squares += u * u
-        left[:, d] = _rounded(squares / -2, self._exponent_q if exact else None)
+        left[:, d] = _rounded(squares / -2, None if q is None else self._exponent_q)
         left[:, d + 1] = 1
         at = d + 2
         for i in self.categories:
@@ -177,10 +189,16 @@ class ProductKernel:
         np.minimum(exponents, 0, out=exponents)
         return np.exp(exponents, out=exponents)
 
+    def gram(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Kernel matrix of public points where `right` has them: exact but for the exponential, and symmetric."""
+        exponents: NDArray[np.float64] = self._left(points.T, self._points_q) @ self.right(points.T).T
+        return np.exp(exponents, out=exponents)
+
     @property
     def excess(self) -> float:
-        """How much above 1 the rounding of a row's square may lift its norm."""
-        return 2.0**-self._exponent_q + 2.0**-50
+        """How much above 1 the rounding of a row's square, and of the exponential, may lift its norm."""
+        # The sum of d squares is off by d roundings of 2^(50-q) at most, half of it is rounded to 2^-q.
+        return 2.0**-self._exponent_q * (1 + len(self.numbers) / 8) + 2.0**-50
 
     def smallest(self, public: frozenset[str] = frozenset()) -> float:
         """Least value of the kernel of two rows within the bounds that agree on the public columns.
@@ -193,22 +211,24 @@ class ProductKernel:
         Returns
         -------
         float
-            In [0, 1].
+            In [0, 1], rounded down.
         """
-        exponent = 0.0
+        return math.exp(-self._largest_exponent(public, self._rows_q)) / UP
+
+    def _largest_exponent(self, public: frozenset[str], q: int | None) -> float:
+        """Minus the logarithm of the kernel of the two rows that are furthest apart, rounded up."""
+        exponent = Fraction(0)
         for j, i in enumerate(self.numbers):
             column = self.columns[i]
             if column.name not in public:
-                low, high = self._scaled(np.array([column.low, column.high]), j, self._rows_q)
-                exponent -= float(high - low) ** 2 / 2
-        factors = [
-            factor
-            for i, factor in zip(self.categories, self.mismatches, strict=True)
-            if self.columns[i].name not in public
-        ]
-        return math.exp(exponent) * float(math.prod(factors))
+                low, high = self._scaled(np.array([column.low, column.high]), j, q)
+                exponent += (Fraction(float(high)) - Fraction(float(low))) ** 2 / 2
+        for i, logarithm in zip(self.categories, self._logarithms, strict=True):
+            if self.columns[i].name not in public:
+                exponent -= Fraction(float(logarithm))
+        return above(exponent)
 
-    def distance(self, public: frozenset[str] = frozenset()) -> float:
+    def distance(self, public: frozenset[str] = frozenset(), *, exact: bool = True) -> float:
         r"""Largest distance of two rows in the kernel's space, :math:`\sqrt{2 - 2k}` at the least k.
 
         A row without one of the categories counts nowhere; it is at the distance 1 from all others.
@@ -217,16 +237,28 @@ class ProductKernel:
         ----------
         public : frozenset of str
             Names of the columns on which the two rows agree.
+        exact : bool
+            Whether rows are where `left` has them; if not, where `scaled` does.
 
         Returns
         -------
         float
-            At most √2.
+            An upper bound with all rounding, √2 at most but for that. 0 only if all columns are public.
+
+        Notes
+        -----
+        Rounding keeps the order of numbers, so no two rows are further apart than the bounds are, rounded alike;
+        their distance is computed in fractions. :math:`2 - 2e^{-x}` is taken as -2 expm1(-x), which cancels
+        nothing: near x = 0 the distance is that of the numbers, not 0. A row's vector is, but for the rounding of
+        the exponential, :math:`e^\eta \phi(x)` with :math:`e^{|\eta|} \le 1 +` `excess`; two move apart by twice
+        that.
         """
-        smallest = self.smallest(public)
-        farthest = math.sqrt(2 - 2 * smallest) + 2 * self.excess if smallest < 1 else 0.0
+        if all(column.name in public for column in self.columns):
+            return 0.0
+        exponent = self._largest_exponent(public, self._rows_q if exact else None)
+        farthest = math.sqrt(-2 * math.expm1(-exponent)) * UP
         nowhere = any(not self.columns[i].other and self.columns[i].name not in public for i in self.categories)
-        return max(farthest, 1.0) if nowhere else farthest
+        return max(farthest, 1.0 if nowhere else 0.0) + 2 * self.excess
 
     def check(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Give public points as an array of rows, or raise `~dfprivacy.ArgumentError`."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
+
+from dfprivacy._forks import Lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,22 +14,25 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from dfprivacy._plugins.loader import registry
 from dfprivacy.errors import ArgumentError
-from dfprivacy.plugins import registry
 from dfprivacy.release import Release
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Category
 
-__all__ = ["Case", "Row", "candidates", "cases_of", "tables"]
+__all__ = ["Case", "Row", "candidates", "cases_of", "few", "shapes", "tables"]
 
 Row = dict[str, object]
 _CELLS = 8  # combinations of categories that a table has rows of
 _EACH = 3  # rows in each
 _CORNERS = 48
+_FEW = 8  # rows of each public class among a few, at most
+_CLASSES = 4
+_MANY = 240  # rows of a large table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +47,8 @@ class Case:
         As for `dfprivacy.protect`. The tables have exactly the columns that have bounds or categories.
     where : mapping, optional
         Conditions of the view, as for `dfprivacy.PrivateFrame.where`.
-    group_by : str, optional
-        Column by which the view is grouped.
+    group_by : str or sequence of str, optional
+        Column, or columns, by which the view is grouped.
     other : str, optional
         Parameter that is given a second view. Then each row is of the first table or of the second, as
         ``row[other]`` says, False or True; neighbours differ in a row of either. All else holds for both.
@@ -53,6 +56,10 @@ class Case:
         The price of the call.
     rows : sequence of dict, optional
         Rows by column that the author suspects to be among the worst. They start the search.
+    tables : sequence of sequence of dict, optional
+        Tables that the author suspects to be among the worst. The first row of each is the one that may be another.
+    sizes : mapping, optional
+        Numbers of rows by column and category, ``{"arm": {"a": 2, "b": 40}}``: one more table has these.
     tightness : float, default 0.9
         The share of the charge that the worst pair of tables must use up, so that no budget is wasted. Lower it
         where the mechanism cannot do better, with the reason in a comment.
@@ -65,18 +72,20 @@ class Case:
     missing: Mapping[str, Any] = field(default_factory=dict)
     neighbors: Literal["replace_one", "add_remove"] = "replace_one"
     where: Mapping[str, Any] = field(default_factory=dict)
-    group_by: str | None = None
+    group_by: str | Sequence[str] | None = None
     other: str | None = None
     epsilon: str | float = "1/3"
     delta: str | float = 0
     rows: Sequence[Row] = ()
+    tables: Sequence[Sequence[Row]] = ()
+    sizes: Mapping[str, Mapping[Category, int]] = field(default_factory=dict)
     tightness: float = 0.9
 
     def __str__(self) -> str:
         said = [f"{name}={_shown(value)}" for name, value in self.arguments.items()]
         said += [self.neighbors] if self.neighbors != "replace_one" else []
         said += [f"where {name}={value!r}" for name, value in self.where.items()]
-        said += [f"by {self.group_by}"] if self.group_by else []
+        said += [f"by {', '.join(self.grouped)}"] if self.grouped else []
         said += [f"{self.other} a second view"] if self.other else []
         said += [f"public {', '.join(self.public)}"] if self.public else []
         return ", ".join(said)
@@ -85,6 +94,11 @@ class Case:
     def columns(self) -> tuple[str, ...]:
         """The columns of the tables."""
         return tuple(dict.fromkeys([*self.bounds, *self.categories]))
+
+    @property
+    def grouped(self) -> tuple[str, ...]:
+        """The columns by which the view is grouped."""
+        return (self.group_by,) if isinstance(self.group_by, str) else tuple(self.group_by or ())
 
     @property
     def domains(self) -> dict[str, tuple[Category, ...]]:
@@ -183,26 +197,98 @@ def tables(case: Case) -> dict[str, list[Row]]:
         Rows by what the table is: ``"mixed"``, ``"lowest"``, ``"highest"``, ``"one group"``, ``"one row"``.
     """
     chance = np.random.default_rng(1)
-    cells = list(itertools.product(*case.domains.values()))
-    if len(cells) > _CELLS:
-        cells = [cells[i] for i in sorted(chance.choice(len(cells), _CELLS, replace=False))]
-    crowd: list[Row] = [dict(zip(case.domains, cell, strict=True)) for cell in cells for _ in range(_EACH)]
+    cells = _cells(case, chance)
+    crowd = [cell for cell in cells for _ in range(_EACH)]
     crowd *= 1 if len(crowd) > _CELLS else 4
-
-    def filled(at: Any) -> list[Row]:
-        return [{**row, **{name: at(*case.bounds[name]) for name in _numbers(case)}} for row in crowd]
-
-    mixed = filled(lambda low, high: float(chance.uniform(low, high)))
-    private = {name: values[0] for name, values in case.domains.items() if name not in case.agreed}
-    together = [{**row, **private} for row in mixed]
+    mixed = _filled(case, crowd, lambda low, high: float(chance.uniform(low, high)))
+    private = _private(case)
     found = {
         "mixed": mixed,
-        "lowest": filled(lambda low, _: low),
-        "highest": filled(lambda _, high: high),
-        "one group": together if private else [],
+        "lowest": _filled(case, crowd, lambda low, _: low),
+        "highest": _filled(case, crowd, lambda _, high: high),
+        "one group": [{**row, **private} for row in mixed] if private else [],
         "one row": [mixed[0]],
     }
     return {name: rows for name, rows in found.items() if rows}
+
+
+def shapes(case: Case) -> dict[str, list[Row]]:
+    """Make more tables, of other shapes: groups of other sizes, many rows, numbers apart or missing.
+
+    Parameters
+    ----------
+    case : Case
+        What is public.
+
+    Returns
+    -------
+    dict
+        Rows by what the table is. Where its first row is of another group, its own group may be empty.
+    """
+    chance = np.random.default_rng(4)
+    cells = _cells(case, chance)
+    numbers = _numbers(case)
+
+    def anywhere(low: float, high: float) -> float:
+        return float(chance.uniform(low, high))
+
+    def apart(rows: Sequence[Row]) -> list[Row]:
+        """Spread the numbers evenly, those of a cell above those of the cell before."""
+        return [
+            {**row, **{name: low + (high - low) * at / max(len(rows) - 1, 1) for name, (low, high) in ends}}
+            for at, row in enumerate(rows)
+        ]
+
+    ends = [(name, case.bounds[name]) for name in numbers]
+    crowd = [cell for cell in cells for _ in range(_EACH)]
+    crowd *= 1 if len(crowd) > _CELLS else 4
+    single = [[cell, *(other for other in cells if other != cell for _ in range(12))] for cell in cells[::-1]]
+    found = {
+        **{f"given {at}": [dict(row) for row in rows] for at, rows in enumerate(case.tables, 1)},
+        "sizes given": _filled(case, _sized(case), anywhere) if case.sizes else [],
+        "one of the last group": _filled(case, single[0], anywhere),
+        "one of the first group": apart(single[-1]),
+        "in order of the groups": apart(sorted(crowd, key=cells.index)),
+        "lowest or highest": _filled(case, crowd, lambda low, high: low if chance.random() < 0.5 else high),  # noqa: PLR2004
+        "many rows": _filled(case, [cells[at % len(cells)] for at in range(_MANY)], anywhere),
+        "missing": [{**row, **dict.fromkeys(_missing(case))} for row in _filled(case, crowd, anywhere)],
+    }
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def _cells(case: Case, chance: np.random.Generator) -> list[Row]:
+    """Give rows with each combination of categories, or with some."""
+    cells = list(itertools.product(*case.domains.values()))
+    if len(cells) > _CELLS:
+        cells = [cells[i] for i in sorted(chance.choice(len(cells), _CELLS, replace=False))]
+    return [dict(zip(case.domains, cell, strict=True)) for cell in cells]
+
+
+def _filled(case: Case, rows: Sequence[Row], at: Callable[[float, float], float]) -> list[Row]:
+    return [{**row, **{name: at(*case.bounds[name]) for name in _numbers(case)}} for row in rows]
+
+
+def _sized(case: Case) -> list[Row]:
+    """Give rows with the categories of which the author says how many there are."""
+    named = {name: [key for key, count in each.items() for _ in range(count)] for name, each in case.sizes.items()}
+    longest = max(map(len, named.values()))
+    free = {name: values for name, values in case.domains.items() if name not in named}
+    return [
+        {
+            **{name: values[at % len(values)] for name, values in free.items()},
+            **{name: values[at % len(values)] for name, values in named.items()},
+        }
+        for at in range(longest)
+    ]
+
+
+def _private(case: Case) -> Row:
+    return {name: values[0] for name, values in case.domains.items() if name not in case.agreed}
+
+
+def _missing(case: Case) -> list[str]:
+    """Name the columns on which neighbouring tables may differ."""
+    return [name for name in case.columns if name not in case.agreed]
 
 
 def _numbers(case: Case) -> list[str]:
@@ -237,6 +323,46 @@ def candidates(case: Case, count: int = 8) -> list[Row]:
         codes: Row = {name: values[int(chance.integers(len(values)))] for name, values in case.domains.items()}
         found.append({**codes, **{name: float(chance.uniform(*case.bounds[name])) for name in _numbers(case)}})
     return _different([*case.rows, typical, *found])
+
+
+def few(case: Case, rows: Sequence[Row]) -> list[Row]:
+    """Make a few rows to stand in place of the first: corners and missing values, in public classes that have rows.
+
+    Parameters
+    ----------
+    case : Case
+        What is public.
+    rows : sequence of dict
+        The table.
+
+    Returns
+    -------
+    list of dict
+        Those of the class of the table's first row first.
+    """
+    agreed = case.agreed if case.neighbors == "replace_one" else ()
+    classes = _different([{name: row[name] for name in agreed} for row in rows])
+    classes = [classes[0], *classes[1:][-_CLASSES + 1 :]]
+    private = {name: case.bounds[name] for name in _numbers(case) if name not in agreed}
+    ends = {**private, **{name: values for name, values in case.domains.items() if name not in agreed}}
+    count = math.prod(map(len, ends.values()))
+    picked = sorted({round(at * (count - 1) / (_FEW - 1)) for at in range(_FEW)})
+    corners = [dict(zip(ends, corner, strict=True)) for corner in _at(list(ends.values()), picked)]
+    middle = {**corners[0], **{name: low + (high - low) / 3 for name, (low, high) in private.items()}}
+    gone = {name: None for name in ends if name != case.other}
+    own = [{name: row[name] for name in ends} for row in case.rows]
+    rows_of_each = [*corners, middle, {**corners[-1], **gone}, *own]
+    return _different([{**known, **row} for known in classes for row in rows_of_each])
+
+
+def _at(ends: Sequence[Sequence[Any]], places: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+    """Give some members of a product, by their places, without making the others."""
+    for place in places:
+        corner = []
+        for values in reversed(ends):
+            place, at = divmod(place, len(values))  # noqa: PLW2901
+            corner.append(values[at])
+        yield tuple(reversed(corner))
 
 
 def _values(case: Case, name: str) -> list[Any]:

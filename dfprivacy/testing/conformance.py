@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.testing import discipline
+from dfprivacy.testing import conduct, discipline, elsewhere
 from dfprivacy.testing.cases import Case, cases_of
 from dfprivacy.testing.discipline import Audit, Failed, Skipped
 
@@ -28,10 +28,23 @@ CHECKS: dict[str, tuple[Callable[[Audit], str], str]] = {
             discipline.loss_within_charge,
             "too little noise: a sensitivity that is too small, rows counted twice, changes of group charged once",
         ),
+        (
+            elsewhere.holds_in_other_cases,
+            "the same where the author gives no case: another relation, public columns, parts, bounds, prices",
+        ),
+        (elsewhere.moves_with_its_sums, "a statistic that rounded sums move further than it says"),
         (discipline.charge_is_tight, "too much noise: budget that is charged and not used"),
         (
             discipline.concludes_from_noise_alone,
             "anything exact in a release: counts, ranges, thresholds learned from the data, noise of its own",
+        ),
+        (
+            conduct.shows_noise_alone,
+            "attributes that are no field, pictures, texts, the order of keys, or a pickle that tell what is exact",
+        ),
+        (
+            conduct.noises_what_it_reads,
+            "private rows read for nothing: a sensitivity of 0, bundled features changed",
         ),
         (
             discipline.noise_is_what_was_charged,
@@ -53,9 +66,22 @@ CHECKS: dict[str, tuple[Callable[[Audit], str], str]] = {
             "a call that costs more than was asked, says that it cost less, or spares one of two accounts",
         ),
         (discipline.cost_does_not_depend_on_data, "a price that tells of the data"),
-        (discipline.explains_for_nothing, "an explanation that reads or charges"),
+        (discipline.explains_for_nothing, "an explanation that reads, charges, or shows an earlier sum"),
         (discipline.keeps_the_charge, "a refund after an error, and a question that is paid twice"),
         (discipline.keeps_no_state, "measurements kept from one call for another"),
+        (
+            conduct.leaves_no_trace,
+            "files, processes, connections, environment variables, seeds, and state kept in a module",
+        ),
+        (
+            conduct.features_keep_the_rules,
+            "features that inherit from bundled ones, or define what the core derives, themselves or by a mix-in",
+        ),
+        (conduct.diameters_hold, "a diameter of a feature's author's that two rows refute"),
+        (
+            conduct.features_remember_nothing,
+            "features that keep the rows they see, warn of them, or then declare another radius, shape or weight",
+        ),
         (
             discipline.rows_stand_alone,
             "features that look at other rows or at the place in a batch, and arithmetic that depends on the batch",
@@ -217,8 +243,9 @@ def check_mechanism(
     expected = dict(expected_failed_checks or {})
     if unknown := expected.keys() - CHECKS.keys():
         raise ArgumentError(f"There are no checks {sorted(unknown)!r}.", f"The checks are {list(CHECKS)!r}.")
-    for case in cases_of(mechanism) if cases is None else cases:
-        audit = Audit(mechanism, case, samples)
+    given = cases_of(mechanism) if cases is None else tuple(cases)
+    for case in given:
+        audit = Audit(mechanism, case, samples, given)
         for name, (_, catches) in CHECKS.items():
             yield Check(name, catches, audit, expected.get(name, ""))
 

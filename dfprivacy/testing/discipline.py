@@ -19,18 +19,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy import noise
-from dfprivacy.accounting import exact
+from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._privacy import samplers as noise
+from dfprivacy._privacy.filters import exact
+from dfprivacy._privacy.losses import Gaussian
+from dfprivacy._table.frames import adapt
 from dfprivacy.errors import DPError
-from dfprivacy.frames import adapt
-from dfprivacy.ledger import open_ledger
-from dfprivacy.losses import Gaussian
 from dfprivacy.release import Release
 from dfprivacy.testing.cases import candidates, tables
-from dfprivacy.testing.exact import Family, families, worst_pair
+from dfprivacy.testing.distant import distant
+from dfprivacy.testing.exact import Family, families, worst
+from dfprivacy.testing.harness import ADDED, Harness, fixed_chance, listening, with_first
+from dfprivacy.testing.insides import difference, insides
 from dfprivacy.testing.sampler import goodness_of_fit, messages_fit
 from dfprivacy.testing.sampling import audit_by_sampling
-from dfprivacy.testing.stage import ADDED, Stage, listening, with_first
+from dfprivacy.testing.search import statistics_of, worst_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,13 +43,16 @@ if TYPE_CHECKING:
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.testing.cases import Case, Row
     from dfprivacy.testing.exact import Loss
-    from dfprivacy.testing.stage import Draw, Trace
+    from dfprivacy.testing.harness import Draw, Recording
 
 __all__ = ["Audit", "Failed", "Skipped"]
 
 _PVALUE = 1e-8
 _REPEATS = 5
+_STEPS = 60  # changes of a table in search of the worst
 _OTHERS = 60  # draws of other noise, of which a decision comes out otherwise at least once
+_LONG = 200  # rows of a table with large sums
+_EARLIER = 2  # tables that are asked about before something is asked again
 _CANARY = "CANARY-7f3a"
 _NUMBER = re.compile(r"-?\d+\.?\d*(?:e[-+]?\d+)?", re.IGNORECASE)
 
@@ -71,16 +77,19 @@ class Audit:
         How it is called.
     samples : int
         Outputs on each side of a sampling audit.
+    others : sequence of Case
+        All cases in which the mechanism is audited.
     """
 
     mechanism: Mechanism
     case: Case
     samples: int = 100_000
+    others: Sequence[Case] = ()
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> Harness:
         """Where it performs."""
-        return Stage(self.mechanism, self.case)
+        return Harness(self.mechanism, self.case)
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -88,36 +97,61 @@ class Audit:
         return tables(self.case)["mixed"]
 
     @cached_property
-    def premiere(self) -> Trace:
+    def first_run(self) -> Recording:
         """The first performance."""
         return self.stage.trace(self.rows)
 
     @cached_property
+    def distant(self) -> list[tuple[str, list[Row], Recording]]:
+        """Tables far from the first, by name, asked under the noisy sums of the first_run.
+
+        They agree with it on what is public. Neighbour by neighbour the one becomes the other, so what follows
+        from noise alone is the same on all of them; a threshold that no two neighbours pass shows here.
+        """
+        if self.first_run.release is None:
+            raise Skipped("it does not answer")
+        return [
+            (name, rows, self.stage.trace(rows, transcript=self.first_run.given))
+            for name, rows in distant(self.case, self.rows).items()
+        ]
+
+    def far_apart(self) -> Iterator[tuple[str, Recording, Recording]]:
+        """Give tables that are far apart under the same noisy sums: small ones, and some of many rows."""
+        yield from ((name, self.first_run, trace) for name, _, trace in self.distant)
+        rows = self.rows * -(-_LONG // len(self.rows))
+        first = self.stage.trace(rows)
+        for name, moved in list(distant(self.case, rows).items())[:_EARLIER]:
+            yield f"{name}, {len(rows)} rows", first, self.stage.trace(moved, transcript=first.given)
+
+    @cached_property
     def families(self) -> list[Family]:
         """Neighbouring tables, traced."""
-        if self.premiere.release is None:
+        if self.first_run.release is None:
             raise Skipped("it does not answer")
         return families(self.stage)
 
     @cached_property
     def loss(self) -> Loss:
         """The largest loss found."""
-        return max((worst_pair(family) for family in self.families), key=lambda loss: loss.epsilon)
+        losses = [worst(self.families)]
+        if statistics_of(self.stage, self.rows)[1]:
+            losses.append(worst_table(self.families, _STEPS))
+        return max(losses, key=lambda loss: (loss.exceeds, loss.epsilon))
 
 
 def answers(audit: Audit) -> str:
-    trace = audit.premiere
+    trace = audit.first_run
     if trace.release is None:
         raise Failed(f"it fails with {type(trace.error).__name__}: {trace.error}")
     return "answers"
 
 
 def _closed_form(audit: Audit) -> None:
-    if audit.premiere.release is None:
+    if audit.first_run.release is None:
         raise Skipped("it does not answer")
-    if not audit.premiere.replayable:
+    if not audit.first_run.replayable:
         raise Skipped("it draws what is no noise added to values, whose loss has no closed form here")
-    if not audit.premiere.charges:
+    if not audit.first_run.charges:
         raise Skipped("it charges nothing")
 
 
@@ -144,13 +178,13 @@ def charge_is_tight(audit: Audit) -> str:
 
 
 def concludes_from_noise_alone(audit: Audit) -> str:
-    if not audit.premiere.replayable:
+    if not audit.first_run.replayable:
         raise Skipped("it draws what is no noise added to values, and cannot be replayed")
     count = 0
     for family in audit.families:
         for (one, a), (other, b) in family.pairs():
             count += 1
-            if a.outcome == b.outcome:
+            if a.stopped or b.stopped or a.outcome == b.outcome:
                 continue
             for row, trace in ((one, a), (other, b)):
                 if any(family.trace(row).outcome != trace.outcome for _ in range(_REPEATS)):
@@ -158,6 +192,14 @@ def concludes_from_noise_alone(audit: Audit) -> str:
             raise Failed(
                 f"given the same noisy sums it concludes differently on neighbouring tables ({family.table}: {one} "
                 f"against {other}): {_difference(a.outcome, b.outcome)}"
+            )
+    for name, first, trace in audit.far_apart():
+        if trace.outcome != first.outcome:
+            if not _repeats(audit, audit.rows, audit.first_run):
+                raise Skipped("it has a source of chance that cannot be replayed")
+            raise Failed(
+                f"given the same noisy sums it concludes differently on a table of {name}: "
+                f"{_difference(first.outcome, trace.outcome)}"
             )
     return f"{count} pairs of neighbouring tables come out the same under the same noisy sums"
 
@@ -168,7 +210,7 @@ def _difference(a: str, b: str) -> str:
 
 
 def noise_is_what_was_charged(audit: Audit) -> str:
-    trace = audit.premiere
+    trace = audit.first_run
     if trace.opaque:
         raise Skipped("it draws what cannot be replayed")
     drawn = Counter((draw.kind, draw.scale) for draw in trace.draws if draw.kind in ADDED)
@@ -193,7 +235,7 @@ def noise_is_what_was_charged(audit: Audit) -> str:
 
 
 def outputs_do_not_tell(audit: Audit) -> str:
-    if audit.premiere.release is None:
+    if audit.first_run.release is None:
         raise Skipped("it does not answer")
     for other in (noise_is_what_was_charged, concludes_from_noise_alone):
         try:
@@ -215,12 +257,12 @@ def outputs_do_not_tell(audit: Audit) -> str:
 
 
 def noise_follows_its_law(audit: Audit) -> str:
-    asked = {(draw.kind, draw.scale) for draw in audit.premiere.draws if draw.kind in ADDED}
+    asked = {(draw.kind, draw.scale) for draw in audit.first_run.draws if draw.kind in ADDED}
     for kind, scale in sorted(asked | {(kind, scale) for kind in ("laplace", "gaussian") for scale in (0.7, 4.25)}):
         pvalue = _fit(noise.sampler(), kind, scale)
         if pvalue < _PVALUE:
             raise Failed(f"{kind} noise of scale {scale:g} does not follow its law: p = {pvalue:.2g}")
-    arcs = {draw.law for draw in audit.premiere.draws if draw.kind == "arc"}
+    arcs = {draw.law for draw in audit.first_run.draws if draw.kind == "arc"}
     for arc in arcs:
         pvalue = messages_fit(noise.sampler(), arc)
         if pvalue < _PVALUE:
@@ -240,7 +282,7 @@ def _fit(sampler: Any, kind: Any, scale: float) -> float:
 
 def refuses_bad_prices(audit: Audit) -> str:
     log: list[str] = []
-    views = audit.stage.views(audit.stage.frames(audit.rows, log), audit.stage.tills(log))
+    views = audit.stage.views(audit.stage.frames(audit.rows, log), audit.stage.accounts_of(log))
     bad: list[Any] = [0, -1, math.nan, math.inf, "nothing", None, [1]]
     for epsilon in bad:
         try:
@@ -256,7 +298,7 @@ def refuses_bad_prices(audit: Audit) -> str:
 
 
 def charges_before_reading(audit: Audit) -> str:
-    trace = audit.premiere
+    trace = audit.first_run
     reads = [at for at, event in enumerate(trace.log) if event != "charge"]
     if reads and "charge" not in trace.log[: reads[0]]:
         raise Failed("private rows are read before anything is charged")
@@ -317,15 +359,24 @@ def cost_does_not_depend_on_data(audit: Audit) -> str:
 
 def explains_for_nothing(audit: Audit) -> str:
     log: list[str] = []
-    views = audit.stage.views(audit.stage.frames(audit.rows, log), audit.stage.tills(log))
+    views = audit.stage.views(audit.stage.frames(audit.rows, log), audit.stage.accounts_of(log))
+
+    def explained() -> dict[str, str]:
+        with listening() as said, fixed_chance():
+            explanation = audit.stage.question(views).explain()
+        return insides([explanation, repr(explanation), explanation._repr_html_(), said])
+
     try:
-        with listening():
-            audit.stage.question(views).explain()
+        kept = explained()
+        for name, rows, _ in audit.distant[:1] if audit.first_run.release else []:
+            audit.stage.trace(rows, transcript=audit.first_run.given)
+            if where := difference(kept, explained()):
+                raise Failed(f"after an answer on a table of {name} rows, explain says something else: {where}")
     except DPError as error:
         raise Failed(f"explain fails with {type(error).__name__}: {error}") from error
     if log:
         raise Failed(f"to explain led to {log}")
-    return "explain reads and charges nothing"
+    return "explain reads and charges nothing, and says the same after answers on other tables"
 
 
 def keeps_the_charge(audit: Audit) -> str:
@@ -340,7 +391,7 @@ def keeps_the_charge(audit: Audit) -> str:
             neighbors=audit.case.neighbors,
             public=tuple(sorted(audit.case.public)),
         )
-        for till in audit.stage.tills([])
+        for till in audit.stage.accounts_of([])
     ]
 
     def paid() -> list[Fraction]:
@@ -382,22 +433,38 @@ def _summed(account: Any) -> Any:
 
 
 def keeps_no_state(audit: Audit) -> str:
-    first = audit.premiere
+    first = audit.first_run
     for what, rows in (("another table", audit.rows[1:] + audit.rows[:1]), ("the same table", audit.rows)):
         later = audit.stage.trace(rows, transcript=first.given)
         if later.charges != first.charges or len(later.draws) != len(first.draws):
             raise Failed(f"a later call, on {what}, pays or draws otherwise than the first")
+    if first.replayable and (where := _later(audit)) is not None:
+        raise Failed(where)
     others = (audit.stage.trace(audit.rows, seed=seed).outcome for seed in range(7, 7 + _OTHERS))
     if first.draws and all(outcome == first.outcome for outcome in others):
         raise Failed("other noise leads to the same answer: it comes from an earlier call, or is no answer")
     return "later calls pay and draw like the first"
 
 
+def _later(audit: Audit) -> str | None:
+    """Tell how the answer on one table differs after answers on others, under the same noisy sums."""
+    answers = {}
+    for name, rows, _ in audit.distant[:_EARLIER] if audit.first_run.release else []:
+        audit.stage.trace(rows, transcript=audit.first_run.given)
+        answers[name] = audit.stage.trace(audit.rows, transcript=audit.first_run.given).outcome
+    if len(set(answers.values())) < 2:  # noqa: PLR2004 - the same after all
+        return None
+    repeated = {audit.stage.trace(audit.rows, transcript=audit.first_run.given).outcome for _ in range(_REPEATS)}
+    if len(repeated) > 1:
+        return None  # chance of its own, or the earlier call was one on the same table
+    return f"its answer depends on which table it was asked of before: {', '.join(answers)} lead to other answers"
+
+
 def rows_stand_alone(audit: Audit) -> str:
     chance = np.random.default_rng(3)
     others = candidates(audit.case, count=40)
     public = {repr([row[name] for name in audit.case.agreed]) for row in audit.rows}
-    others = [row for row in others if repr([row[name] for name in audit.case.agreed]) in public]
+    others = [row for row in others if repr([row[name] for name in audit.case.agreed]) in public] or [*audit.rows]
     rows = [*audit.rows, *(others[int(i)] for i in chance.integers(len(others), size=300))]
     whole = audit.stage.trace(rows)
     shuffled = [rows[int(i)] for i in chance.permutation(len(rows))]
@@ -417,10 +484,11 @@ def rows_stand_alone(audit: Audit) -> str:
     return "rows in any order and any batches have the same sums, to the last bit"
 
 
-def _alike(a: Trace, b: Trace, *, local: bool) -> bool:
+def _alike(a: Recording, b: Recording, *, local: bool) -> bool:
     """Tell whether two calls summed up the same, for noise of the same scale."""
     return len(a.draws) == len(b.draws) and all(
-        np.array_equal(_unordered(mine, local=local), _unordered(its, local=local)) and mine.scale == its.scale
+        np.array_equal(_unordered(mine, local=local), _unordered(its, local=local))
+        and (mine.scale, mine.keys) == (its.scale, its.keys)
         for mine, its in zip(a.draws, b.draws, strict=True)
     )
 
@@ -443,7 +511,7 @@ def same_on_every_engine(audit: Audit) -> str:
         if trace.error is not None and first.error is None:
             raise Failed(f"on {engine} it fails with {type(trace.error).__name__}: {trace.error}")
         same = _alike(first, trace, local=audit.mechanism.local)
-        if not same or (first.replayable and trace.outcome != first.outcome):
+        if not same or (trace.outcome != first.outcome and _repeats(audit, rows, first)):
             raise Failed(f"on {engine} the sums are others than in memory")
         if not all(map(_unchanged, frames, before)):
             raise Failed(f"it changes the {engine} table it is asked about")
@@ -451,6 +519,12 @@ def same_on_every_engine(audit: Audit) -> str:
     if not done:
         raise Skipped("neither pandas nor Polars is installed")
     return f"the same sums on {', '.join(done)}; tables unchanged"
+
+
+def _repeats(audit: Audit, rows: Sequence[Row], first: Recording) -> bool:
+    """Tell whether a call comes out the same again, under the same noisy sums."""
+    again = (audit.stage.trace(rows, transcript=first.given) for _ in range(_REPEATS))
+    return first.replayable and all(trace.outcome == first.outcome for trace in again)
 
 
 def _plain_rows(case: Case) -> list[Row]:

@@ -11,9 +11,11 @@ are the same on both tables, the loss between the tables is at most
 - the sparse vector that stops after c: the largest difference of the values, over the scale of the noise that all
   thresholds share, and 2 c times it over the scale of each value's own;
 - the decision of a permutation test: twice the largest difference of the values over the scale; its p-value: four
-  times.
+  times;
+- keys that enough rows hold: the L1 distance of the counts of the keys that both tables have, over the scale, but
+  for the probability that one is shown which only one of them has. That probability is taken from delta.
 
-The last four hold if whatever else the chances depend on is the same on both tables.
+The last five hold if whatever else the chances depend on is the same on both tables.
 
 So the audit is a search for two rows that move the sums most.
 """
@@ -22,23 +24,24 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dfprivacy.conversions import above, delta_gauss, rounding_delta
-from dfprivacy.testing.cases import candidates, fine_steps, tables
-from dfprivacy.testing.stage import Stage, Trace, public_part, with_first
+from dfprivacy._privacy.conversions import above, delta_gauss, rounding_delta
+from dfprivacy.testing.cases import candidates, few, fine_steps, shapes, tables
+from dfprivacy.testing.harness import DISCOVERY, Harness, Recording, public_part, with_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from dfprivacy.testing.cases import Case, Row
+    from dfprivacy.testing.harness import Draw
 
-__all__ = ["Family", "Loss", "families", "loss_between", "worst_pair"]
+__all__ = ["Family", "Loss", "distance", "families", "loss_between", "measured", "worst", "worst_pair"]
 
 _RESTARTS = 3
-_HALVINGS = 8
 
 
 @dataclass(frozen=True)
@@ -82,42 +85,68 @@ class Family:
         Its name.
     rows : list of dict
         The table.
-    members : list of (row or None, Trace)
+    members : list of (row or None, Recording)
         The rows in place of the first, and what happened.
-    base : Trace
+    base : Recording
         What happened on the table itself, whose noisy sums the others were given.
     """
 
-    stage: Stage
+    stage: Harness
     table: str
     rows: list[Row]
-    base: Trace
-    members: list[tuple[Row | None, Trace]]
+    base: Recording
+    members: list[tuple[Row | None, Recording]]
 
-    def trace(self, row: Row | None) -> Trace:
+    def trace(self, row: Row | None) -> Recording:
         """Perform on the table with this row in place of the first."""
         return self.stage.trace(with_first(self.rows, row), transcript=self.base.given)
 
-    def pairs(self) -> Iterator[tuple[tuple[Row | None, Trace], tuple[Row | None, Trace]]]:
+    def measure(self, row: Row | None) -> Recording:
+        """Perform up to the last draw of the table itself: all that a loss depends on, and no conclusion."""
+        given = self.base.given
+        found = self.stage.trace(with_first(self.rows, row), transcript=given, until=len(given) or None)
+        # What is paid after the last draw was not paid yet.
+        late = found.stopped and len(found.charges) < len(self.base.charges)
+        return replace(found, charges=self.base.charges, second=self.base.second) if late else found
+
+    def add(self, row: Row | None, *, concludes: bool) -> None:
+        """Perform with another row in the place of the first, unless what is public of it is refused."""
+        found = self.trace(row) if concludes else self.measure(row)
+        known = [public_part(self.stage.case, one) for one in (row, self.rows[0])]
+        if not found.refused or known[0] == known[1]:
+            self.members.append((row, found))
+
+    @cached_property
+    def ranked(self) -> list[tuple[tuple[Row | None, Recording], tuple[Row | None, Recording]]]:
+        """The pairs, by how far apart they are; the farthest first."""
+        return sorted(self.pairs(), key=lambda pair: -distance(pair[0][1], pair[1][1]))
+
+    @property
+    def reach(self) -> float:
+        """How far apart the farthest pair is, for the charge of the table."""
+        (_, a), (_, b) = self.ranked[0]
+        return distance(a, b)
+
+    def pairs(self) -> Iterator[tuple[tuple[Row | None, Recording], tuple[Row | None, Recording]]]:
         """Give neighbouring tables: those with a row and without, or those that agree on the public columns."""
         case = self.stage.case
         if case.neighbors == "add_remove":
             ((none, without),) = [member for member in self.members if member[0] is None]
             yield from (((none, without), member) for member in self.members if member[0] is not None)
             return
-        by_class: dict[tuple[object, ...], list[tuple[Row | None, Trace]]] = {}
+        by_class: dict[tuple[object, ...], list[tuple[Row | None, Recording]]] = {}
         for member in self.members:
             by_class.setdefault(public_part(case, member[0]), []).append(member)
         for members in by_class.values():
             yield from itertools.combinations(members, 2)
 
 
-def families(stage: Stage, seeds: Sequence[int] = (1, 2)) -> list[Family]:
+def families(stage: Harness, seeds: Sequence[int] = (1, 2)) -> list[Family]:
     """Trace a mechanism on neighbouring tables.
 
     Parameters
     ----------
-    stage : Stage
+    stage : Harness
         The mechanism and its case.
     seeds : sequence of int
         One family of the first table for each; one of every other.
@@ -127,7 +156,7 @@ def families(stage: Stage, seeds: Sequence[int] = (1, 2)) -> list[Family]:
     list of Family
         Those whose table the mechanism does not refuse.
     """
-    found = []
+    found: list[Family] = []
     rows_in_place: list[Row | None] = [*candidates(stage.case)]
     if stage.case.neighbors == "add_remove":
         rows_in_place.append(None)
@@ -137,19 +166,81 @@ def families(stage: Stage, seeds: Sequence[int] = (1, 2)) -> list[Family]:
             if base.refused:
                 continue
             family = Family(stage, name, rows, base, [])
-            few = rows_in_place if name == "mixed" else rows_in_place[-1::-2]
-            family.members.extend((row, family.trace(row)) for row in few)
+            for at, row in enumerate(rows_in_place if name == "mixed" else rows_in_place[-1::-2]):
+                concludes = found == [] or row is None or at % 2 == 0
+                family.add(row, concludes=concludes)
             found.append(family)
-    return found
+    more = (measured(stage, name, rows) for name, rows in shapes(stage.case).items())
+    return found + [family for family in more if family]
 
 
-def worst_pair(family: Family) -> Loss:
+def measured(stage: Harness, name: str, rows: list[Row], seed: int = 1, until: int | None = None) -> Family | None:
+    """Trace a mechanism on a few neighbouring tables, and let it conclude on two of them alone.
+
+    Parameters
+    ----------
+    stage : Harness
+        The mechanism and its case.
+    name : str
+        What the table is.
+    rows : list of dict
+        The table.
+    seed : int
+        Of the noise.
+    until : int, optional
+        Number of draws after which nothing is concluded at all.
+
+    Returns
+    -------
+    Family or None
+        None if the mechanism refuses the table or measures nothing of it, or if no two rows may stand in it.
+    """
+    base = stage.trace(rows, seed=seed, until=until)
+    if base.refused or not base.draws:
+        return None
+    family = Family(stage, name, rows, base, [])
+    some: list[Row | None] = [*few(stage.case, rows)]
+    ours = [row for row in some if public_part(stage.case, row) == public_part(stage.case, some[0])]
+    concluded = [] if until else [ours[0], ours[len(ours) // 2]]
+    if stage.case.neighbors == "add_remove":
+        some.append(None)
+        concluded = [None] if until is None else []
+    for row in some:
+        family.add(row, concludes=row in concluded)
+    return family if family.ranked else None
+
+
+def worst(found: Sequence[Family], climbed: int = 4, halvings: int = 8) -> Loss:
+    """Search families for the pair with the largest loss: their members, and around those of the most promising.
+
+    Parameters
+    ----------
+    found : sequence of Family
+        Neighbouring tables.
+    climbed : int
+        Families around whose worst pairs the search goes on.
+    halvings : int
+        How often it halves its steps.
+
+    Returns
+    -------
+    Loss
+        Of the worst pair found.
+    """
+    ranked = sorted(found, key=lambda family: -family.reach)
+    losses = [worst_pair(family, halvings) for family in ranked[:climbed]]
+    return max(losses, key=lambda loss: (loss.exceeds, loss.epsilon))
+
+
+def worst_pair(family: Family, halvings: int = 8) -> Loss:
     """Search a family, and the rows around its worst ones, for the pair with the largest loss.
 
     Parameters
     ----------
     family : Family
         Neighbouring tables.
+    halvings : int
+        How often it halves its steps.
 
     Returns
     -------
@@ -158,16 +249,16 @@ def worst_pair(family: Family) -> Loss:
     """
     known = {repr(row): trace for row, trace in family.members}
 
-    def traced(row: Row | None) -> Trace:
+    def traced(row: Row | None) -> Recording:
         if repr(row) not in known:
-            known[repr(row)] = family.trace(row)
+            known[repr(row)] = family.measure(row)
         return known[repr(row)]
 
-    ranked = sorted(family.pairs(), key=lambda pair: -_size(pair[0][1], pair[1][1]))
+    ranked = family.ranked
     best = []
     for start in (ranked[0], *ranked[1 : _RESTARTS * 5 : 5]):
         (one, a), (other, b) = start
-        for power in range(1, _HALVINGS + 1):
+        for power in range(1, halvings + 1):
             one, a = _climb(family.stage.case, traced, one, b, 2.0**-power)
             other, b = _climb(family.stage.case, traced, other, a, 2.0**-power)
         best.append(loss_between(a, b, (one, other), family.table))
@@ -175,26 +266,35 @@ def worst_pair(family: Family) -> Loss:
 
 
 def _climb(
-    case: Case, traced: Callable[[Row | None], Trace], row: Row | None, other: Trace, width: float
-) -> tuple[Row | None, Trace]:
+    case: Case, traced: Callable[[Row | None], Recording], row: Row | None, other: Recording, width: float
+) -> tuple[Row | None, Recording]:
     """Move one row of a pair where that makes the distance from the other larger."""
     trace = traced(row)
     if row is None:
         return row, trace
-    public, size = public_part(case, row), _size(trace, other)
+    public, size = public_part(case, row), distance(trace, other)
     for moved in fine_steps(case, row, width):
-        if public_part(case, moved) == public and (larger := _size(traced(moved), other)) > size:
+        if public_part(case, moved) == public and (larger := distance(traced(moved), other)) > size:
             row, trace, size = moved, traced(moved), larger
     return row, trace
 
 
-def _distances(a: Trace, b: Trace) -> tuple[Fraction, Fraction] | None:
-    """Distance over scale of draws of pure noise, squared L2 over variance of Gaussian ones; None if not alike."""
+def _distances(a: Recording, b: Recording) -> tuple[Fraction, Fraction, Fraction] | None:
+    """Distance over scale of draws of pure noise, squared L2 over variance of Gaussian ones; None if not alike.
+
+    And the probability that a table shows a key that the other does not have: the larger of the two.
+    """
     if len(a.draws) != len(b.draws):
         return None
     pure, gaussian = Fraction(0), Fraction(0)
+    own = [Fraction(0), Fraction(0)]
     for mine, its in zip(a.draws, b.draws, strict=True):
         same = (mine.kind, mine.scale, mine.law) == (its.kind, its.scale, its.law)
+        if same and mine.kind == DISCOVERY:
+            shared, *alone = _of_keys(mine, its)
+            pure += shared * mine.loss
+            own = [sum(pair, Fraction(0)) for pair in zip(own, alone, strict=True)]
+            continue
         if not same or mine.sums.shape != its.sums.shape:
             return None
         steps = [abs(int(x) - int(y)) for x, y in zip(mine.sums.ravel(), its.sums.ravel(), strict=True)]
@@ -206,21 +306,42 @@ def _distances(a: Trace, b: Trace) -> tuple[Fraction, Fraction] | None:
             pure += max(steps) * mine.loss
         else:
             gaussian += sum(step * step for step in steps) / (Fraction(mine.scale) ** 2 - Fraction(1, 11))
-    return pure, gaussian
+    return pure, gaussian, max(own)
 
 
-def _size(a: Trace, b: Trace) -> float:
-    """Give a distance to climb by."""
+def _of_keys(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:
+    """L1 distance of the counts of shared keys, and the probability that each table shows a key of its own."""
+    counts, others = (dict(zip(draw.keys, draw.sums.tolist(), strict=True)) for draw in (a, b))
+    shared = sum(abs(count - others[key]) for key, count in counts.items() if key in others)
+    scale, threshold = a.law
+    alone = [
+        sum((_shown(count, scale, threshold) for key, count in mine.items() if key not in its), Fraction(0))
+        for mine, its in ((counts, others), (others, counts))
+    ]
+    return shared, alone[0], alone[1]
+
+
+def _shown(count: int, scale: float, threshold: int) -> Fraction:
+    """Probability that a count reaches a threshold once it has discrete Laplace noise."""
+    far = threshold - count
+    tail = math.exp(-(far if far > 0 else 1 - far) / scale) / (1 + math.exp(-1 / scale))
+    return Fraction(tail if far > 0 else 1 - tail)
+
+
+def distance(a: Recording, b: Recording) -> float:
+    """Say how far apart two tables are, to climb by: infinite if not alike."""
     found = _distances(a, b)
-    return math.inf if found is None else float(found[0]) + math.sqrt(found[1])
+    if found is None or found[2] > min(a.delta, b.delta):
+        return math.inf
+    return float(found[0]) + math.sqrt(found[1])
 
 
-def loss_between(a: Trace, b: Trace, pair: tuple[Row | None, Row | None], table: str) -> Loss:
+def loss_between(a: Recording, b: Recording, pair: tuple[Row | None, Row | None], table: str) -> Loss:
     """Compute the privacy loss between two tables from what was drawn on each.
 
     Parameters
     ----------
-    a, b : Trace
+    a, b : Recording
         Of the two tables, under the same noisy sums.
     pair : tuple
         The rows that differ.
@@ -234,9 +355,10 @@ def loss_between(a: Trace, b: Trace, pair: tuple[Row | None, Row | None], table:
     """
     found = _distances(a, b)
     charge, delta = min(a.epsilon, b.epsilon), min(a.delta, b.delta)
-    if found is None:
+    if found is None or found[2] > delta:
         return Loss(math.inf, float(charge), exceeds=True, pair=pair, table=table)
-    pure, mu_squared = found
+    pure, mu_squared, shown = found
+    delta -= shown
     if not mu_squared:
         return Loss(float(pure), float(charge), exceeds=pure > charge, pair=pair, table=table)
     mu = math.nextafter(math.sqrt(above(mu_squared)), math.inf)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfprivacy import local, noise
+from dfprivacy._privacy import response
+from dfprivacy._privacy import samplers as noise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,12 +40,12 @@ class _Seeded(noise.FromLaplace):
         noise.check(values, scale)
         return values + np.rint(self._generator.normal(0.0, scale, size=values.shape)).astype(np.int64)
 
-    def arc(self, labels: NDArray[np.int64], arc: local.Arc) -> NDArray[np.int64]:
+    def arc(self, labels: NDArray[np.int64], arc: response.Arc) -> NDArray[np.int64]:
         """Draw messages with pseudo-random whole numbers."""
-        local.check(labels, arc)
+        response.check(labels, arc)
         return arc.moved(labels, self._generator.integers(arc.weight, size=labels.shape))
 
-    def top(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
+    def noisy_top_k(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
         """Take the largest after Gumbel noise, or exponential noise, which selects as permute-and-flip does."""
         noise.check(values, scale)
         left = list(range(values.size))

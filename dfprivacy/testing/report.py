@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import multiprocessing
+import os
 import sys
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import TYPE_CHECKING, Any
 
+from dfprivacy._plugins.loader import registry
 from dfprivacy.errors import ArgumentError
-from dfprivacy.plugins import registry
 from dfprivacy.testing.conformance import CHECKS, Outcome, check_mechanism
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from dfprivacy.testing.conformance import Check
 
@@ -31,7 +35,7 @@ def all_checks(names: Sequence[str] = (), samples: int | None = None) -> list[Ch
     return [check for name in names or known for check in check_mechanism(known[name], **terms)]
 
 
-def run(names: Sequence[str] = (), samples: int | None = None) -> list[Outcome]:
+def run(names: Sequence[str] = (), samples: int | None = None, processes: int = 1) -> list[Outcome]:
     """Audit mechanisms.
 
     Parameters
@@ -40,6 +44,8 @@ def run(names: Sequence[str] = (), samples: int | None = None) -> list[Outcome]:
         Their names; all that are registered if empty.
     samples : int, optional
         Outputs on each side of a sampling audit.
+    processes : int, default 1
+        Processes that share the cases. Mechanisms that are registered in this process alone are audited in it.
 
     Returns
     -------
@@ -54,12 +60,59 @@ def run(names: Sequence[str] = (), samples: int | None = None) -> list[Outcome]:
     from tqdm.std import tqdm
 
     checks = all_checks(names, samples)
-    outcomes = []
-    with tqdm(checks, unit=" checks", leave=False, disable=not sys.stderr.isatty()) as bar:
-        for check in bar:
-            bar.set_description(f"{check.audit.mechanism.name}: {check.name}")
-            outcomes.append(check.run())
-    return outcomes
+    cases = [checks[at : at + len(CHECKS)] for at in range(0, len(checks), len(CHECKS))]
+    shared = {at: place for at, place in enumerate(_places(cases)) if place[0] in _installed()}
+    found: dict[int, list[Outcome]] = {}
+    with tqdm(total=len(cases), unit=" cases", leave=False, disable=not sys.stderr.isatty()) as bar:
+        for at, outcomes in _shared(shared, samples, processes) if processes > 1 and len(shared) > 1 else ():
+            found[at] = outcomes
+            bar.update()
+        for at, case in enumerate(cases):
+            if at not in found:
+                bar.set_description(str(case[0].audit.mechanism.name))
+                found[at] = [check.run() for check in case]
+                bar.update()
+    return [outcome for at in range(len(cases)) for outcome in found[at]]
+
+
+_Place = tuple[str, int]  # a mechanism by name, and which of its cases
+
+
+def _places(cases: Sequence[Sequence[Check]]) -> Iterator[_Place]:
+    seen: Counter[str] = Counter()
+    for first, *_ in cases:
+        name = first.audit.mechanism.name
+        yield name, seen[name] % len(first.audit.others)
+        seen[name] += 1
+
+
+def _installed() -> set[str]:
+    """Name the mechanisms that another process finds as well."""
+    return {name for plugin in registry().plugins if plugin.distribution for name in plugin.mechanisms}
+
+
+def _shared(
+    cases: Mapping[int, _Place], samples: int | None, processes: int
+) -> Iterator[tuple[int, list[Outcome]]]:
+    """Audit cases in other processes, started anew, each with one thread for its arithmetic."""
+    threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    before = {name: os.environ[name] for name in threads if name in os.environ}
+    os.environ.update(dict.fromkeys(threads, "1"))
+    try:
+        with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+            asked = {pool.submit(_audited, place, samples): at for at, place in cases.items()}
+            for done in as_completed(asked):
+                yield asked[done], done.result()
+    finally:
+        for name in threads:
+            del os.environ[name]
+        os.environ.update(before)
+
+
+def _audited(place: _Place, samples: int | None) -> list[Outcome]:
+    """Run all checks of one case."""
+    name, at = place
+    return [check.run() for check in all_checks([name], samples)[at * len(CHECKS) : (at + 1) * len(CHECKS)]]
 
 
 def as_table(outcomes: Sequence[Outcome]) -> str:

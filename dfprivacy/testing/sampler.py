@@ -19,8 +19,8 @@ from scipy import stats
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dfprivacy._privacy.samplers import Sampler
     from dfprivacy.local import Arc
-    from dfprivacy.noise import Sampler
 
 __all__ = ["goodness_of_fit", "messages_fit"]
 
@@ -52,7 +52,7 @@ def goodness_of_fit(
 
     Examples
     --------
-    >>> from dfprivacy.noise import OpenDPSampler
+    >>> from dfprivacy._privacy.samplers import OpenDPSampler
     >>> goodness_of_fit(OpenDPSampler(), "laplace", 2.5) > 1e-7
     True
     """

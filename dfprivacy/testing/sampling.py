@@ -23,7 +23,7 @@ import numpy as np
 from scipy import stats
 
 from dfprivacy.testing.cases import candidates, tables
-from dfprivacy.testing.stage import Stage, listening, public_part, with_first
+from dfprivacy.testing.harness import Harness, listening, public_part, with_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -77,12 +77,12 @@ class Proof:
     samples: int
 
 
-def audit_by_sampling(stage: Stage, samples: int = 100_000) -> Proof:
+def audit_by_sampling(stage: Harness, samples: int = 100_000) -> Proof:
     """Look for the event that proves most about a method.
 
     Parameters
     ----------
-    stage : Stage
+    stage : Harness
         The mechanism and its case.
     samples : int
         Outputs to draw on each side of the pairs that look worst.
@@ -106,7 +106,7 @@ def audit_by_sampling(stage: Stage, samples: int = 100_000) -> Proof:
     return proof(looks_worst[int(np.argmax(closer))], samples, ERROR)
 
 
-def _screened(stage: Stage, delta: float) -> Iterator[tuple[float, str, tuple[Row | None, Row | None]]]:
+def _screened(stage: Harness, delta: float) -> Iterator[tuple[float, str, tuple[Row | None, Row | None]]]:
     """Estimate from few outputs how far apart the neighbouring tables are."""
     case = stage.case
     found = candidates(case, count=2)
@@ -130,9 +130,9 @@ def _screened(stage: Stage, delta: float) -> Iterator[tuple[float, str, tuple[Ro
             yield separation(mine, its, delta, error=0.05)[0], name, (one, other)
 
 
-def _outputs(stage: Stage, rows: Sequence[Row], count: int) -> Iterator[Output]:
+def _outputs(stage: Harness, rows: Sequence[Row], count: int) -> Iterator[Output]:
     """Ask the same question many times, with real noise."""
-    accounts = stage.tills([])
+    accounts = stage.accounts_of([])
     views = stage.views(stage.frames(rows), accounts)
     question = None
     for _ in range(count):

@@ -34,7 +34,7 @@ __all__ = [
     "spread_sensitivity",
 ]
 
-_ROUNDING = 2.0**-50  # a few last bits
+_ROUNDING = 2.0**-50  # a few last bits: eight roundings
 
 
 class _OfCounts(OfSums):
@@ -59,7 +59,7 @@ class _OfCounts(OfSums):
 
 
 def _ones(x: Column, by: Column, groups: Sequence[object]) -> RowFeatures:
-    return OneHot(by, groups) * OneHot(x, (x.categories or ())[1:2])
+    return OneHot(by, groups=groups) * OneHot(x, groups=(x.categories or ())[1:2])
 
 
 class Total(_OfCounts):
@@ -139,10 +139,11 @@ class Spread(_OfCounts):
         self, x: Column, by: Column, groups: Sequence[object], sizes: Sequence[int], shares: Sequence[float]
     ) -> None:
         binary = len(x.categories or ()) == 2  # noqa: PLR2004
-        super().__init__(_ones(x, by, groups) if binary else OneHot(by, groups) * OneHot(x), by, sizes)
+        super().__init__(_ones(x, by, groups) if binary else OneHot(by, groups=groups) * OneHot(x), by, sizes)
         self.shares = np.array(shares)
         self.weights = 1 / spread_sensitivity(sizes, shares)
-        self.error = _ROUNDING * self.weights * math.sqrt(sum(sizes) / min(shares)) * len(shares)
+        cells = len(self.sizes) * len(shares)
+        self.error = _ROUNDING * self.weights * math.sqrt(sum(sizes) / min(shares) * len(shares)) * (1 + cells / 8)
 
     def value(self, sums: NDArray[np.float64]) -> Any:
         """Compute it from the counts."""

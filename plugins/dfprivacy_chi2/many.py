@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
-from dfprivacy import ArgumentError, Release, mechanism
+from dfprivacy import ArgumentError, Probability, Range, Release, mechanism
 from dfprivacy.plotting import axes
-from dfprivacy.schema import as_probability
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.asked import checked_rate, different, public_groups, two_categories
 from dfprivacy_chi2.counts import Differences
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -121,8 +121,8 @@ def chi2_many(
     by: Column,
     *,
     method: Many = "svt",
-    max_rejections: int = 1,
-    alpha: float = 0.05,
+    max_rejections: Annotated[int, Range(1)] = 1,
+    alpha: Probability = 0.05,
     groups: Sequence[Any] | None = None,
     rate: Any = None,
 ) -> Chi2Many:
@@ -189,16 +189,13 @@ def chi2_many(
     >>> df = pd.DataFrame(rng.random((4000, 50)) < 0.3, columns=[f"gene{k}" for k in range(50)])
     >>> df["arm"] = ["drug"] * 2000 + ["placebo"] * 2000
     >>> df.loc[df.arm == "drug", "gene7"] |= rng.random(2000) < 0.3
-    >>> trial = dp.protect(df, "many-example", epsilon=2, ledger="memory:", public=["arm"],
-    ...                    categories={"arm": ["drug", "placebo"]})
     >>> genes = [name for name in df if name != "arm"]
+    >>> trial = dp.protect(df, "many-example", epsilon=2, ledger="memory:", public=["arm"],
+    ...                    categories={**dict.fromkeys(genes, [False, True]), "arm": ["drug", "placebo"]})
     >>> trial.chi2_many(genes, "arm", epsilon=1).rejected
     ('gene7',)
     """
-    if method not in {"svt", "select"}:
-        raise ArgumentError(f"method={method!r} is unknown.", 'Use "svt" or "select".')
     rates = _checked(xs, by, max_rejections, rate)
-    alpha = as_probability(alpha, "alpha")
     kept, sizes = public_groups(curator, xs[0], by, groups, least=2, most=2)
     n1, n0 = sizes
     smaller = min(sizes)
@@ -264,8 +261,7 @@ def _checked(xs: tuple[Column, ...], by: Column, max_rejections: int, rate: Any)
     for x in xs:
         two_categories(x)
         different(x, by)
-    whole = isinstance(max_rejections, int) and not isinstance(max_rejections, bool)
-    if not (whole and 1 <= max_rejections <= len(xs)):
+    if max_rejections > len(xs):
         raise ArgumentError(
             f"max_rejections={max_rejections!r} of {len(xs)} columns cannot be paid for.", "Give 1 to all of them."
         )

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from dfprivacy import ArgumentError, mechanism
-from dfprivacy.schema import as_probability
+from dfprivacy import ArgumentError, Probability, Range, mechanism
 from dfprivacy_chi2 import counts, nulls
 from dfprivacy_chi2.asked import (
     TAU,
     TOTAL_SHARE,
     checked_rate,
-    checked_tau,
     choose,
     different,
     public_groups,
@@ -23,9 +22,9 @@ from dfprivacy_chi2.results import Chi2, Margin
 from dfprivacy_chi2.tables import paper_sensitivity, swap_sensitivity, tight_sensitivity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from dfprivacy import Column, Curator, Measurement
+    from dfprivacy import Column, Curator, NoisyValue
 
 __all__ = ["Method", "chi2", "chi2_unitcircle", "findings"]
 
@@ -39,7 +38,7 @@ def chi2_unitcircle(
     by: Column,
     *,
     groups: Sequence[Any] | None = None,
-    tau: float | None = None,
+    tau: Annotated[float, Range(1e-6, 1e6)] | None = None,
     margin: Margin = "private",
     rate: float | tuple[float, float] | None = None,
     sensitivity: Literal["tight", "paper"] = "tight",
@@ -102,23 +101,18 @@ def chi2_unitcircle(
     >>> df = pd.DataFrame({"ill": [True] * 300 + [False] * 700 + [True] * 100 + [False] * 900,
     ...                    "arm": ["drug"] * 1000 + ["placebo"] * 1000})
     >>> trial = dp.protect(df, "unitcircle-example", epsilon=1, ledger="memory:",
-    ...                    categories={"arm": ["drug", "placebo"]}, public=["arm"])
+    ...                    categories={"ill": [False, True], "arm": ["drug", "placebo"]}, public=["arm"])
     >>> trial.chi2_unitcircle("ill", "arm", epsilon=0.5).pvalue < 0.01
     True
     """
     two_categories(x)
-    if margin not in get_args(Margin) or sensitivity not in {"tight", "paper"}:
-        raise ArgumentError(
-            f"margin={margin!r} or sensitivity={sensitivity!r} is unknown.",
-            f'Use one of {get_args(Margin)}, and "tight" or "paper".',
-        )
     rate = checked_rate(rate)
     if (margin == "private") != (rate is None) or (margin == "invariant" and isinstance(rate, tuple)):
         raise ArgumentError(
             f"rate={rate!r} does not go with margin={margin!r}.",
             'Give a number for "invariant", a number or a range for "public_rate", and nothing for "private".',
         )
-    tau = checked_tau(tau)
+    tau = TAU if tau is None else tau
     kept, sizes = public_groups(curator, x, by, groups, least=2, most=2)
     n1, n0 = sizes
     bound = (tight_sensitivity if sensitivity == "tight" else paper_sensitivity)(n1, n0, tau)
@@ -142,7 +136,7 @@ def chi2(
     method: Method = "auto",
     groups: Sequence[Any] | None = None,
     rate: Any = None,
-    confidence: float = 0.95,
+    confidence: Probability = 0.95,
 ) -> Chi2:
     r"""Test whether two categorical columns are independent.
 
@@ -203,14 +197,11 @@ def chi2(
     >>> df = pd.DataFrame({"ill": [True] * 300 + [False] * 700 + [True] * 100 + [False] * 900,
     ...                    "arm": ["drug"] * 1000 + ["placebo"] * 1000})
     >>> trial = dp.protect(df, "chi2-example", epsilon=1, ledger="memory:",
-    ...                    categories={"arm": ["drug", "placebo"]}, public=["arm"])
+    ...                    categories={"ill": [False, True], "arm": ["drug", "placebo"]}, public=["arm"])
     >>> test = trial.chi2("ill", "arm", epsilon=0.5)
     >>> test.pvalue < 0.001, test.low < 0.2 < test.high
     (True, True)
     """
-    if method not in get_args(Method):
-        raise ArgumentError(f"method={method!r} is unknown.", f"Use one of {get_args(Method)}.")
-    confidence = as_probability(confidence, "confidence")
     if not by.public:
         return _private_groups(curator, x, by, method, groups, rate, confidence)
     kept, sizes = public_groups(curator, x, by, groups, least=2, most=None)
@@ -302,7 +293,7 @@ def _private_groups(
 
 
 def _conclude(
-    measured: Measurement, x: Column, by: Column, kept: Sequence[Any], sizes: Sequence[int], **asked: Any
+    measured: NoisyValue, x: Column, by: Column, kept: Sequence[Any], sizes: Sequence[int], **asked: Any
 ) -> Chi2:
     """Judge a noisy statistic."""
     return Chi2(
@@ -328,7 +319,7 @@ def findings(
         return {}
     rate = checked_rate(asked.get("rate"))
     method: Any = "unit_circle" if "margin" in asked else asked["method"]
-    tau = checked_tau(asked.get("tau"))
+    tau = asked.get("tau") or TAU
     p = nulls.nearest_half(rate)
     first, second = sizes
     found = {}

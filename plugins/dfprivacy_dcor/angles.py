@@ -29,9 +29,12 @@ if TYPE_CHECKING:
     from dfprivacy import Column
     from dfprivacy_dcor.points import Rows
 
-__all__ = ["PLACES", "Angles", "DistanceMessage", "best_reach"]
+__all__ = ["HARMONIC_MAX", "PLACES", "Angles", "DistanceMessage", "best_reach"]
 
 PLACES = 1 << 16
+HARMONIC_MAX = 1 << 20
+"""The largest harmonic of a message."""
+_RESULTANT_MIN = 1e-12  # that of the least epsilon, 1e-9, is above 1e-10
 
 
 @dataclass(frozen=True)
@@ -174,12 +177,17 @@ class DistanceMessage(Message):
     @property
     def features(self) -> NDArray[np.float64]:
         """Unbiased estimates of cosine and sine of the true angles, shape (n, 2)."""
+        return self._wave / self.arc.resultant
+
+    @property
+    def _wave(self) -> NDArray[np.float64]:
+        """Cosine and sine of the noisy angles."""
         angle = self.angles * (2 * math.pi / self.places)
-        return np.stack([np.cos(angle), np.sin(angle)], axis=1) / self.arc.resultant
+        return np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
     def parts(self) -> list[Features]:
         """Features of each block as whole numbers, a function of the message alone."""
-        wave = self.features * self.arc.resultant
+        wave = self._wave
         found = []
         for rows, weight in self.blocks():
             m = len(rows)
@@ -205,7 +213,7 @@ class DistanceMessage(Message):
             and self.angles.shape == (self.rows,)
             and 0 <= self.angles.min() <= self.angles.max() < self.places
             and len(self.harmonics) == len(self.directions)
-            and all(isinstance(k, int) and k > 0 for k in self.harmonics)
+            and all(isinstance(k, int) and 0 < k <= HARMONIC_MAX for k in self.harmonics)
             and 0 < self.length < math.inf
-            and 0 < self.arc.resultant <= 1
+            and _RESULTANT_MIN < self.arc.resultant <= 1
         )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from dfprivacy import ArgumentError, mechanism
-from dfprivacy.schema import as_probability
+from dfprivacy import ArgumentError, Probability, Range, mechanism
 from dfprivacy_dcor.inference import Null, Numbers, described
 from dfprivacy_dcor.results import DistanceCorrelation, IndependenceTest, Screening
 from dfprivacy_dcor.spaces import Metric, rows_of, space
@@ -24,6 +23,7 @@ Method = Literal["release", "permutation"]
 
 _PERMUTED_PAIRS_MAX = 2000
 _PERMUTATIONS_MAX = 100_000
+_DIRECTIONS_MAX = 1000
 _UNIFORM = math.sqrt(2 / 45)  # distance deviation of a uniform variable, as a part of its width
 
 
@@ -35,11 +35,11 @@ def dcor(
     *,
     metric: Metric = "euclidean",
     method: Method = "release",
-    confidence: float = 0.95,
+    confidence: Probability = 0.95,
     null: Null = "gamma",
-    alpha: float | None = None,
-    permutations: int = 999,
-    directions: int = 50,
+    alpha: Probability | None = None,
+    permutations: Annotated[int, Range(1, _PERMUTATIONS_MAX)] = 999,
+    directions: Annotated[int, Range(1, _DIRECTIONS_MAX)] = 50,
 ) -> DistanceCorrelation | IndependenceTest:
     """Measure dependence of any form, and test independence.
 
@@ -109,8 +109,6 @@ def dcor(
     >>> view.dcor("dose", "effect", epsilon=2).pvalue < 0.05
     True
     """
-    if method not in get_args(Method):
-        raise ArgumentError(f"method={method!r} is unknown.", f"Use one of {get_args(Method)}.")
     one, other = space(x, metric, directions), space(y, metric, directions, seed=1)
     n = rows_of(curator, one, other)
     if method == "permutation":
@@ -123,9 +121,6 @@ def dcor(
 def _release(
     curator: Curator, x: Space, y: Space, n: int, confidence: float, null: Null, share: object = None
 ) -> DistanceCorrelation:
-    as_probability(confidence, "confidence")
-    if null not in get_args(Null):
-        raise ArgumentError(f"null={null!r} is unknown.", f"Use one of {get_args(Null)}.")
     measured = curator.measure(FiveNumbers(x, y, n), share=share)
     numbers = Numbers(
         tuple(measured.values.tolist()),
@@ -140,7 +135,7 @@ def _release(
         corrected=numbers.corrected,
         low=float(interval.low),
         high=float(interval.high),
-        confidence=float(confidence),
+        confidence=confidence,
         pvalue=numbers.pvalue(null),
         x=x.names,
         y=y.names,
@@ -158,9 +153,6 @@ def _release(
 def _permute(
     curator: Curator, x: Space, y: Space, n: int, alpha: float | None, permutations: int
 ) -> IndependenceTest:
-    whole = isinstance(permutations, int) and not isinstance(permutations, bool)
-    if not (whole and 1 <= permutations <= _PERMUTATIONS_MAX):
-        raise ArgumentError(f"permutations={permutations!r} is no number of permutations.", "Typical: 999.")
     if (x.pairwise or y.pairwise) and n > _PERMUTED_PAIRS_MAX:
         raise ArgumentError(
             f"Permutations of all pairs of {n} rows take too long; {_PERMUTED_PAIRS_MAX} are the most.",
@@ -204,9 +196,9 @@ def dcor_screen(
     target: tuple[Column, ...],
     features: tuple[Column, ...] | None = None,
     *,
-    top: int,
+    top: Annotated[int, Range(1)],
     estimate: bool = False,
-    confidence: float = 0.95,
+    confidence: Probability = 0.95,
 ) -> Screening:
     """Select the columns on which another depends the most, in any form.
 
@@ -262,16 +254,13 @@ def dcor_screen(
     """
     if len(target) != 1:
         raise ArgumentError("target= takes one column.", "Screen for one target at a time.")
-    if not isinstance(estimate, bool):
-        raise ArgumentError(f"estimate={estimate!r} is neither True nor False.", "Use estimate=True for numbers.")
-    as_probability(confidence, "confidence")
     y = space(target, "euclidean")
     chosen_from = [c for c in curator.columns if c not in target] if features is None else list(features)
     if len(set(chosen_from)) < len(chosen_from) or not chosen_from:
         raise ArgumentError("features= must name at least one column, each once.", "Leave it out for all others.")
     candidates = [space((column,), "euclidean") for column in chosen_from]
     n = rows_of(curator, y, *candidates)
-    if not isinstance(top, int) or isinstance(top, bool) or not 1 <= top <= len(candidates):
+    if top > len(candidates):
         raise ArgumentError(f"top={top!r} of {len(candidates)} columns cannot be selected.", "Select one to all.")
     places = curator.select(Scores(candidates, y, n), top=top, share="1/2" if estimate else None)
     best = [candidates[int(place)] for place in places]

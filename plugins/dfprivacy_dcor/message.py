@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias
@@ -18,7 +19,6 @@ from dfprivacy_dcor.spaces import ROWS_MIN
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Keys", "Message", "Part", "checked", "fingerprint", "keys_of", "load_message"]
 
-Keys: TypeAlias = "Column | Sequence[str | int]"
+Keys: TypeAlias = Column | Sequence[str | int]
 """A public column, or the values themselves."""
 
 _FORMAT = "dfprivacy distance message"

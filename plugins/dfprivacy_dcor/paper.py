@@ -67,7 +67,7 @@ class Projections(OfRows):
     ) -> None:
         self.columns, self.directions, self.turns, self.split = columns, directions, turns, split
         self.shape = (len(turns), 1 if split else len(directions))
-        self.error = len(columns) * 2.0**-50
+        self.error = (len(columns) + 1) * 2.0**-52 * float(np.abs(directions).sum(axis=1).max())
 
     def value(self, rows: Any) -> NDArray[np.float64]:
         """Project, column by column, so that a row's place cannot matter."""

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
-from dfprivacy import ArgumentError, PrivateFrame, mechanism
-from dfprivacy.schema import as_probability
+from dfprivacy import ArgumentError, PrivateFrame, Probability, Range, mechanism
+from dfprivacy_dcor.estimate import Estimate
 from dfprivacy_dcor.inference import UNINFORMATIVE
-from dfprivacy_dcor.message import checked, fingerprint, keys_of
+from dfprivacy_dcor.message import Keys, Message, checked, fingerprint, keys_of
 from dfprivacy_dcor.results import SharedCorrelation
-from dfprivacy_dcor.sender import KEYS
+from dfprivacy_dcor.sender import KEYS, Protocol
 from dfprivacy_dcor.spaces import rows_of, space
 from dfprivacy_dcor.statistics import Shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import numpy as np
     from numpy.typing import NDArray
 
     from dfprivacy import Column, Curator, Holder
-    from dfprivacy_dcor.estimate import Estimate
-    from dfprivacy_dcor.message import Keys, Message
-    from dfprivacy_dcor.sender import Protocol
     from dfprivacy_dcor.spaces import Space
 
 __all__ = ["dcor_with", "estimate_of", "message_of"]
@@ -40,9 +36,9 @@ def dcor_with(
     asked: Mapping[str, Any] | None = None,
     protocol: Protocol | None = None,
     keys: Keys | None = None,
-    confidence: float = 0.95,
-    permutations: int = 999,  # noqa: ARG001 - of `estimate_of`
-    seed: int | None = None,  # noqa: ARG001
+    confidence: Probability = 0.95,
+    permutations: Annotated[int, Range(1)] = 999,  # noqa: ARG001 - of `estimate_of`
+    seed: Annotated[int, Range(0)] | None = None,  # noqa: ARG001
 ) -> SharedCorrelation:
     r"""Measure how columns depend on those of another party: for anybody to see, or for oneself.
 
@@ -124,7 +120,6 @@ def dcor_with(
     >>> float(bob.budget.spent)
     2.0
     """
-    as_probability(confidence, "confidence")
     message, y = _met(curator, other, columns, asked, protocol, keys)
     shown = Shown(message, y)
     measured = curator.measure(shown)
@@ -138,7 +133,7 @@ def dcor_with(
         squared=min(max(squared / whole, 0.0), 1.0),
         low=low,
         high=high,
-        confidence=float(confidence),
+        confidence=confidence,
         columns=y.names,
         other=message.columns,
         rows=message.rows,
@@ -172,12 +167,11 @@ def estimate_of(
     asked: Mapping[str, Any] | None = None,
     protocol: Protocol | None = None,
     keys: Keys | None = None,
-    confidence: float = 0.95,
     permutations: int = 999,
     seed: int | None = None,
+    **_: Any,
 ) -> Estimate:
     """Estimate the same for whoever holds the table, without noise; for `dcor_with`."""
-    as_probability(confidence, "confidence")
     message, y = _met(holder, other, columns, asked, protocol, keys)
     own = y.coordinates(holder.rows(*y.columns))
     return message.estimate(own, keys=message.keys, permutations=permutations, seed=seed)
@@ -217,13 +211,11 @@ def message_of(
     asked: Mapping[str, Any] | None = None,
     protocol: Protocol | None = None,
     keys: Keys | None = None,
-    confidence: float = 0.95,
     **_: Any,
 ) -> Mapping[str, Any]:
     """Ask another view for its message, once it is clear that it can be used; for `dcor_with`."""
     if not isinstance(other, PrivateFrame):
         return {}
-    as_probability(confidence, "confidence")
     n = rows_of(curator, space(columns, "euclidean"))
     own = keys_of(curator, keys, n)
     terms = dict(asked) if isinstance(asked, dict) else {}

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
-from dfprivacy import ArgumentError, mechanism
-from dfprivacy_dcor.angles import PLACES, Angles, DistanceMessage, best_reach
-from dfprivacy_dcor.message import fingerprint, keys_of
+from dfprivacy import ArgumentError, Range, mechanism
+from dfprivacy_dcor.angles import HARMONIC_MAX, PLACES, Angles, DistanceMessage, best_reach
+from dfprivacy_dcor.message import Keys, fingerprint, keys_of
 from dfprivacy_dcor.paper import ProjectionMessage, Projections
 from dfprivacy_dcor.spaces import ROWS_MIN, rows_of, space, unit_vectors
 from dfprivacy_dcor.statistics import Deviation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
     from dfprivacy import Column, Curator
-    from dfprivacy_dcor.message import Keys
     from dfprivacy_dcor.spaces import Space
 
 __all__ = ["Protocol", "dcor_message", "rows_and_keys"]
@@ -39,11 +39,11 @@ def dcor_message(
     *,
     protocol: Protocol = "angle",
     harmonics: Sequence[int] | None = None,
-    length: float = 1.0,
-    blocks: int | None = None,
+    length: Annotated[float, Range(0, 1, exclusive="low")] = 1.0,
+    blocks: Annotated[int, Range(1)] | None = None,
     split: bool = True,
     keys: Keys | None = None,
-    seed: int = 0,
+    seed: Annotated[int, Range(0)] = 0,
 ) -> DistanceMessage | ProjectionMessage:
     """Write a message from which another party learns how its own columns depend on these.
 
@@ -111,22 +111,18 @@ def dcor_message(
     x = space(columns, "euclidean")
     if x.metric == "discrete":
         raise ArgumentError("A message is about numbers.", "Name columns with bounds.")
-    if protocol not in get_args(Protocol):
-        raise ArgumentError(f"protocol={protocol!r} is unknown.", f"Use one of {get_args(Protocol)}.")
-    if not isinstance(split, bool):
-        raise ArgumentError(f"split={split!r} is neither True nor False.", "Use split=False for equation 3.")
     if protocol == "paper" and (harmonics is not None or length != 1):
         raise ArgumentError("harmonics= and length= are of angles.", "Leave them out with protocol='paper'.")
     n, p = rows_of(curator, x), len(columns)
     if harmonics is None:
         harmonics = (1, 3) if n * curator.epsilon**2 >= _ENOUGH and p == 1 and protocol == "angle" else (1,)
-    odd = isinstance(harmonics, list | tuple) and all(type(k) is int and k > 0 and k % 2 for k in harmonics)
+    odd = isinstance(harmonics, list | tuple) and all(
+        type(k) is int and 0 < k <= HARMONIC_MAX and k % 2 for k in harmonics
+    )
     if not odd or not harmonics or len(set(harmonics)) < len(harmonics):
         raise ArgumentError(f"harmonics={harmonics!r} must be odd whole numbers.", "Use (1,) or (1, 3).")
-    if isinstance(length, bool) or not (isinstance(length, int | float) and 0 < length <= 1):
-        raise ArgumentError(f"length={length!r} is not above 0 and at most 1.", "Use 1 unless you know better.")
     count = blocks if blocks is not None else (1 if p == 1 else _BLOCKS)
-    if type(count) is not int or count < 1 or count * len(harmonics) * ROWS_MIN > n or (p == 1 and count > 1):
+    if count * len(harmonics) * ROWS_MIN > n or (p == 1 and count > 1):
         raise ArgumentError(
             f"{n} rows of {p} columns cannot be cut into {count!r} blocks for each harmonic.",
             "One block for one column; at least four rows in each.",
@@ -138,7 +134,7 @@ def dcor_message(
         return _projections(curator, x, units, turns, known, split=split)
     directions = np.concatenate([units] * len(harmonics))
     wave = np.repeat(harmonics, count)
-    maps = [Angles(columns, u, int(k), float(length)) for u, k in zip(directions, wave, strict=True)]
+    maps = [Angles(columns, u, int(k), length) for u, k in zip(directions, wave, strict=True)]
     said = curator.randomize(maps, reach=best_reach(0.9 * curator.epsilon), turns=turns, share="9/10")
     deviation = curator.measure(Deviation(x, n), share="1/10")
     return DistanceMessage(
@@ -148,7 +144,7 @@ def dcor_message(
         turns=turns.astype(np.int64),
         directions=directions,
         harmonics=tuple(int(k) for k in wave),
-        length=float(length),
+        length=length,
         places=PLACES,
         reach=said.arc.reach,
         inside=said.arc.inside,

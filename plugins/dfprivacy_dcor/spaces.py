@@ -43,7 +43,7 @@ PAIRWISE_MAX = 20_000
 ROWS_MIN = 4
 """The fewest rows that a squared distance covariance can be estimated from without bias."""
 
-_ERROR = 64 * 2.0**-52  # of a squared distance covariance from distances in float64, as a part of the diameters
+_ERROR = 64 * 2.0**-52  # of what is computed from whole numbers, as a part of the diameters
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,11 @@ class Space:
         """Whether all pairs of distances are needed."""
         return self.metric == "euclidean" and len(self.columns) > 1
 
+    @property
+    def terms(self) -> int:
+        """How many numbers are added for one distance."""
+        return len(self.columns if self.directions is None else self.directions)
+
     def rows(self, batch: Any) -> Rows:
         """Make points of cleaned rows."""
         if self.metric == "discrete":
@@ -147,8 +152,6 @@ def space(columns: tuple[Column, ...], metric: Metric, directions: int = 50, see
     ArgumentError
         If the columns do not have such a metric.
     """
-    if metric not in ("euclidean", "l1", "projected", "discrete"):
-        raise ArgumentError(f"metric={metric!r} is unknown.", 'Use "euclidean", "l1", "projected" or "discrete".')
     names = [column.name for column in columns]
     if not columns or len(set(names)) < len(names):
         raise ArgumentError(f"The columns {names!r} must be at least one, each once.", "Name other columns.")
@@ -163,8 +166,6 @@ def space(columns: tuple[Column, ...], metric: Metric, directions: int = 50, see
         return Space(columns, "discrete")
     if metric != "projected" or len(columns) == 1:
         return Space(columns, metric if len(columns) > 1 else "euclidean")
-    if not isinstance(directions, int) or isinstance(directions, bool) or not 1 <= directions <= 1000:  # noqa: PLR2004
-        raise ArgumentError(f"directions={directions!r} is not a number from 1 to 1000.", "Typical: 50.")
     return Space(columns, metric, unit_vectors(directions, len(columns), seed))
 
 
@@ -204,9 +205,9 @@ def sphere_constant(p: int) -> float:
 
 
 def error(x: Space, y: Space) -> NDArray[np.float64]:
-    """Bound the floating-point error of each of the five numbers."""
+    """Bound the floating-point error of each of the five numbers; the documentation has the proof."""
     whole = math.sqrt(x.diameter * y.diameter)
-    part = math.sqrt(_ERROR) if x.pairwise or y.pairwise else _ERROR
+    part = math.sqrt((160 + 4 * (x.terms + y.terms)) * 2.0**-52) if x.pairwise or y.pairwise else _ERROR
     return part * np.array([whole, x.diameter, y.diameter, x.diameter, y.diameter])
 
 

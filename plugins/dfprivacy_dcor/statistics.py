@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from dfprivacy import ArgumentError
 from dfprivacy.statistics import OfPermutations, OfRows
 from dfprivacy_dcor.points import Points, five_numbers, squared_covariance
 from dfprivacy_dcor.spaces import error
@@ -195,6 +196,7 @@ class Deviation(OfRows):
 
 SHOWN_SHARES = (0.6, 0.2, 0.2)
 """Parts of epsilon for the covariance with a message, s_y and m_y."""
+_LEAST, _MOST = 1e-100, 1e100  # between them no product overflows, or loses digits
 
 
 class Shown(OfRows):
@@ -218,6 +220,11 @@ class Shown(OfRows):
         for part in self.parts:
             reach[part.rows] += part.squares * (2 / len(part.rows)) ** 2
         change = math.sqrt(reach.max() * y.diameter)
+        if not _LEAST < change < _MOST:
+            raise ArgumentError(
+                "The message tells no two rows apart, or its numbers are too large or too small to compute with.",
+                "Ask for the message again.",
+            )
         other = 2 * (n - 1) / n**2 * y.diameter
         self.weights = np.array(SHOWN_SHARES) / [change, other, other]
         root = math.sqrt(sum(2 * part.squares.mean() for part in self.parts) * y.diameter)

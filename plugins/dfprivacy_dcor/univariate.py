@@ -89,7 +89,7 @@ class Line:
     @cached_property
     def total(self) -> int:
         """Sum of all distances, in steps."""
-        return int(self.row_sums.sum())
+        return _total(self.row_sums)
 
     @property
     def mean(self) -> float:
@@ -198,7 +198,7 @@ def _between(values: NDArray[Any], before: NDArray[np.intp], half: int) -> NDArr
 
 
 def _total(values: NDArray[Any]) -> int:
-    """Sum of whole numbers below 2^62, which int64 alone cannot hold."""
+    """Sum of whole numbers below 2^62, which int64 alone cannot hold, as that of 6 million rows of distances."""
     return (int((values >> 31).sum()) << 31) + int((values & (2**31 - 1)).sum())
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from scipy.special import gammaincc
 
-from dfprivacy import ArgumentError, Release
+from dfprivacy import ArgumentError, Range, Release
 from dfprivacy.plotting import axes
 from dfprivacy.progress import progress
 from dfprivacy_gmm.characteristic import Shape, Sketch
@@ -22,12 +22,15 @@ from dfprivacy_gmm.sketch import Whitening
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FourierSketch", "check_components", "check_number", "check_search", "rows_needed"]
+__all__ = ["Components", "FourierSketch", "check_components", "rows_needed"]
 
 _POOR = 0.2  # predicted error of a centre, in standard deviations, from which most fits fail
 _VOID = 1.0  # and from which nothing was learned
 _MOST = 50  # components
 _MOST_AUTO = 6
+
+Components: TypeAlias = Annotated[int, Range(1, _MOST)]
+"""A number of components."""
 
 
 def check_components(n_components: object, most: int | None = None) -> tuple[int, ...]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from dfprivacy import ArgumentError, Release, mechanism
+from dfprivacy import ArgumentError, Range, Release, mechanism
 from dfprivacy_gmm.estimates import Sums, repaired
 from dfprivacy_gmm.mechanisms import measure
 
@@ -164,7 +164,11 @@ def _unused(name: str, taken: tuple[str, ...]) -> str:
 
 @mechanism(columns={"columns": ["numeric"], "by": "category"}, delta=True)
 def moments(
-    curator: Curator, columns: Sequence[Column], *, by: Column | None = None, radius: float | None = None
+    curator: Curator,
+    columns: Sequence[Column],
+    *,
+    by: Column | None = None,
+    radius: Annotated[float, Range(0, exclusive="low")] | None = None,
 ) -> JointMoments:
     """Release means, variances, covariances and correlations of some columns.
 

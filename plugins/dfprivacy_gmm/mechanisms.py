@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
-from dfprivacy import ArgumentError, features, mechanism
-from dfprivacy.schema import as_number
-from dfprivacy_gmm.classes import GaussianClasses, checked
+from dfprivacy import ArgumentError, Range, features, mechanism
+from dfprivacy_gmm.characteristic import Shape
+from dfprivacy_gmm.classes import GaussianClasses
+from dfprivacy_gmm.estimates import Method, Repair
 from dfprivacy_gmm.fit import BATCHES
-from dfprivacy_gmm.fourier import check_components, rows_needed
+from dfprivacy_gmm.fourier import Components, check_components, rows_needed
+from dfprivacy_gmm.mixture import GaussianMixture
 from dfprivacy_gmm.unlabelled import fit_unlabelled
 
 if TYPE_CHECKING:
@@ -20,9 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy import Column, Curator
-    from dfprivacy_gmm.characteristic import Shape
-    from dfprivacy_gmm.estimates import Method, Repair
-    from dfprivacy_gmm.mixture import GaussianMixture
 
     Array = NDArray[np.float64]
 
@@ -37,13 +36,13 @@ def gmm_fit(
     columns: Sequence[Column],
     label: Column | None = None,
     *,
-    n_components: int | Literal["auto"] | None = None,
+    n_components: Components | Literal["auto"] | None = None,
     covariance_type: Shape = "full",
-    restarts: int = BATCHES,
+    restarts: Annotated[int, Range(1)] = BATCHES,
     method: Method = "lda",
     repair: Repair = "noise_aware",
-    grid_minimum: float = 0.01,
-    radius: float | None = None,
+    grid_minimum: Annotated[float, Range(0, exclusive="low")] = 0.01,
+    radius: Annotated[float, Range(0, exclusive="low")] | None = None,
 ) -> GaussianClasses | GaussianMixture:
     """Fit a Gaussian to each class of a table (discriminant analysis), or a mixture where there are no labels.
 
@@ -126,7 +125,6 @@ def gmm_fit(
         )
     if label is None:
         return fit_unlabelled(curator, columns, n_components or 0, covariance_type, restarts)
-    asked = checked(method, repair, grid_minimum)
     if label.name in {column.name for column in columns}:
         raise ArgumentError(f"label={label.name!r} is among the columns.", "Leave it out of them.")
     classes = label.categories or ()
@@ -152,7 +150,7 @@ def gmm_fit(
         public_sizes=sizes is not None,
         bounds=tuple((column.low, column.high) for column in columns),
     )
-    return blank._fitted(blank._sums, asked)  # noqa: SLF001 - of our own kind
+    return blank._fitted(blank._sums, (method, repair, grid_minimum))  # noqa: SLF001 - of our own kind
 
 
 def measure(
@@ -186,7 +184,6 @@ def measure(
     """
     gaussian = curator.delta > 0
     if radius is not None:
-        radius = as_number(radius, "radius")
         if not gaussian:
             raise ArgumentError(
                 "radius= belongs to Gaussian noise, which needs a delta.", "Leave it out, or give a delta."

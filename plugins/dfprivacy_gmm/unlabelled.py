@@ -9,14 +9,14 @@ import numpy as np
 
 from dfprivacy import ArgumentError, features, mechanism
 from dfprivacy_gmm.fit import BATCHES
-from dfprivacy_gmm.fourier import FourierSketch, check_components, check_number, check_search
+from dfprivacy_gmm.fourier import Components, FourierSketch, check_components
 from dfprivacy_gmm.polish import Moments, polished
 from dfprivacy_gmm.sketch import draw_frequencies, frequency_count, whitening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dfprivacy import Column, Curator, Measurement
+    from dfprivacy import Column, Curator, NoisyValue
     from dfprivacy_gmm.characteristic import Shape
     from dfprivacy_gmm.mixture import GaussianMixture
     from dfprivacy_gmm.sketch import Whitening
@@ -28,7 +28,7 @@ _THREE = ("0.1", "0.5", "0.4")  # and for the moments about the components, whic
 
 
 @mechanism(columns={"columns": ["numeric"]}, delta=True)
-def fourier_sketch(curator: Curator, columns: Sequence[Column], *, max_components: int = 6) -> FourierSketch:
+def fourier_sketch(curator: Curator, columns: Sequence[Column], *, max_components: Components = 6) -> FourierSketch:
     """Release a noisy characteristic function of some columns, to fit Gaussian mixtures to at no charge.
 
     Parameters
@@ -72,7 +72,7 @@ def fourier_sketch(curator: Curator, columns: Sequence[Column], *, max_component
     >>> np.sort(sketch.fit(2).means_[:, 0].round() + 0.0).tolist()
     [0.0, 5.0]
     """
-    return _measure(curator, columns, check_number(max_components), _TWO)[0]
+    return _measure(curator, columns, max_components, _TWO)[0]
 
 
 def fit_unlabelled(
@@ -84,7 +84,6 @@ def fit_unlabelled(
 ) -> GaussianMixture:
     """Fit a Gaussian mixture to rows without labels."""
     counts = check_components(n_components)
-    check_search(covariance_type, restarts)
     polish = len(columns) > 2  # noqa: PLR2004 - in one or two columns a better sketch is worth more
     sketch, rest = _measure(curator, columns, counts[-1], _THREE if polish else _TWO)
     fit, criteria = sketch.searched(n_components, covariance_type, restarts)
@@ -101,7 +100,7 @@ def fit_unlabelled(
 
 def _measure(
     curator: Curator, columns: Sequence[Column], K: int, shares: Sequence[str]
-) -> tuple[FourierSketch, list[Callable[[features.RowFeatures], Measurement]]]:
+) -> tuple[FourierSketch, list[Callable[[features.RowFeatures], NoisyValue]]]:
     """Measure moments and sketch; give what is left to measure, if there is a third share."""
     d = len(columns)
     names = tuple(column.name for column in columns)
@@ -137,7 +136,7 @@ def _measure(
     ), list(rest)
 
 
-def _unit(measured: Measurement, d: int, size: int | None) -> tuple[float, float, Whitening]:
+def _unit(measured: NoisyValue, d: int, size: int | None) -> tuple[float, float, Whitening]:
     """Give the number of rows, its relative error, and the whitening, from noisy moments."""
     values, scales = np.atleast_1d(measured.values), np.atleast_1d(measured.scales)
     n, error = float(size or 1), 0.0

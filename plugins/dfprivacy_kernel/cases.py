@@ -62,4 +62,44 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             public=["g"],
             tightness=0.6,
         ),
+        *_beside(case),
+    ]
+
+
+def _beside(case: Any) -> list[Any]:
+    """Give the cases of a public number beside a private category, with tables that a search has found.
+
+    Number and category vary alike there, so that the leading eigenvector of the covariance is of both. What a row
+    moves is then far more than the square of the distance that its category lets it go.
+    """
+    arguments = {"columns": ["x"], "categories": ["h"], "n_locations": 16, "bandwidth": 1}
+    known = {"bounds": {"x": (-2.0, 4.0)}, "missing": {"h": "other"}}
+    h = {"h": ["p", "q"]}
+    crowd = [(0.756, "p")] * 19 + [(0.625, "p")] + [(0.7251, "q")] * 79
+    alone = [
+        {"x": x, "h": label, "g": "ab"[at > len(crowd) // 2]}
+        for at, (x, label) in enumerate([(1.0023, "q"), *crowd])
+    ]
+    one = [(-0.3581, "q"), *[(0.9142, "q")] * 7, *[(0.7269, "q")] * 17, *[(-0.0173, None)] * 25]
+    another = [(-1.7784, "q"), *[(0.7288, "q")] * 7, *[(-0.01, "q")] * 17, *[(-1.9151, "q")] * 25]
+    pairs = [{"x": x, "h": label, "other": at >= len(one)} for at, (x, label) in enumerate([*one, *another])]
+    # The spread is bounded as if its eigenvector could be the worst for each row. Of a pair, one row changes here.
+    return [
+        case(
+            arguments={**arguments, "by": "g", "mismatch": 0.999},
+            **known,
+            categories={**h, "g": ["a", "b"]},
+            public=["x", "g"],
+            tables=[alone],
+            tightness=0.5,
+        ),
+        case(
+            arguments={**arguments, "mismatch": 0.9999, "paired": True},
+            **known,
+            categories=h,
+            public=["x"],
+            other="other",
+            tables=[pairs],
+            tightness=0.3,
+        ),
     ]

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from dfprivacy.errors import ArgumentError
-from dfprivacy.schema import as_number
-from dfprivacy_kernel.embedding import Features, bandwidths_of, embed, informative, points_of
+from dfprivacy import ArgumentError, Range
+from dfprivacy_kernel.embedding import bandwidths_of, embed, informative, points_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfprivacy import Column
-    from dfprivacy_kernel.embedding import Array, Embedding
+    from dfprivacy_kernel.embedding import Array, Embedding, Features
 
-__all__ = ["Design", "as_count"]
+__all__ = ["Count", "Design", "Mismatch"]
 
-_MOST = 2**12
+Count: TypeAlias = Annotated[int, Range(1, 2**12)]
+"""A number of landmarks, locations or permutations."""
+
+Mismatch: TypeAlias = Annotated[float, Range(0, 1, exclusive="high")]
+"""What a different category leaves of the kernel."""
 
 
 @dataclass(frozen=True)
@@ -48,29 +51,26 @@ class Design:
     def read(
         cls,
         columns: Sequence[Column],
-        features: object,
+        features: Features,
         bandwidth: object,
-        mismatch: object,
+        mismatch: float,
         locations: object,
-        n_locations: object,
+        n_locations: int,
     ) -> Design:
         """Check the arguments, or raise an `ArgumentError`."""
         if not columns or len({column.name for column in columns}) < len(columns):
             raise ArgumentError("columns= must name what is compared, each column once.", "Name at least one.")
-        if features not in get_args(Features):
-            raise ArgumentError(f"features={features!r} is unknown.", f"Use one of {get_args(Features)}.")
-        factor = as_number(mismatch, "mismatch")
         bandwidths, averaged = bandwidths_of(columns, bandwidth)
-        points = points_of(columns, locations, as_count(n_locations, "n_locations"))
+        points = points_of(columns, locations, n_locations)
         kept = bandwidths
         notes: tuple[str, ...] = ()
         if not averaged:
-            kept = tuple(each for each in bandwidths if informative(columns, each, points, factor))
+            kept = tuple(each for each in bandwidths if informative(columns, each, points, mismatch))
             left = sorted(set(bandwidths) - set(kept))
             notes = (f"Left out, for no landmark sees another: bandwidths {left}.",) if left else ()
             if not kept:
                 raise ArgumentError("No bandwidth lets the landmarks see each other.", "Give larger ones.")
-        return cls(tuple(columns), features, kept, averaged, factor, points, notes)  # type: ignore[arg-type]
+        return cls(tuple(columns), features, kept, averaged, mismatch, points, notes)
 
     def embedding(self, *, mapped: bool = True) -> Embedding:
         """Make the embedding of one kernel, or raise if there are several."""
@@ -107,10 +107,3 @@ class Design:
             "mismatch": self.mismatch,
             "locations": [list(row) for row in self.located(self.points)],
         }
-
-
-def as_count(value: object, what: str) -> int:
-    """Give back a count, or raise an `ArgumentError`."""
-    if isinstance(value, bool) or not (isinstance(value, int) and 1 <= value <= _MOST):
-        raise ArgumentError(f"{what}={value!r} is not a whole number from 1 to {_MOST}.", "Try the default.")
-    return value

@@ -16,9 +16,10 @@ from scipy.linalg import block_diag
 from dfprivacy import features
 from dfprivacy.errors import ArgumentError
 from dfprivacy.schema import as_number
+from dfprivacy_kernel.bounds import ABOVE, lift
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -40,7 +41,7 @@ MAP_STEP = 40
 _TOLERANCE = 1e-6  # squared distance from the span of other points below which a point is left out
 _FEW_COLUMNS = 3  # many points in few numeric columns cover the bounds evenly; else they are normal
 _FEW_POINTS = 32
-_ABOVE = 1 + 1e-9  # what rounding can make of a norm
+_EXP = 1 + 2.0**-20  # what the rounding of an exponential adds to that of a value to whole steps
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ class Embedding:
         The points of the map's rows, or of its frequencies.
     centre : float
         What is subtracted from the values.
+    slip : float
+        How far, in the Frobenius norm, the rounding of its entries moved the map.
     """
 
     parts: tuple[RowFeatures, ...]
@@ -67,6 +70,7 @@ class Embedding:
     spans: tuple[tuple[RowFeatures, float], ...]
     points: Array
     centre: float = 0.0
+    slip: float = 0.0
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -85,22 +89,60 @@ class Embedding:
 
     def diameter(self, public: frozenset[str]) -> float:
         """Largest distance of two rows that agree on the public columns, rounding of the values included."""
-        if all(column.name in public for column in self.columns):
+        if self._agree(public):
             return 0.0
-        squares = sum((stretch * span.diameter(2, public)) ** 2 for span, stretch in self.spans)
-        return (math.sqrt(squares) + 2 * self._grain) * _ABOVE
+        farthest = _length(stretch * span.diameter(2, public) for span, stretch in self.spans)
+        return (farthest + 2 * self._grain) * ABOVE
+
+    def lift(self, public: frozenset[str], rows: int = 1) -> float:
+        r"""Bound the largest eigenvalue of aa' - bb', so any of trace, norm and eigenvalue of A + aa' less A + bb'.
+
+        Parameters
+        ----------
+        public : frozenset of str
+            Columns on which the rows x and x' agree.
+        rows : {1, 2}
+            1: a and b are x and x' less a mean of rows. 2: each is a row less another, and both of them change.
+
+        Returns
+        -------
+        float
+            The bound; see `dfprivacy_kernel.bounds.lift`.
+        """
+        if self._agree(public):
+            return 0.0
+        everywhere = self.diameter(frozenset())
+        plain = lift(rows * self.diameter(public), everywhere)
+        kernels = [
+            (stretch * span.radius(2), span.kernel)
+            for span, stretch in self.spans
+            if isinstance(span, features.Kernel | features.Nystrom)
+        ]
+        if len(kernels) < len(self.spans):
+            return plain
+
+        def apart(agreed: frozenset[str]) -> float:
+            return _length(stretch * kernel.distance(agreed) for stretch, kernel in kernels)
+
+        # Rows are images of kernel features, each stretched, under a map that makes nothing longer.
+        moved, longest = apart(public), apart(frozenset())
+        rounding = self._grain + self.radius * max(kernel.excess for _, kernel in kernels)
+        rounded = 8 * rounding * (longest + rounding)
+        return min(plain, (lift(rows * moved, longest, moved**2) + rounded) * ABOVE)
+
+    def _agree(self, public: frozenset[str]) -> bool:
+        return all(column.name in public for column in self.columns)
 
     @property
     def radius(self) -> float:
         """Largest length of a row, of an embedding without a centre."""
-        return (
-            math.sqrt(sum((stretch * span.radius(2)) ** 2 for span, stretch in self.spans)) + self._grain
-        ) * _ABOVE
+        return (_length(stretch * span.radius(2) for span, stretch in self.spans) + self._grain) * ABOVE
 
     @property
     def _grain(self) -> float:
-        """How far the rounding of its values can move a row."""
-        return float(np.linalg.norm(self.map)) * math.sqrt(self.width) * 2.0 ** -(STEP + 1)
+        """How far the rounding of its values, and of the map, can move a row."""
+        rounded = float(np.linalg.norm(self.map)) * _EXP * 2.0 ** -(STEP + 1)
+        return (rounded + self.slip) * math.sqrt(self.width) * ABOVE
 
     def steps(self, rows: Any) -> Array:
         """Values of some rows in whole steps of 2^-26, shape (rows, M)."""
@@ -109,6 +151,11 @@ class Embedding:
         np.rint(values, out=values)
         values -= self.centre * 2.0**STEP
         return values
+
+
+def _length(parts: Iterable[float]) -> float:
+    """Length of a vector of which the lengths of parts are known."""
+    return math.sqrt(sum(part**2 for part in parts))
 
 
 def embed(
@@ -153,7 +200,7 @@ def embed(
     spans: list[tuple[RowFeatures, float]] = []
     for bandwidth in bandwidths:
         if kind == "scf":
-            lengths = np.array([_length(column, bandwidth) for column in columns])
+            lengths = np.array([_lengthscale(column, bandwidth) for column in columns])
             part: RowFeatures = features.Fourier(columns, features.gaussian_frequencies(lengths, len(points)))
         else:
             kernel = kernel_of(columns, bandwidth, mismatch)
@@ -169,18 +216,19 @@ def embed(
         parts.append(part)
         maps.append(scale * np.eye(part.dimension))
         spans.append((part, scale))
-    rounded = np.ldexp(np.rint(np.ldexp(block_diag(*maps), MAP_STEP)), -MAP_STEP)
+    exact = block_diag(*maps)
+    rounded = np.ldexp(np.rint(np.ldexp(exact, MAP_STEP)), -MAP_STEP)
     centre = 0.5 if kind == "me" and not mapped else 0.0
-    return Embedding(tuple(parts), rounded, tuple(spans), kept, centre)
+    return Embedding(tuple(parts), rounded, tuple(spans), kept, centre, float(np.linalg.norm(rounded - exact)))
 
 
 def kernel_of(columns: Sequence[Column], bandwidth: float, mismatch: float) -> features.ProductKernel:
     """Make the kernel exp(-|u - u'|²/bandwidth²), u in sixths of the bounds, times that of the categories."""
-    lengths = {column.name: _length(column, bandwidth) for column in columns if column.bounds is not None}
+    lengths = {column.name: _lengthscale(column, bandwidth) for column in columns if column.bounds is not None}
     return features.ProductKernel(columns, lengths or 1.0, mismatch)
 
 
-def _length(column: Column, bandwidth: float) -> float:
+def _lengthscale(column: Column, bandwidth: float) -> float:
     return column.half / 3 * bandwidth / math.sqrt(2)
 
 

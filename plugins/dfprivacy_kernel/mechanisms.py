@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy import ArgumentError, mechanism
-from dfprivacy.schema import as_probability
-from dfprivacy_kernel.design import Design, as_count
+from dfprivacy import ArgumentError, Probability, mechanism
+from dfprivacy_kernel.design import Count, Design, Mismatch
+from dfprivacy_kernel.embedding import Features
 from dfprivacy_kernel.mmd import SHARE, SHARE_FUSED, Measured, MeasuredPairs, critical_values
 from dfprivacy_kernel.moments import Differences, Summaries, conclude, conclude_apart, conclude_paired
 from dfprivacy_kernel.pairs import Flipped, PairedSeparation, PairedSpread, PairedSummary
@@ -18,10 +19,9 @@ from dfprivacy_kernel.results import KernelTest, Method, concluded
 from dfprivacy_kernel.statistics import Groups, Rearranged, Separation, Spread, Whitened
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from dfprivacy import Column, Curator
-    from dfprivacy_kernel.embedding import Features
 
 __all__ = ["findings", "kernel_two_sample"]
 
@@ -40,17 +40,17 @@ def kernel_two_sample(
     other: Column | None = None,
     method: Method = "mmd",
     features: Features | None = None,
-    alpha: float = 0.05,
+    alpha: Probability = 0.05,
     bandwidth: float | Sequence[float] | str | None = None,
     locations: Sequence[Any] | None = None,
-    n_locations: int | None = None,
-    n_permutations: int = 499,
+    n_locations: Count | None = None,
+    n_permutations: Count = 499,
     paired: bool = False,
     local: bool = False,
     categories: Sequence[Column] | None = None,
-    mismatch: float = 0.5,
+    mismatch: Mismatch = 0.5,
     pvalue: bool = False,
-    confidence: float = 0.95,
+    confidence: Probability = 0.95,
 ) -> KernelTest:
     r"""Test whether the rows of two groups, or of two tables, come from one distribution.
 
@@ -136,7 +136,7 @@ def kernel_two_sample(
     """
     which = _which(by, other, paired=paired)
     pair = _pair(which, groups)
-    _check(method, alpha, confidence, n_permutations, paired=paired, local=local, pvalue=pvalue)
+    _check(method, paired=paired, local=local, pvalue=pvalue)
     design = Design.read(
         (*columns, *(categories or ())),
         features or ("me" if method == "moments" else "nystrom"),
@@ -297,13 +297,11 @@ def findings(curator: Curator, *_: Any, confidence: float = 0.95, **__: Any) -> 
     return {f"noise of the distance of the mean embeddings, {confidence:.0%}": reach}
 
 
-def _which(by: Column | None, other: Column | None, *, paired: object) -> Column:
+def _which(by: Column | None, other: Column | None, *, paired: bool) -> Column:
     if (by is None) == (other is None):
         raise ArgumentError(
             "Two samples are compared: two groups of one view, or two views.", "Give either by= or other=."
         )
-    if paired is not False and paired is not True:
-        raise ArgumentError("paired is neither True nor False.", "Use paired=True for pairs of rows.")
     if paired and other is None:
         raise ArgumentError("Pairs are rows of two tables.", "Give the other table's view: other=.")
     which = by or other
@@ -311,24 +309,7 @@ def _which(by: Column | None, other: Column | None, *, paired: object) -> Column
     return which
 
 
-def _check(
-    method: object,
-    alpha: object,
-    confidence: object,
-    n_permutations: object,
-    *,
-    paired: bool,
-    local: object,
-    pvalue: object,
-) -> None:
-    if method not in get_args(Method):
-        raise ArgumentError(f"method={method!r} is unknown.", f"Use one of {get_args(Method)}.")
-    as_probability(alpha, "alpha")
-    as_probability(confidence, "confidence")
-    as_count(n_permutations, "n_permutations")
-    for name, value in (("local", local), ("pvalue", pvalue)):
-        if not isinstance(value, bool):
-            raise ArgumentError(f"{name} is neither True nor False.", f"Use {name}=True, or leave it out.")
+def _check(method: Method, *, paired: bool, local: bool, pvalue: bool) -> None:
     if local and (method != "moments" or paired):
         raise ArgumentError("Only groups' moments can be said apart.", 'Use method="moments" without paired=.')
     if pvalue and method not in {"permutation", "whitened"}:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from dfprivacy import ArgumentError, Release, mechanism
+from dfprivacy import ArgumentError, Range, Release, mechanism
 from dfprivacy.schema import as_probability
-from dfprivacy_kernel.design import Design
+from dfprivacy_kernel.design import Count, Design, Mismatch
+from dfprivacy_kernel.embedding import Features
 from dfprivacy_kernel.moments import Party, Scales, Summaries, conclude_apart
 from dfprivacy_kernel.results import KernelTest, concluded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dfprivacy import Column, Curator
-    from dfprivacy_kernel.embedding import Features
 
 __all__ = ["KernelMessage", "kernel_message"]
 
@@ -104,10 +103,10 @@ def kernel_message(
     *,
     categories: Sequence[Column] | None = None,
     features: Features = "me",
-    bandwidth: float | None = None,
-    mismatch: float = 0.5,
+    bandwidth: Annotated[float, Range(0, exclusive="low")] | None = None,
+    mismatch: Mismatch = 0.5,
     locations: Sequence[Any] | None = None,
-    n_locations: int = 5,
+    n_locations: Count = 5,
 ) -> KernelMessage:
     r"""Say what a kernel two-sample test needs to know of a table, for a comparison elsewhere.
 

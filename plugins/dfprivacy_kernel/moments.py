@@ -19,8 +19,8 @@ from dfprivacy_kernel.sums import ROUNDING, gram_of, image_of, mapped, totals
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfprivacy import Measurement
-    from dfprivacy.rows import Batch
+    from dfprivacy import NoisyValue
+    from dfprivacy._table.batch import Batch
     from dfprivacy_kernel.embedding import Array, Embedding, Features
     from dfprivacy_kernel.statistics import Groups
 
@@ -166,7 +166,7 @@ class Differences(_OfFeatures):
         found: Array = np.concatenate([first / n - second / m, (first + second) / (n + m), moment / (n + m)])
         return found * self.weights
 
-    def read(self, measured: Measurement) -> tuple[Array, Array, Array, Scales]:
+    def read(self, measured: NoisyValue) -> tuple[Array, Array, Array, Scales]:
         """Give d, u, S and the noise that a measurement is of."""
         J = self.J
         d, u, upper = np.split(measured.values, [J, 2 * J])
@@ -206,7 +206,7 @@ class Summaries(_OfFeatures):
             found.append(np.concatenate([total, moment]) / max(member.sum(), 1.0))
         return np.stack(found) * self.weights
 
-    def read(self, measured: Measurement) -> list[Party]:
+    def read(self, measured: NoisyValue) -> list[Party]:
         """Give what a measurement says of each group."""
         J = self.J
         return [

@@ -12,8 +12,8 @@ from dfprivacy_kernel.moments import Party, domain_of, scales_apart, symmetric
 from dfprivacy_kernel.sums import ROUNDING, differences, gram_of, image_of, mapped, totals
 
 if TYPE_CHECKING:
-    from dfprivacy import Column, Measurement
-    from dfprivacy.rows import Batch
+    from dfprivacy import Column, NoisyValue
+    from dfprivacy._table.batch import Batch
     from dfprivacy_kernel.embedding import Array, Embedding, Features
 
 __all__ = ["Flipped", "PairedSeparation", "PairedSpread", "PairedSummary"]
@@ -73,8 +73,9 @@ class PairedSpread(_OfPairs):
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
         """Bound how far one pair moves them."""
-        moved = self.moves(relation, public)
-        return moved**2 / 8 * (1.0 if norm == math.inf else 3 ** (1 / norm))
+        if self.moves(relation, public) == math.inf:
+            return math.inf
+        return self.embedding.lift(public, rows=2) / 2 * (1.0 if norm == math.inf else 3 ** (1 / norm))
 
 
 class Flipped(_OfPairs, OfPermutations):
@@ -136,7 +137,7 @@ class PairedSummary(_OfPairs):
         stretch = 1.0 if self.embedding.centre else max(1.0, self.embedding.radius) ** 2
         return stretch * (math.sqrt(self.dimension) if norm == 1 else 1.0)
 
-    def read(self, measured: Measurement) -> Party:
+    def read(self, measured: NoisyValue) -> Party:
         """Give what a measurement says of z/2."""
         sigma = float(measured.scales[0]) / self.noise.difference
         values, J = measured.values, self.J

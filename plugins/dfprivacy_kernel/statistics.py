@@ -10,13 +10,14 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from dfprivacy.statistics import OfPermutations, OfRows
+from dfprivacy_kernel.bounds import ridge, whitened_sensitivity
 from dfprivacy_kernel.sums import ROUNDING, gram_of, image_of, mapped, totals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy import Column
-    from dfprivacy.rows import Batch
+    from dfprivacy._table.batch import Batch
     from dfprivacy_kernel.embedding import Array, Embedding
 
 __all__ = [
@@ -26,9 +27,7 @@ __all__ = [
     "Separation",
     "Spread",
     "Whitened",
-    "ridge",
     "subset",
-    "whitened_sensitivity",
 ]
 
 _ROWS_MAX = 2.0**32  # for which the rounding is charged where the number of rows is private
@@ -145,7 +144,7 @@ class Spread(OfRows):
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
         """Bound how far one row moves them."""
         of = frozenset() if relation == "add_remove" or self.groups.by.name not in public else public
-        stretch = max(each.diameter(of) for each in self.embeddings) ** 2 / 2
+        stretch = max(each.lift(of) for each in self.embeddings) / 2
         if self.groups.sizes is None:
             stretch = max(stretch, 1.0)
         return stretch * _times(norm, self.dimension)
@@ -251,7 +250,8 @@ class Whitened(Rearranged):
         plain = super().sensitivity(relation, norm, public)
         if plain in {0.0, math.inf}:
             return plain
-        return whitened_sensitivity(self._n, self._m, self.embedding.diameter(public), self.gamma, CLIP)
+        moved, lifted = self.embedding.diameter(public), self.embedding.lift(public)
+        return whitened_sensitivity(self._n, self._m, moved, lifted, self.gamma, CLIP)
 
     def describe(self) -> str:
         """Name it in words."""
@@ -263,18 +263,3 @@ CLIP = 8.0
 
 _FEW_PART, _MANY_PART, _MOST = 0.05, 0.02, 0.1  # of the diameter over √(N γ): the first two in parts of epsilon
 _FEW_DIMENSIONS = 30
-
-
-def ridge(total: int, diameter: float, part: float) -> float:
-    """Give the γ at which the diameter is a part of √(N²γ/(N-1))."""
-    return diameter**2 * (total - 1) / (total**2 * part**2)
-
-
-def whitened_sensitivity(n: int, m: int, diameter: float, gamma: float, clip: float) -> float:
-    """Bound how far one row's features move min(T, clip), whatever the labels are."""
-    total = n + m
-    k = total / (total - 1)
-    eta = diameter / math.sqrt(k * total * gamma)
-    moved = math.sqrt(k * max(n / m, m / n)) * eta
-    most = min(clip, math.sqrt(total))  # T² is a part of a sum of squares that is N
-    return most - max(0.0, most - moved) / math.sqrt(1 + eta**2)

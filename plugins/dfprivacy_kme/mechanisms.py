@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from scipy.stats import poisson
 
-from dfprivacy import ArgumentError, mechanism
+from dfprivacy import ArgumentError, Range, mechanism
 from dfprivacy.features import Fourier, Nystrom, ProductKernel, Taylor, gaussian_frequencies, spread
-from dfprivacy.schema import as_number
 from dfprivacy_kme.embedding import Space, coded
 from dfprivacy_kme.fitting import absolute, hull, shrunk
 from dfprivacy_kme.release import KME, grid
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from numpy.typing import NDArray
 
-    from dfprivacy import Column, Curator, Measurement
+    from dfprivacy import Column, Curator, NoisyValue
 
 __all__ = ["findings", "kme_release"]
 
@@ -30,6 +28,7 @@ Represent: TypeAlias = Literal["hull", "weights", "l1", "bayes"]
 _POINTS, _POINTS_MAX = 256, 4096
 _TAYLOR_COLUMNS, _TAYLOR_REACH, _TAYLOR_DEGREE = 3, 5.0, 40
 _TAYLOR_FEATURES = 2000
+_ALIKE = 1e-6  # distance of two rows, of √2 at most, below which no noise leaves anything to be seen
 _SEEN = 0.9  # mean squared length of the features of rows within the bounds
 _LOUD = 0.1  # noise in one coordinate, beside features of length 1, that leaves little to be seen
 
@@ -41,11 +40,11 @@ def kme_release(
     *,
     categories: Sequence[Column] | None = None,
     lengthscale: float | Mapping[str, float] | None = None,
-    gamma: float | None = None,
+    gamma: Annotated[float, Range(0, exclusive="low")] | None = None,
     mismatch: float | Mapping[str, float] = 0.5,
     features: Features = "auto",
     points: Mapping[str, Sequence[Any]] | Any = None,
-    n_points: int | None = None,
+    n_points: Annotated[int, Range(1, _POINTS_MAX)] | None = None,
     represent: Represent = "hull",
 ) -> KME:
     r"""Publish a table as a kernel mean embedding: weighted points, and the noisy mean feature behind them.
@@ -122,10 +121,13 @@ def kme_release(
         )
     if size < 1:
         raise ArgumentError("The table has no rows.", "There is nothing to publish.")
-    _check(represent, Represent, "represent")
-    _check(features, Features, "features")
     named = (*columns, *(categories or ()))
     kernel = ProductKernel(named, _lengthscales(columns, lengthscale, gamma), mismatch)
+    if kernel.distance() < _ALIKE:
+        raise ArgumentError(
+            f"To so wide a kernel all rows are alike: no two are further apart than {kernel.distance():.2g}.",
+            "Give a lengthscale that is not so far above the width of the bounds.",
+        )
     public = None if points is None else kernel.check(coded(named, points, "points"))
     asked = _features(curator, kernel, features, public, n_points, size)
     if represent in ("weights", "l1") and not isinstance(asked, Nystrom):
@@ -138,20 +140,12 @@ def kme_release(
     return _concluded(measured, asked, kernel, public, size, represent)
 
 
-def _check(value: object, known: Any, what: str) -> None:
-    if value not in get_args(known):
-        raise ArgumentError(f"{what}={value!r} is unknown.", f"Use one of {get_args(known)}.")
-
-
 def _lengthscales(
     columns: Sequence[Column], lengthscale: float | Mapping[str, float] | None, gamma: float | None
 ) -> float | Mapping[str, float]:
     if lengthscale is not None and gamma is not None:
         raise ArgumentError("lengthscale= and gamma= exclude each other.", "gamma is 1 / (2 lengthscale²).")
     if gamma is not None:
-        gamma = as_number(gamma, "gamma")
-        if not 0 < gamma < math.inf:
-            raise ArgumentError(f"gamma={gamma!r} is not above 0.", "It is 1 / (2 lengthscale²).")
         return 1 / math.sqrt(2 * gamma)
     if lengthscale is not None:
         return lengthscale
@@ -167,10 +161,6 @@ def _features(
     size: int,
 ) -> Nystrom | Taylor | Fourier:
     """Choose the feature map by public numbers."""
-    if n_points is not None and (
-        isinstance(n_points, bool) or not isinstance(n_points, int) or not 1 <= n_points <= _POINTS_MAX
-    ):
-        raise ArgumentError(f"n_points={n_points!r} is not a whole number from 1 to {_POINTS_MAX}.", "Try 256.")
     if public is not None and (n_points is not None or features in ("taylor", "fourier")):
         raise ArgumentError(
             "points= span the subspace: n_points= and other features have no use for them.",
@@ -201,7 +191,7 @@ def _features(
 
 
 def _concluded(
-    measured: Measurement,
+    measured: NoisyValue,
     asked: Nystrom | Taylor | Fourier,
     kernel: ProductKernel,
     public: NDArray[np.float64] | None,
@@ -255,8 +245,6 @@ def _notes(sigma: float, space: Space, dimension: int, size: int) -> tuple[str, 
             f"The noise in each feature, {sigma:.2g}, is not small beside the features' length 1: "
             f"{size} rows at this price tell little."
         )
-    if space.kernel.distance() == 0:
-        notes.append("To so wide a kernel all rows are alike: the embedding says nothing of them.")
     if dimension < 3:  # noqa: PLR2004
         notes.append(f"Features are few, {dimension}: more points would tell more.")
     return tuple(notes)

@@ -29,6 +29,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
     one = {"column": "x", "popmean": -1.0}
     two = {"column": "x", "by": "g", "groups": ["a", "b"]}
     grouped = {"bounds": _BOUNDS, "categories": _GROUPS}
+    both = {"bounds": _BOUNDS, "categories": {**_GROUPS, "h": ["u", "v"]}}
     return [
         case(arguments=one, bounds=_BOUNDS),
         case(arguments=one, bounds=_BOUNDS, neighbors="add_remove"),
@@ -40,4 +41,5 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         case(arguments=one, **grouped, group_by="g"),
         case(arguments=one, **grouped, group_by="g", neighbors="add_remove"),
         case(arguments=one, **grouped, group_by="g", public=["g"]),
+        case(arguments=one, **both, group_by=["g", "h"], public=["g"]),
     ]

@@ -28,8 +28,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy import Column, Curator
+    from dfprivacy.release import NoisyValue
 
-__all__ = ["TTest", "ttest", "ztest"]
+    Measured = tuple[NoisyValue, NDArray[np.float64] | None]
+    """Noisy sums, and the rows of each group where they are public."""
+
+__all__ = ["TTest", "t_asked", "ttest", "z_asked", "ztest"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -245,26 +249,21 @@ def ttest(
     curator: Curator,
     column: Column,
     *,
-    popmean: float = 0.0,
     by: Column | None = None,
     groups: Sequence[Any] | None = None,
-    equal_var: bool = False,
-    alternative: Alternative = "two-sided",
-    method: Method = "conv",
-    confidence: float = 0.95,
-) -> TTest:
+) -> Measured:
     """Test a mean, or the difference of the means of two groups.
 
     Parameters
     ----------
     column : str
         A column with bounds. What is tested is the mean of its values as clipped to them.
-    popmean : float
-        Without `by`: the mean under the null hypothesis, within the bounds.
     by : str, optional
         A column with categories: compare two groups instead.
     groups : list or tuple of two categories, optional
         The groups to compare, first minus second; default: the column's, if it has two.
+    popmean : float
+        Without `by`: the mean under the null hypothesis, within the bounds.
     equal_var : bool
         Pool the variances (Student) instead of keeping them apart (Welch).
     alternative : {"two-sided", "less", "greater"}
@@ -314,11 +313,53 @@ def ttest(
     >>> view.ttest("bmi", by="smoker", epsilon=0.5).pvalue < 0.01
     True
     """
+    return _measure(curator, column, by, None if by is None else _pair(by, groups))
+
+
+@ttest.concludes
+def _(
+    measured: Measured,
+    column: Column,
+    *,
+    by: Column | None,
+    groups: Sequence[Any] | None,
+    popmean: float = 0.0,
+    equal_var: bool = False,
+    alternative: Alternative = "two-sided",
+    method: Method = "conv",
+    confidence: float = 0.95,
+) -> TTest:
+    """Test in the column's units."""
+    asked = t_asked(
+        column,
+        by=by,
+        groups=groups,
+        popmean=popmean,
+        equal_var=equal_var,
+        alternative=alternative,
+        method=method,
+        confidence=confidence,
+    )
+    return asked.conclude(_groups(*measured))
+
+
+def t_asked(
+    column: Column,
+    *,
+    by: Column | None,
+    groups: Sequence[Any] | None,
+    popmean: float,
+    equal_var: bool,
+    alternative: Alternative,
+    method: Method,
+    confidence: float,
+) -> _Asked:
+    """Check the arguments of a t-test, which is done before anything is paid."""
     if by is None and groups is not None:
         raise ArgumentError("groups= was given without by=.", "Name the column that holds the groups.")
     if by is not None and popmean != 0:
         raise ArgumentError("popmean= and by= exclude each other.", "With by=, equality of the means is tested.")
-    asked = _Asked(
+    return _Asked(
         column=column.name,
         bounds=(column.low, column.high),
         by=None if by is None else by.name,
@@ -329,19 +370,10 @@ def ttest(
         method=method,
         confidence=confidence,
     )
-    return asked.conclude(_measure(curator, column, by, asked.groups))
 
 
 @mechanism(columns={"column": "numeric"})
-def ztest(
-    curator: Curator,
-    column: Column,
-    *,
-    popmean: float,
-    sigma: float,
-    alternative: Alternative = "two-sided",
-    confidence: float = 0.95,
-) -> TTest:
+def ztest(curator: Curator, column: Column) -> Measured:
     """Test a mean when the standard deviation is known from elsewhere.
 
     Parameters
@@ -388,7 +420,27 @@ def ztest(
     >>> view.ztest("iq", popmean=110, sigma=15, epsilon=0.5).pvalue < 0.01
     True
     """
-    asked = _Asked(
+    return _measure(curator, column)
+
+
+@ztest.concludes
+def _(
+    measured: Measured,
+    column: Column,
+    *,
+    popmean: float,
+    sigma: float,
+    alternative: Alternative = "two-sided",
+    confidence: float = 0.95,
+) -> TTest:
+    """Test in the column's units."""
+    asked = z_asked(column, popmean=popmean, sigma=sigma, alternative=alternative, confidence=confidence)
+    return asked.conclude(_groups(*measured))
+
+
+def z_asked(column: Column, *, popmean: float, sigma: float, alternative: Alternative, confidence: float) -> _Asked:
+    """Check the arguments of a z-test, which is done before anything is paid."""
+    return _Asked(
         column=column.name,
         bounds=(column.low, column.high),
         popmean=as_number(popmean, "popmean"),
@@ -396,7 +448,6 @@ def ztest(
         alternative=alternative,
         confidence=confidence,
     )
-    return asked.conclude(_measure(curator, column))
 
 
 def findings(
@@ -434,13 +485,15 @@ def findings(
 
 def _measure(
     curator: Curator, column: Column, by: Column | None = None, pair: tuple[Any, ...] | None = None
-) -> list[Group]:
+) -> Measured:
     """Measure the noisy sums of y and y² of all rows, or of each group, and their number where it is private."""
     sizes = _sizes(curator, by, pair)
     moments: features.RowFeatures = features.Moments(column, count=sizes is None)
-    if by is not None:
-        moments = features.OneHot(by, pair) * moments
-    measured = curator.sum(moments)
+    return curator.sum(moments if by is None else features.OneHot(by, groups=pair) * moments), sizes
+
+
+def _groups(measured: NoisyValue, sizes: NDArray[np.float64] | None) -> list[Group]:
+    """Take the sums, and the rows, of each group."""
     values, scales = (np.atleast_2d(part) for part in (measured.values, measured.scales))
     size_variance = 0.0
     if sizes is None:  # the coordinates are (y, 1-y², y²)

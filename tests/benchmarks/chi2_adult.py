@@ -12,6 +12,7 @@ import argparse
 from pathlib import Path
 
 import pandas as pd
+from results import recorded
 from scipy.stats import chi2_contingency
 
 import dfprivacy as dp
@@ -77,15 +78,17 @@ def main() -> None:
     print(f"\nWithout privacy: chi2 {statistic:.1f}, p = {pvalue:.3g}, shares {shares.to_dict()}")
 
     table = binary(adult)
-    terms = {"categories": incomes, "public": ["income"], "ledger": "memory:"}
+    categories = {**dict.fromkeys(table, (False, True)), **incomes}
+    terms = {"categories": categories, "public": ["income"], "ledger": "memory:"}
     answers = dp.protect(table.assign(income=adult["income"]), "adult-answers", epsilon=2, **terms)
     questions = list(table)
     print(f"\n{len(questions)} binary columns by income\n")
     for method, most in (("svt", 40), ("select", 12)):
         many = answers.chi2_many(questions, "income", method=method, max_rejections=most, epsilon=1)
         print(many, f"answered: {len(many.answered)}", "", sep="\n")
-        for name, difference in zip(many.answered, many.differences, strict=False):
-            print(f"  {name:<36} {difference:.3f}")
+        with recorded(f"chi2_adult_{method}", "answered", "difference") as row:
+            for name, difference in zip(many.answered, many.differences, strict=False):
+                row(name, f"{difference:.3f}")
     found = plain(table, adult["income"]) < 0.05 / len(questions)
     print(f"\nWithout privacy, at 0.05/{len(questions)}: {int(found.sum())} columns differ.")
     gaps = (table[adult["income"] == ">50K"].mean() - table[adult["income"] == "<=50K"].mean()).abs()

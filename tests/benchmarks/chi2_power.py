@@ -3,9 +3,10 @@
     python tests/benchmarks/chi2_power.py                      # all three tables
     python tests/benchmarks/chi2_power.py --tables many --repetitions 300
 
-Prints Markdown tables of rejection rates at the nominal 5%. A cell whose distance from a reference value (an exact
-sum over all tables, or an independent simulation) is beyond chance is marked with *, and the exit status is 1.
-Noise is numpy's continuous Laplace instead of the library's discrete one: fine here, where nothing is private.
+Prints and keeps Markdown tables of rejection rates at the nominal 5%. A cell whose distance from a reference value
+(an exact sum over all tables, or an independent simulation) is beyond chance is marked with *, and the exit status
+is 1. Noise is numpy's continuous Laplace instead of the library's discrete one: fine here, where nothing is
+private.
 
 The baselines live here only. Input perturbation adds noise to the counts of both groups and takes the difference
 of their shares; output perturbation adds noise to chi² itself, whose sensitivity is
@@ -22,6 +23,7 @@ from functools import cache
 from typing import Literal
 
 import numpy as np
+from results import recorded
 from scipy.special import chdtrc, chdtri
 
 from dfprivacy_chi2 import nulls
@@ -188,47 +190,45 @@ class Judge:
 def one_table(rng, runs: int, judge: Judge) -> None:
     """Print the power of tests of one table."""
     print(f"Power, N1 = N0 = N/2, shares 0.3 + d and 0.3, {runs:,} tables a row: pooled share known / unknown.\n")
-    print(f"| N | ε | d | χ², no privacy | {' | '.join(METHODS)} |")
-    print("|---|---|---|---|" + "---|" * len(METHODS))
-    for line in ONE_TABLE.strip().splitlines():
-        design, *cells = line.split("|")
-        size, epsilon, d, plain = map(float, design.split())
-        n1 = n0 = int(size) // 2
-        counts = rng.binomial(n1, 0.3 + d, runs), rng.binomial(n0, 0.3, runs)
-        shown = [judge(rate(chi2_statistic(*counts, n1, n0) > TAU), plain, runs)]
-        for method, cell in zip(METHODS, cells, strict=True):
-            if not offered(method, n1, n0):
-                shown.append("–")
-                continue
-            statistics = noisy(rng, method, counts, n1, n0, epsilon)
-            both = []
-            for p, expected in zip((0.3 + d / 2, None), map(float, cell.split("/")), strict=True):
-                slack = COARSE * (method == "distance" and p is None)
-                found = rate(statistics > critical(method, n1, n0, epsilon, p))
-                both.append(judge(found, expected, runs, slack))
-            shown.append(" / ".join(both))
-        print(f"| {int(size)} | {epsilon:g} | {d:.4f} | {' | '.join(shown)} |", flush=True)
+    with recorded("chi2_power", "N", "ε", "d", "χ², no privacy", *METHODS) as row:
+        for line in ONE_TABLE.strip().splitlines():
+            design, *cells = line.split("|")
+            size, epsilon, d, plain = map(float, design.split())
+            n1 = n0 = int(size) // 2
+            counts = rng.binomial(n1, 0.3 + d, runs), rng.binomial(n0, 0.3, runs)
+            shown = [judge(rate(chi2_statistic(*counts, n1, n0) > TAU), plain, runs)]
+            for method, cell in zip(METHODS, cells, strict=True):
+                if not offered(method, n1, n0):
+                    shown.append("–")
+                    continue
+                statistics = noisy(rng, method, counts, n1, n0, epsilon)
+                both = []
+                for p, expected in zip((0.3 + d / 2, None), map(float, cell.split("/")), strict=True):
+                    slack = COARSE * (method == "distance" and p is None)
+                    found = rate(statistics > critical(method, n1, n0, epsilon, p))
+                    both.append(judge(found, expected, runs, slack))
+                shown.append(" / ".join(both))
+            row(int(size), f"{epsilon:g}", f"{d:.4f}", *shown)
 
 
 def private_share(rng, runs: int, judge: Judge) -> None:
     """Print level and power where nothing is known of the share."""
     print(f"\nNothing known of the share, N1 = N0 = n, {runs:,} tables: level at the base share / power at d.\n")
-    print(f"| n | base | ε | d | χ², no privacy | {' | '.join(UNKNOWN)} |")
-    print("|---|---|---|---|---|" + "---|" * len(UNKNOWN))
-    for line in PRIVATE_SHARE.strip().splitlines():
-        design, cells = line.split("|")
-        size, base, epsilon, d = map(float, design.split())
-        n = int(size)
-        tables = [(rng.binomial(n, base + more, runs), rng.binomial(n, base, runs)) for more in (0, d)]
-        shown = [" / ".join(f"{rate(chi2_statistic(*counts, n, n) > TAU):.3f}" for counts in tables)]
-        for method, cell in zip(UNKNOWN, cells.split(), strict=True):
-            rates = [unknown(rng, method, counts, n, epsilon) for counts in tables]
-            if method == "calibrated":  # other corrections than the reference's: beside it, not against it
-                shown.append(f"{rates[0]:.3f} / {rates[1]:.3f} (reference {cell})")
-                continue
-            pairs = zip(rates, map(float, cell.split("/")), strict=True)
-            shown.append(" / ".join(judge(*pair, runs, 0.003) for pair in pairs))
-        print(f"| {n} | {base:g} | {epsilon:g} | {d:.4f} | {' | '.join(shown)} |", flush=True)
+    with recorded("chi2_power_unknown", "n", "base", "ε", "d", "χ², no privacy", *UNKNOWN) as row:
+        for line in PRIVATE_SHARE.strip().splitlines():
+            design, cells = line.split("|")
+            size, base, epsilon, d = map(float, design.split())
+            n = int(size)
+            tables = [(rng.binomial(n, base + more, runs), rng.binomial(n, base, runs)) for more in (0, d)]
+            shown = [" / ".join(f"{rate(chi2_statistic(*counts, n, n) > TAU):.3f}" for counts in tables)]
+            for method, cell in zip(UNKNOWN, cells.split(), strict=True):
+                rates = [unknown(rng, method, counts, n, epsilon) for counts in tables]
+                if method == "calibrated":  # other corrections than the reference's: beside it, not against it
+                    shown.append(f"{rates[0]:.3f} / {rates[1]:.3f} (reference {cell})")
+                    continue
+                pairs = zip(rates, map(float, cell.split("/")), strict=True)
+                shown.append(" / ".join(judge(*pair, runs, 0.003) for pair in pairs))
+            row(n, f"{base:g}", f"{epsilon:g}", f"{d:.4f}", *shown)
 
 
 def unknown(rng, method: str, counts: Draw, n: int, epsilon: float) -> float:
@@ -254,18 +254,19 @@ def many(rng, repetitions: int, judge: Judge) -> None:
         f"public, {repetitions:,} repetitions:\nfamily-wise error at the nominal 5% if no column differs; true "
         "findings of 5 if five columns differ by d.\n"
     )
-    print("| test | ε = 0.5: error | d = 0.1 | d = 0.2 | ε = 1: error | d = 0.1 | d = 0.2 |")
-    print("|---|---|---|---|---|---|---|")
-    print(f"| χ² at α/K, no privacy | {' | '.join(2 * plain_many(rng, repetitions))} |", flush=True)
-    for variant in MANY:
-        shown = []
-        for epsilon, reference in zip((0.5, 1.0), variant.reference.split("|"), strict=True):
-            for d, expected in zip((0.0, 0.1, 0.2), map(float, reference.split()), strict=True):
-                false, true = sparse_vector(rng, variant, repetitions, epsilon, d)
-                # The references are simulations of 300 to 1000 repetitions themselves.
-                found = judge(rate(false > 0), expected, 300, 0.005) if d == 0 else None
-                shown.append(found or against(judge, float(true.mean()), expected))
-        print(f"| {variant.name} | {' | '.join(shown)} |", flush=True)
+    heads = (f"ε = {epsilon}" for epsilon in ("0.5", "1"))
+    columns = [each for head in heads for each in (f"{head}: error", "d = 0.1", "d = 0.2")]
+    with recorded("chi2_power_many", "test", *columns) as row:
+        row("χ² at α/K, no privacy", *2 * plain_many(rng, repetitions))
+        for variant in MANY:
+            shown = []
+            for epsilon, reference in zip((0.5, 1.0), variant.reference.split("|"), strict=True):
+                for d, expected in zip((0.0, 0.1, 0.2), map(float, reference.split()), strict=True):
+                    false, true = sparse_vector(rng, variant, repetitions, epsilon, d)
+                    # The references are simulations of 300 to 1000 repetitions themselves.
+                    found = judge(rate(false > 0), expected, 300, 0.005) if d == 0 else None
+                    shown.append(found or against(judge, float(true.mean()), expected))
+            row(variant.name, *shown)
 
 
 def against(judge: Judge, found: float, expected: float) -> str:

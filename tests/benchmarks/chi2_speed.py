@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from results import recorded
 
 import dfprivacy as dp
 from dfprivacy_chi2 import nulls
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 BATCH = 100
 ROWS_OF_ONE = 1_000_000
 RATIO, MILLISECONDS = 3.0, 1.0
+GOALS = 3  # critical values that need one law; the others are the largest over some
 
 
 def table(rows: int, columns: int, order: str) -> np.ndarray:
@@ -63,7 +65,8 @@ def many(rows: int, columns: int, order: str, repeats: int) -> tuple[float, floa
     x, arm = table(rows, columns, order), np.arange(rows) % 2
     names = [f"x{k}" for k in range(columns)]
     frame = pd.concat([pd.DataFrame(x, columns=names, copy=False), pd.DataFrame({"arm": arm})], axis=1)
-    terms = {"epsilon": 10_000, "categories": {"arm": [0, 1]}, "public": ["arm"], "ledger": "memory:"}
+    categories = {**dict.fromkeys(names, (False, True)), "arm": (0, 1)}
+    terms = {"epsilon": 10_000, "categories": categories, "public": ["arm"], "ledger": "memory:"}
     private = dp.protect(frame, f"chi2-speed-{time.time_ns()}", **terms)
     groups = np.stack([arm == 1, arm == 0]).astype(np.float32)
     ours, bare = turns(
@@ -72,6 +75,11 @@ def many(rows: int, columns: int, order: str, repeats: int) -> tuple[float, floa
     numbers = x.astype(np.float32)
     (quick,) = turns(lambda: groups @ numbers, repeats=repeats)
     return ours, bare, quick
+
+
+def best(work: Callable[[], object]) -> float:
+    """Best time of some turns, in milliseconds."""
+    return 1000 * min(timeit.repeat(work, timer=time.process_time, number=3, repeat=5)) / 3
 
 
 def critical_values() -> dict[str, float]:
@@ -86,13 +94,21 @@ def critical_values() -> dict[str, float]:
         "`chi2_unitcircle`, invariant margin": lambda: nulls.Null(
             (nulls.norm_given_margin(half, half, tau, 3 * half // 5),)
         ).critical_value(0.05, scale),
-        "`chi2_unitcircle`, public rate": lambda: nulls.norm(half, half, tau, 0.3).critical_value(0.05, scale),
-        "`chi2_unitcircle`, private margin": lambda: nulls.norm(half, half, tau, None).critical_value(0.05, scale),
-        "`chi2`, calibrated": lambda: nulls.NoisyShare(half, half, 0.6 * half, 100.0).critical_value(0.05, scale),
+        "`chi2_unitcircle`, public rate: five laws": lambda: nulls.norm(half, half, tau, 0.3).critical_value(
+            0.05, scale
+        ),
+        "`chi2_unitcircle`, private margin: a grid of shares": lambda: nulls.norm(
+            half, half, tau, None
+        ).critical_value(0.05, scale),
     }
-    return {
-        name: 1000 * min(timeit.repeat(work, timer=time.process_time, number=3, repeat=5)) / 3
-        for name, work in works.items()
+
+    def calibrated() -> object:
+        return nulls.NoisyShare(half, half, 0.6 * half, 100.0).critical_value(0.05, scale)
+
+    first = 1000 * timeit.timeit(calibrated, timer=time.process_time, number=1)  # what it depends on is kept
+    return {name: best(work) for name, work in works.items()} | {
+        "`chi2`, calibrated, the first time": first,
+        "`chi2`, calibrated, again": best(calibrated),
     }
 
 
@@ -108,20 +124,18 @@ def main() -> int:
     print(f"Python {platform.python_version()}, {packages}; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}.")
     missed = False
     print(f"\n{asked.columns:,} columns, {asked.rows:,} rows, medians of {asked.repeats}:\n")
-    print("| table | `chi2_many` | product | ratio | goal | product, float32 already | ratio |")
-    print("|---|---|---|---|---|---|---|")
-    for layout, order in (("by columns", "F"), ("by rows", "C")):
-        ours, bare, quick = many(asked.rows, asked.columns, order, asked.repeats)
-        missed |= ours > RATIO * bare
-        print(
-            f"| {layout} | {ours:.2f} s | {bare:.2f} s | {ours / bare:.2f} | ≤ {RATIO:g} | {quick:.2f} s "
-            f"| {ours / quick:.2f} |",
-            flush=True,
-        )
-    print(f"\nOne critical value, {ROWS_OF_ONE:,} rows:\n\n| test | time | goal |\n|---|---|---|")
-    for at, (name, taken) in enumerate(critical_values().items()):
-        missed |= at == 0 and taken > MILLISECONDS
-        print(f"| {name} | {taken:.2f} ms | ≤ {MILLISECONDS:g} ms |")
+    heads = ("table in memory", "`chi2_many`", "product", "ratio", "goal", "product, float32 already", "ratio")
+    with recorded("chi2_speed", *heads) as row:
+        for layout, order in (("by columns", "F"), ("by rows", "C")):
+            ours, bare, quick = many(asked.rows, asked.columns, order, asked.repeats)
+            missed |= ours > RATIO * bare
+            times = (f"{ours:.2f} s", f"{bare:.2f} s", f"{ours / bare:.2f}", f"≤ {RATIO:g}")
+            row(layout, *times, f"{quick:.2f} s", f"{ours / quick:.2f}")
+    print()
+    with recorded("chi2_critical_values", f"critical values, {ROWS_OF_ONE:,} rows", "time", "goal") as row:
+        for at, (name, taken) in enumerate(critical_values().items()):
+            missed |= at == 0 and taken > MILLISECONDS
+            row(name, f"{taken:.2f} ms", f"≤ {MILLISECONDS:g} ms" if at < GOALS else "")
     return int(missed and asked.check)
 
 

@@ -3,10 +3,10 @@
     python tests/benchmarks/dcor_errors.py             # everything, an hour or two
     python tests/benchmarks/dcor_errors.py central     # or some of: central, angle, several
 
-Prints Markdown tables of mean absolute errors. ``central``: of R against that of the rows (`dcor`). ``angle``: of
-R² against that of the population, for one column (`dcor_message` and `estimate`), with the paper's beside it.
-``several``: the same for several columns of real tables, with equations 3 and 4 of the paper. Messages are drawn
-until the standard error of their mean error is below 5 % of it, or below 0.0005.
+Prints and keeps Markdown tables of mean absolute errors. ``central``: of R against that of the rows (`dcor`).
+``angle``: of R² against that of the population, for one column (`dcor_message` and `estimate`), with the paper's
+beside it. ``several``: the same for several columns of real tables, with equations 3 and 4 of the paper. Messages
+are drawn until the standard error of their mean error is below 5 % of it, or below 0.0005.
 
 The real tables are Boston housing and white wine quality, from the UCI repository: ``housing.csv`` and
 ``winequality-white.csv``, without a header line, in the folder that the variable DFPRIVACY_TEST_DATA names. They
@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from results import recorded
 
 import dfprivacy as dp
 from dfprivacy.testing.noise import seeded_noise
@@ -35,7 +37,7 @@ from dfprivacy_dcor.spaces import space
 from dfprivacy_dcor.statistics import SHARES, Deviation, changes, largest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "linear": lambda x, _: x,
@@ -88,15 +90,12 @@ def view(values: dict[str, np.ndarray], bounds: dict[str, tuple[float, float]], 
     return dp.protect(pd.DataFrame(values), f"errors {next(count)}", bounds=bounds, **terms)
 
 
-def line(name: object, errors: list[float]) -> None:
-    """Print a row of a table."""
-    print(f"| {name} | " + " | ".join(f"{error:.3f}" for error in errors) + " |", flush=True)
-
-
-def head(title: str, epsilons: tuple[float, ...]) -> None:
-    """Print the head of a table."""
-    print(f"\n{title}\n\n| | " + " | ".join(f"ε={epsilon:g}" for epsilon in epsilons) + " |")
-    print("|---" * (len(epsilons) + 1) + "|")
+@contextmanager
+def errors_of(name: str, title: str, what: str, epsilons: tuple[float, ...]) -> Iterator[Callable[..., None]]:
+    """Print and keep a table of errors."""
+    print(f"\n{title}\n")
+    with recorded(name, what, *(f"ε={epsilon:g}" for epsilon in epsilons)) as row:
+        yield lambda what, errors: row(what, *(f"{error:.3f}" for error in errors))
 
 
 def error_of_r(exact: np.ndarray, x: Any, y: Any, n: int, epsilon: float, draws: int, seed: int) -> list[float]:
@@ -115,20 +114,25 @@ def central(draws: int, sets: int) -> None:
     columns = {name: dp.Column(name, bounds=ends, fill=sum(ends) / 2) for name, ends in BOUNDS.items()}
     x, y = (space((columns[name],), "euclidean") for name in "xy")
     for n in (500, 2000, 10_000):
-        head(f"R of the rows, `dcor`, n = {n}: {draws} draws of noise for each of {sets} tables", CENTRAL)
-        for relation in RELATIONS:
-            rows = [Standing(synthetic(relation, n, seed)) for seed in range(sets)]
-            exact = [five_numbers(x.rows(each), y.rows(each)) for each in rows]
-            errors = [
-                [e for at, five in enumerate(exact) for e in error_of_r(five, x, y, n, epsilon, draws, at)]
-                for epsilon in CENTRAL
-            ]
-            line(relation, [float(np.mean(each)) for each in errors])
-    head("R of the rows, `dcor`, several columns", CENTRAL)
-    for name in TABLES:
-        halves = real(name)
-        if halves is None:
-            continue
+        title = f"R of the rows, `dcor`, n = {n}: {draws} draws of noise for each of {sets} tables"
+        with errors_of(f"dcor_errors_{n}", title, f"n = {n:,}", CENTRAL) as line:
+            for relation in RELATIONS:
+                rows = [Standing(synthetic(relation, n, seed)) for seed in range(sets)]
+                exact = [five_numbers(x.rows(each), y.rows(each)) for each in rows]
+                errors = [
+                    [e for at, five in enumerate(exact) for e in error_of_r(five, x, y, n, epsilon, draws, at)]
+                    for epsilon in CENTRAL
+                ]
+                line(relation, [float(np.mean(each)) for each in errors])
+    tables = {name: halves for name in TABLES if (halves := real(name)) is not None}
+    if tables:
+        with errors_of("dcor_errors_several", "R of the rows, `dcor`", "several columns", CENTRAL) as line:
+            central_of(tables, line)
+
+
+def central_of(tables: dict[str, tuple[np.ndarray, np.ndarray]], line: Callable[..., None]) -> None:
+    """Within one real table, between halves of its columns."""
+    for name, halves in tables.items():
         for metric in ("euclidean", "l1"):
             spaces, values = [], {}
             for side, half in zip("xy", halves, strict=True):
@@ -201,11 +205,12 @@ def angle() -> None:
         )
 
     for n in (2000, 10_000):
-        head(f"R² of the population, from a message, n = {n}", LOCAL)
-        for relation, truth in POPULATION.items():
-            for protocol, terms in protocols.items():
-                errors = [settled(partial(error, relation, n, {**terms, "epsilon": e})) for e in LOCAL]
-                line(f"{relation} ({truth:g}), {protocol}", errors)
+        title = "R² of the population, from a message"
+        with errors_of(f"dcor_messages_{n}", title, f"n = {n:,}", LOCAL) as line:
+            for relation, truth in POPULATION.items():
+                for protocol, terms in protocols.items():
+                    errors = [settled(partial(error, relation, n, {**terms, "epsilon": e})) for e in LOCAL]
+                    line(f"{relation} ({truth:g}), {protocol}", errors)
 
 
 def several() -> None:
@@ -222,7 +227,6 @@ def several() -> None:
         x, y = halves
         table = {f"{name} {at}": column for at, column in enumerate(x.T)}
         spread, truth = deviation(y), exact_squared(x, y)
-        head(f"{name}, n = {len(x)}, R² = {truth:.3f} (U)", LOCAL)
         paper = {"protocol": "paper", "delta": 1e-5}
         protocols: dict[str, dict[str, Any]] = {
             f"angle, L = {length:g}, {blocks} blocks": {"length": length, "blocks": blocks},
@@ -231,9 +235,11 @@ def several() -> None:
             "paper, equation 4, K = 10": {**paper, "blocks": 10},
         }
 
-        for protocol, terms in protocols.items():
-            errors = [settled(partial(error, table, y, spread, truth, {**terms, "epsilon": e})) for e in LOCAL]
-            line(protocol, errors)
+        title = f"{name}, n = {len(x)}, R² = {truth:.3f} (U)"
+        with errors_of(f"dcor_messages_{name.lower()}", title, name, LOCAL) as line:
+            for protocol, terms in protocols.items():
+                errors = [settled(partial(error, table, y, spread, truth, {**terms, "epsilon": e})) for e in LOCAL]
+                line(protocol, errors)
 
 
 def exact_squared(x: np.ndarray, y: np.ndarray) -> float:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from results import recorded
 from sklearn.datasets import load_breast_cancer
 
 import dfprivacy as dp
@@ -110,24 +111,24 @@ def paper(rng: np.random.Generator, X: np.ndarray, y: np.ndarray, method: str, e
 
 def experiments(runs: int, seed: int) -> None:
     """Print the grid of experiments 1 and 2."""
-    print("| method | d | n | ε | paper, ε a scalar | paper, ε a class | gmm_fit, ε in all | no privacy |")
-    print("|---|---|---|---|---|---|---|---|")
-    for method, d, n in DESIGNS:
-        bounds = {f"x{i}": (-2.95, 3.45) for i in range(d)}
-        for epsilon in EPSILONS:
-            errors = []
-            for run in range(runs):
-                rng = np.random.default_rng([seed, d, n, run, method == "lda"])
-                X, y = drawn(rng, method, d, n)
-                test = drawn(rng, method, d, 20_000)
-                models = (
-                    paper(rng, X, y, method, epsilon),
-                    paper(rng, X, y, method, epsilon / (d + d * (d + 1) / 2)),
-                    ours(X, y, bounds, method, epsilon, seed + run),
-                    GaussianClassifier(method).fit(X, y),
-                )
-                errors.append([1 - model.score(*test) for model in models])
-            print(f"| {method} | {d} | {n} | {epsilon:g} | {cells(errors)} |", flush=True)
+    mechanisms = ("paper, ε a scalar", "paper, ε a class", "gmm_fit, ε in all", "no privacy")
+    with recorded("gmm_experiments", "method", "d", "n", "ε", *mechanisms) as row:
+        for method, d, n in DESIGNS:
+            bounds = {f"x{i}": (-2.95, 3.45) for i in range(d)}
+            for epsilon in EPSILONS:
+                errors = []
+                for run in range(runs):
+                    rng = np.random.default_rng([seed, d, n, run, method == "lda"])
+                    X, y = drawn(rng, method, d, n)
+                    test = drawn(rng, method, d, 20_000)
+                    models = (
+                        paper(rng, X, y, method, epsilon),
+                        paper(rng, X, y, method, epsilon / (d + d * (d + 1) / 2)),
+                        ours(X, y, bounds, method, epsilon, seed + run),
+                        GaussianClassifier(method).fit(X, y),
+                    )
+                    errors.append([1 - model.score(*test) for model in models])
+                row(method, d, n, f"{epsilon:g}", *cells(errors))
 
 
 def adult(path: Path, runs: int, seed: int) -> None:
@@ -135,27 +136,27 @@ def adult(path: Path, runs: int, seed: int) -> None:
     table = pd.read_csv(path, header=None, skipinitialspace=True).dropna(how="all")
     X, y = table[list(FIELDS)].to_numpy(float), (table[14] == ">50K").to_numpy(int)
     epsilons = (*EPSILONS[1:], 3)
-    print("\n| Adult | mechanism | " + " | ".join(f"ε={e:g}" for e in epsilons) + " | no privacy |")
-    print("|---|---|---|---|---|---|---|")
-    for method in ("lda", "qda"):
-        errors = []
-        for run in range(runs):
-            rng = np.random.default_rng([seed, run])
-            train, test = np.split(rng.permutation(len(X)), [round(0.7 * len(X))])
-            rows = X[train], y[train]
-            asked = [{"epsilon": epsilon, "seed": seed + run} for epsilon in epsilons]
-            plain = GaussianClassifier(method).fit(*rows)
-            fits = (
-                [*(paper(rng, *rows, method, epsilon) for epsilon in epsilons), plain],
-                [*(ours(*rows, ADULT, method, **each, radius=np.sqrt(6)) for each in asked), plain],
-                [*(ours(*rows, ADULT, method, **each) for each in asked), plain],
-            )
-            errors.append([[1 - model.score(X[test], y[test]) for model in models] for models in fits])
-        found = np.array(errors)
-        print(f"| {method} | paper, ε a scalar | {cells(found[:, 0])} |")
-        print(f"| {method} | gmm_fit, radius √6 | {cells(found[:, 1])} |")
-        print(f"| {method} | above no privacy, on the same rows | {cells(found[:, 1] - found[:, 1, -1:])} |")
-        print(f"| {method} | gmm_fit, radius 0.6 √6 | {cells(found[:, 2])} |", flush=True)
+    print()
+    with recorded("gmm_adult", "Adult", "mechanism", *(f"ε={e:g}" for e in epsilons), "no privacy") as row:
+        for method in ("lda", "qda"):
+            errors = []
+            for run in range(runs):
+                rng = np.random.default_rng([seed, run])
+                train, test = np.split(rng.permutation(len(X)), [round(0.7 * len(X))])
+                rows = X[train], y[train]
+                asked = [{"epsilon": epsilon, "seed": seed + run} for epsilon in epsilons]
+                plain = GaussianClassifier(method).fit(*rows)
+                fits = (
+                    [*(paper(rng, *rows, method, epsilon) for epsilon in epsilons), plain],
+                    [*(ours(*rows, ADULT, method, **each, radius=np.sqrt(6)) for each in asked), plain],
+                    [*(ours(*rows, ADULT, method, **each) for each in asked), plain],
+                )
+                errors.append([[1 - model.score(X[test], y[test]) for model in models] for models in fits])
+            found = np.array(errors)
+            row(method, "paper, ε a scalar", *cells(found[:, 0]))
+            row(method, "gmm_fit, radius √6", *cells(found[:, 1]))
+            row(method, "above no privacy, on the same rows", *cells(found[:, 1] - found[:, 1, -1:]))
+            row(method, "gmm_fit, radius 0.6 √6", *cells(found[:, 2]))
 
 
 def cancer(runs: int, seed: int) -> None:
@@ -163,28 +164,27 @@ def cancer(runs: int, seed: int) -> None:
     data = load_breast_cancer()
     epsilons = (0.1, 0.3, 1.0, 3.0, 10.0)
     names = [str(name) for name in data.feature_names]
-    print("\n| patients | " + " | ".join(f"ε={e:g}" for e in epsilons) + " | no privacy |")
-    print("|---|---|---|---|---|---|---|")
-    for columns in (FIVE, names[:10], names):
-        place = [names.index(name) for name in columns]
-        X, y = data.data[:, place], data.target
-        bounds = {name: (0, TOPS[i]) for name, i in zip(columns, place, strict=True)}
-        shares = []
-        for run in range(runs):
-            train, test = np.split(np.random.default_rng([seed, run]).permutation(len(X)), [379])
-            models = [ours(X[train], y[train], bounds, "lda", epsilon, seed + run) for epsilon in epsilons]
-            models.append(GaussianClassifier("lda").fit(X[train], y[train]))
-            shares.append([model.score(X[test], y[test]) for model in models])
-        found = zip(np.mean(shares, axis=0), np.std(shares, axis=0, ddof=1), strict=True)
-        print(
-            f"| {len(columns)} columns | " + " | ".join(f"{m:.2f} ± {s:.2f}" for m, s in found) + " |", flush=True
-        )
+    kinds = {"these 5": FIVE, "the 10 means": names[:10], "all 30": names}
+    print()
+    with recorded("gmm_cancer", "columns", *(f"ε={e:g}" for e in epsilons), "no privacy") as row:
+        for kind, columns in kinds.items():
+            place = [names.index(name) for name in columns]
+            X, y = data.data[:, place], data.target
+            bounds = {name: (0, TOPS[i]) for name, i in zip(columns, place, strict=True)}
+            shares = []
+            for run in range(runs):
+                train, test = np.split(np.random.default_rng([seed, run]).permutation(len(X)), [379])
+                models = [ours(X[train], y[train], bounds, "lda", epsilon, seed + run) for epsilon in epsilons]
+                models.append(GaussianClassifier("lda").fit(X[train], y[train]))
+                shares.append([model.score(X[test], y[test]) for model in models])
+            found = zip(np.mean(shares, axis=0), np.std(shares, axis=0, ddof=1), strict=True)
+            row(kind, *(f"{m:.2f} ± {s:.2f}" for m, s in found))
 
 
-def cells(errors: ArrayLike) -> str:
+def cells(errors: ArrayLike) -> list[str]:
     """Means over the runs, and their standard errors."""
     mean, error = np.mean(errors, axis=0), np.std(errors, axis=0, ddof=1) / np.sqrt(len(np.asarray(errors)))
-    return " | ".join(f"{m:.3f} ± {e:.3f}" for m, e in zip(mean, error, strict=True))
+    return [f"{m:.3f} ± {e:.3f}" for m, e in zip(mean, error, strict=True)]
 
 
 def main() -> int:

@@ -25,18 +25,20 @@ import json
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from results import cells, line, recorded
 from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp
 from scipy.stats import fisher_exact
 from sklearn.mixture import GaussianMixture
 
 import dfprivacy as dp
-from dfprivacy.conversions import gaussian_unit_scale
+from dfprivacy._privacy.conversions import gaussian_unit_scale
 from dfprivacy.testing.noise import seeded_noise
 
 if TYPE_CHECKING:
@@ -251,14 +253,14 @@ def chance(rate: float, reference: float, runs: int) -> float:
     return float(fisher_exact([[good, runs - good], [before, 20 - before]]).pvalue)
 
 
-def compared(rows: Iterable[str], runs: int) -> str:
+def compared(rows: Iterable[list[str]], runs: int) -> str:
     """Say how many rates differ from the reference."""
     found = []
     for row in rows:
-        K, d, separation, n, ours, rate, *_, em, good, near, plain = row.strip("|").split("|")
+        K, d, separation, n, ours, rate, *_, em, good, near, plain = row
         each = (int(K), int(d), float(separation), int(n))
         rates = zip((em, good, near, plain), COMPARED.get(each, ()), strict=False)
-        pairs = [(rate, ours), *((rate, before) for rate, before in rates if rate.strip())]
+        pairs = [(rate, ours), *((rate, before) for rate, before in rates if rate)]
         found += [chance(float(rate), float(before), runs) for rate, before in pairs]
     return f"{np.sum(np.array(found) < 0.05)} of {len(found)} rates differ from the reference at 5%."
 
@@ -270,8 +272,8 @@ def off(fit: dp.Release, means: np.ndarray) -> float:
     return float(np.mean(((fit.means_[k] - means[j]) / fit.mean_errors[k]) ** 2))
 
 
-def cell(K: int, d: int, separation: float, n: int, runs: int, seed: int, python: str | None) -> str:
-    """Simulate one cell; give the rest of its row."""
+def cell(K: int, d: int, separation: float, n: int, runs: int, seed: int, python: str | None) -> list[str]:
+    """Simulate one design; give the rest of its row."""
     done, warned, errors, tables, labels_of, limits = [], 0, [], [], [], []
     beside = (K, d, separation, n) in COMPARED
     for run in range(runs):
@@ -300,10 +302,10 @@ def cell(K: int, d: int, separation: float, n: int, runs: int, seed: int, python
     p = chance(rates[0], reference, runs)
     error = np.sqrt(np.mean(errors)) if errors else np.nan
     shown = (reference, rates[0], p, warned / runs, error, *rates[1:3], near, rates[3])
-    return " | ".join("" if np.isnan(x) else f"{x:.2f}" for x in shown)
+    return ["" if np.isnan(x) else f"{x:.2f}" for x in shown]
 
 
-def chosen(K: int, d: int, separation: float, n: int, runs: int, seed: int) -> str:
+def chosen(K: int, d: int, separation: float, n: int, runs: int, seed: int) -> list[str]:
     """Give the numbers of components that are chosen, as the rest of a row."""
     found = []
     for run in range(runs):
@@ -312,7 +314,7 @@ def chosen(K: int, d: int, separation: float, n: int, runs: int, seed: int) -> s
         found.append(ours(X, "auto", seed + run).n_components)
     right = found.count(K) / runs
     rest = ", ".join(str(k) for k in sorted(found) if k != K)
-    return f"{CHOICES[K, d, separation, n]:.2f} | {right:.2f} | {rest}"
+    return [f"{CHOICES[K, d, separation, n]:.2f}", f"{right:.2f}", rest]
 
 
 def seldom(each: tuple[int, int, float, int]) -> tuple[float, ...]:
@@ -323,22 +325,28 @@ def seldom(each: tuple[int, int, float, int]) -> tuple[float, ...]:
 
 
 def table(
-    heads: Sequence[str], cells: Iterable[tuple], simulate: Callable[..., str], kept: Path | None
-) -> list[str]:
-    """Print the table of some cells, and keep its rows."""
+    name: str,
+    heads: Sequence[str],
+    designs: Iterable[tuple],
+    simulate: Callable[..., list[str]],
+    kept: Path | None,
+    *,
+    whole: bool = True,
+) -> list[list[str]]:
+    """Print and keep the table of some designs, and its rows in a file as soon as they are there."""
     rows = []
-    print("| " + " | ".join(("K", "d", "separation", "n", *heads)) + " |\n" + "|---" * (4 + len(heads)) + "|")
-    known = kept.read_text().splitlines() if kept and kept.exists() else []
-    for each in cells:
-        start = "| {} | {} | {:g} | {} | ".format(*each)
-        row = next((line for line in known if line.startswith(start) and line.count("|") == 5 + len(heads)), "")
-        if not row:
-            row = f"{start}{simulate(*each)} |"
-            if kept:
-                with kept.open("a") as file:
-                    file.write(row + "\n")
-        print(row, flush=True)
-        rows.append(row)
+    known = [cells(each) for each in kept.read_text().splitlines()] if kept and kept.exists() else []
+    with recorded(name, "K", "d", "separation", "n", *heads, keep=whole) as row:
+        for each in designs:
+            start = "{} {} {:g} {}".format(*each).split()
+            found = next((old for old in known if old[:4] == start and len(old) == 4 + len(heads)), [])
+            if not found:
+                found = [*start, *simulate(*each)]
+                if kept:
+                    with kept.open("a") as file:
+                        file.write(line(found) + "\n")
+            row(*found)
+            rows.append(found)
     return rows
 
 
@@ -354,18 +362,21 @@ def main() -> int:
     asked = parser.parse_args()
     fits = ("reference", "gmm_fit", "p", "warned", "errors", "private EM", "good start", "KMeans", "scikit-learn")
     if asked.only != "choice":
-        cells = sorted(CELLS, key=seldom)
+        designs = sorted(CELLS, key=seldom)
         rows = table(
+            "gmm_mixtures",
             fits,
-            [each for each in cells if not asked.rows or each[3] in asked.rows],
+            [each for each in designs if not asked.rows or each[3] in asked.rows],
             lambda *each: cell(*each, asked.runs, asked.seed, asked.diffprivlib),
             asked.output,
+            whole=not asked.rows,
         )
         print("\n" + compared(rows, asked.runs))
     if asked.only != "fits":
         print()
         choices = ("reference", "right", "else chosen")
-        table(choices, CHOICES, lambda *each: chosen(*each, min(asked.runs, 12), asked.seed), asked.output)
+        choose = partial(chosen, runs=min(asked.runs, 12), seed=asked.seed)
+        table("gmm_mixtures_choice", choices, CHOICES, choose, asked.output)
     return 0
 
 

@@ -19,6 +19,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from results import recorded
 from scipy.linalg import eigh
 
 from dfprivacy import Column
@@ -144,23 +145,26 @@ def main() -> int:
     runs = arguments.runs
     null._POINTS = 2**10
     print(f"{runs} data sets a row, each asked at every epsilon; 5% / 1%.\n")
-    print("| design | n, m | " + " | ".join(f"ε = {epsilon:g}" for epsilon in EPSILONS) + " |")
-    print("|---|---|" + "---|" * len(EPSILONS), flush=True)
     worst = dict.fromkeys(ACCEPTED, 0.0)
-    for place, (name, (columns, (n, m), draw)) in enumerate(designs().items()):
-        if arguments.only not in name:
-            continue
-        rng = np.random.default_rng([arguments.seed, place])
-        embedding = Design.read(columns, "nystrom", None, 0.5, None, 200).embedding()
-        pvalues = np.empty((runs, len(EPSILONS)))
-        for run in range(runs):
-            found = exact(features(embedding, columns, draw(rng, n + m)), n, m)
-            pvalues[run] = [measured(found, n, m, epsilon, rng).pvalue for epsilon in EPSILONS]
-        rates = {level: (pvalues <= level).mean(axis=0) for level in ACCEPTED}
-        cells = " | ".join("/".join(f"{rates[level][i]:.3f}" for level in ACCEPTED) for i in range(len(EPSILONS)))
-        print(f"| {name} | {n}, {m} | {cells} |", flush=True)
-        for level, found in rates.items():
-            worst[level] = max(worst[level], float(found.max()))
+    heads = (f"ε = {epsilon:g}" for epsilon in EPSILONS)
+    with recorded("kernel_level", "design", "n, m", *heads, keep=not arguments.only) as row:
+        for place, (name, (columns, (n, m), draw)) in enumerate(designs().items()):
+            if arguments.only not in name:
+                continue
+            rng = np.random.default_rng([arguments.seed, place])
+            embedding = Design.read(columns, "nystrom", None, 0.5, None, 200).embedding()
+            pvalues = np.empty((runs, len(EPSILONS)))
+            for run in range(runs):
+                found = exact(features(embedding, columns, draw(rng, n + m)), n, m)
+                pvalues[run] = [measured(found, n, m, epsilon, rng).pvalue for epsilon in EPSILONS]
+            rates = {level: (pvalues <= level).mean(axis=0) for level in ACCEPTED}
+            row(
+                name,
+                f"{n}, {m}",
+                *("/".join(f"{rate:.3f}" for rate in both) for both in zip(*rates.values(), strict=True)),
+            )
+            for level, found in rates.items():
+                worst[level] = max(worst[level], float(found.max()))
     print("\nLargest rates: " + ", ".join(f"{rate:.4f} at {level:.0%}" for level, rate in worst.items()) + ".")
     slack = {level: 2 * math.sqrt(level * (1 - level) / runs) for level in ACCEPTED}
     return int(any(worst[level] > most + slack[level] for level, most in ACCEPTED.items()))

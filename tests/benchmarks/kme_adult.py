@@ -14,6 +14,7 @@ import argparse
 
 import numpy as np
 import pandas as pd
+from results import recorded
 from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import mannwhitneyu
@@ -85,27 +86,26 @@ def main():
         release = view.kme_release(list(BOUNDS), categories=list(CATEGORIES), epsilon=said.epsilon, delta=1e-6)
     print(f"{len(train):,} rows, ε = {said.epsilon:g}: {release.support} points; σ = {release.sigma:.2g}.\n")
     sample = release.sample(len(train), seed=1)
-    print("| column | mean | sample's | sd | sample's | largest error of a quantile, of the bounds' width |")
-    print("|---|---|---|---|---|---|")
-    for name, (low, high) in BOUNDS.items():
-        real, made = train[name], sample[name]
-        off = np.abs(real.quantile(QUANTILES) - made.quantile(QUANTILES)).max() / (high - low)
-        moments = f"{real.mean():.4g} | {made.mean():.4g} | {real.std():.3g} | {made.std():.3g}"
-        print(f"| {name} | {moments} | {off:.0%} |")
+    heads = ("mean", "sample's", "sd", "sample's", "largest error of a quantile, of the bounds' width")
+    with recorded("kme_adult", "column", *heads) as row:
+        for name, (low, high) in BOUNDS.items():
+            real, made = train[name], sample[name]
+            off = np.abs(real.quantile(QUANTILES) - made.quantile(QUANTILES)).max() / (high - low)
+            moments = (f"{real.mean():.4g}", f"{made.mean():.4g}", f"{real.std():.3g}", f"{made.std():.3g}")
+            row(name, *moments, f"{off:.0%}")
     real, made = (table[list(BOUNDS)].corr().to_numpy() for table in (train, sample))
     upper = np.triu_indices(len(real), 1)
     print(f"\nCorrelations: largest of the rows {np.abs(real[upper]).max():.2f}; differences of the sample's:")
     print(f"{np.abs(real - made)[upper].mean():.2f} on average, {np.abs(real - made)[upper].max():.2f} at most.\n")
-    print("| category | share of rows | of the sample |\n|---|---|---|")
-    for name, known in CATEGORIES.items():
-        for level in known:
-            shares = [(table[name] == level).mean() for table in (train, sample)]
-            print(f"| {name} = {level} | {shares[0]:.3f} | {shares[1]:.3f} |")
-    print("\n| trained on | accuracy | area under the ROC curve |\n|---|---|---|")
-    print(f"| the majority alone | {(test['income'] == '<=50K').mean():.3f} | 0.500 |")
-    for what, table in {"a sample of the release": sample, "the rows": train}.items():
-        accuracy, area = scores(test, classifier(table))
-        print(f"| {what} | {accuracy:.3f} | {area:.3f} |")
+    with recorded("kme_adult_categories", "category", "share of rows", "of the sample") as row:
+        for name, known in CATEGORIES.items():
+            for level in known:
+                row(f"{name} = {level}", *(f"{(table[name] == level).mean():.3f}" for table in (train, sample)))
+    print()
+    with recorded("kme_adult_classifiers", "trained on", "accuracy", "area under the ROC curve") as row:
+        row("the majority alone", f"{(test['income'] == '<=50K').mean():.3f}", "0.500")
+        for what, table in {"a sample of the release": sample, "the rows": train}.items():
+            row(what, *(f"{score:.3f}" for score in scores(test, classifier(table))))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import argparse
 import numpy as np
 import pandas as pd
 from kme_release import mean_of, rows_of
+from results import recorded
 
 import dfprivacy as dp
 from dfprivacy.features import ProductKernel
@@ -51,25 +52,25 @@ def main():
     rows = pd.DataFrame(table, columns=NAMES)
     rng = np.random.default_rng(0)
     print(f"{count} draws of the noise.\n")
-    print("| noise | function | mean over the rows | coverage | half width |\n|---|---|---|---|---|")
-    for noise, asked in {
-        "Gaussian, ε = 0.1, δ = 1e-6": {"epsilon": 0.1, "delta": 1e-6},
-        "Laplace, ε = 1": {"epsilon": 1, "delta": 0, "n_points": 64},
-    }.items():
-        view = dp.protect(
-            rows, noise, epsilon=10, delta=1e-3, ledger="memory:", bounds=dict.fromkeys(NAMES, (0, 200))
-        )
-        with seeded_noise(0):
-            release = view.kme_release(NAMES, lengthscale=100, **asked)
-        alpha = mean_of(release._space.features, table)
-        draw = rng.normal if release.noise_kind == "gaussian" else rng.laplace
-        scale = release.sigma / (1 if release.noise_kind == "gaussian" else np.sqrt(2))
-        betas = alpha + draw(0, scale, size=(count, len(alpha)))
-        for name, f in FUNCTIONS.items():
-            a, centre, half = linear(release, f)
-            truth = float(np.mean(f(rows)))
-            covered = np.mean(np.abs(betas @ a + centre - truth) <= half)
-            print(f"| {noise} | {name} | {truth:.5g} | {covered:.3f} | {half:.2g} |", flush=True)
+    with recorded("kme_coverage", "noise", "function", "mean over the rows", "coverage", "half width") as row:
+        for noise, asked in {
+            "Gaussian, ε = 0.1, δ = 1e-6": {"epsilon": 0.1, "delta": 1e-6},
+            "Laplace, ε = 1": {"epsilon": 1, "delta": 0, "n_points": 64},
+        }.items():
+            view = dp.protect(
+                rows, noise, epsilon=10, delta=1e-3, ledger="memory:", bounds=dict.fromkeys(NAMES, (0, 200))
+            )
+            with seeded_noise(0):
+                release = view.kme_release(NAMES, lengthscale=100, **asked)
+            alpha = mean_of(release._space.features, table)
+            draw = rng.normal if release.noise_kind == "gaussian" else rng.laplace
+            scale = release.sigma / (1 if release.noise_kind == "gaussian" else np.sqrt(2))
+            betas = alpha + draw(0, scale, size=(count, len(alpha)))
+            for name, f in FUNCTIONS.items():
+                a, centre, half = linear(release, f)
+                truth = float(np.mean(f(rows)))
+                covered = np.mean(np.abs(betas @ a + centre - truth) <= half)
+                row(noise, name, f"{truth:.5g}", f"{covered:.3f}", f"{half:.2g}")
 
 
 if __name__ == "__main__":

@@ -17,14 +17,16 @@ times what a prototype of ours reached, and a quarter of the paper's Algorithm 1
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import sys
 
 import numpy as np
 import pandas as pd
+from results import recorded
 
 import dfprivacy as dp
-from dfprivacy.conversions import gaussian_unit_scale
+from dfprivacy._privacy.conversions import gaussian_unit_scale
 from dfprivacy.features import Fourier, Nystrom, ProductKernel, Taylor, gaussian_frequencies, spread
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_kme import simplex
@@ -161,23 +163,22 @@ def main():
             for cell in tables[0]
         }
         print(f"\nD = {D}, a public sample of M rows, {said.tables} tables\n")
-        print("| M | ε | sample | A1 | best linear | ours | goal |\n|---|---|---|---|---|---|---|")
-        for M in SIZES:
-            for epsilon in EPSILONS:
+        methods = ("sample", "A1", "best linear", "ours")
+        with recorded(f"kme_release_{D}_public", "M", "ε", *methods, "goal") as row:
+            for M, epsilon in itertools.product(SIZES, EPSILONS):
                 cell, goal = means[epsilon, M], SPREAD * PROTOTYPE[D, epsilon][M]
-                shown = " | ".join(f"{cell[name]:.2g}" for name in ("sample", "A1", "best linear", "ours"))
-                print(f"| {M} | {epsilon:g} | {shown} | {judged(cell['ours'], goal)} |")
+                row(M, f"{epsilon:g}", *(f"{cell[name]:.2g}" for name in methods), judged(cell["ours"], goal))
                 missed += cell["ours"] > goal
         print(f"\nD = {D}, no public rows, {said.tables} tables\n")
-        print("| M | ε | A1, sd 500 | A1, var 500 | A1, even | A2 | ours | A1 / ours, at least | goal |")
-        print("|---|---|---|---|---|---|---|---|---|")
-        for M in SIZES:
-            for epsilon in EPSILONS:
-                a1 = [means[epsilon, M][name] for name in ("A1, sd 500", "A1, var 500", "A1, even")]
+        methods = ("A1, sd 500", "A1, var 500", "A1, even")
+        heads = ("M", "ε", *methods, "A2", "ours", "A1 / ours, at least", "goal")
+        with recorded(f"kme_release_{D}", *heads) as row:
+            for M, epsilon in itertools.product(SIZES, EPSILONS):
+                a1 = [means[epsilon, M][name] for name in methods]
                 mine, goal = means[epsilon, None]["ours"], SPREAD * PROTOTYPE[D, epsilon][None]
-                shown = " | ".join(f"{value:.2g}" for value in (*a1, means[epsilon, None]["A2"], mine))
+                shown = (f"{value:.2g}" for value in (*a1, means[epsilon, None]["A2"], mine))
                 least = min(a1[:2]) / mine
-                print(f"| {M} | {epsilon:g} | {shown} | {least:.1f} | {judged(mine, goal)} |", flush=True)
+                row(M, f"{epsilon:g}", *shown, f"{least:.1f}", judged(mine, goal))
                 missed += mine > goal or (D == 2 and least < 4)
     return int(missed > 0 and said.check)
 

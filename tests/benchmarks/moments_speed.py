@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from results import recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -207,16 +208,17 @@ def main() -> int:
 
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "pandas", "polars", "pyarrow"))
     print(f"Python {platform.python_version()}, {packages}; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}.")
-    print(f"\n{asked.rows:,} rows:\n\n| what | measured | goal | met |\n|---|---|---|---|")
+    print(f"\n{asked.rows:,} rows:\n")
     missed = False
-    for work, what, goal, unit in ROWS:
-        command = [sys.executable, __file__, "--worker", work.__name__]
-        command += ["--rows", str(asked.rows), "--repeats", str(asked.repeats)]
-        one = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        measured = float(subprocess.check_output(command, env=one))
-        met = measured <= goal
-        missed |= not met
-        print(f"| {what} | {measured:.3g}{unit} | ≤ {goal:g}{unit} | {'yes' if met else '**no**'} |", flush=True)
+    with recorded("moments_speed", "what", "measured", "goal", "met") as row:
+        for work, what, goal, unit in ROWS:
+            command = [sys.executable, __file__, "--worker", work.__name__]
+            command += ["--rows", str(asked.rows), "--repeats", str(asked.repeats)]
+            one = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+            measured = float(subprocess.check_output(command, env=one))
+            met = measured <= goal
+            missed |= not met
+            row(what, f"{measured:.3g}{unit}", f"≤ {goal:g}{unit}", "yes" if met else "**no**")
     return int(missed and asked.check)
 
 

@@ -4,11 +4,12 @@
     python tests/benchmarks/speed.py --rows 100000 1000000        # one table each
     python tests/benchmarks/speed.py --check                      # and exit with status 1 if a goal is missed
 
-Prints one Markdown table for each number of rows. Times are compared within one run only: the two sides of a ratio
-take turns, in one process where they can, and the ratio is that of their medians. A t-test includes its charge, to
-a ledger in memory unless the table says durable. Memory is the highest resident size the kernel has seen in a
-process of its own, so this needs Linux. diffprivlib needs an old scikit-learn and gets an environment of its own,
-once, in the user's cache folder; ``--peer-python`` names one that exists. The goals are meant for 20 million rows.
+Prints and keeps one Markdown table for each number of rows. Times are compared within one run only: the two sides
+of a ratio take turns, in one process where they can, and the ratio is that of their medians. A t-test includes its
+charge, to a ledger in memory unless the table says durable. Memory is the highest resident size the kernel has seen
+in a process of its own, so this needs Linux. diffprivlib needs an old scikit-learn and gets an environment of its
+own, once, in the user's cache folder; ``--peer-python`` names one that exists. The goals are meant for 20 million
+rows.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from results import recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 GROUPS = 2
 BATCH = 1_000_000
+ROWS = 20_000_000
 PEER = ("diffprivlib==0.6.6", "scikit-learn<1.7")
 
 PEER_SCRIPT = """
@@ -251,15 +254,22 @@ def table(rows: int, repeats: int, peer_python: Path | None) -> list[tuple[str, 
             return ours / theirs
 
         ours, theirs = run("pandas_times", rows, repeats, folder)
-        add("`ttest(by=)` on pandas / pandas' `groupby().agg([mean, var, count])`", ours / theirs, 0.5)
+        add('`ttest(by=)` on pandas / pandas\' own `groupby().agg(["mean", "var", "count"])`', ours / theirs, 0.5)
         peers = peer_times(peer_python, repeats, folder)
         beside = None if peers is None else ours / peers
-        add("`ttest(by=)` on Polars / bare NumPy pass over its Arrow batches", ratio("polars_times"), 2.0)
-        add("`ttest(by=)` from Parquet / bare pyarrow and NumPy pass", ratio("parquet_times"), 2.0)
-        add("`ttest(by=)` on pandas / diffprivlib's `mean` and `var` of one column", beside, 0.05)
+        add(
+            "`ttest(by=)` on Polars / a bare NumPy pass over the same columns in memory", ratio("polars_times"), 2.0
+        )
+        add("`ttest(by=)` streamed from Parquet / a bare pyarrow and NumPy pass", ratio("parquet_times"), 2.0)
+        add("`ttest(by=)` on pandas, two columns / diffprivlib's `mean` and `var` of one column", beside, 0.05)
         add("memory beyond a pandas frame", one("pandas_memory"), 150, " MB")
-        add("memory in all, from Parquet", one("parquet_memory"), 600, " MB")
-        add("one `ttest` of 10,000 rows, durable", 1000 * one("small_times"), 10, " ms")
+        add("memory in all, streamed from Parquet", one("parquet_memory"), 600, " MB")
+        add(
+            "one `ttest` of 10,000 rows after the first, with its durable charge",
+            1000 * one("small_times"),
+            10,
+            " ms",
+        )
         add("`import dfprivacy` after pandas and Polars", one("import_times"), 0.3, " s")
     return found
 
@@ -267,7 +277,7 @@ def table(rows: int, repeats: int, peer_python: Path | None) -> list[tuple[str, 
 def main() -> int:
     """Measure, print, judge."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, nargs="+", default=[20_000_000], help="rows of each table")
+    parser.add_argument("--rows", type=int, nargs="+", default=[ROWS], help="rows of each table")
     parser.add_argument("--repeats", type=int, default=3, help="turns of which the median counts (default: 3)")
     parser.add_argument("--peer-python", type=Path, help="the Python of an environment with diffprivlib")
     parser.add_argument("--check", action="store_true", help="exit with status 1 if a goal is missed")
@@ -282,12 +292,12 @@ def main() -> int:
     print(f"Python {platform.python_version()}, {packages}; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}.")
     missed = False
     for rows in asked.rows:
-        print(
-            f"\n{rows:,} rows, medians of {asked.repeats}:\n\n| what | measured | goal | met |\n|---|---|---|---|"
-        )
-        for what, measured, goal, met in table(rows, asked.repeats, asked.peer_python):
-            print(f"| {what} | {measured} | {goal} | {'–' if met is None else 'yes' if met else '**no**'} |")
-            missed |= met is False
+        print(f"\n{rows:,} rows, medians of {asked.repeats}:\n")
+        name = "speed" if rows == ROWS else f"speed_{rows}"
+        with recorded(name, "what", "measured", "goal", "met") as row:
+            for what, measured, goal, met in table(rows, asked.repeats, asked.peer_python):
+                row(what, measured, goal, "–" if met is None else "yes" if met else "**no**")
+                missed |= met is False
     return int(missed and asked.check)
 
 

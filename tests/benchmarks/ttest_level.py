@@ -4,8 +4,8 @@
 
 Data are normal, clipped to [0, 1]; the hypothesis tested is the true mean of the clipped data. The noise is
 numpy's continuous Laplace instead of the library's discrete one: that is fine here, where nothing is private,
-and does not change a level. Prints a Markdown table of rejection rates at the nominal 5% level and exits with
-status 1 if a one-sample cell is outside [0.043, 0.062].
+and does not change a level. Prints and keeps a Markdown table of rejection rates at the nominal 5% level and
+exits with status 1 if a one-sample cell is outside [0.043, 0.062].
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import argparse
 import sys
 
 import numpy as np
+from results import recorded
 from scipy.special import ndtr
 
 from dfprivacy_ttest.calibrated import Group, one_sample_t, two_sample_t
@@ -60,6 +61,11 @@ def release(rng: np.random.Generator, exact: tuple[np.ndarray, np.ndarray], n: i
     )
 
 
+def shown(levels: list[float]) -> list[str]:
+    """Levels of a row, the smallest and the largest."""
+    return [f"{level:.4f}" for level in (*levels, min(levels), max(levels))]
+
+
 def main() -> int:
     """Simulate, print, judge."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -69,35 +75,34 @@ def main() -> int:
     runs = arguments.runs
     rng = np.random.default_rng(arguments.seed)
 
-    heads = " | ".join(f"ε={epsilon}" for epsilon in EPSILONS)
+    heads = [f"ε={epsilon}" for epsilon in EPSILONS]
     print(f"{runs} runs a cell, standard error {np.sqrt(0.05 * 0.95 / runs):.4f}.\n")
-    print(f"| test | n | mean, sd | {heads} | min | max |")
-    print("|---|---|---|" + "---|" * (len(EPSILONS) + 2))
-
-    def row(test: str, size: str, population: str, levels: list[float]) -> None:
-        cells = " | ".join(f"{level:.4f}" for level in [*levels, min(levels), max(levels)])
-        print(f"| {test} | {size} | {population} | {cells} |", flush=True)
 
     one_sample: list[float] = []
-    for n in SIZES:
-        for mean, sd in POPULATIONS:
-            exact, null = sums(rng, runs, n, mean, sd), clipped_mean(mean, sd)
-            levels = [float((one_sample_t(release(rng, exact, n, e), null).pvalue < 0.05).mean()) for e in EPSILONS]
-            row("one-sample", f"{n}", f"{mean}, {sd}", levels)
-            one_sample += levels
-
     two_sample: list[float] = []
-    for n in TWO_SAMPLE_SIZES:
-        for ratio, mean, sd1, sd2 in TWO_SAMPLE_DESIGNS:
-            n2 = round(ratio * n)
-            first, second = sums(rng, runs, n, mean, sd1), sums(rng, runs, n2, mean, sd2)
-            # Clipping moves the means of groups with different spread apart unless they are in the middle.
-            levels = [
-                float((two_sample_t(release(rng, first, n, e), release(rng, second, n2, e)).pvalue < 0.05).mean())
-                for e in EPSILONS
-            ]
-            row("two-sample", f"{n}, {n2}", f"{mean}, {sd1} and {sd2}", levels)
-            two_sample += levels
+    with recorded("ttest_level", "test", "n", "mean, sd", *heads, "min", "max") as row:
+        for n in SIZES:
+            for mean, sd in POPULATIONS:
+                exact, null = sums(rng, runs, n, mean, sd), clipped_mean(mean, sd)
+                levels = [
+                    float((one_sample_t(release(rng, exact, n, e), null).pvalue < 0.05).mean()) for e in EPSILONS
+                ]
+                row("one-sample", n, f"{mean}, {sd}", *shown(levels))
+                one_sample += levels
+
+        for n in TWO_SAMPLE_SIZES:
+            for ratio, mean, sd1, sd2 in TWO_SAMPLE_DESIGNS:
+                n2 = round(ratio * n)
+                first, second = sums(rng, runs, n, mean, sd1), sums(rng, runs, n2, mean, sd2)
+                # Clipping moves the means of groups with different spread apart unless they are in the middle.
+                levels = [
+                    float(
+                        (two_sample_t(release(rng, first, n, e), release(rng, second, n2, e)).pvalue < 0.05).mean()
+                    )
+                    for e in EPSILONS
+                ]
+                row("two-sample", f"{n}, {n2}", f"{mean}, {sd1} and {sd2}", *shown(levels))
+                two_sample += levels
 
     print()
     for test, levels in (("One-sample", one_sample), ("Two-sample", two_sample)):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dfprivacy import noise
+from dfprivacy._privacy import samplers as noise
 
 
 class Steady(noise.FromLaplace):
@@ -21,7 +21,7 @@ class Steady(noise.FromLaplace):
 
     gaussian = laplace
 
-    def top(self, values, scale, k, *, flip):
+    def noisy_top_k(self, values, scale, k, *, flip):
         return list(range(k))
 
     def generator(self):

@@ -34,6 +34,7 @@ TABLE = {
 }
 TERMS = {
     "categories": {
+        "ill": [False, True],
         "arm": ["drug", "placebo"],
         "grade": ["low", "mid", "high"],
         "centre": ["a", "b", "c"],
@@ -260,7 +261,11 @@ def test_an_association_is_found_as_often_as_planned(method):
     with seeded_noise(4):
         for _ in range(runs):
             ill = draw.random(400) < np.where(arm == "drug", 0.5, 0.3)
-            view = protect({"ill": ill, "arm": arm}, categories={"arm": ["drug", "placebo"]}, public=["arm"])
+            view = protect(
+                {"ill": ill, "arm": arm},
+                categories={"ill": [False, True], "arm": ["drug", "placebo"]},
+                public=["arm"],
+            )
             found += view.chi2("ill", "arm", method=method, epsilon=0.5).reject()
 
     assert 0.5 < planned < 0.99
@@ -549,7 +554,7 @@ def test_groups_too_large_for_the_distance():
     rows = 14_000
     view = protect(
         {"ill": np.zeros(rows, dtype=bool), "arm": np.repeat(["drug", "placebo"], rows // 2)},
-        categories={"arm": ["drug", "placebo"]},
+        categories={"ill": [False, True], "arm": ["drug", "placebo"]},
         public=["arm"],
     )
 

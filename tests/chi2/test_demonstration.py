@@ -16,7 +16,8 @@ fair = pytest.importorskip("statsmodels.datasets").fair
 
 NAMES = (f"chi2-demonstration-{number}" for number in itertools.count())
 QUESTIONS = ["affair", "happy", "mother", "graduate", "long", "young"]
-CODES = {"religious": [1, 2, 3, 4], "rate_marriage": [1, 2, 3, 4, 5]}
+YES_OR_NO = ["devout", *QUESTIONS, "coin", "rare_coin"]
+CODES = {**dict.fromkeys(YES_OR_NO, (False, True)), "religious": [1, 2, 3, 4], "rate_marriage": [1, 2, 3, 4, 5]}
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +110,9 @@ def test_columns_laid_out_by_rows_are_counted_as_columns_laid_out_by_columns(sur
     answers = []
     for frame in (by_rows, by_columns):
         with seeded_noise(4):
-            many = private(frame, ("devout",), {}).chi2_many(names, "devout", **terms)
+            many = private(frame, ("devout",), dict.fromkeys(frame, (False, True))).chi2_many(
+                names, "devout", **terms
+            )
         answers.append((many.answered, many.differences))
 
     assert not by_rows["q0"].to_numpy().flags.c_contiguous

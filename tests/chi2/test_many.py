@@ -19,7 +19,7 @@ from dfprivacy_chi2 import Chi2Many, nulls
 NAMES = (f"many-{number}" for number in itertools.count())
 ENGINES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "polars lazy": pl.LazyFrame}
 ROWS, GENES = 1000, [f"gene{k}" for k in range(30)]
-TERMS = {"categories": {"arm": ["drug", "placebo"]}, "public": ["arm"]}
+TERMS = {"categories": {**dict.fromkeys(GENES, (False, True)), "arm": ["drug", "placebo"]}, "public": ["arm"]}
 ARM = np.where(np.arange(ROWS) < 400, "drug", "placebo")
 DIFFERENT = {"gene3": 0.4, "gene11": 0.5, "gene20": 0.3}
 
@@ -241,7 +241,7 @@ REFUSED = [
     ({"by": "gene5", "xs": ["gene0", "gene1"]}, "how many rows each group of 'gene5'"),
     ({"by": "grade", "xs": ["gene0"]}, "compares 2 groups|how many rows"),
     ({"method": "svn"}, "method='svn' is unknown"),
-    ({"max_rejections": 0}, "max_rejections=0 of 30 columns"),
+    ({"max_rejections": 0}, "max_rejections=0 is not a whole number from 1 on"),
     ({"max_rejections": -1}, "max_rejections=-1"),
     ({"max_rejections": 31}, "max_rejections=31 of 30 columns"),
     ({"max_rejections": 2.0}, r"max_rejections=2\.0"),

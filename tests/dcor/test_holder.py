@@ -82,7 +82,7 @@ def test_nothing_is_charged_or_kept():
 
     assert 0 == bob.budget.spent
     assert [] == list(bob.releases)
-    assert [] == bob._subject.account.entries()
+    assert [] == bob._target.account.entries()
 
 
 def test_it_cannot_be_taken_for_a_release():
@@ -200,8 +200,8 @@ def test_rows_that_are_not_those_of_the_message_are_refused(view, said):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"permutations": 0}, "no number of permutations"),
-        ({"permutations": True}, "no number of permutations"),
+        ({"permutations": 0}, "permutations=0 is not a whole number from 1 on"),
+        ({"permutations": True}, "permutations=True is not a whole number"),
         ({"confidence": 2}, "between 0 and 1"),
         ({"protocol": "paper"}, "not 'paper'"),
         ({"asked": ASKED}, "another view"),

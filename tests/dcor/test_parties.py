@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy.plugins import registry
+from dfprivacy._plugins.loader import registry
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_dcor import DistanceMessage, ProjectionMessage, load_message
 from dfprivacy_dcor.message import checked
@@ -153,7 +153,7 @@ def test_a_question_holds_a_digest_of_its_keys():
     assert alice.dcor_message("x", keys=keys, epsilon=1).privacy.replayed
     assert not alice.dcor_message("x", keys=keys[::-1], epsilon=1).privacy.replayed
     assert 2 == alice.budget.spent
-    assert max(len(answer.question) for answer in alice._subject.account.answers()) < 1000
+    assert max(len(answer.question) for answer in alice._target.account.answers()) < 1000
 
 
 def test_keys_bring_the_rows_of_two_views_together():

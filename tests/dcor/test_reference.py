@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy import conversions
+from dfprivacy._privacy import conversions
 from dfprivacy.local import Arc
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_dcor.angles import PLACES, best_reach

@@ -169,3 +169,28 @@ def test_the_constants_of_spheres():
     found = [sphere_constant(p) for p in (1, 2, 3, 5, 6, 7, 10)]
 
     assert [1, math.pi / 2, 2, 8 / 3, 2.94524, 3.2, 3.86563] == pytest.approx(found, rel=1e-5)
+
+
+def test_the_total_of_millions_of_rows_does_not_wrap():
+    """Half of the rows at either end have the mean distance 1/2, though their total is beyond 2^63."""
+    ends = np.repeat([0, 1 << 52], 512)
+
+    assert 0.5 == Line(ends, 52).mean
+
+
+def test_one_row_moves_the_mean_distance_of_millions_little():
+    """Where the total passes 2^63, at 6 million rows and more, one row moves it no more than elsewhere."""
+    n = 6_000_000
+    bits = grid_bits(n)
+    at = int((n - math.sqrt(n * n - 2 ** (64 - bits))) / 2)  # so many at one end have a total of 2^63
+
+    totals = []
+    for high in (at, at + 1, at + 2):
+        ends = np.zeros(n, dtype=np.int64)
+        ends[n - high :] = 1 << bits
+        line = Line(ends, bits)
+        vars(line)["order"] = np.arange(n)  # they are in order
+        totals.append(line.total)
+
+    assert totals[0] < 2**63 < totals[2]
+    assert [2 * high * (n - high) << bits for high in (at, at + 1, at + 2)] == totals

@@ -398,16 +398,16 @@ def test_explain_says_how_many_rows_it_takes():
 REFUSED = {
     "no label, no number": ({"n_components": None}, "Give either"),
     "both": ({"label": "x1"}, "has no categories|Give either"),
-    "no components": ({"n_components": 0}, "0 is no number of components"),
-    "negative": ({"n_components": -1}, "no number of components"),
-    "half": ({"n_components": 1.5}, "no number of components"),
-    "a word": ({"n_components": "many"}, "no number of components"),
-    "true": ({"n_components": True}, "no number of components"),
-    "too many": ({"n_components": 51}, "no number of components"),
+    "no components": ({"n_components": 0}, "n_components=0 is not a whole number from 1 to 50 or 'auto'"),
+    "negative": ({"n_components": -1}, "is not a whole number from 1 to 50"),
+    "half": ({"n_components": 1.5}, "is not a whole number from 1 to 50"),
+    "a word": ({"n_components": "many"}, "is not a whole number from 1 to 50"),
+    "true": ({"n_components": True}, "is not a whole number from 1 to 50"),
+    "too many": ({"n_components": 51}, "is not a whole number from 1 to 50"),
     "shape": ({"covariance_type": "round"}, "is unknown"),
     "a list for a shape": ({"covariance_type": ["full"]}, "is unknown"),
-    "restarts": ({"restarts": 0}, "no number of restarts"),
-    "restarts true": ({"restarts": True}, "no number of restarts"),
+    "restarts": ({"restarts": 0}, "restarts=0 is not a whole number from 1 on"),
+    "restarts true": ({"restarts": True}, "restarts=True is not a whole number"),
     "no columns": ({"columns": []}, "at least one column"),
     "twice": ({"columns": ["x0", "x0"]}, "each once"),
     "no such column": ({"columns": ["z"]}, "no column 'z'"),
@@ -431,7 +431,7 @@ def test_a_sketch_of_no_number_is_refused(most):
     """The largest number of components is a number."""
     view, names = protect(TWO[0])
 
-    with pytest.raises(dp.ArgumentError, match="no number of components"):
+    with pytest.raises(dp.ArgumentError, match="is not a whole number from 1 to 50"):
         view.fourier_sketch(names, max_components=most, epsilon=1, delta=1e-6)
 
     assert view.budget.spent == 0

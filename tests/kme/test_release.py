@@ -325,12 +325,21 @@ def test_a_narrow_kernel_says_what_it_misses():
     assert "a wider kernel or more points" in found.notes[0]
 
 
-def test_a_kernel_that_sees_no_difference_says_so():
-    """A kernel far wider than the bounds needs no noise, and tells nothing."""
-    found = released(lengthscale=1e12)
+def test_a_wide_kernel_is_not_free():
+    """Just below the widest kernel that is let through, the mean is measured with noise, and charged for."""
+    view = protect(TABLE)
 
-    assert 0 == found.sigma
-    assert "all rows are alike" in found.notes[0]
+    found = view.kme_release(["x"], lengthscale=1e8, epsilon=0.1, delta=1e-6)
+
+    assert found.privacy.epsilon > 0
+    assert found.sigma >= 200 / 1e8 / 0.1 / len(X)
+
+
+@pytest.mark.parametrize("features", ["subspace", "taylor", "fourier"])
+def test_a_kernel_that_sees_no_difference_says_so(features):
+    """A kernel far wider than the bounds is refused, whatever the features: it would tell nothing."""
+    with pytest.raises(dp.ArgumentError, match="all rows are alike"):
+        released(lengthscale=1e12, features=features)
 
 
 def test_duplicates_are_left_out():

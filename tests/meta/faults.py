@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import random
+import sys
+import types
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,14 +22,16 @@ from unittest import mock
 import numpy as np
 
 import dfprivacy as dp
-from dfprivacy import features, mechanism, noise, question, statistics
-from dfprivacy.frames import Read, withheld
-from dfprivacy.joint import JointAccount
-from dfprivacy.ledger import _schema
+from dfprivacy import features, mechanism, statistics
+from dfprivacy._call.target import Target
+from dfprivacy._ledger.joint import JointAccount
+from dfprivacy._ledger.tables import tables as _schema
+from dfprivacy._plugins.loader import registry
+from dfprivacy._privacy import samplers as noise
+from dfprivacy._privacy.losses import Laplace, Pure
+from dfprivacy._table.batch import batches, category, number
+from dfprivacy._table.frames import Read, redact_errors
 from dfprivacy.local import Arc, RowLabels
-from dfprivacy.losses import Laplace, Pure
-from dfprivacy.plugins import registry
-from dfprivacy.rows import batches, category, number
 from dfprivacy.testing import Case
 from dfprivacy.testing.noise import seeded_noise
 
@@ -35,6 +39,7 @@ CHANCE = random.Random()  # noqa: S311 - of mechanisms that draw noise of their 
 
 NUMBER = Case(arguments={"column": "x"}, bounds={"x": (-1.0, 1.0)}, epsilon=1)
 GROUPS = Case(arguments={"column": "g"}, categories={"g": ["a", "b", "c"]}, epsilon=1)
+KEYS = replace(GROUPS, epsilon=5, delta="1/1000")
 BOTH = Case(
     arguments={"column": "x", "by": "g"}, bounds={"x": (-1.0, 1.0)}, categories={"g": ["a", "b"]}, epsilon=1
 )
@@ -90,7 +95,7 @@ def of_two(function):
 def cleaned(curator, column):
     """Every row's number."""
     table = curator._table
-    return withheld(
+    return redact_errors(
         lambda: np.concatenate([b.values(column) for b, _ in batches(table.rows, [number(column)], ())])
     )
 
@@ -108,7 +113,7 @@ def counts(curator, column):
 
 def pay(curator):
     """Pay for the whole call at once."""
-    curator._purse.pay([Pure(curator._purse.epsilon)], [])
+    curator._budget.pay([Pure(curator._budget.epsilon)], [])
 
 
 def laplace(scale):
@@ -137,12 +142,15 @@ class Row(features.RowFeatures):
 
 
 def with_diameter(claim):
-    """A kind of feature with a diameter that nobody proved, slipped past the house."""
+    """A kind of feature with a diameter that nobody proved, as if the house had written it."""
 
     class Claimed(Row):
         pass
 
     Claimed.diameter = lambda self, norm, public: claim
+    Claimed.__module__, Claimed.__qualname__ = "dfprivacy.features.claimed", "Claimed"
+    house = sys.modules.setdefault(Claimed.__module__, types.ModuleType(Claimed.__module__))
+    house.Claimed = Claimed
     return Claimed
 
 
@@ -190,6 +198,18 @@ def mean_of_n_minus_1():
         n = curator.size
         kind = with_diameter(2 * (n - 1) / n)
         return curator.sum(kind(column, lambda b: b.standardized(column))).values[0] / n
+
+    return found
+
+
+def cube_of_a_mean_change():
+    """Noise of the cube for the L1 sensitivity over the number of coordinates."""
+
+    @categorical
+    def found(curator, column):
+        kind = with_diameter(2 / 3)
+        counts = kind(column, lambda b: np.eye(4)[b.codes(column)][:, :3], 1.0, 3)
+        return curator.sum(counts, noise="cube").values
 
     return found
 
@@ -418,7 +438,7 @@ def refund_after_an_error():
         try:
             return average(curator, column)
         except dp.ReadError:
-            account = curator._purse._account
+            account = curator._budget._account
             with contextlib.suppress(AttributeError), account.ledger.transaction(write=True) as connection:
                 charges, accounts = _schema().charges, _schema().accounts
                 connection.execute(charges.delete().where(charges.c.account == account.name))
@@ -493,7 +513,7 @@ def select_by_the_unsigned_distance():
 
 def _flipped(curator, column, epsilon):
     """The first row's category, or another, by randomised response."""
-    (batch, _), *_ = withheld(lambda: list(batches(curator._table.rows, [category(column)], ())))
+    (batch, _), *_ = redact_errors(lambda: list(batches(curator._table.rows, [category(column)], ())))
     code, k = int(batch.codes(column)[0]), len(column.categories)
     if code == k:
         return CHANCE.randrange(k)
@@ -608,7 +628,7 @@ def selection_of_two_at_the_price_of_one():
     def found(curator, column):
         pay(curator)
         seen = np.array(counts(curator, column), dtype=np.int64)
-        return noise.sampler().top(seen, 2 / curator.epsilon, 2, flip=True)
+        return noise.sampler().noisy_top_k(seen, 2 / curator.epsilon, 2, flip=True)
 
     return found
 
@@ -655,9 +675,9 @@ def messages_with(epsilon, price, times=1):
 
     @local
     def found(curator, column):
-        curator._purse.pay([Pure(curator._purse.epsilon * price)], [])
+        curator._budget.pay([Pure(curator._budget.epsilon * price)], [])
         labels = curator._table.labels([Quarters(column)], np.zeros(curator.size, dtype=np.intp))
-        arc = Arc.within(curator._purse.epsilon * epsilon, places=16, reach=3)
+        arc = Arc.within(curator._budget.epsilon * epsilon, places=16, reach=3)
         return [noise.sampler().arc(labels, arc) for _ in range(times)]
 
     return found
@@ -682,7 +702,7 @@ def messages_hardly_beyond():
     def found(curator, column):
         pay(curator)
         labels = curator._table.labels([Quarters(column)], np.zeros(curator.size, dtype=np.intp))
-        arc = Arc.within(curator._purse.epsilon, places=16, reach=3)
+        arc = Arc.within(curator._budget.epsilon, places=16, reach=3)
         return noise.sampler().arc(labels, replace(arc, inside=arc.inside + 1))
 
     return found
@@ -725,11 +745,12 @@ def messages_and_a_count():
 
 
 def public_by_claim():
-    """A sum of private rows that says it cannot change: it comes exact, and for nothing."""
+    """A sum of private rows that comes exact, and for nothing, for it says that no row can change it."""
 
     @numeric
     def found(curator, column):
-        return curator.sum(with_diameter(0.0)(column, lambda b: b.standardized(column))).values[0]
+        with mock.patch.object(type(curator._table), "agreed", return_value=True):
+            return curator.sum(with_diameter(0.0)(column, lambda b: b.standardized(column))).values[0]
 
     return found
 
@@ -737,8 +758,8 @@ def public_by_claim():
 def charged_behind_the_back():
     @numeric
     def found(curator, column):
-        loss = Laplace(1, float(1 / curator._purse.epsilon) * 1.01, curator._purse.epsilon)
-        curator._purse._account.charge(loss, call="none", mechanism="found")
+        loss = Laplace(1, float(1 / curator._budget.epsilon) * 1.01, curator._budget.epsilon)
+        curator._budget._account.charge(loss, call="none", mechanism="found")
         return average(curator, column)
 
     return found
@@ -822,9 +843,9 @@ def codes_of_the_engine():
 def gaussian_noise_charged_as_laplace():
     @numeric
     def found(curator, column):
-        epsilon = curator._purse.epsilon
+        epsilon = curator._budget.epsilon
         scale = 2.0**21 / float(epsilon) * 1.001
-        curator._purse.pay([Laplace(2**21, scale, epsilon)], [])
+        curator._budget.pay([Laplace(2**21, scale, epsilon)], [])
         total = np.array(curator._table.total(features.Moments(column, degree=1), 20))
         return float(noise.sampler().gaussian(total, scale)[0])
 
@@ -844,6 +865,17 @@ def honest_difference():
         return first - second
 
     return found
+
+
+def honest_keys():
+    """The keys that enough rows hold."""
+
+    def found(curator, column):
+        keys = curator.discover(column)
+        return {"keys": list(keys.keys), "counts": keys.counts}
+
+    found.__doc__ = DOC
+    return mechanism(columns={"column": "any"}, delta=True)(found)
 
 
 def honest_messages():
@@ -887,6 +919,22 @@ def cube_too_round():
 
 
 @contextmanager
+def threshold_too_low():
+    """Keys are shown from one row less on than delta allows."""
+    exact = noise.discovery_threshold
+    with mock.patch.object(noise, "discovery_threshold", lambda *about: exact(*about) - 1):
+        yield
+
+
+@contextmanager
+def key_moved_once():
+    """A row that leaves a key for another is charged for the one alone."""
+    exact = noise.laplace_scale
+    with mock.patch.object(noise, "laplace_scale", lambda _, epsilon: exact(1, epsilon)):
+        yield
+
+
+@contextmanager
 def one_draw_for_all():
     """The same noise for every coordinate."""
 
@@ -920,10 +968,7 @@ def honest_half_of_the_time():
 @contextmanager
 def any_price():
     """A house that reads every price as one."""
-    with (
-        mock.patch.object(question, "positive", return_value=Fraction(1)),
-        mock.patch.object(question.Subject, "price", return_value=(Fraction(1), Fraction(0))),
-    ):
+    with mock.patch.object(Target, "price", return_value=(Fraction(1), Fraction(0))):
         yield
 
 
@@ -946,6 +991,7 @@ FAULTS = [
     Fault(half_the_noise, "loss_within_charge"),
     Fault(noise_of_a_seed, "noise_is_what_was_charged"),
     Fault(mean_of_n_minus_1, "loss_within_charge"),
+    Fault(cube_of_a_mean_change, "loss_within_charge", GROUPS),
     Fault(bounds_from_the_data, "concludes_from_noise_alone"),
     Fault(missing_rows_dropped, "concludes_from_noise_alone"),
     Fault(exact_group_counts, "concludes_from_noise_alone", BOTH),
@@ -1003,6 +1049,9 @@ FAULTS = [
     Fault(honest_average, "noise_follows_its_law", around=one_draw_for_all),
     Fault(honest_messages, "noise_follows_its_law", around=honest_half_of_the_time),
     Fault(honest_cube, "noise_follows_its_law", GROUPS, around=cube_too_round),
+    Fault(honest_keys, "loss_within_charge", KEYS, around=threshold_too_low),
+    Fault(honest_keys, "loss_within_charge", replace(KEYS, neighbors="add_remove"), around=threshold_too_low),
+    Fault(honest_keys, "loss_within_charge", KEYS, around=key_moved_once),
     Fault(cube_of_the_wrong_norm, "loss_within_charge", GROUPS),
     Fault(honest_average, "refuses_bad_prices", around=any_price),
 ]
@@ -1140,6 +1189,14 @@ HONEST = {
     "sparse vector": (honest_sparse_vector, replace(GROUPS, neighbors="add_remove"), set()),
     "permutations": (honest_permutations, GROUPS, set()),
     "decision": (honest_decision, GROUPS, set()),
+    "keys": (honest_keys, KEYS, set()),
+    "keys of rows that come and go": (honest_keys, replace(KEYS, neighbors="add_remove"), set()),
+    "keys by group": (honest_keys, replace(KEYS, categories={**KEYS.categories, "h": [1, 2]}, group_by="h"), set()),
+    "keys of a part": (
+        honest_keys,
+        replace(KEYS, categories={**KEYS.categories, "h": [1, 2]}, where={"h": 1}),
+        set(),
+    ),
     "messages": (honest_messages, NUMBER, set()),
     "average": (honest_average, NUMBER, set()),
     "average by group": (

@@ -10,6 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import faults_search
 from faults import FAULTS, HONEST
 
 from dfprivacy.testing import CHECKS, check_mechanism
@@ -24,7 +25,7 @@ def statuses(mechanism, case, samples):
 def main():
     for at, name in enumerate(CHECKS):
         print(f"{'| ' * at}{chr(97 + at)} {name}")
-    for fault in FAULTS:
+    for fault in [*FAULTS, *faults_search.FAULTS]:
         start = time.perf_counter()
         with fault.around():
             found = statuses(fault.make(), fault.case, fault.samples)
@@ -39,7 +40,8 @@ def main():
             for name, outcome in found.items():
                 if outcome.status == "failed" or name == fault.caught_by:
                     print("      ", name, outcome.status, outcome.detail[:300])
-    for name, (make, case, waived) in HONEST.items():
+    searched = {name: (*asked, set()) for name, asked in faults_search.HONEST.items()}
+    for name, (make, case, waived) in {**HONEST, **searched}.items():
         start = time.perf_counter()
         found = statuses(make(), case, 20_000)
         line = " ".join(SIGNS[outcome.status] for outcome in found.values())

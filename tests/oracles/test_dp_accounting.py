@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dfprivacy import conversions
+from dfprivacy._privacy import conversions
 
 QUESTIONS = [
     *[["delta_gauss", epsilon, mu] for epsilon in (0.05, 0.5, 1.0, 3.0) for mu in (0.1, 0.25, 0.65, 2.0)],

@@ -25,7 +25,7 @@ class Average(dp.Release):
 def average(curator: dp.Curator, column: dp.Column) -> Average:
     """The mean of a bounded column."""
     measured = curator.sum(dp.features.Moments(column, degree=1))
-    assert_type(measured, dp.Measurement)
+    assert_type(measured, dp.NoisyValue)
     assert_type(measured.values, NDArray[np.float64])
     assert_type(curator.size, int | None)
     assert_type(curator.epsilon, float)
@@ -46,7 +46,7 @@ class Above(dp.features.RowFeatures):
         above: NDArray[np.bool_] = (batch.values(self.columns[0]) > 0)[:, None]
         return above
 
-    def radius(self, norm: int) -> float:
+    def radius(self, norm: float) -> float:
         """Largest norm of a vector."""
         return float(norm > 0)
 

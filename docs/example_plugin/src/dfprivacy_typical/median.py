@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from dfprivacy import ArgumentError, ConfidenceInterval, Release, features, mechanism
-from dfprivacy_typical.noise import error_rate, reach
+from dfprivacy import ConfidenceInterval, Probability, Range, Release, features, mechanism
+from dfprivacy_typical.noise import reach
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy import Column, Curator
-    from dfprivacy.rows import Batch
+    from dfprivacy._table.batch import Batch
 
 
 class Histogram(features.RowFeatures):
@@ -42,7 +42,7 @@ class Histogram(features.RowFeatures):
         bins = np.searchsorted(self.edges[1:-1], batch.values(self.columns[0]), side="right")
         return np.eye(self.dimension, dtype=np.float64)[bins]
 
-    def radius(self, norm: int) -> float:  # noqa: ARG002
+    def radius(self, norm: float) -> float:  # noqa: ARG002
         """Largest norm of a row's vector."""
         return 1.0
 
@@ -84,7 +84,13 @@ class Median(Release):
 
 
 @mechanism(columns={"column": "numeric"})
-def median(curator: Curator, column: Column, *, bins: int = 64, confidence: float = 0.95) -> Median:
+def median(
+    curator: Curator,
+    column: Column,
+    *,
+    bins: Annotated[int, Range(2, 1024)] = 64,
+    confidence: Probability = 0.95,
+) -> Median:
     r"""Estimate the median of a column.
 
     Parameters
@@ -136,9 +142,6 @@ def median(curator: Curator, column: Column, *, bins: int = 64, confidence: floa
     >>> view.median("age", epsilon=10).confidence_interval()
     ConfidenceInterval(low=40.0, high=41.0)
     """
-    alpha = error_rate(confidence)
-    if not 2 <= bins <= 1024:
-        raise ArgumentError(f"bins={bins!r} must be from 2 to 1024.", "Typical: 64.")
     histogram = Histogram(column, bins)
 
     measured = curator.sum(histogram)  # everything private happens here
@@ -146,7 +149,7 @@ def median(curator: Curator, column: Column, *, bins: int = 64, confidence: floa
     edges, scale = histogram.edges, float(measured.scales[0])
     below = np.append(0.0, np.cumsum(measured.values))
     balance = 2 * below - below[-1]
-    t = scale * reach(alpha / 2, bins)
+    t = scale * reach((1 - confidence) / 2, bins)
     first = int(np.argmax(balance >= -t))
     last = bins - int(np.argmax(balance[::-1] <= t))
     low, high = float(edges[max(first - 1, 0)]), float(edges[min(last + 1, bins)])

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy import ArgumentError, Release, features, mechanism
-from dfprivacy_typical.noise import error_rate, reach, tail
+from dfprivacy import ArgumentError, Probability, Release, features, mechanism
+from dfprivacy_typical.noise import reach, tail
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +48,7 @@ class Mode(Release):
 
 
 @mechanism(columns={"column": "category"})
-def mode(curator: Curator, column: Column, *, confidence: float = 0.95) -> Mode:
+def mode(curator: Curator, column: Column, *, confidence: Probability = 0.95) -> Mode:
     r"""Find the most frequent category of a column.
 
     Parameters
@@ -91,7 +91,6 @@ def mode(curator: Curator, column: Column, *, confidence: float = 0.95) -> Mode:
     >>> view.mode("answer", epsilon=0.5).mode
     'yes'
     """
-    alpha = error_rate(confidence)
     categories = column.categories or ()
     if len(categories) < 2:
         raise ArgumentError(f"Column {column.name!r} has one category, which is its mode.", "Nothing to ask.")
@@ -110,7 +109,7 @@ def mode(curator: Curator, column: Column, *, confidence: float = 0.95) -> Mode:
         scale=scale,
         categories=categories,
         counts=measured.values,
-        notes=("uninformative: the gap is within the noise",) if pvalue > alpha else (),
+        notes=("uninformative: the gap is within the noise",) if pvalue > 1 - confidence else (),
     )
 
 
@@ -118,7 +117,7 @@ def plan(curator: Curator, column: Column, *, confidence: float) -> dict[str, An
     """Say which gap would be told from the noise."""
     rivals = len(column.categories or ()) - 1
     scale = curator.measured[0].scale if curator.measured else 0.0
-    return {"smallest informative gap, in rows": scale * reach(error_rate(confidence) / rivals, 2)}
+    return {"smallest informative gap, in rows": scale * reach((1 - confidence) / rivals, 2)}
 
 
 mode = mode.plans(plan)

@@ -6,15 +6,6 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import nbinom, poisson
 
-from dfprivacy import ArgumentError
-
-
-def error_rate(confidence: float) -> float:
-    """Read a confidence level, before anything is paid."""
-    if not 0 < confidence < 1:
-        raise ArgumentError(f"confidence={confidence!r} must lie between 0 and 1.", "Typical: 0.95.")
-    return 1 - confidence
-
 
 def tail(t: float, count: int) -> float:
     """Probability that `count` independent Laplace variables of scale 1 add up to more than t ≥ 0.

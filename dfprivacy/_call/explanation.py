@@ -1,0 +1,65 @@
+"""What a method would do, for people to look at."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dfprivacy.release import MeasurementRecord
+
+__all__ = ["Explanation"]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a method would do: its measurements, their noise and price, and what it could find out.
+
+    Attributes
+    ----------
+    method, account : str
+        What would be asked of which account.
+    epsilon, delta : float
+        The price.
+    measurements : tuple of MeasurementRecord
+        What would be measured, in order.
+    largest : float
+        The largest epsilon the account can still pay at once.
+    findings : dict
+        What the method could find out, in its own words.
+    ended : str
+        What a method of one piece raised when it went on from a measurement that says nothing, as a plan's does. It
+        may measure more from numbers. Empty where the plan is whole.
+    """
+
+    method: str
+    account: str
+    epsilon: float
+    delta: float
+    measurements: tuple[MeasurementRecord, ...]
+    largest: float
+    findings: Mapping[str, Any]
+    ended: str = ""
+
+    def _lines(self) -> list[str]:
+        afford = "can" if self.epsilon <= self.largest else "CANNOT"
+        return [
+            f"price: epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else ""),
+            *(f"measures {noise}" for noise in self.measurements),
+            *([f"may measure more: without data it ends here, with {self.ended}"] if self.ended else []),
+            *(
+                f"{name}: {value:.4g}" if isinstance(value, float) else f"{name}: {value}"
+                for name, value in self.findings.items()
+            ),
+            f"the account {self.account!r} {afford} pay: the most it can pay at once is epsilon {self.largest:g}",
+        ]
+
+    def __repr__(self) -> str:
+        return "\n  ".join([f"{self.method} would cost and measure (nothing was charged or read):", *self._lines()])
+
+    def _repr_html_(self) -> str:
+        lines = "".join(f"<li>{html.escape(line)}</li>" for line in self._lines())
+        return f"<b>{html.escape(self.method)}</b> (nothing was charged or read)<ul>{lines}</ul>"

@@ -1,0 +1,95 @@
+"""What pays for one call: its budget, and what each group of it takes from that."""
+
+from __future__ import annotations
+
+import uuid
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dfprivacy.errors import PluginError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfprivacy._call.target import Target
+    from dfprivacy._ledger.accounts import Account
+    from dfprivacy._ledger.joint import JointAccount
+    from dfprivacy._privacy.losses import PrivacyLoss
+    from dfprivacy.release import MeasurementRecord
+
+__all__ = ["CallPayer", "GroupPayer", "Unpaid", "delta_of", "epsilon_of"]
+
+
+class CallPayer:
+    """What pays for one call: every loss goes to the account, durably, before it is incurred."""
+
+    def __init__(self, account: Account | JointAccount, mechanism: str, epsilon: Fraction, delta: Fraction) -> None:
+        self.id = uuid.uuid4().hex
+        self.epsilon = epsilon
+        self.delta = delta
+        self.losses: list[PrivacyLoss] = []
+        self.noise: list[MeasurementRecord] = []
+        self.looked = False
+        self._account = account
+        self._mechanism = mechanism
+
+    @property
+    def basic_composition(self) -> bool:
+        """Whether epsilons simply add up on the account."""
+        return self._account.basic_composition
+
+    def pay(self, losses: Sequence[PrivacyLoss], then: Sequence[PrivacyLoss]) -> None:
+        """Charge losses at once, or none of them and raise."""
+        whole = [*self.losses, *losses]
+        if epsilon_of(whole) > self.epsilon or delta_of(whole) > self.delta:
+            raise PluginError(
+                f"Mechanism {self._mechanism!r} measures one group otherwise than another, "
+                "and all groups together more than the call may cost.",
+                "Tell its authors: shares must not depend on the group.",
+            )
+        self._account.charge(*losses, call=self.id, mechanism=self._mechanism, then=then)
+        self.losses += losses
+
+
+class GroupPayer:
+    """What pays for one group of a call by group.
+
+    What one group has paid for its i-th measurement covers the same loss of the others' i-th: the loss is that of
+    all groups' sums together, because the curator takes the sensitivity of them all (`Table.sensitivity`).
+    """
+
+    def __init__(self, call: CallPayer, paid: set[tuple[int, PrivacyLoss]]) -> None:
+        self.epsilon = call.epsilon
+        self.delta = call.delta
+        self._call = call
+        self.basic_composition = call.basic_composition
+        self._paid = paid
+        self._next = 0
+
+    def pay(self, losses: Sequence[PrivacyLoss], then: Sequence[PrivacyLoss]) -> None:
+        """Charge what no other group has paid."""
+        for loss in losses:
+            if (self._next, loss) not in self._paid:
+                self._call.pay([loss], then)
+                self._paid.add((self._next, loss))
+            self._next += 1
+
+
+class Unpaid:
+    """What pays for a plan: nothing."""
+
+    def __init__(self, target: Target, epsilon: Fraction, delta: Fraction) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.basic_composition = target.payer.basic_composition
+
+    def pay(self, losses: Sequence[PrivacyLoss], then: Sequence[PrivacyLoss]) -> None:
+        """Charge nothing."""
+
+
+def epsilon_of(losses: Sequence[PrivacyLoss]) -> Fraction:
+    return sum((loss.epsilon for loss in losses), Fraction(0))
+
+
+def delta_of(losses: Sequence[PrivacyLoss]) -> Fraction:
+    return sum((loss.delta for loss in losses), Fraction(0))

@@ -1,0 +1,338 @@
+"""From a call to a release: read, answered from the ledger or paid for, measured, concluded, kept."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import traceback
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from dfprivacy._call.explanation import Explanation
+from dfprivacy._call.payment import CallPayer, GroupPayer, Unpaid, delta_of, epsilon_of
+from dfprivacy._call.replay import written
+from dfprivacy._call.target import Target, is_rest
+from dfprivacy._call.two_tables import second_view, together
+from dfprivacy._measure.curator import Curator, Holder, Planner
+from dfprivacy._plugins.loader import registry
+from dfprivacy._privacy import samplers as noises
+from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, PluginError, ReadError, quoted
+from dfprivacy.release import Groups, Privacy, Release, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from dfprivacy._measure.curator import CallBudget
+    from dfprivacy._measure.evaluate import Table
+    from dfprivacy._privacy.losses import PrivacyLoss
+    from dfprivacy.mechanism import Mechanism
+    from dfprivacy.schema import Column
+
+__all__ = ["Question", "held"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question in full: the method, its arguments, of which rows, at what price.
+
+    Attributes
+    ----------
+    given, arguments : mapping
+        The arguments as they were given, and with columns in place of their names.
+    words : sequence of str or None
+        How the price was asked for.
+    by : tuple of Column
+        The columns whose categories, or combinations of them, are asked one by one; none asks all rows at once.
+    """
+
+    target: Target
+    mechanism: Mechanism
+    given: Mapping[str, Any]
+    arguments: Mapping[str, Any]
+    epsilon: Fraction
+    delta: Fraction
+    words: Sequence[str | None]
+    fresh: bool
+    by: tuple[Column, ...] = ()
+
+    @classmethod
+    def read(
+        cls,
+        target: Target,
+        mechanism: Mechanism,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        by: tuple[Column, ...] = (),
+    ) -> Question:
+        """Check a call. Nothing is charged and no private column is read."""
+        rest = dict(kwargs)
+        asked = rest.pop("epsilon", None)
+        delta = rest.pop("delta", None) if mechanism.delta else None
+        fresh = rest.pop("fresh", False)
+        if not isinstance(fresh, bool):
+            raise ArgumentError(f"fresh{quoted(fresh)} is neither True nor False.", "Use fresh=True to pay again.")
+        given = mechanism.bind(args, rest)
+        other = second_view(mechanism, given)
+        if other is None:
+            arguments = mechanism.resolve(target.table.schema, given)
+        elif by:
+            raise ArgumentError(
+                "A view by group cannot be asked together with another view.", "Ask without group_by."
+            )
+        else:
+            parameter, second = other
+            target, arguments = together(target, second, mechanism, given, parameter)
+            given[parameter] = second.account.name
+        price = target.price(asked, delta, takes_delta=mechanism.delta)
+        # What "rest" was depends on what is left now; the same words must find the same answer.
+        words = ["rest", None if delta is None else str(price[1])] if is_rest(asked) else [str(p) for p in price]
+        return cls(target, mechanism, given, arguments, *price, words, fresh, by)
+
+    @cached_property
+    def text(self) -> str | None:
+        """The question as JSON, by which the ledger knows it again; None if it cannot be written down."""
+        return self._written(())
+
+    @cached_property
+    def wide_text(self) -> str | None:
+        """The same with all columns that are known, for a mechanism that looked at them."""
+        return self._written(self.target.table.schema.columns.values())
+
+    def _written(self, seen: Iterable[Column]) -> str | None:
+        return written(
+            self.target.table, self.mechanism, self.given, self.arguments, self.by, self.words, tuple(seen)
+        )
+
+    def ask(self) -> Release:
+        """Answer from the ledger if the answer is there, else pay, measure and conclude."""
+        question, table = self._prepared(), self.target.table
+        release = question._kept() or question._paid()  # noqa: SLF001 - its own
+        frame = table.parts[0].frame if table.parts else table.frame
+        return release if frame is None else release.made_for(frame.library)
+
+    def _prepared(self) -> Question:
+        """Let the mechanism exchange arguments first, such as another view for what that one answers."""
+        changed = _changed(self.mechanism, self.target, self.arguments, self.epsilon, self.delta)
+        prepared = replace(self, given={**self.given, **changed}, arguments={**self.arguments, **changed})
+        prepared._check()  # noqa: SLF001 - its own
+        return prepared
+
+    def _check(self) -> None:
+        """Let the mechanism refuse arguments while nothing is paid."""
+        if (check := self.mechanism.check) is not None:
+            _run(self.mechanism, lambda: check(**self.arguments))
+
+    def _kept(self) -> Release | None:
+        texts = [text for text in (self.wide_text, self.text) if text is not None and not self.fresh]
+        kept = next((found for text in texts if (found := self.target.payer.answer(text))), None)
+        if kept is None:
+            return None
+        release = Release.from_dict(kept.release)
+        return release if release.privacy is None else release.paid(replace(release.privacy, replayed=True))
+
+    def _paid(self) -> Release:
+        self._check_rest()
+        call = CallPayer(self.target.payer, self.mechanism.name, self.epsilon, self.delta)
+        found = (
+            self._found_by_group(call) if self.by else self._conclude(self._measure(self.target.table, call), call)
+        )
+        release = found.paid(self._privacy(call))
+        try:
+            plain = release.to_dict()
+        except TypeError as error:
+            raise _failure(self.mechanism, error, call) from error
+        text = self.wide_text if call.looked else self.text
+        self.target.payer.keep(call=call.id, mechanism=self.mechanism.name, question=text, release=plain)
+        registry().announce(release, self.target.payer.name)
+        return release
+
+    def _check_rest(self) -> None:
+        if not self.epsilon > 0:
+            raise BudgetExceeded(
+                f"Nothing is left of the budget of {self.target.payer.name!r}.",
+                "A question that was answered before can be asked again at no charge.",
+            )
+
+    def _found_by_group(self, call: CallPayer) -> Groups:
+        """Measure all groups, and then conclude for each."""
+        paid: set[tuple[int, PrivacyLoss]] = set()
+        with self.target.table.groups(self.by) as parts:
+            if all(column.public for column in self.by):
+                for part in parts:  # a group that cannot be asked is found before another one has paid
+                    self._plan(part)
+            measured = [self._measure(part, call, GroupPayer(call, paid)) for part in parts]
+        keys = itertools.product(*(column.categories or () for column in self.by))
+        names = tuple(column.name for column in self.by)
+        several = len(names) > 1
+        return Groups(
+            by=names if several else names[0],
+            keys=tuple(key if several else key[0] for key in keys),
+            releases=tuple(self._conclude(each, call) for each in measured),
+        )
+
+    def _measure(self, table: Table, call: CallPayer, payer: CallBudget | None = None) -> Any:
+        """Let the mechanism measure, and nothing after it."""
+        curator = Curator(table, payer or call)
+        try:
+            measured = _run(self.mechanism, lambda: self.mechanism.measure(curator, self.arguments), call)
+        finally:
+            curator.close()
+        call.noise += curator.measured
+        call.looked |= curator.looked
+        return measured
+
+    def _conclude(self, measured: Any, call: CallPayer) -> Release:
+        found = _run(self.mechanism, lambda: self.mechanism.conclude(measured, self.arguments), call)
+        return found if isinstance(found, Release) else Value(value=found)
+
+    def _privacy(self, call: CallPayer) -> Privacy:
+        sampler = noises.sampler()
+        return Privacy(
+            epsilon=float(epsilon_of(call.losses)),
+            delta=float(delta_of(call.losses)),
+            neighbors=self.target.table.schema.neighbors,
+            noise=tuple(call.noise),
+            account=self.target.payer.name,
+            mechanism=f"{self.mechanism.name} ({self.mechanism.origin})",
+            at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+            sampler=sampler.name,
+            private=sampler.private,
+        )
+
+    def explain(self) -> Explanation:
+        """Plan the measurements without reading private columns and without a charge."""
+        self._check_rest()
+        self._check()
+        table = self.target.table
+        if not self.by:
+            return self._explained(table)
+        with table.groups(self.by) as parts:
+            return self._explained(parts[0])
+
+    def _explained(self, table: Table) -> Explanation:
+        planner, void = self._plan(table)
+        if void is not None and _of_a_measurement(void):
+            raise _failure(self.mechanism, void) from void
+        find = self.mechanism.planner
+        findings = {} if find is None else _run(self.mechanism, lambda: find(planner, **self.arguments))
+        account = self.target.payer
+        gaussian = {"Gaussian" in noise.kind for noise in planner.measured if noise.delta}
+        kind = "gaussian" if gaussian == {True} else "approximate"
+        largest = account.largest(*((kind, self.delta) if gaussian else ()))
+        return Explanation(
+            method=self.mechanism.name,
+            account=account.name,
+            epsilon=float(self.epsilon),
+            delta=float(self.delta),
+            measurements=tuple(planner.measured),
+            largest=float(largest),
+            findings=dict(findings),
+            ended="" if void is None else type(void).__name__,
+        )
+
+    def _plan(self, table: Table) -> tuple[Planner, Exception | None]:
+        """Let the mechanism plan its measurements of a table, and give what ended the plan of one in one piece.
+
+        That one goes on from measurements of nothing, so what it raises after the first need not be its fault.
+        """
+        planner = Planner(table, Unpaid(self.target, self.epsilon, self.delta))
+        try:
+            with np.errstate(all="ignore"):  # of an empty table
+                self.mechanism.measure(planner, self.arguments)
+        except DPError:
+            raise
+        except Exception as error:
+            if self.mechanism.conclusion or not planner.measured:
+                raise _failure(self.mechanism, error) from error
+            return planner, error
+        return planner, None
+
+
+def _of_a_measurement(error: Exception) -> bool:
+    """Tell whether an error was raised while the curator was at work."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(frame.f_globals.get("__name__") == Curator.__module__ for frame in frames)
+
+
+def held(
+    target: Target, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any], by: tuple[Column, ...]
+) -> Any:
+    """Answer whoever holds the table, from rows as they are: nothing is charged or kept, and nothing released.
+
+    Parameters
+    ----------
+    target, mechanism, args, kwargs, by
+        As for `Question.read`; the mechanism has a form for the holder, and there is no epsilon.
+
+    Returns
+    -------
+    object
+        What the mechanism's form for the holder makes of the rows; no `Release`.
+    """
+    own = {name: value for name, value in kwargs.items() if name not in {"epsilon", "fresh"}}
+    given = mechanism.bind(args, own)
+    if by:
+        each = ", ".join(f"{column.name}=..." for column in by)
+        raise ArgumentError(
+            f"Without an epsilon, {mechanism.name}() answers for one table, not by group.",
+            f"Give an epsilon, or ask each part: view.where({each}).",
+        )
+    arguments = mechanism.resolve(target.table.schema, given)
+    arguments |= _changed(mechanism, target, arguments, Fraction(0), Fraction(0))
+    holder = Holder(target.table, Unpaid(target, Fraction(0), Fraction(0)))
+    try:
+        found = mechanism.holder(holder, **arguments) if mechanism.holder else None
+    except DPError:
+        raise
+    except Exception as error:  # noqa: BLE001 - its text may quote the rows
+        found = error
+    if isinstance(found, Exception | Release):
+        what = type(found).__name__
+        raise PluginError(
+            f"Mechanism {mechanism.name!r} ({mechanism.origin}) failed without an epsilon, with {what}.",
+            "Tell its authors.",
+        )
+    return found
+
+
+def _changed(
+    mechanism: Mechanism, target: Target, arguments: Mapping[str, Any], epsilon: Fraction, delta: Fraction
+) -> Mapping[str, Any]:
+    """Let a mechanism prepare arguments: those that change."""
+    prepare = mechanism.preparer
+    if prepare is None:
+        return {}
+    planner = Planner(target.table, Unpaid(target, epsilon, delta))
+    return _run(mechanism, lambda: prepare(planner, **arguments))
+
+
+def _run(mechanism: Mechanism, step: Callable[[], T], call: CallPayer | None = None) -> T:
+    """Run a step of a mechanism; an error says what became of the charge, and whose it is."""
+    try:
+        return step()
+    except ReadError:  # says itself what became of the charge
+        raise
+    except DPError as error:
+        if call is None or not call.losses:
+            raise
+        raise error.after(_stays(call)) from error
+    except Exception as error:
+        raise _failure(mechanism, error, call) from error
+
+
+def _failure(mechanism: Mechanism, error: Exception, call: CallPayer | None = None) -> PluginError:
+    failure = PluginError(
+        f"Mechanism {mechanism.name!r} ({mechanism.origin}) failed with {type(error).__name__}: {error}.",
+        "Tell its authors.",
+    )
+    return failure.after(_stays(call)) if call and call.losses else failure
+
+
+def _stays(call: CallPayer) -> str:
+    return f"Nothing was released; its measurements stay charged: epsilon {float(epsilon_of(call.losses)):g}."

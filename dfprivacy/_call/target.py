@@ -1,0 +1,99 @@
+"""Whom a question is asked of, and what it may cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Real
+from typing import TYPE_CHECKING
+
+from dfprivacy._ledger.joint import JointAccount
+from dfprivacy._privacy.filters import exact
+from dfprivacy.errors import ArgumentError, quoted
+
+if TYPE_CHECKING:
+    from dfprivacy._ledger.accounts import Account
+    from dfprivacy._measure.evaluate import Table
+
+__all__ = ["Target", "is_rest", "positive", "slack"]
+
+EPSILON_MIN = Fraction(1, 10**9)  # below it a release says nothing
+EPSILON_MAX = 10**6  # beyond it there is no privacy left to speak of, and noise finer than the grid
+_BITS_MAX = 1000  # of an exact price's denominator
+_NUMBER = "Give a number, or a string such as '0.1' or '1/3'."
+
+
+def positive(argument: str, value: object) -> Fraction:
+    """Read a positive price exactly, or raise an `ArgumentError`."""
+    number = _number(argument, value)
+    if not EPSILON_MIN <= number <= EPSILON_MAX:
+        raise ArgumentError(
+            f"{argument}{quoted(value)} must be above zero, from {float(EPSILON_MIN):g} to {EPSILON_MAX}.",
+            "Typical: between 0.01 and 10.",
+        )
+    return _written_out(argument, number)
+
+
+def slack(argument: str, value: object) -> Fraction:
+    """Read a delta exactly, or raise an `ArgumentError`."""
+    number = _number(argument, value)
+    if not 0 <= number < 1:
+        raise ArgumentError(
+            f"{argument}{quoted(value)} must be at least 0 and below 1.", "Typical: far below one over the rows."
+        )
+    return _written_out(argument, number)
+
+
+def _number(argument: str, value: object) -> Fraction:
+    if not isinstance(value, str | Real | Decimal):
+        raise ArgumentError(f"{argument}{quoted(value)} is not a number.", _NUMBER)
+    try:
+        return exact(value)
+    except ArgumentError:
+        raise ArgumentError(f"{argument}{quoted(value)} is not a finite number.", _NUMBER) from None
+
+
+def _written_out(argument: str, number: Fraction) -> Fraction:
+    if number.denominator.bit_length() > _BITS_MAX:  # the ledger keeps prices as text
+        raise ArgumentError(f"{argument} has too many digits.", _NUMBER)
+    return number
+
+
+@dataclass(frozen=True)
+class Target:
+    """What questions are asked of: rows and what is public about them, and the account that pays.
+
+    A question of two views is asked of the union of their tables, and their accounts both pay.
+    """
+
+    account: Account
+    table: Table
+    default_epsilon: Fraction | None = None
+    second: Account | None = None
+
+    @property
+    def payer(self) -> Account | JointAccount:
+        """What pays."""
+        return self.account if self.second is None else JointAccount(self.account, self.second)
+
+    def price(self, epsilon: object, delta: object, *, takes_delta: bool) -> tuple[Fraction, Fraction]:
+        """Read the price of a call: ``"rest"`` (0 if nothing is left), the default, or a number."""
+        if epsilon is None:
+            if self.default_epsilon is None:
+                raise ArgumentError(
+                    "No epsilon was given.",
+                    "Say what the answer may cost, epsilon=0.1, or protect the table with a default_epsilon.",
+                )
+            price = self.default_epsilon
+        elif is_rest(epsilon):
+            price = self.payer.largest()
+        else:
+            price = positive("epsilon", epsilon)
+        if not takes_delta:
+            return price, Fraction(0)
+        return price, self.payer.default_delta(price) if delta is None else slack("delta", delta)
+
+
+def is_rest(epsilon: object) -> bool:
+    return isinstance(epsilon, str) and epsilon == "rest"

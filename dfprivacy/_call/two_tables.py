@@ -1,0 +1,62 @@
+"""A question of two views: of the union of their tables, paid by both accounts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dfprivacy._call.replay import columns_among
+from dfprivacy._call.target import Target
+from dfprivacy._ledger.joint import JointAccount
+from dfprivacy._measure.evaluate import union
+from dfprivacy.errors import ArgumentError, SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dfprivacy.mechanism import Mechanism
+
+__all__ = ["second_view", "together"]
+
+
+def second_view(mechanism: Mechanism, arguments: Mapping[str, Any]) -> tuple[str, Target] | None:
+    """Find the parameter that takes a second view, and what that view is of; None if none is given."""
+    for parameter, kind in mechanism.columns.items():
+        given = arguments[parameter]
+        if kind == "view" and given is not None:
+            second = getattr(given, "_target", None)
+            if not isinstance(second, Target) or getattr(given, "_by", None):
+                raise ArgumentError(
+                    f"{parameter}= takes a view, not a {type(given).__name__}.",
+                    "Pass what protect() returned, or view.where(...).",
+                )
+            return parameter, second
+    return None
+
+
+def together(
+    target: Target, second: Target, mechanism: Mechanism, arguments: Mapping[str, Any], parameter: str
+) -> tuple[Target, dict[str, Any]]:
+    """Ask of two tables together: their union, both accounts, and the arguments with its columns."""
+    _ = JointAccount(target.account, second.account)  # or it says why they cannot pay together
+    names = target.account.name, second.account.name
+    table, which = union(target.table, second.table, names)
+    resolved = mechanism.resolve(target.table.schema, arguments)
+    try:
+        its = mechanism.resolve(second.table.schema, arguments)
+    except SchemaError as error:
+        raise SchemaError(f"In {names[1]!r}: {error.what}", error.hint) from None
+    differ = [
+        column.name
+        for name in mechanism.columns
+        if name != parameter
+        for column, another in zip(columns_among(resolved[name]), columns_among(its[name]), strict=True)
+        if column != another
+    ]
+    if differ:
+        raise ArgumentError(
+            f"Columns {differ!r} are declared otherwise in {names[1]!r} than in {names[0]!r}.",
+            "Protect both with the same bounds, categories, missing= and public=.",
+        )
+    asked = replace(target, table=table, second=second.account)
+    return asked, {**resolved, parameter: which}

@@ -1,0 +1,341 @@
+"""Accounts: the charges to a data set's budget, and the answers that were paid for."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import secrets
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+
+from dfprivacy._ledger.records import (
+    charged,
+    covers,
+    read_fraction,
+    read_moment,
+    read_spent,
+    read_text,
+)
+from dfprivacy._ledger.remembered import Known
+from dfprivacy._ledger.tables import tables
+from dfprivacy._privacy.losses import PrivacyLoss, loss_from_dict
+from dfprivacy.errors import BudgetExceeded, LedgerError
+
+if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
+    from collections.abc import Callable, Sequence
+
+    from sqlalchemy import Row, Table
+
+    from dfprivacy._ledger.ledger import Ledger
+    from dfprivacy._privacy.filters import Accountant, Spent
+
+__all__ = ["Account", "Answer", "ChargeStandsError", "Entry", "now", "tried_again"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+# For each account what its charges add up to, to the last of them that was read in this process.
+_added_up: dict[tuple[str, str, datetime], tuple[int, Spent]] = {}
+TRIES = 10  # of a transaction that the server undoes for the sake of others
+UNDONE = {"40001", "40P01"}  # SQLSTATE: a serialisation failure, a deadlock
+
+
+class ChargeStandsError(LedgerError):
+    """The ledger failed when, or after, a charge was committed."""
+
+    outcome = "Nothing was released; what was charged stays charged."
+
+
+def tried_again(write: Callable[P, T]) -> Callable[P, T]:
+    """Try again what the server has undone as a whole, and so charged to nobody."""
+
+    @functools.wraps(write)
+    def tried(*args: P.args, **kwargs: P.kwargs) -> T:
+        for already in range(TRIES - 1):
+            try:
+                return write(*args, **kwargs)
+            except LedgerError as error:
+                if getattr(getattr(error.__cause__, "orig", None), "sqlstate", None) not in UNDONE:
+                    raise
+            time.sleep(secrets.SystemRandom().uniform(0, 0.01 * 2**already))  # not all at the same moment again
+        return write(*args, **kwargs)
+
+    return tried
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One charge: its number, the call and mechanism it was made for, when (in UTC), and the privacy loss."""
+
+    id: int
+    call: str
+    at: datetime
+    mechanism: str
+    loss: PrivacyLoss
+    epsilon: Fraction
+    delta: Fraction
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One released answer; `question` is the canonical JSON text of what was asked."""
+
+    id: int
+    call: str
+    at: datetime
+    mechanism: str
+    question: str | None
+    release: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Account:
+    """The account of one data set: a handle, made by `Ledger.open_account`, whose terms never change.
+
+    Attributes
+    ----------
+    name : str
+        The data set's name.
+    epsilon, delta : Fraction
+        The whole budget.
+    accounting : str
+        How privacy losses are composed.
+    neighbors : str
+        The neighbouring relation that every loss of this account refers to.
+    public : tuple of str
+        What else was declared public about the data set.
+    opened : datetime
+        When the account was opened, in UTC.
+    accountant : Accountant
+        The filters that decide what the account can pay, as they were fixed at opening.
+    ledger : Ledger
+        Where the account is kept.
+    """
+
+    name: str
+    epsilon: Fraction
+    delta: Fraction
+    accounting: str
+    neighbors: str
+    public: tuple[str, ...]
+    opened: datetime
+    accountant: Accountant = field(repr=False)
+    ledger: Ledger = field(repr=False)
+
+    def spent(self) -> Spent:
+        """Return what has been spent so far, by every process that shares the ledger."""
+        accounts = tables().accounts
+        with self.ledger.transaction() as connection:
+            row = connection.execute(accounts.select().where(accounts.c.name == self.name)).one()
+        return self._spent(row)
+
+    def check(self) -> None:
+        """Hold what was spent against the charges; a `LedgerError` if it is less.
+
+        Sums are kept in the process, so that each charge is read once.
+        """
+        from sqlalchemy import func
+
+        accounts, charges = tables().accounts, tables().charges
+        key = self.ledger.where, self.name, self.opened
+        last, already = _added_up.get(key, (0, self.accountant.nothing))
+        new = charges.select().where(charges.c.account == self.name, charges.c.id > last)
+        new = new.with_only_columns(charges.c.loss, func.count(), func.max(charges.c.id)).group_by(charges.c.loss)
+        with self.ledger.transaction() as connection:
+            often = list(connection.execute(new))  # first: meanwhile more can be spent, never less
+            row = connection.execute(accounts.select().where(accounts.c.name == self.name)).one()
+        with self.ledger.decoding():
+            losses = [(loss_from_dict(json.loads(loss)), times) for loss, times, _ in often]
+            least = charged(self.accountant, already, losses)
+        _added_up[key] = max((newest for *_, newest in often), default=last), least
+        if not covers(self._spent(row), least):
+            raise LedgerError(
+                f"The ledger {self.ledger.where} says that less was spent of {self.name!r} than was charged.",
+                "It was changed or damaged: restore a backup with `dfprivacy ledger restore`.",
+            )
+
+    @property
+    def basic_composition(self) -> bool:
+        """Whether epsilons simply add up."""
+        return self.accountant.accounting == "basic"
+
+    def largest(self, *kind: Any) -> Fraction:
+        """Largest epsilon it can pay now; see `Accountant.largest`."""
+        return self.accountant.largest(self.spent(), *kind)
+
+    def default_delta(self, epsilon: Fraction) -> Fraction:
+        """Give the delta of a call that says none: the budget's in proportion."""
+        return self.accountant.default_delta(epsilon)
+
+    @tried_again
+    def charge(
+        self,
+        *losses: PrivacyLoss,
+        call: str,
+        mechanism: str,
+        then: Sequence[PrivacyLoss] = (),
+        also: Sequence[Account] = (),
+    ) -> int:
+        """Charge losses, all at once or none; when this returns, the charge is on the disk, for good.
+
+        Parameters
+        ----------
+        *losses : PrivacyLoss
+            The losses of the measurement about to be made.
+        call : str
+            The call the measurement belongs to; a call may make several.
+        mechanism : str
+            The mechanism's name.
+        then : sequence of PrivacyLoss, optional
+            The losses of the rest of the call. They must fit as well, so that no call ends half way for want of
+            budget; they are charged only when they are incurred.
+        also : sequence of Account, optional
+            Accounts of the same ledger that are charged the same: all of them or none, in one transaction.
+
+        Returns
+        -------
+        int
+            The number of the last entry.
+
+        Raises
+        ------
+        BudgetExceeded
+            If an account cannot pay; nothing is charged, of none of them.
+        LedgerError
+            If the charge could not be committed; then nothing may be released.
+        """
+        accounts, charges = tables().accounts, tables().charges
+        every = self._in_order(also)
+        after = {}
+        with self.ledger.transaction(write=True) as connection:
+            for account in every:
+                this = accounts.select().where(accounts.c.name == account.name).with_for_update()
+                spent = account._spent(connection.execute(this).one())  # noqa: SLF001 - of our own kind
+                after[account.name] = functools.reduce(account.accountant.after, losses, spent)
+                whole = functools.reduce(account.accountant.after, then, after[account.name])
+                if not (account.accountant.holds(after[account.name]) and account.accountant.holds(whole)):
+                    raise account._exceeded(spent, [*losses, *then], mechanism)  # noqa: SLF001
+            for account in every:
+                written = accounts.update().where(accounts.c.name == account.name)
+                connection.execute(written.values(spent=json.dumps(after[account.name].to_list())))
+                for loss in losses:
+                    price = {"epsilon": str(loss.epsilon), "delta": str(loss.delta)}
+                    paid = {"loss": json.dumps(loss.to_dict()), **price}
+                    entry = charges.insert().values(**account._event(call, mechanism), **paid)  # noqa: SLF001
+                    key = connection.execute(entry).inserted_primary_key
+        self.ledger.note(
+            *(Known(each.name, each.opened.isoformat(timespec="microseconds"), after[each.name]) for each in every)
+        )
+        return int(cast("Row[Any]", key)[0])
+
+    @tried_again
+    def keep(
+        self,
+        *,
+        call: str,
+        mechanism: str,
+        question: str | None,
+        release: dict[str, Any],
+        also: Sequence[Account] = (),
+    ) -> None:
+        """Keep an answer, so that the same question can be answered again at no charge.
+
+        Parameters
+        ----------
+        call, mechanism : str
+            The call that paid for the answer, and the mechanism's name.
+        question : str or None
+            The canonical JSON text of what was asked; None for an answer that is never given again.
+        release : dict
+            The answer, of JSON types.
+        also : sequence of Account, optional
+            Accounts of the same ledger that have paid for it too.
+
+        Raises
+        ------
+        LedgerError
+            If the answer could not be kept; its charge stays.
+        """
+        asked = {"question": question, "question_sha256": None if question is None else _sha256(question)}
+        answer = {**asked, "release": json.dumps(release)}
+        with self.ledger.transaction(write=True, failure=ChargeStandsError) as connection:
+            for account in self._in_order(also):  # a new row locks its account too
+                event = account._event(call, mechanism)  # noqa: SLF001 - of our own kind
+                connection.execute(tables().answers.insert().values({**event, **answer}))
+
+    def answer(self, question: str) -> Answer | None:
+        """Return the newest answer to a question (its canonical JSON text), or None."""
+        answers = tables().answers
+        same = self._answers(answers.c.question_sha256 == _sha256(question), answers.c.question == question)
+        return same[-1] if same else None
+
+    def answers(self) -> list[Answer]:
+        """Return every answer kept, oldest first."""
+        return self._answers()
+
+    def entries(self) -> list[Entry]:
+        """Return every charge, oldest first."""
+        rows = self._rows(tables().charges)
+        with self.ledger.decoding():
+            return [_entry(row) for row in rows]
+
+    def _answers(self, *conditions: Any) -> list[Answer]:
+        rows = self._rows(tables().answers, *conditions)
+        with self.ledger.decoding():
+            return [Answer(*_event(row), row.question, dict(json.loads(row.release))) for row in rows]
+
+    def _in_order(self, also: Sequence[Account]) -> list[Account]:
+        """Give the accounts in the one order in which every transaction locks them: none waits in a circle."""
+        return sorted([self, *also], key=lambda account: account.name)
+
+    def _event(self, call: str, mechanism: str) -> dict[str, str]:
+        return {"account": self.name, "call": call, "at": now(), "mechanism": mechanism}
+
+    def _rows(self, table: Table, *conditions: Any) -> list[Row[Any]]:
+        query = table.select().where(table.c.account == self.name, *conditions).order_by(table.c.id)
+        with self.ledger.transaction() as connection:
+            return list(connection.execute(query))
+
+    def _spent(self, row: Row[Any]) -> Spent:
+        with self.ledger.decoding():
+            return read_spent(row.spent, self.accountant)
+
+    def _exceeded(self, spent: Spent, losses: list[PrivacyLoss], mechanism: str) -> BudgetExceeded:
+        epsilon = _shown(sum((loss.epsilon for loss in losses), Fraction()))
+        delta = _shown(sum((loss.delta for loss in losses), Fraction()))
+        left = _shown(self.accountant.largest(spent, "laplace"))
+        return BudgetExceeded(
+            f"{mechanism} asks for epsilon = {epsilon}, delta = {delta} of the data set {self.name!r}, where "
+            f"one more release with Laplace noise can have epsilon = {left}.",
+            "Ask for less; a question that was answered before can be asked again at no charge.",
+        )
+
+
+def _entry(row: Row[Any]) -> Entry:
+    loss = loss_from_dict(json.loads(row.loss))
+    entry = Entry(*_event(row), loss, read_fraction(row.epsilon), read_fraction(row.delta))
+    if (entry.epsilon, entry.delta) != (loss.epsilon, loss.delta):
+        raise ValueError
+    return entry
+
+
+def _event(row: Row[Any]) -> tuple[int, str, datetime, str]:
+    return row.id, read_text(row.call), read_moment(row.at), read_text(row.mechanism)
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _shown(number: Fraction) -> str:
+    """Return at most ten digits, rounded down: what is said to be left must be affordable."""
+    digits = Context(prec=10, rounding=ROUND_FLOOR).divide(Decimal(number.numerator), Decimal(number.denominator))
+    return f"{float(digits):.10g}"

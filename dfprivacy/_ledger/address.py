@@ -1,0 +1,133 @@
+"""Where a ledger is, and how it is reached."""
+
+from __future__ import annotations
+
+import os
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+from dfprivacy import _forks as forks
+from dfprivacy.errors import LedgerError, MissingDependency
+
+if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
+    from contextlib import AbstractContextManager
+
+    from sqlalchemy import URL, Connection, Engine
+
+__all__ = ["ELSEWHERE", "LOCK_SECONDS", "MEMORY", "begin", "engine_of", "file_of", "place", "readable", "turn_of"]
+
+LOCK_SECONDS = 60  # SQLite's queue is unfair: one writer among several can wait for seconds
+MEMORY = "memory:"
+ELSEWHERE = "Mend it, or choose another ledger with ledger=... or DFPRIVACY_LEDGER."
+
+
+def place(where: str | os.PathLike[str] | None) -> URL:
+    return address_of(os.fspath(where or os.environ.get("DFPRIVACY_LEDGER") or default_file()))
+
+
+def file_of(url: URL) -> Path | None:
+    """Return the file of a SQLite database, however it is addressed; None where there is no file."""
+    database = url.database or ""
+    if url.get_backend_name() != "sqlite" or database in {"", ":memory:"}:
+        return None
+    return Path(unquote(database.removeprefix("file:")) if database.startswith("file:") else database).absolute()
+
+
+def readable(url: URL) -> URL:
+    """Return the address of a file that cannot be written, such as on a read-only mount, for reading alone."""
+    path = Path(str(url.database))
+    if not path.is_file() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        return url
+    ahead = path.with_name(f"{path.name}-wal")
+    # Reading what was written ahead needs SQLite's shared memory, which a file without a writer must do without.
+    how = {"mode": "ro"} if ahead.is_file() and ahead.stat().st_size else {"immutable": "1"}
+    return url.set(database=f"file:{quote(str(path))}", query={**how, "uri": "true"})
+
+
+def default_file() -> Path:
+    import platformdirs
+
+    folder = Path(platformdirs.user_data_dir("dfprivacy"))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LedgerError(f"The ledger's folder {folder} cannot be made: {error.strerror}.", ELSEWHERE) from error
+    return folder / "ledger.sqlite"
+
+
+def address_of(where: str) -> URL:
+    from sqlalchemy import URL, make_url
+    from sqlalchemy.exc import ArgumentError as NoAddressError
+
+    if where in {MEMORY, ":memory:"}:
+        return URL.create("sqlite")
+    if "://" not in where:
+        if "\0" in where:
+            raise LedgerError("The ledger's path holds a null character.", "Name a file in a folder that exists.")
+        try:
+            path = Path(where).expanduser().absolute()  # the working directory may change later
+            folder, homeless = path.is_dir(), not path.parent.is_dir()
+        except (OSError, ValueError, RuntimeError) as error:
+            raise LedgerError(f"The ledger's path cannot be used: {error}.", ELSEWHERE) from error
+        if folder or homeless:
+            wrong = "is a folder" if folder else f"cannot be made: the folder {path.parent} does not exist"
+            raise LedgerError(f"The ledger {path} {wrong}.", "Name a file in a folder that exists.")
+        return URL.create("sqlite", database=str(path))
+    try:
+        url = make_url(where)
+    except (NoAddressError, ValueError):  # neither is shown, for the text may hold a password
+        hint = "Write postgresql://user@host/database, or name a file."
+        raise LedgerError("The ledger's address is not the address of a database.", hint) from None
+    if url.drivername in {"postgres", "postgresql"}:
+        return url.set(drivername="postgresql+psycopg")
+    if url.get_backend_name() == "sqlite" and not url.query:
+        return address_of(url.database or MEMORY)
+    return url
+
+
+def engine_of(url: URL, where: str) -> Engine:
+    from sqlalchemy import create_engine
+    from sqlalchemy.exc import NoSuchModuleError
+    from sqlalchemy.pool import NullPool, StaticPool
+
+    # Without a pool no connection outlives its transaction, so that a fork has to wait for no more than that.
+    options: dict[str, Any] = {
+        "poolclass": StaticPool if where == MEMORY else NullPool,
+        "hide_parameters": True,
+    }
+    if url.get_backend_name() == "sqlite":  # isolation_level None: BEGIN and COMMIT are ours, not the driver's
+        options["connect_args"] = {
+            "timeout": LOCK_SECONDS,
+            "isolation_level": None,
+            "check_same_thread": False,  # threads take turns, and one that forks closes what another left open
+        }
+        if where != MEMORY:
+            options["connect_args"]["factory"] = forks.Connection
+    try:
+        return create_engine(url, **options)
+    except NoSuchModuleError as error:
+        raise LedgerError(f"{url.drivername!r} is no database that SQLAlchemy knows.", ELSEWHERE) from error
+    except ImportError as error:
+        wanted = '"dfprivacy[postgresql]"' if url.get_backend_name() == "postgresql" else error.name
+        raise MissingDependency(f"The ledger {where} needs {error.name}.", f"pip install {wanted}") from error
+
+
+def turn_of(engine: Engine) -> AbstractContextManager[None]:
+    return forks.turn() if engine.dialect.name == "sqlite" else nullcontext()
+
+
+def begin(connection: Connection, *, write: bool) -> None:
+    if connection.dialect.name == "sqlite":
+        # With NORMAL the last charges could be lost when the power fails.
+        connection.exec_driver_sql("PRAGMA synchronous = FULL")
+        connection.exec_driver_sql("PRAGMA foreign_keys = ON")
+        if write:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+    elif connection.dialect.name == "postgresql":
+        # A server may be set not to wait for its disk, and to wait for locks without end.
+        connection.exec_driver_sql(
+            "SELECT set_config('synchronous_commit', 'on', true), "
+            f"set_config('lock_timeout', '{LOCK_SECONDS}s', true)"
+        )

@@ -1,0 +1,115 @@
+"""What an account has spent, can still spend, and has released, for people to look at."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, overload
+
+from dfprivacy.release import Release
+
+if TYPE_CHECKING:
+    from dfprivacy._ledger.accounts import Account, Answer
+
+__all__ = ["Budget", "Releases"]
+
+_BAR = 20
+
+
+class Budget:
+    """The state of an account at one moment.
+
+    Attributes
+    ----------
+    epsilon, delta : Fraction
+        The whole budget.
+    remaining : Fraction
+        The largest epsilon that can be asked at once, with Laplace noise.
+    spent : Fraction
+        The sum of the epsilons charged so far. With a delta, the account may allow more than `epsilon` in all:
+        what counts is `remaining`.
+    """
+
+    def __init__(self, account: Account) -> None:
+        spent = account.spent()
+        self._account = account
+        self._used = account.accountant.fraction_used(spent)
+        self.epsilon = account.epsilon
+        self.delta = account.delta
+        self.remaining = account.accountant.largest(spent)
+        self.spent = sum((entry.epsilon for entry in account.entries()), Fraction(0))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the same as plain JSON values; epsilons as exact strings."""
+        account = self._account
+        return {
+            "account": account.name,
+            "epsilon": str(self.epsilon),
+            "delta": str(self.delta),
+            "accounting": account.accounting,
+            "neighbors": account.neighbors,
+            "public": list(account.public),
+            "opened": account.opened.isoformat(timespec="seconds"),
+            "spent": str(self.spent),
+            "remaining": str(self.remaining),
+            "used": self._used,
+        }
+
+    def __repr__(self) -> str:
+        filled = round(_BAR * self._used)
+        total = f"epsilon {float(self.epsilon):g}" + (f", delta {float(self.delta):g}" if self.delta else "")
+        rest = (
+            f"the largest next Laplace release is ε = {float(self.remaining):g}"
+            if self.remaining
+            else "nothing is left"
+        )
+        bar = "█" * filled + "░" * (_BAR - filled)
+        return f"budget {bar} spent {float(self.spent):g} of {total}; {rest}"
+
+    def _repr_html_(self) -> str:
+        return f"<meter min='0' max='1' value='{self._used:.4f}'></meter> {html.escape(repr(self))}"
+
+
+class Releases(Sequence[Release]):
+    """Every answer an account has paid for, oldest first, across processes."""
+
+    def __init__(self, account: Account) -> None:
+        self._answers: list[Answer] = account.answers()
+        self._ledger = account.ledger
+
+    @overload
+    def __getitem__(self, index: int) -> Release: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Release]: ...
+    def __getitem__(self, index: int | slice) -> Release | list[Release]:
+        if isinstance(index, slice):
+            return [Release.from_dict(answer.release) for answer in self._answers[index]]
+        return Release.from_dict(self._answers[index].release)
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def __iter__(self) -> Iterator[Release]:
+        return (self[index] for index in range(len(self)))
+
+    def __repr__(self) -> str:
+        lines = [f"{len(self)} release{'' if len(self) == 1 else 's'}"]
+        return "\n  ".join(lines + [" ".join(row) for row in self._rows()])
+
+    def _rows(self) -> list[tuple[str, str, str]]:
+        with self._ledger.decoding():
+            return [
+                (
+                    answer.at.isoformat(sep=" ", timespec="seconds"),
+                    answer.mechanism,
+                    f"ε = {answer.release['privacy']['epsilon']:g}" if answer.release.get("privacy") else "",
+                )
+                for answer in self._answers
+            ]
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows()
+        )
+        return f"<table><tr><th>released</th><th>method</th><th>price</th></tr>{rows}</table>"

@@ -1,0 +1,83 @@
+"""Two accounts that pay for the same releases, both or neither."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dfprivacy.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from fractions import Fraction
+
+    from dfprivacy._ledger.accounts import Account, Answer
+    from dfprivacy._privacy.losses import PrivacyLoss
+
+__all__ = ["JointAccount"]
+
+
+@dataclass(frozen=True)
+class JointAccount:
+    """The accounts of two data sets that are asked together.
+
+    What is released is charged to both, in one transaction of the ledger that holds them: a person is in one of the
+    data sets, and neighbouring pairs of data sets differ in that one. The answer is kept under both; the first
+    account finds it again, for the question names the second.
+
+    Parameters
+    ----------
+    first, second : Account
+        Two accounts of one ledger.
+
+    Raises
+    ------
+    ArgumentError
+        If they are the same, or in different ledgers, which no transaction could charge together.
+    """
+
+    first: Account
+    second: Account
+
+    def __post_init__(self) -> None:
+        if self.first.ledger.where != self.second.ledger.where:
+            raise ArgumentError(
+                f"The accounts {self.first.name!r} and {self.second.name!r} are in two ledgers, "
+                f"{self.first.ledger.where} and {self.second.ledger.where}, which cannot be charged together.",
+                "Protect both data sets with the same ledger=.",
+            )
+        if self.first.name == self.second.name:
+            raise ArgumentError(
+                f"Both views are of the data set {self.first.name!r}.",
+                "Compare two groups of one view by a column: by=.",
+            )
+
+    @property
+    def name(self) -> str:
+        """Both names."""
+        return f"{self.first.name} and {self.second.name}"
+
+    @property
+    def basic_composition(self) -> bool:
+        """Whether epsilons simply add up on both."""
+        return self.first.basic_composition and self.second.basic_composition
+
+    def largest(self, *kind: Any) -> Fraction:
+        """Largest epsilon that both can pay now."""
+        return min(self.first.largest(*kind), self.second.largest(*kind))
+
+    def default_delta(self, epsilon: Fraction) -> Fraction:
+        """Give the smaller of the two deltas in proportion."""
+        return min(self.first.default_delta(epsilon), self.second.default_delta(epsilon))
+
+    def charge(self, *losses: PrivacyLoss, call: str, mechanism: str, then: Sequence[PrivacyLoss] = ()) -> int:
+        """Charge losses to both, or to neither; see `Account.charge`."""
+        return self.first.charge(*losses, call=call, mechanism=mechanism, then=then, also=[self.second])
+
+    def answer(self, question: str) -> Answer | None:
+        """Return the newest answer to a question, or None."""
+        return self.first.answer(question)
+
+    def keep(self, *, call: str, mechanism: str, question: str | None, release: dict[str, Any]) -> None:
+        """Keep an answer under both; see `Account.keep`."""
+        self.first.keep(call=call, mechanism=mechanism, question=question, release=release, also=[self.second])

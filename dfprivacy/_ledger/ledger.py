@@ -1,0 +1,396 @@
+"""The ledger: who spent what on which data set.
+
+Every data set has one account, under its name. A release is charged to it, and the charge is on the disk,
+before the data are read: a crash can lose an answer that was paid for, and can never give one away. Nothing
+here lowers what was spent.
+
+A ledger is kept in a SQLite file (the default), on a database server, or in the memory of the process, all
+through SQLAlchemy. Each charge is one transaction that takes the writers' lock before it reads (``BEGIN
+IMMEDIATE`` in SQLite, ``SELECT ... FOR UPDATE`` elsewhere), so that two processes that ask for the last of a
+budget at the same moment cannot both get it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, cast
+
+from dfprivacy import _forks as forks
+from dfprivacy._ledger.accounts import Account, ChargeStandsError, now, tried_again
+from dfprivacy._ledger.address import ELSEWHERE, MEMORY, begin, engine_of, file_of, place, readable, turn_of
+from dfprivacy._ledger.names import has_invisible, look_alikes, name_key
+from dfprivacy._ledger.records import (
+    covers,
+    read_accountant,
+    read_fraction,
+    read_moment,
+    read_public,
+    read_text,
+)
+from dfprivacy._ledger.remembered import Known, Memory
+from dfprivacy._ledger.tables import NAME_LENGTH, SCHEMA_VERSION, tables
+from dfprivacy._privacy.filters import Accountant, Accounting
+from dfprivacy.errors import AccountMismatch, ArgumentError, LedgerError
+
+if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
+    from collections.abc import Callable, Iterable, Iterator
+    from fractions import Fraction
+    from pathlib import Path
+
+    from sqlalchemy import URL, Connection, Engine, Row
+
+__all__ = ["Ledger", "ledger_file", "open_ledger"]
+
+
+class Ledger:
+    """The accounts in one place; made by `open_ledger`.
+
+    Attributes
+    ----------
+    where : str
+        The file, the address without its password, or ``"memory:"``.
+    memory : Memory or None
+        What is remembered of it beside its file; None where there is no file.
+    """
+
+    def __init__(self, url: URL, where: str) -> None:
+        self.where = where
+        self._process = os.getpid()
+        self._engine: Engine | None = engine_of(url, where)
+        file = file_of(url)
+        self.memory = None if file is None else Memory(file)
+        self._recognise_file()
+        self._prepare()
+        self._recognise_accounts()
+
+    def __repr__(self) -> str:
+        return f"Ledger({self.where!r})"
+
+    def __reduce__(self) -> tuple[Callable[[str], Ledger], tuple[str]]:
+        # A copy in another process opens the same place. A password stays here: there it comes from the driver.
+        return open_ledger, (self.where,)
+
+    @tried_again
+    def open_account(
+        self,
+        name: str,
+        *,
+        epsilon: Fraction,
+        delta: Fraction,
+        accounting: str | None,
+        neighbors: str,
+        public: tuple[str, ...],
+    ) -> Account:
+        """Open the account of a data set, or return it if it was opened before with the same terms.
+
+        Parameters
+        ----------
+        name : str
+            The data set's name.
+        epsilon, delta : Fraction
+            The whole budget.
+        accounting : str or None
+            How privacy losses are composed; None for the default, which depends on delta.
+        neighbors : str
+            The neighbouring relation.
+        public : tuple of str
+            What else is declared public about the data set.
+
+        Returns
+        -------
+        Account
+            The account, whatever was spent of it before.
+
+        Raises
+        ------
+        AccountMismatch
+            If the name, or one that looks the same, is known with other terms: a budget is given once.
+        LedgerError
+            If less was spent of the account than its charges add up to.
+        """
+        if not name.strip() or not name.isprintable() or len(name) > NAME_LENGTH:
+            raise ArgumentError(
+                "The data set's name is not a short line of text.",
+                f"Use 1 to {NAME_LENGTH} printable characters.",
+            )
+        accountant = Accountant.open(cast("Accounting | None", accounting), epsilon, delta)
+        asked = {
+            "epsilon": str(epsilon),
+            "delta": str(delta),
+            "accounting": accountant.accounting,
+            "neighbors": neighbors,
+            "public": json.dumps(public),
+        }
+        row = self._known(name) or self._opened(
+            name,
+            **asked,
+            accountant=json.dumps(accountant.to_dict()),
+            spent=json.dumps(accountant.nothing.to_list()),
+            opened=now(),
+        )
+        account = self._account(row)
+        stored = {term: getattr(row, term) for term in asked}
+        differ = [f"{term} = {stored[term]}, not {asked[term]}" for term in asked if stored[term] != asked[term]]
+        if differ:
+            raise AccountMismatch(
+                f"The data set {name!r} is known to the ledger {self.where} with {'; '.join(differ)}.",
+                "Use the terms it was given first, or give another data set another name.",
+            )
+        account.check()
+        return account
+
+    def _known(self, name: str) -> Row[Any] | None:
+        accounts = tables().accounts
+        with self.transaction() as connection:
+            return connection.execute(accounts.select().where(accounts.c.name == name)).first()
+
+    def _opened(self, name: str, **values: str) -> Row[Any]:
+        """Write a new account, unless another process has just done so, and return what is there."""
+        from sqlalchemy.exc import IntegrityError
+
+        if has_invisible(name):
+            raise ArgumentError(
+                "The data set's name has characters that nobody can see.",
+                f"Use 1 to {NAME_LENGTH} printable characters.",
+            )
+        accounts, ledger = tables().accounts, tables().ledger
+        with self.transaction(write=True) as connection:
+            # A server locks rows: two new names wait for each other here, or each would miss the other.
+            connection.execute(ledger.select().with_for_update())
+            every = (
+                accounts.select().with_only_columns(accounts.c.name).order_by(accounts.c.opened, accounts.c.name)
+            )
+            names = [row.name for row in connection.execute(every)]
+            same = [known for known in names if name_key(known) == name_key(name)]
+            if same and name not in same:
+                raise AccountMismatch(
+                    f"The data set {name!r} looks the same as {' and '.join(map(repr, same))}, known to the ledger "
+                    f"{self.where}.",
+                    "Use the name as it was given first, or one that reads differently.",
+                )
+            # A process of an older dfprivacy takes no turn, and may insert it at this moment: then its terms count.
+            with suppress(IntegrityError), connection.begin_nested():
+                connection.execute(accounts.insert().values(name=name, **values))
+            row = connection.execute(accounts.select().where(accounts.c.name == name)).one()
+        with self.decoding():
+            self.note(Known.read(row.name, row.opened, row.spent))
+        return row
+
+    def account(self, name: str) -> Account:
+        """Return the account of a data set; a `LedgerError` if there is none of this name."""
+        known = {account.name: account for account in self.accounts()}
+        if name not in known:
+            names = ", ".join(map(repr, known)) or "none"
+            raise LedgerError(
+                f"The ledger {self.where} has no account {name!r}; it has {names}.", "Check the name."
+            )
+        return known[name]
+
+    def accounts(self) -> list[Account]:
+        """Return every account, oldest first."""
+        accounts = tables().accounts
+        with self.transaction() as connection:
+            rows = list(connection.execute(accounts.select().order_by(accounts.c.opened, accounts.c.name)))
+        return [self._account(row) for row in rows]
+
+    def problems(self) -> list[str]:
+        """Return what is wrong with the accounts, in sentences for people."""
+        accounts = self.accounts()
+        alike = look_alikes(account.name for account in accounts)
+        found = [
+            f"The names {' and '.join(map(ascii, names))} look the same: if they are one data set, it has "
+            f"{len(names)} budgets, and what was lost of it adds up."
+            for names in alike
+        ]
+        for account in accounts:
+            try:
+                account.check()
+            except LedgerError as error:
+                found.append(f"{error.what} {error.hint}")
+        return found
+
+    def note(self, *known: Known) -> None:
+        """Remember beside the file what was spent."""
+        if self.memory is not None:
+            self.memory.note(*known)
+
+    def close(self) -> None:
+        """Close the ledger: every later use of it, or of its accounts, is a `LedgerError`."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.dispose()
+
+    @contextmanager
+    def transaction(self, *, write: bool = False, failure: type[LedgerError] = LedgerError) -> Iterator[Connection]:
+        """Open one transaction; with `write`, it takes the writers' lock now and is committed at the end."""
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            engine = self._usable()
+            with turn_of(engine), engine.connect() as connection:
+                begin(connection, write=write)
+                yield connection
+                if write:
+                    failure = ChargeStandsError  # a commit that fails may have reached the disk all the same
+                    connection.commit()
+        except forks.TornError:
+            raise failure(
+                f"The ledger {self.where} cannot be used here: this process was forked from another in the middle "
+                "of a transaction.",
+                "Start workers by 'spawn' or 'forkserver', or keep the ledger on a server.",
+            ) from None
+        except (SQLAlchemyError, OSError) as error:
+            reason = str(getattr(error, "orig", None) or error).partition("\n")[0]
+            done = "written" if write else "read"
+            raise failure(f"The ledger {self.where} cannot be {done}: {reason}.", ELSEWHERE) from error
+
+    @contextmanager
+    def decoding(self) -> Iterator[None]:
+        """Turn a failure to understand a row into a `LedgerError`."""
+        try:
+            yield
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+            raise LedgerError(f"A row of the ledger {self.where} is damaged.", ELSEWHERE) from error
+
+    def _usable(self) -> Engine:
+        if self._engine is None:
+            raise LedgerError(f"The ledger {self.where} is closed.", "Open it, and protect the data, again.")
+        if self.where == MEMORY and os.getpid() != self._process:
+            raise LedgerError(
+                "The ledger in memory stays with its process: the copy in a fork would be a second budget.",
+                "Use a ledger file.",
+            )
+        return self._engine
+
+    def _recognise_file(self) -> None:
+        """Refuse a file that was lost, before SQLite makes a new one."""
+        if self.memory is not None and self.memory.lost:
+            self._refuse_loss(self.memory.recall().values())
+
+    def _recognise_accounts(self) -> None:
+        """Hold the accounts against those that are remembered, and remember what is new."""
+        if self.memory is None:
+            return
+        known, accounts = self.memory.recall(), tables().accounts
+        columns = accounts.select().with_only_columns(accounts.c.name, accounts.c.opened, accounts.c.spent)
+        with self.transaction() as connection:
+            rows = list(connection.execute(columns))
+        with self.decoding():
+            now = {(row.name, row.opened): Known.read(*row) for row in rows}
+        self._refuse_loss(
+            each for key, each in known.items() if key not in now or not covers(now[key].spent, each.spent)
+        )
+        self.note(*(each for key, each in now.items() if known.get(key) != each))
+
+    def _refuse_loss(self, lost: Iterable[Known]) -> None:
+        names = sorted({each.name for each in lost})
+        if names:
+            raise LedgerError(
+                f"The ledger {self.where} was lost, or replaced by another one: what was spent of "
+                f"{', '.join(map(repr, names))} is not in it.",
+                "Put the file back, or restore a backup with `dfprivacy ledger restore SOURCE`. If it was deleted "
+                f"on purpose, with all that was released from it, say so: `dfprivacy ledger forget {self.where}`.",
+            )
+
+    def _prepare(self) -> None:
+        from sqlalchemy.exc import OperationalError
+
+        if self._version() is None:
+            try:
+                with self.transaction(write=True) as connection:
+                    tables().metadata.create_all(connection, checkfirst=False)
+                    connection.execute(tables().ledger.insert().values(schema_version=SCHEMA_VERSION))
+            except LedgerError:
+                if self._version() is None:  # else another process made it at this moment
+                    raise
+        version = self._version()
+        if version != SCHEMA_VERSION:
+            raise LedgerError(
+                f"The ledger {self.where} is of a newer dfprivacy (schema {version}, not {SCHEMA_VERSION}).",
+                "Upgrade dfprivacy, or choose another ledger.",
+            )
+        if self._usable().dialect.name == "sqlite":
+            # Writing ahead is a matter of speed, not of safety: who finds the file busy leaves it as it is.
+            with self.transaction() as connection, suppress(OperationalError):
+                connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+
+    def _version(self) -> int | None:
+        from sqlalchemy import inspect
+
+        with self.transaction() as connection:
+            if not inspect(connection).has_table("ledger"):
+                return None
+            version = connection.execute(tables().ledger.select()).scalar_one()
+        with self.decoding():
+            return int(version)
+
+    def _account(self, row: Row[Any]) -> Account:
+        with self.decoding():
+            accountant = read_accountant(row.accountant)
+            epsilon, delta = read_fraction(row.epsilon), read_fraction(row.delta)
+            terms = accountant.epsilon, accountant.delta, accountant.accounting
+            if terms != (epsilon, delta, row.accounting):
+                raise ValueError
+            return Account(
+                name=read_text(row.name),
+                epsilon=epsilon,
+                delta=delta,
+                accounting=accountant.accounting,
+                neighbors=read_text(row.neighbors, "replace_one", "add_remove"),
+                public=read_public(row.public),
+                opened=read_moment(row.opened),
+                accountant=accountant,
+                ledger=self,
+            )
+
+
+def open_ledger(where: str | os.PathLike[str] | None = None) -> Ledger:
+    """Open a ledger, or make it.
+
+    Parameters
+    ----------
+    where : str or path, optional
+        A SQLite file, in a folder that exists; ``"memory:"`` for the one ledger in the memory of this
+        process, which ends with it; or the address of a database, ``"postgresql://user@host/database"``.
+        Else the environment variable ``DFPRIVACY_LEDGER`` says where; else it is ``ledger.sqlite`` in the
+        user's data directory.
+
+    Returns
+    -------
+    Ledger
+
+    Raises
+    ------
+    LedgerError
+        If the place cannot hold a ledger, or holds one of a newer dfprivacy.
+    MissingDependency
+        If the driver of the database is not installed.
+
+    Examples
+    --------
+    >>> open_ledger("memory:")
+    Ledger('memory:')
+    >>> open_ledger("memory:") is open_ledger("memory:")
+    True
+    """
+    url = place(where)
+    if url.get_backend_name() != "sqlite" or url.query:
+        shown = url.difference_update_query(["password", "sslpassword"])
+        return Ledger(url, shown.render_as_string(hide_password=True))
+    if url.database in {None, "", ":memory:"}:
+        # The same object every time, closed or not: a second one would be a second budget.
+        return _in_memory.get(MEMORY) or _in_memory.setdefault(MEMORY, Ledger(url, MEMORY))
+    return Ledger(readable(url), str(url.database))
+
+
+def ledger_file(where: str | os.PathLike[str] | None = None) -> Path:
+    """Return the file that `open_ledger` would open, without a look at it; a `LedgerError` if it is no file."""
+    file = file_of(place(where))
+    if file is None:
+        raise LedgerError("This ledger is not in a file.", "Use the tools of its server.")
+    return file
+
+
+_in_memory: dict[str, Ledger] = {}

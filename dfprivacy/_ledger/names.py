@@ -1,0 +1,72 @@
+"""When two names of data sets are one name to whoever reads them.
+
+A data set gets its budget once, by its name, so a name that only looks other than a known one would be a second
+budget. Names are compared by a key: compatibility forms (NFKC), upper and lower case, spaces and dashes are one,
+and so are the Cyrillic and Greek letters that look like Latin ones. What is stored and shown is the name as given.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["has_invisible", "look_alikes", "name_key"]
+
+# Lower case, for keys are: a letter stands here if either of its cases looks like the Latin one.
+_LATIN = str.maketrans(
+    "авекмнорстухѕіјһԁԛԝѵү" + "αβεζηικμνορτυχ" + "ıℓ",
+    "abekmhopctyxsijhdqwvy" + "abezhikmnoptyx" + "il",
+)
+# Letters and marks of no width, which `str.isprintable` lets pass; Unicode: Default_Ignorable_Code_Point.
+_INVISIBLE = frozenset(
+    map(chr, [0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0x180B, 0x1810)])
+) | frozenset(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
+
+
+def has_invisible(name: str) -> bool:
+    """Whether a name holds what cannot be seen: format and control characters, odd spaces, fillers."""
+    return not name.isprintable() or not _INVISIBLE.isdisjoint(name)
+
+
+def name_key(name: str) -> str:
+    """Return what names that look the same have in common.
+
+    Parameters
+    ----------
+    name : str
+        A data set's name.
+
+    Returns
+    -------
+    str
+        The key; not a name to show.
+
+    Examples
+    --------
+    >>> name_key("Clinic  2024 ") == name_key("сlinic 2024")
+    True
+    >>> name_key("clinic-1") == name_key("clinic-2")
+    False
+    """
+    seen = "".join("-" if unicodedata.category(c) == "Pd" or c == "−" else c for c in _folded(name))
+    visible = "".join(c for c in seen if c not in _INVISIBLE and unicodedata.category(c) != "Cf")
+    return " ".join(visible.translate(_LATIN).split())
+
+
+def look_alikes(names: Iterable[str]) -> list[list[str]]:
+    """Return the names that look like others, in groups, each in the order given."""
+    groups = defaultdict(list)
+    for name in names:
+        groups[name_key(name)].append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _folded(name: str) -> str:
+    """Fold case among compatibility forms: twice, for each step can make work for the other."""
+    for _ in range(2):
+        name = unicodedata.normalize("NFKC", name).casefold()
+    return unicodedata.normalize("NFKC", name)

@@ -1,0 +1,114 @@
+"""How the rows of a ledger are read: strictly, for a row that was damaged must not pass for another one.
+
+Every reader here raises an ordinary error (`ValueError`, `TypeError`, `KeyError` and their like) for what dfprivacy
+never writes; `Ledger.decoding` says so to people.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dfprivacy._privacy.filters import Accountant, Spent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dfprivacy._privacy.losses import PrivacyLoss
+
+__all__ = [
+    "charged",
+    "covers",
+    "read_accountant",
+    "read_fraction",
+    "read_moment",
+    "read_public",
+    "read_spent",
+    "read_text",
+]
+
+_FRACTION = re.compile(r"[0-9]{1,4000}(/[0-9]{1,4000})?", re.ASCII)
+_SUMS = {"basic": 2, "gdp": 1, "rdp": 1, "mix": 2}
+
+
+def read_text(value: object, *choices: str) -> str:
+    """Read text, one of `choices` if there are any."""
+    if not isinstance(value, str) or (choices and value not in choices):
+        raise ValueError
+    return value
+
+
+def read_fraction(value: object) -> Fraction:
+    """Read a number that is at least 0, in the form ``p/q``."""
+    if not _FRACTION.fullmatch(read_text(value)):
+        raise ValueError
+    return Fraction(str(value))
+
+
+def read_moment(value: object) -> datetime:
+    """Read a moment in UTC."""
+    moment = datetime.fromisoformat(read_text(value))
+    if moment.tzinfo is None:
+        raise ValueError
+    return moment
+
+
+def read_public(value: str) -> tuple[str, ...]:
+    """Read what else was declared public."""
+    names = json.loads(value)
+    if not isinstance(names, list):
+        raise TypeError
+    return tuple(read_text(name) for name in names)
+
+
+def read_accountant(value: str) -> Accountant:
+    """Read the filters of an account."""
+    plain = json.loads(value)
+    accountant = Accountant.from_dict(plain)
+    sums = {member.name: len(member.caps) for member in accountant.members}
+    whole = sums and sums.items() <= _SUMS.items() and len(sums) == len(accountant.members)
+    if not whole or accountant.to_dict() != plain or min(min(member.caps) for member in accountant.members) < 0:
+        raise ValueError
+    return accountant
+
+
+def read_spent(value: str, accountant: Accountant) -> Spent:
+    """Read what was spent: a sum for each cap of the account."""
+    plain = json.loads(value)
+    spent = Spent.from_list(plain)
+    if (
+        len(spent.counts) != len(accountant.nothing.counts)
+        or spent.to_list() != plain
+        or any(count is not None and count < 0 for count in spent.counts)
+    ):
+        raise ValueError
+    return spent
+
+
+def charged(accountant: Accountant, already: Spent, losses: Iterable[tuple[PrivacyLoss, int]]) -> Spent:
+    """Add up charges of an account, each with how often it was made; in any order, for sums are whole numbers."""
+    counts = list(already.counts)
+    for loss, times in losses:
+        each = accountant.after(accountant.nothing, loss).counts
+        counts = [
+            None if sum_ is None or one is None else sum_ + times * one
+            for sum_, one in zip(counts, each, strict=True)
+        ]
+    return Spent(tuple(counts))
+
+
+def covers(spent: Spent, least: Spent) -> bool:
+    """Whether no sum of `spent` is less than that of `least`.
+
+    Charges are computed in floating point before they become whole numbers, and two machines may differ in the last
+    bits: 2 to the minus 30 of a sum is let pass.
+    """
+    if len(spent.counts) != len(least.counts):
+        return False
+    return all(
+        have is None or (want is not None and have + (have >> 30) >= want)
+        for have, want in zip(spent.counts, least.counts, strict=True)
+    )

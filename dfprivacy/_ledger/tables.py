@@ -1,0 +1,51 @@
+"""The tables of a ledger. Numbers are exact text (``p/q``), times are ISO 8601 text in UTC."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
+    from sqlalchemy import Column, MetaData, Table
+
+__all__ = ["NAME_LENGTH", "SCHEMA_VERSION", "Tables", "tables"]
+
+SCHEMA_VERSION = 1
+NAME_LENGTH = 200
+
+
+class Tables(NamedTuple):
+    metadata: MetaData
+    ledger: Table
+    accounts: Table
+    charges: Table
+    answers: Table
+
+
+@functools.cache
+def tables() -> Tables:
+    """Return the tables. Numbers are exact text (``p/q``), times are ISO 8601 text in UTC."""
+    from sqlalchemy import Column, ForeignKey, Index, Integer, MetaData, String, Table, Text
+
+    def text(*names: str) -> list[Column[str]]:
+        return [Column(name, Text, nullable=False) for name in names]
+
+    def event() -> list[Column[Any]]:
+        account = Column("account", String(NAME_LENGTH), ForeignKey("accounts.name"), nullable=False)
+        return [Column("id", Integer, primary_key=True), account, *text("call", "at", "mechanism")]
+
+    metadata = MetaData()
+    name = Column("name", String(NAME_LENGTH), primary_key=True)
+    terms = text("epsilon", "delta", "accounting", "neighbors", "public", "accountant", "opened")
+    question = [Column("question", Text), Column("question_sha256", String(64))]
+    by_account, by_question = (
+        Index("charges_of", "account"),
+        Index("answers_to", "account", "question_sha256"),
+    )
+    return Tables(
+        metadata,
+        Table("ledger", metadata, Column("schema_version", Integer, nullable=False)),
+        Table("accounts", metadata, name, *terms, *text("spent")),
+        Table("charges", metadata, *event(), *text("loss", "epsilon", "delta"), by_account),
+        Table("answers", metadata, *event(), *question, *text("release"), by_question),
+    )

@@ -1,0 +1,8 @@
+"""Measurements: the only code that sees rows, noise and budget together.
+
+The curator (`curator`) has the verbs that a mechanism may use. Each works out the loss from public numbers, lets
+the call pay, and only then evaluates (`evaluate`) exact sums or statistics of the selected rows, and adds noise.
+
+Enters: features, statistics and labels, and a table. Leaves: noisy values. What is asked is copied before it sees a
+row, and what is free follows from the names of public columns.
+"""

@@ -1,0 +1,990 @@
+"""The measurement verbs: the only code that sees rows, noise and budget together.
+
+A mechanism talks to a curator and never to the data. The curator shows it what is public, and measures. Each verb
+does the same three things in the same order: work out the loss from public numbers, charge it to the account,
+and only then read rows and add noise.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
+
+import numpy as np
+
+from dfprivacy._measure.evaluate import L2, copied
+from dfprivacy._privacy import samplers as noises
+from dfprivacy._privacy.filters import exact
+from dfprivacy._privacy.losses import Approximate, BoundedRange, Cube, Gaussian, Laplace, Pure
+from dfprivacy._table.batch import BATCH_ROWS
+from dfprivacy._table.keys import ordered
+from dfprivacy.errors import ArgumentError, PluginError, PluginWarning
+from dfprivacy.features import Count, OneHot, RowFeatures
+from dfprivacy.features.base import enforced
+from dfprivacy.local import Arc, Messages
+from dfprivacy.release import DiscoveredKeys, MeasurementRecord, NoisyValue
+from dfprivacy.schema import as_probability
+from dfprivacy.statistics import OfSums, Statistic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy._measure.evaluate import Table
+    from dfprivacy._privacy.losses import PrivacyLoss
+    from dfprivacy._table.batch import Batch
+    from dfprivacy._table.keys import Key
+    from dfprivacy.local import RowLabels
+    from dfprivacy.schema import Category, Column
+    from dfprivacy.statistics import OfPermutations
+
+__all__ = ["Curator", "Holder", "SparseVectorAnswers"]
+
+T = TypeVar("T")
+_ROOM = 16  # the noise of a joint measurement can be a quarter of what was planned
+_UP = 1 + 2.0**-48  # above every error of a square root and two products
+_NORMS = {"laplace": 1, "gaussian": L2, "cube": math.inf}
+_FINE = 30  # the sensitivity of a statistic is about 2^30 steps of its grid
+
+
+class CallBudget(Protocol):
+    """What pays for one call."""
+
+    epsilon: Fraction
+    delta: Fraction
+
+    @property
+    def basic_composition(self) -> bool:
+        """Whether epsilons simply add up on the account."""
+        ...
+
+    def pay(self, losses: Sequence[PrivacyLoss], then: Sequence[PrivacyLoss]) -> None:
+        """Charge losses, durably and all at once, or raise; `then` must fit afterwards too."""
+        ...
+
+
+@dataclass(frozen=True)
+class SparseVectorAnswers:
+    """What a sparse vector says, as a mechanism receives it.
+
+    Attributes
+    ----------
+    reached : ndarray of bool
+        Whether each value reached its threshold; it ends where the last one allowed did.
+    threshold_scale, value_scale : float
+        Scale of the Laplace noise in the thresholds, drawn once for all, and in each value.
+    noise : MeasurementRecord
+        The same in words.
+    """
+
+    reached: NDArray[np.bool_]
+    threshold_scale: float
+    value_scale: float
+    noise: MeasurementRecord
+
+
+@dataclass
+class Curator:
+    """What a mechanism may know and ask.
+
+    Attributes
+    ----------
+    measured : list of MeasurementRecord
+        The measurements made so far.
+    looked : bool
+        Whether the columns were looked at, beyond those that the question names.
+    """
+
+    _table: Table
+    _budget: CallBudget
+    measured: list[MeasurementRecord] = field(default_factory=list, init=False)
+    looked: bool = field(default=False, init=False)
+    _left: Fraction = field(default=Fraction(1), init=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("A curator is of one call, and is never copied.")
+
+    def close(self) -> None:
+        """Let nothing more be measured: the call has its answer."""
+        self._left = Fraction(0)
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of the whole call."""
+        return float(self._budget.epsilon)
+
+    @property
+    def delta(self) -> float:
+        """The delta of the whole call."""
+        return float(self._budget.delta)
+
+    @property
+    def neighbors(self) -> Literal["replace_one", "add_remove"]:
+        """The neighbouring relation."""
+        return self._table.schema.neighbors
+
+    @property
+    def size(self) -> int | None:
+        """Number of rows, None where it is private."""
+        if not self._table.conditions:
+            return self._table.schema.size
+        return int(self.sum(Count()).values[0]) if self._table.agreed(()) else None
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All columns that have bounds or categories."""
+        self.looked = True
+        known = self._table.schema.columns.values()
+        return tuple(column for column in known if column.bounds is not None or column.categories is not None)
+
+    def sizes(self, by: Column, groups: tuple[Category, ...] | None = None) -> NDArray[np.float64] | None:
+        """Rows in each group of a column, None where they are private.
+
+        Parameters
+        ----------
+        by : Column
+            A column with categories.
+        groups : tuple, optional
+            The categories to count; default: all.
+
+        Returns
+        -------
+        ndarray of shape (groups,) or None
+            The counts.
+        """
+        return self.sum(OneHot(by, groups=groups)).values if self._table.agreed([by]) else None
+
+    def public_values(self, column: Column) -> list[object]:
+        """Values of a public column, as they are in the table: a key of its rows, for example.
+
+        Parameters
+        ----------
+        column : Column
+            A public column; it need have neither bounds nor categories.
+
+        Returns
+        -------
+        list
+            One Python value for each row, in order.
+
+        Raises
+        ------
+        ArgumentError
+            If the column is private, or which rows there are is.
+        ReadError
+            If the rows could not be read.
+        """
+        return self._table.public_values(column)
+
+    def sum(
+        self,
+        features: RowFeatures,
+        *,
+        noise: Literal["laplace", "gaussian", "cube"] = "laplace",
+        share: object = None,
+    ) -> NoisyValue:
+        """Measure the sum of row features over the rows.
+
+        Parameters
+        ----------
+        features : RowFeatures
+            What to sum. The sensitivity follows from its radius and diameter.
+        noise : {"laplace", "gaussian", "cube"}
+            Laplace noise for pure differential privacy; Gaussian noise needs a delta. Noise of the cube [1]_, for
+            pure differential privacy where one row moves many coordinates by about as much: its scale takes the
+            sensitivity in the norm of infinity.
+        share : number or fraction, optional
+            The part of the call's epsilon and delta to spend; default: all that is left of it.
+
+        Returns
+        -------
+        NoisyValue
+            Noisy sums. A sum that is the same on all neighbouring tables (over public columns only) comes
+            exact and costs nothing. That of a `~dfprivacy.features.Stack` has ``parts``.
+
+        Raises
+        ------
+        ArgumentError
+            If the arguments cannot be used; nothing was charged.
+        BudgetExceeded
+            If the account cannot pay; nothing was charged.
+        ReadError
+            If the rows could not be read; the charge stays.
+
+        References
+        ----------
+        .. [1] Hardt and Talwar (2010). On the geometry of differential privacy. STOC.
+        """
+        return self._noisy(features, noise, share)
+
+    def jointly(self, *planned: tuple[RowFeatures, object]) -> list[Callable[[RowFeatures], NoisyValue]]:
+        """Pay for several sums with Gaussian noise as for one, and measure them one after another.
+
+        Parameters
+        ----------
+        *planned : tuple of (RowFeatures, number or fraction)
+            Features like those to be summed, and their part of mu squared, the squared signal-to-noise ratio of
+            one Gaussian mechanism at all that is left of the call's epsilon and delta. Parts add up to at most 1.
+
+        Returns
+        -------
+        list of callable
+            One for each part. Given features, it measures their sum, once. They may be chosen after seeing what
+            came before, but have at most the radius and dimension of those planned. The noise is for their own
+            sensitivity.
+
+        Raises
+        ------
+        ArgumentError, BudgetExceeded
+            As for `sum`; it is all charged here.
+
+        Notes
+        -----
+        Gaussian mechanisms compose, adaptively, to one whose mu squared is the sum of theirs [1]_: two halves have
+        1.41 times the noise of one, where two sums at half the epsilon each have twice. The proof is in
+        docs/explanation/accounting.md.
+
+        References
+        ----------
+        .. [1] Smith and Thakurta (2022). Fully adaptive composition for Gaussian DP. arXiv:2210.17520.
+        """
+
+        def once(features: RowFeatures, share: _Share | None) -> Callable[[RowFeatures], NoisyValue]:
+            unused = [features]
+            return lambda chosen: self._joined(unused, share, chosen)
+
+        self._table.present()  # a copy without rows must not pay
+        planned = tuple((enforced(features), part) for features, part in planned)
+        parts = [exact(part) for _, part in planned]
+        if not parts or min(parts) <= 0 or sum(parts) > 1:
+            raise PluginError("The parts of a joint measurement must be positive and add up to at most 1.")
+        private = [not self._table.agreed(features.columns) for features, _ in planned]
+        if len(set(private)) > 1:
+            raise PluginError("A joint measurement is of private columns.", "What is public is free: use sum.")
+        if not all(private):
+            return [once(features, None) for features, _ in planned]
+        epsilon, delta = self._take(None)
+        _check_delta(delta)
+        grids = [self._grid(features, L2, epsilon) for features, _ in planned]
+        needs = [Fraction(grid.squared) / part for grid, part in zip(grids, parts, strict=True)]
+        dimension = sum(features.dimension for features, _ in planned)
+        squared = math.ceil(min(needs) / _ROOM)
+        loss = Gaussian(
+            squared, noises.gaussian_scale(squared, dimension, epsilon, delta), dimension, epsilon, delta
+        )
+        self._budget.pay([loss], self._rest())
+        return [
+            once(features, _Share(loss, part, grid.k))
+            for (features, _), part, grid in zip(planned, parts, grids, strict=True)
+        ]
+
+    def measure(
+        self,
+        statistic: Statistic,
+        *,
+        noise: Literal["laplace", "gaussian", "cube"] = "laplace",
+        share: object = None,
+    ) -> NoisyValue:
+        """Measure a statistic whose global sensitivity is proved.
+
+        Parameters
+        ----------
+        statistic : Statistic
+            What to measure.
+        noise : {"laplace", "gaussian", "cube"}
+            As for `sum`; or noise of the cube [1]_, for pure differential privacy of values that all move by about
+            the same: its scale takes the sensitivity in the norm of infinity.
+        share
+            As for `sum`.
+
+        Returns
+        -------
+        NoisyValue
+            Its noisy value; exact, and free, if its sensitivity is 0.
+
+        Raises
+        ------
+        ArgumentError
+            If the arguments cannot be used, or the sensitivity is infinite here; nothing was charged.
+        BudgetExceeded
+            If the account cannot pay; nothing was charged.
+        ReadError
+            If the rows could not be read; the charge stays.
+
+        References
+        ----------
+        .. [1] Hardt and Talwar (2010). On the geometry of differential privacy. STOC.
+        """
+        return self._noisy(statistic, noise, share)
+
+    def select(self, statistic: Statistic, *, top: int = 1, share: object = None) -> NDArray[np.intp]:
+        """Select the coordinates of a statistic that are about the largest.
+
+        Parameters
+        ----------
+        statistic : Statistic
+            The scores; their sensitivity is that in the norm of infinity.
+        top : int
+            How many to select.
+        share : number or fraction, optional
+            As for `sum`.
+
+        Returns
+        -------
+        ndarray of shape (top,)
+            Positions in the flattened value, best first.
+
+        Raises
+        ------
+        ArgumentError, BudgetExceeded, ReadError
+            As for `measure`.
+
+        Notes
+        -----
+        Permute-and-flip [1]_ where epsilons add up; else the exponential mechanism, whose loss has a bounded range
+        and therefore composes better [2]_. Each of the `top` selections takes its part of the price.
+
+        References
+        ----------
+        .. [1] McKenna and Sheldon (2020). Permute-and-flip. NeurIPS.
+        .. [2] Dong, Durfee and Rogers (2020). Optimal differential privacy composition for exponential mechanisms.
+           ICML.
+        """
+        if not 1 <= top <= statistic.dimension:
+            raise ArgumentError(
+                f"top={top} of {statistic.dimension} scores cannot be selected.",
+                "Select one to all.",
+            )
+        flip = self._budget.basic_composition
+        kind = "permute-and-flip" if flip else "exponential mechanism"
+        plan = self._plan_decision(statistic, share, f"the top {top} of {statistic.describe()}", kind)
+        scale = noises.laplace_scale(2 * top * plan.steps, plan.epsilon)
+        each: type[Pure] = Pure if flip else BoundedRange
+
+        def draw() -> NDArray[np.intp]:
+            values = _moved(self._table.value(plan.copy, plan.k))
+            return np.array(noises.sampler().noisy_top_k(values, scale, top, flip=flip), dtype=np.intp)
+
+        return self._perform(plan.at(scale), [each(plan.epsilon / top)] * top, draw, np.arange(top))
+
+    def above_threshold(
+        self,
+        statistic: Statistic,
+        thresholds: Callable[[float, float], float | NDArray[np.float64]],
+        *,
+        most: int,
+        share: object = None,
+    ) -> SparseVectorAnswers:
+        """Tell for one coordinate of a statistic after the other whether it reaches its threshold.
+
+        Parameters
+        ----------
+        statistic : Statistic
+            The values; their sensitivity is that in the norm of infinity.
+        thresholds : callable
+            Given the scale of the Laplace noise that all thresholds share, and that of each value's own, both in
+            the statistic's units, returns the thresholds: a number, or one for each coordinate.
+        most : int
+            After how many that reach it to stop. The price does not depend on how many do not.
+        share : number or fraction, optional
+            As for `sum`.
+
+        Returns
+        -------
+        SparseVectorAnswers
+            The answers.
+
+        Raises
+        ------
+        ArgumentError, BudgetExceeded, ReadError
+            As for `measure`.
+
+        Notes
+        -----
+        The sparse vector technique with the split of [1]_: epsilon_1 to epsilon_2 as 1 to (2 most)^(2/3), noise
+        of scale Delta / epsilon_1 once and 2 most Delta / epsilon_2 for each value. The proof shifts the first
+        noise by the whole number Delta, so it holds for discrete noise and ties.
+
+        References
+        ----------
+        .. [1] Lyu, Su and Li (2017). Understanding the sparse vector technique for differential privacy. VLDB.
+        """
+        if not 1 <= most <= statistic.dimension:
+            raise ArgumentError(
+                f"most={most} of {statistic.dimension} values cannot be reported.",
+                "Allow one to all.",
+            )
+        what = f"which of {statistic.describe()} reach their thresholds"
+        plan = self._plan_decision(statistic, share, what, "sparse vector")
+        first = plan.epsilon * Fraction(1 / (1 + (2 * most) ** (2 / 3)))
+        scales = (
+            noises.laplace_scale(plan.steps, first),
+            noises.laplace_scale(2 * most * plan.steps, plan.epsilon - first),
+        )
+        units = [math.ldexp(scale, -plan.k) for scale in scales]
+        wanted = np.broadcast_to(np.asarray(thresholds(*units), dtype=np.float64).ravel(), statistic.dimension)
+        if np.isnan(wanted).any():
+            raise PluginError("A threshold is not a number.", "Thresholds follow from public numbers.")
+        far = float(2**1000)  # beyond any value
+        steps = [int(step) for step in np.rint(np.clip(np.ldexp(wanted, plan.k), -far, far))]
+
+        def draw() -> NDArray[np.bool_]:
+            values = self._table.value(plan.copy, plan.k)
+            gaps = _clamped([value - step for value, step in zip(values, steps, strict=True)])
+            return noises.sampler().sparse_vector(gaps, scales, most)
+
+        said = plan.at(scales[1])
+        reached = self._perform(said, [Pure(plan.epsilon)], draw, np.zeros(statistic.dimension, dtype=np.bool_))
+        return SparseVectorAnswers(reached, units[0], units[1], said)
+
+    @overload
+    def permutation_test(self, statistic: OfPermutations, *, alpha: float, share: object = None) -> bool: ...
+    @overload
+    def permutation_test(self, statistic: OfPermutations, *, alpha: None = None, share: object = None) -> float: ...
+    def permutation_test(
+        self, statistic: OfPermutations, *, alpha: float | None = None, share: object = None
+    ) -> bool | float:
+        """Compare a statistic with its values on random rearrangements of the rows.
+
+        Parameters
+        ----------
+        statistic : OfPermutations
+            The values, that of the table as it is first. Large values speak against the null hypothesis.
+        alpha : float, optional
+            Level of a decision. Without it the p-value is released, which takes twice the noise.
+        share : number or fraction, optional
+            As for `sum`.
+
+        Returns
+        -------
+        bool or float
+            Whether the null hypothesis is rejected at level alpha; without alpha, the p-value.
+
+        Raises
+        ------
+        ArgumentError, BudgetExceeded, ReadError
+            As for `measure`.
+
+        Notes
+        -----
+        Every value gets Laplace noise, and p is the place of the first among all B + 1, divided by B + 1. Under
+        the null hypothesis they are exchangeable, so the level is exact. docs/explanation/statistics.md has the
+        proofs: of the decision with noise of scale 2 Delta / epsilon [1]_, of the p-value with twice that.
+
+        References
+        ----------
+        .. [1] Kim and Schrab (2023). Differentially private permutation tests. arXiv:2310.19043.
+        """
+        if alpha is not None:
+            as_probability(alpha, "alpha")
+        what = "the p-value" if alpha is None else f"the decision at level {alpha:g}"
+        plan = self._plan_decision(statistic, share, f"{what} of {statistic.describe()}", "permutation test")
+        scale = noises.laplace_scale((4 if alpha is None else 2) * plan.steps, plan.epsilon)
+        count = statistic.dimension
+
+        def draw() -> bool | float:
+            sampler = noises.sampler()
+            values = _moved(self._table.value(plan.copy, plan.k, sampler.generator()))
+            if alpha is None:
+                return sampler.permutation_rank(values, scale) / count
+            return sampler.permutation_decision(values, scale, math.floor(exact(alpha) * count))
+
+        blank: bool | float = 1.0 if alpha is None else False
+        return self._perform(plan.at(scale), [Pure(plan.epsilon)], draw, blank)
+
+    def discover(self, columns: Column | Sequence[Column], *, share: object = None) -> DiscoveredKeys:
+        """Find the keys that enough rows hold, and about how many rows that is.
+
+        Parameters
+        ----------
+        columns : Column or sequence of Column
+            Where the keys are. They need have neither bounds nor categories. A key is a value of one column, or a
+            tuple with one of each of several. Values are compared as categories are: numbers as float64, True and
+            False as 1 and 0, bytes as the text they say. Missing values, dates and texts of more than 256
+            characters are no keys. A column with categories is asked for those only.
+        share : number or fraction, optional
+            As for `sum`; it needs a delta.
+
+        Returns
+        -------
+        DiscoveredKeys
+            The keys whose noisy count reaches a threshold. A key that no row holds is never among them, and one
+            that a single row holds with probability delta at most. All keys, exactly and for nothing, if the
+            columns are public.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no delta; nothing was charged.
+        BudgetExceeded, ReadError
+            As for `measure`.
+
+        Notes
+        -----
+        The counts of the keys that occur get discrete Laplace noise of scale 1 / epsilon, or 2 / epsilon where a
+        row may change its key, and are shown from a threshold on [1]_; docs/explanation/statistics.md proves it.
+        Memory holds each different key once.
+
+        References
+        ----------
+        .. [1] Korolova, Kenthapadi, Mishra and Ntoulas (2009). Releasing search queries and clicks privately. WWW.
+        """
+        several = tuple(columns) if isinstance(columns, list | tuple) else (columns,)
+        if not several:
+            raise PluginError("discover() was given no column.", "Name those that hold the keys.")
+        self._table.present()  # a copy without rows must not pay
+        single = not isinstance(columns, list | tuple)
+        if self._table.agreed(several):
+            return _discovered(self._table.keys(several), 1, None, single=single)
+        epsilon, delta = self._take(share)
+        if not delta > 0:
+            raise ArgumentError(
+                "Keys that nobody declared can only be shown with a delta above zero.",
+                "Protect the table with a delta, or declare the categories.",
+            )
+        moved = 1 if self.neighbors == "add_remove" else 2  # a row leaves one key for another
+        scale = noises.laplace_scale(moved, epsilon)
+        threshold = noises.discovery_threshold(scale, delta)
+        names = ", ".join(column.name for column in several)
+        said = MeasurementRecord(
+            what=f"how many rows hold each key of {names}, shown from {threshold} on",
+            kind="discrete Laplace",
+            scale=scale,
+            grid=0,
+            sensitivity=float(moved),
+            epsilon=float(epsilon),
+            delta=float(delta),
+        )
+
+        def draw() -> dict[Key, int]:
+            return noises.sampler().discover(self._table.keys(several), scale, threshold)
+
+        nothing: dict[Key, int] = {}
+        found = self._perform(said, [Approximate(epsilon, delta)], draw, nothing)
+        return _discovered(found, threshold, said, single=single)
+
+    def randomize(
+        self,
+        maps: RowLabels | Sequence[RowLabels],
+        *,
+        reach: int = 0,
+        turns: NDArray[np.intp] | None = None,
+        share: object = None,
+    ) -> Messages:
+        """Ask every row for one randomised message: the local model.
+
+        Parameters
+        ----------
+        maps : RowLabels or sequence of RowLabels
+            What a row's message is about, a place among as many in each map.
+        reach : int
+            Places on either side of the true one that are as likely as it is itself.
+        turns : ndarray of int of shape (n,), optional
+            Which of the maps each row's message is about, drawn without looking at the rows; default: the first.
+        share : number or fraction, optional
+            The part of the call's epsilon to spend; default: all that is left of it.
+
+        Returns
+        -------
+        Messages
+            One place for each row. Each depends on its own row only, so all together cost what one costs.
+
+        Raises
+        ------
+        ArgumentError
+            If the number of rows is private, or the arguments cannot be used; nothing was charged.
+        BudgetExceeded
+            If the account cannot pay; nothing was charged.
+        ReadError
+            If the rows could not be read; the charge stays.
+        """
+        self._table.present()  # a copy without rows must not pay
+        several: list[RowLabels] = [*maps] if isinstance(maps, list | tuple) else [maps]  # type: ignore[list-item]
+        copies = copied(several)
+        size = self.size
+        if size is None or self.neighbors != "replace_one":
+            raise ArgumentError(
+                "One message a row tells how many rows there are, which is private here.",
+                "Use neighbors='replace_one', and conditions on public columns only.",
+            )
+        whose = np.zeros(size, dtype=np.intp) if turns is None else np.asarray(turns)
+        in_turn = whose.shape == (size,) and whose.dtype.kind == "i"
+        if not in_turn or (size and not 0 <= whose.min() <= whose.max() < len(several)):
+            raise PluginError("turns= must give the number of a map for each row.", "Leave it out for one map.")
+        if len({each.places for each in several}) != 1:
+            raise PluginError("All maps must have the same number of places.", "Use one number for all.")
+        epsilon, _ = self._take(share)
+        arc = Arc.within(epsilon, places=several[0].places, reach=reach)
+        said = MeasurementRecord(
+            what=f"one message a row, {several[0].describe()}",
+            kind=f"randomised response among {arc.places} places",
+            scale=float(arc.reach),
+            grid=0,
+            sensitivity=1.0,
+            epsilon=float(epsilon),
+            delta=0.0,
+        )
+
+        def draw() -> NDArray[np.int64]:
+            return noises.sampler().arc(self._table.labels(copies, whose), arc)
+
+        blank = np.zeros(size, dtype=np.int64)
+        return Messages(self._perform(said, [Pure(epsilon)], draw, blank), arc, said)
+
+    def _noisy(self, asked: RowFeatures | Statistic, noise: str, share: object) -> NoisyValue:
+        if noise not in _NORMS:
+            raise ArgumentError(f"noise={noise!r} is unknown.", f"Use one of {tuple(_NORMS)!r}.")
+        self._table.present()  # a copy without rows must not pay
+        asked = enforced(asked) if isinstance(asked, RowFeatures) else asked
+        if self._table.agreed(_looks_at(asked)):
+            k = noises.exact_exponent(asked.radius(L2), BATCH_ROWS) if isinstance(asked, RowFeatures) else _FINE
+            steps = self._table.value(copied(asked), k)
+            return _measurement(asked, np.ldexp(np.array([float(step) for step in steps]), -k), None)
+        epsilon, delta = self._take(share)
+        if noise == "gaussian":
+            _check_delta(delta)
+        grid = self._grid(asked, _NORMS[noise], epsilon, cube=noise == "cube")
+        loss: PrivacyLoss
+        if noise == "gaussian":
+            scale = noises.gaussian_scale(grid.squared, asked.dimension, epsilon, delta)
+            loss = Gaussian(grid.squared, scale, asked.dimension, epsilon, delta)
+        else:
+            delta, whole = Fraction(0), math.ceil(grid.steps)
+            scale = noises.laplace_scale(whole, epsilon)
+            loss = Cube(epsilon, whole, scale) if noise == "cube" else Laplace(whole, scale, epsilon)
+        return self._drawn(asked, noise, _Price(grid, scale, epsilon, delta), [loss])
+
+    def _joined(self, unused: list[RowFeatures], share: _Share | None, features: RowFeatures) -> NoisyValue:
+        if not unused or not self._within(features, unused.pop(), share):
+            raise PluginError(
+                f"{features.describe()} was asked for twice, or has a larger radius or dimension than was planned.",
+                "Plan one part for each, with the largest.",
+            )
+        if share is None:
+            return self.sum(features)
+        features = enforced(features)
+        grid = _Grid(share.k, self._steps(features, L2, share.k, self._sensitivity(features, L2)))
+        price = _Price(grid, share.scale(grid.squared), share.loss.epsilon, share.loss.delta)
+        return self._drawn(features, "gaussian", price, [])
+
+    def _within(self, features: RowFeatures, planned: RowFeatures, share: _Share | None) -> bool:
+        """Whether a share covers features; none covers those over public columns."""
+        if share is None:
+            return self._table.agreed(features.columns)
+        features = enforced(features)
+        return features.radius(L2) <= planned.radius(L2) and features.dimension <= planned.dimension
+
+    def _drawn(
+        self, asked: RowFeatures | Statistic, noise: str, price: _Price, losses: Sequence[PrivacyLoss]
+    ) -> NoisyValue:
+        k, scale, copy = price.grid.k, price.scale, copied(asked)
+        said = MeasurementRecord(
+            what=f"the sum of {asked.describe()}" if isinstance(asked, RowFeatures) else asked.describe(),
+            kind="K-norm (cube)" if noise == "cube" else f"discrete {noise.capitalize()}",
+            scale=math.ldexp(scale, -k),
+            grid=k,
+            sensitivity=math.ldexp(float(price.grid.steps), -k),
+            epsilon=float(price.epsilon),
+            delta=float(price.delta),
+        )
+
+        def draw() -> NDArray[np.float64]:
+            values = _clamped(self._table.value(copy, k))
+            noisy: NDArray[np.int64] = getattr(noises.sampler(), noise)(values, scale)
+            if isinstance(asked, Statistic) and max(abs(noisy), default=0) > noises.SUM_MAX - 20 * scale:
+                _warn_of_the_edge(asked, math.ldexp(noises.SUM_MAX, -k))
+            return np.ldexp(noisy.astype(np.float64), -k)
+
+        return _measurement(asked, self._perform(said, losses, draw, np.zeros(asked.dimension)), said)
+
+    def _sensitivity(self, asked: RowFeatures | Statistic, norm: float) -> float:
+        """Sensitivity of what is private, before rounding."""
+        sensitivity = self._table.sensitivity(asked, norm)
+        if not sensitivity > 0:
+            raise PluginError(
+                f"No row moves {asked.describe()}, if its sensitivity is right, and yet it looks at private rows.",
+                "What does not depend on them need not be measured.",
+            )
+        return sensitivity
+
+    def _grid(self, asked: RowFeatures | Statistic, norm: float, epsilon: Fraction, *, cube: bool = False) -> _Grid:
+        """Find the grid, and the sensitivity on it."""
+        sensitivity = self._sensitivity(asked, norm)
+        if sensitivity == math.inf:
+            raise ArgumentError(
+                f"{asked.describe()} has no bounded sensitivity on rows like these.",
+                "Ask it of all rows, of rows selected by public columns, or of a table whose size is public.",
+            )
+        if isinstance(asked, RowFeatures):
+            size = self._table.schema.size
+            k = noises.grid_exponent(
+                radius=asked.radius(2),
+                batch_rows=BATCH_ROWS,
+                rows_max=noises.ROWS_MAX if size is None else size,
+                noise=sensitivity / float(epsilon),
+            )
+        else:
+            k = _FINE - math.frexp(sensitivity)[1]
+        if cube:
+            k = min(k, noises.cube_exponent(asked.dimension, sensitivity / float(epsilon)))
+        return _Grid(k, self._steps(asked, norm, k, sensitivity))
+
+    def _steps(self, asked: RowFeatures | Statistic, norm: float, k: int, sensitivity: float) -> Fraction:
+        """Sensitivity in steps of 2 to the minus k, rounding included."""
+        if isinstance(asked, RowFeatures):
+            # Rounding moves a coordinate by half a step, so the difference of two rows by at most one step in each
+            # of `support` coordinates (two rows that differ in which ones: half a step in twice as many).
+            # Where only sums are rounded, `support` counts the coordinates of both rows.
+            moved, error = asked.support, Fraction(0)
+        else:
+            moved, error = asked.dimension, 2 * _at_least_nothing(asked, "error") + self._rounded(asked)
+        many = 1.0 if norm == math.inf else moved ** (1 / norm)
+        # One step more covers the rounding of the sensitivity itself.
+        return (Fraction(sensitivity) + error * Fraction(many)) * Fraction(2) ** k + Fraction(many) + 1
+
+    def _rounded(self, statistic: Statistic) -> Fraction:
+        """How far the rounding of its sums can move a statistic apart on two tables; see `OfSums`."""
+        if not isinstance(statistic, OfSums) or statistic.features.counts:
+            return Fraction(0)
+        features, size = enforced(statistic.features), self._table.schema.size
+        rows = noises.ROWS_MAX if size is None else size + 1
+        step = Fraction(2) ** -noises.exact_exponent(features.radius(L2), BATCH_ROWS)
+        # Half a step in each coordinate of each row, and half a unit in the last place of a sum and its quotient.
+        each = step * features.support / 2 + Fraction(features.radius(1)) / 2**52
+        return 2 * rows * each * _at_least_nothing(statistic, "lipschitz")
+
+    def _plan_decision(self, statistic: Statistic, share: object, what: str, kind: str) -> _Decision:
+        self._table.present()
+        if self._table.agreed(_looks_at(statistic)):
+            raise ArgumentError(
+                f"{statistic.describe()} looks at public columns only.", "Compute it without a privacy budget."
+            )
+        epsilon, _ = self._take(share)
+        grid = self._grid(statistic, math.inf, epsilon)
+        return _Decision(what, kind, epsilon, grid.k, math.ceil(grid.steps), copied(statistic))
+
+    def _perform(
+        self,
+        said: MeasurementRecord,
+        losses: Sequence[PrivacyLoss],
+        draw: Callable[[], T],
+        blank: T,  # noqa: ARG002 - for those who only plan
+    ) -> T:
+        """Pay, and only then read and draw."""
+        if losses:
+            self._budget.pay(losses, self._rest())
+        found = draw()
+        self.measured.append(said)
+        return found
+
+    def _take(self, share: object) -> tuple[Fraction, Fraction]:
+        part = self._left if share is None else exact(share)
+        if not 0 < part <= self._left:
+            raise PluginError(
+                f"A measurement asked for the share {part} of its call, of which {self._left} is left.",
+                "The shares of a call's measurements must be positive and add up to at most 1.",
+            )
+        self._left -= part
+        return self._budget.epsilon * part, self._budget.delta * part
+
+    def _rest(self) -> list[PrivacyLoss]:
+        """Give what the call may still measure after this, at its worst."""
+        if not self._left:
+            return []
+        epsilon, delta = self._budget.epsilon * self._left, self._budget.delta * self._left
+        return [Approximate(epsilon, delta) if delta else Pure(epsilon)]
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """A grid of steps 2^-k, and a sensitivity in steps, rounding included."""
+
+    k: int
+    steps: Fraction
+
+    @property
+    def squared(self) -> int:
+        """The squared sensitivity, a whole number."""
+        return math.ceil(self.steps * self.steps)
+
+
+@dataclass(frozen=True)
+class _Share:
+    """A part of mu squared of what was paid for a joint measurement, and the exponent of the grid for it."""
+
+    loss: Gaussian
+    part: Fraction
+    k: int
+
+    def scale(self, squared: int) -> float:
+        """Scale of the noise that a squared sensitivity needs, at least that of the loss."""
+        need = squared / (self.part * self.loss.squared_sensitivity)
+        return self.loss.scale * max(1.0, math.sqrt(need) * _UP)
+
+
+@dataclass(frozen=True)
+class _Price:
+    """A grid, the scale of the noise on it in steps, and what was paid."""
+
+    grid: _Grid
+    scale: float
+    epsilon: Fraction
+    delta: Fraction
+
+
+@dataclass(frozen=True)
+class _Decision:
+    """What a decision is about, from public numbers only; the sensitivity is in steps of 2^-k.
+
+    The copy of the statistic is what sees the rows.
+    """
+
+    what: str
+    kind: str
+    epsilon: Fraction
+    k: int
+    steps: int
+    copy: Statistic
+
+    def at(self, scale: float) -> MeasurementRecord:
+        """Say it in words, with noise of a scale in steps."""
+        return MeasurementRecord(
+            what=self.what,
+            kind=self.kind,
+            scale=math.ldexp(scale, -self.k),
+            grid=self.k,
+            sensitivity=math.ldexp(self.steps, -self.k),
+            epsilon=float(self.epsilon),
+            delta=0.0,
+        )
+
+
+def _check_delta(delta: Fraction) -> None:
+    if not delta > 0:
+        raise ArgumentError(
+            "Gaussian noise needs a delta above zero.",
+            "Protect the table with a delta, or ask for a method with Laplace noise.",
+        )
+
+
+def _at_least_nothing(statistic: Statistic, name: str) -> Fraction:
+    """Read what a statistic says beside its sensitivity: below 0, it would take away from the noise."""
+    said = float(getattr(statistic, name))
+    if not 0 <= said < math.inf:
+        raise PluginError(
+            f"{name} = {said!r} of {statistic.describe()} is no bound.", "It is finite, and 0 or more."
+        )
+    return Fraction(said)
+
+
+def _looks_at(asked: RowFeatures | Statistic) -> list[Column]:
+    """Give the columns that features or a statistic may read."""
+    return [*asked.columns, *(enforced(asked.features).columns if isinstance(asked, OfSums) else ())]
+
+
+def _clamped(values: Sequence[int]) -> NDArray[np.int64]:
+    """Keep values where 64 bits leave room for the noise. Clamping moves no two values further apart."""
+    return np.array([max(-noises.SUM_MAX, min(noises.SUM_MAX, value)) for value in values], dtype=np.int64)
+
+
+def _moved(values: Sequence[int]) -> NDArray[np.int64]:
+    """Move values to where 64 bits hold them, if they lie beyond, all by the same: a choice depends on differences.
+
+    With M the largest, max(value, M - 2^62) moves no further than the values do from one table to another.
+    """
+    fit = max(map(abs, values), default=0) <= noises.SUM_MAX
+    return _clamped(values if fit else [value - max(values) for value in values])
+
+
+def _warn_of_the_edge(statistic: Statistic, edge: float) -> None:
+    warnings.warn(
+        f"{statistic.describe()} may lie beyond ±{edge:.4g}, where its released value is cut off: that is 2^32 "
+        "of its sensitivities from 0. Subtract a public number near it in value().",
+        PluginWarning,
+        stacklevel=2,
+    )
+
+
+def _discovered(
+    counts: dict[Key, int], threshold: int, noise: MeasurementRecord | None, *, single: bool
+) -> DiscoveredKeys:
+    """Put keys in the order of their noisy counts, which is the only order that tells nothing else."""
+    found = sorted(ordered(counts).items(), key=lambda item: -item[1])
+    return DiscoveredKeys(
+        keys=tuple(key[0] if single else key for key, _ in found),
+        counts=np.array([count for _, count in found], dtype=np.int64),
+        threshold=threshold,
+        scale=noise.scale if noise else 0.0,
+        noise=noise,
+    )
+
+
+def _measurement(
+    asked: RowFeatures | Statistic, values: NDArray[np.float64], noise: MeasurementRecord | None
+) -> NoisyValue:
+    weights = np.broadcast_to(np.asarray(asked.weights, dtype=np.float64), asked.shape)
+    scale = noise.scale if noise else 0.0
+    whole = NoisyValue(values.reshape(asked.shape) / weights, scale / weights, noise)
+    return _taken_apart(whole, asked) if isinstance(asked, RowFeatures) else whole
+
+
+def _taken_apart(whole: NoisyValue, features: RowFeatures) -> NoisyValue:
+    """Give a measurement its parts, if it is of a stack, or of one by category."""
+    parts, end = [], 0
+    for part in features.stacked:
+        start, end = end, end + part.dimension
+        shape = (*whole.values.shape[:-1], *part.shape)
+        values, scales = (each[..., start:end].reshape(shape) for each in (whole.values, whole.scales))
+        parts.append(_taken_apart(NoisyValue(values, scales, whole.noise), part))
+    return replace(whole, parts=tuple(parts))
+
+
+class Planner(Curator):
+    """A curator that reads nothing and charges nothing: it records what would be measured.
+
+    Its measurements are of an empty table and without noise, so what a mechanism concludes from them is void.
+    """
+
+    def _perform(
+        self,
+        said: MeasurementRecord,
+        losses: Sequence[PrivacyLoss],  # noqa: ARG002
+        draw: Callable[[], T],  # noqa: ARG002
+        blank: T,
+    ) -> T:
+        self.measured.append(said)
+        return blank
+
+
+class Holder(Curator):
+    """A curator for whoever holds the table: it shows rows as they are, and measures nothing private.
+
+    The form of a method that takes no epsilon (`Mechanism.holds`) receives one.
+    """
+
+    def rows(self, *columns: Column) -> Batch:
+        """Show rows, exactly: cleaned, and only those that the view selects.
+
+        Parameters
+        ----------
+        *columns : Column
+            Columns with bounds or categories.
+
+        Returns
+        -------
+        Batch
+            All rows in order.
+
+        Raises
+        ------
+        ReadError
+            If the rows could not be read.
+        """
+        return self._table.gathered(columns)
+
+    def _take(self, share: object) -> tuple[Fraction, Fraction]:  # noqa: ARG002
+        raise PluginError("Without an epsilon nothing private is measured.", "Compute it from rows().")

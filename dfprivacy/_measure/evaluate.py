@@ -1,0 +1,396 @@
+"""A protected table as the curator sees it: what can be computed of it, and how far one row can move that.
+
+Two tables can be asked together, as their *union*: the rows of the first, then those of the second, and one more
+column, which is public, that tells which table a row is of. Neighbouring unions differ in one row of one of the
+tables, so what the union costs is what each of the two accounts is charged.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import pickle
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+
+import numpy as np
+
+from dfprivacy._privacy.samplers import exact_exponent
+from dfprivacy._table.batch import BATCH_ROWS, IsIn, batches, gathered, reads_of
+from dfprivacy._table.frames import redact_errors
+from dfprivacy._table.keys import held, key_read, ordered
+from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
+from dfprivacy.features import OneHot, RowFeatures
+from dfprivacy.features.base import enforced
+from dfprivacy.features.upward import UP, root
+from dfprivacy.progress import progress
+from dfprivacy.schema import Column, Schema
+from dfprivacy.statistics import OfSums
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy._table.batch import Batch, Condition
+    from dfprivacy._table.frames import Frame, Read
+    from dfprivacy._table.keys import Key
+    from dfprivacy.local import RowLabels
+    from dfprivacy.statistics import Statistic
+
+__all__ = ["L2", "Table", "copied", "union"]
+
+T = TypeVar("T")
+Relation = Literal["replace_one", "add_remove"]
+Selected: TypeAlias = "Iterator[tuple[Batch, NDArray[np.bool_] | None]]"
+L2 = 2
+_TOGETHER = 1 << 22  # sums of one pass, so that many groups of many coordinates fit the memory
+_FLUSH = 512  # batches whose float64 totals, each below 2^53, add up in int64
+
+
+@dataclass(frozen=True)
+class Table:
+    """A protected table as the curator sees it: the frame, what is public about it, and a view's conditions.
+
+    With `by`, the table is one group of these columns, the same is asked of the others, and `passes` is what they
+    share. With `mark`, it is part of a union: the column that tells the tables apart, and this one's code in it. A
+    union has `parts`, no frame.
+    """
+
+    frame: Frame | None
+    schema: Schema
+    conditions: tuple[Condition, ...] = ()
+    by: tuple[Column, ...] = ()
+    mark: tuple[Column, int] | None = None
+    parts: tuple[Table, ...] = ()
+    passes: _Passes | None = field(default=None, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[type[Table], tuple[Any, ...]]:
+        # What is pickled or copied, a view, a call or whatever holds a table, carries no rows.
+        return Table, (None, self.schema, self.conditions, self.by, self.mark, self.parts)
+
+    @contextmanager
+    def groups(self, by: tuple[Column, ...]) -> Iterator[list[Table]]:
+        """Give the parts of the table by category, or by combination of categories, in the order of their product.
+
+        What their exact sums share is forgotten in the end.
+        """
+        sums: dict[tuple[bytes, int], list[int]] = {}
+        parts = []
+        for place, key in enumerate(itertools.product(*(column.categories or () for column in by))):
+            chosen = (IsIn(column, (value,)) for column, value in zip(by, key, strict=True))
+            passes = _Passes(self, by, place, sums)
+            parts.append(replace(self, conditions=(*self.conditions, *chosen), by=by, passes=passes))
+        try:
+            yield parts
+        finally:
+            sums.clear()
+
+    def present(self) -> None:
+        """Raise `NotProtected` if this is a copy without rows, `ReadError` if they cannot be read here."""
+        for part in self.parts or (self,):
+            part.rows.ready()
+
+    @property
+    def rows(self) -> Frame:
+        """The frame; `NotProtected` if this is a copy without one."""
+        if self.frame is None:
+            raise NotProtected(
+                "This view came from a copy that carries no rows.",
+                "Protect the table under the same name where the rows are.",
+            )
+        return self.frame
+
+    @property
+    def public(self) -> frozenset[str]:
+        """The columns on which neighbouring tables agree."""
+        return frozenset(name for name, column in self.schema.columns.items() if column.public)
+
+    @property
+    def private_selection(self) -> bool:
+        """Whether which rows belong to the view is private."""
+        return any(not condition.public for condition in self.conditions)
+
+    def agreed(self, columns: Iterable[Column]) -> bool:
+        """Whether all neighbouring tables agree on these columns of the selected rows, and on their number.
+
+        It follows from the names of public columns alone, never from a number: what is agreed is free.
+        """
+        fixed = self.schema.neighbors == "replace_one" and not self.private_selection
+        return fixed and all(column.name in self.public for column in columns)
+
+    def sensitivity(self, asked: RowFeatures | Statistic, norm: float) -> float:
+        """Sensitivity in L1, L2 or the norm of infinity, before rounding; for a group, of all groups together."""
+        added = _bound(asked, "add_remove", norm, self.public)
+        if self.schema.neighbors == "add_remove":
+            return added
+        changed = _bound(asked, "replace_one", norm, self.public)
+        if not all(column.public for column in self.by):
+            # A row that changes its group leaves one release and enters another. Each has noise of its own, so the
+            # losses of both add up in the norm of infinity too. Noise of the cube over all groups is for OneHot.
+            return max(changed, added * (root(2) * UP if norm == L2 else 2.0))
+        return max(changed, added) if self.private_selection else changed
+
+    def total(self, features: RowFeatures, k: int) -> list[int]:
+        """Exact sum of the features over the view's rows, in steps of 2 to the minus k; `ReadError` if it fails."""
+        shared = self.passes.total(features, k) if self.passes else None
+        return self._summed(features, k) if shared is None else shared
+
+    def _summed(self, features: RowFeatures, k: int) -> list[int]:
+        """Read the rows, and add them up."""
+        total = [0] * features.summands
+        pending = np.zeros(features.summands, dtype=np.int64)
+
+        def add_up(read: Selected) -> None:
+            for count, (batch, mask) in enumerate(read, start=1):
+                pending[:] += features.total(batch, mask, k).astype(np.int64)
+                if count % _FLUSH == 0:
+                    flush()
+            flush()
+
+        def flush() -> None:
+            total[:] = [a + int(b) for a, b in zip(total, pending, strict=True)]
+            pending[:] = 0
+
+        self._read(features.reads, add_up)
+        return redact_errors(lambda: features.image(total, k))
+
+    def _read(self, reads: Iterable[Read], use: Callable[[Selected], None]) -> None:
+        """Let `use` see the rows in batches, the tables of a union one after the other; `ReadError` if it fails."""
+        for part in self.parts or (self,):
+            seen = 0
+
+            def count(rows: int) -> None:
+                nonlocal seen
+                seen += rows
+                bar.update(rows)
+
+            # A warning of NumPy's would tell on a row.
+            with np.errstate(all="ignore"), progress(part.schema.size) as bar:
+                read = part._batches(part.rows, reads, count)  # noqa: SLF001 - of our own kind
+                redact_errors(partial(use, read))
+            part._check_size(seen)  # noqa: SLF001
+
+    def _batches(self, frame: Frame, reads: Iterable[Read], count: Callable[[int], None]) -> Selected:
+        """Rows in batches, with a mask of those that the view selects."""
+        marked = self.mark[0].name if self.mark else None
+        for batch, mask in batches(frame, [read for read in reads if read.name != marked], self.conditions):
+            count(batch.size)
+            if self.mark:
+                batch.mark(*self.mark)
+            yield batch, mask
+
+    def _check_size(self, seen: int) -> None:
+        if self.schema.size not in {None, seen}:
+            raise ReadError(
+                f"The table was protected with {self.schema.size} rows and now has another number.",
+                "Do not change a table after protecting it; protect the new one under a name of its own.",
+            )
+
+    def value(self, asked: RowFeatures | Statistic, k: int, *chance: np.random.Generator) -> list[int]:
+        """Sum of features, or value of a statistic, in steps of 2 to the minus k; `ReadError` if it fails."""
+        if isinstance(asked, RowFeatures):
+            return self.total(asked, k)
+        data: Any
+        if isinstance(asked, OfSums):
+            features = enforced(asked.features)
+            fine = exact_exponent(features.radius(L2), BATCH_ROWS)
+            sums = np.ldexp(np.array([float(t) for t in self.total(features, fine)]), -fine)
+            data = sums.reshape(features.shape) / np.broadcast_to(features.weights, features.shape)
+        else:
+            data = self.gathered(asked.columns)
+        steps = np.ldexp(redact_errors(lambda: _computed(asked, data, *chance)), k)
+        steps[~np.isfinite(steps)] = 0  # an error would tell on the rows
+        return [int(step) for step in np.rint(steps)]
+
+    def labels(self, maps: Sequence[RowLabels], turns: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Place of each selected row, by the map whose turn it is; `ReadError` if it fails."""
+        found = np.zeros(len(turns), dtype=np.int64)
+        seen = 0
+
+        def place(read: Selected) -> None:
+            nonlocal seen
+            for batch, mask in read:
+                places = np.stack([each.rows(batch).astype(np.float64) for each in maps])
+                places = places if mask is None else places[:, mask]
+                whose = turns[seen : seen + places.shape[1]]  # rows beyond the known number have no turn
+                own = places[whose, np.arange(len(whose))]
+                own[~np.isfinite(own)] = 0
+                found[seen : seen + len(own)] = np.clip(own, 0, maps[0].places - 1)
+                seen += places.shape[1]
+
+        self._read([read for each in maps for read in each.reads], place)
+        if seen != len(turns):
+            raise ReadError(
+                "The table was protected with another number of rows than it has now.",
+                "Do not change a table after protecting it; protect the new one under a name of its own.",
+            )
+        return found
+
+    def public_values(self, column: Column) -> list[object]:
+        """Values of a public column in the selected rows, as they are; `ReadError` if it fails."""
+        if column.name not in self.public or self.private_selection:
+            raise ArgumentError(
+                f"Who has which {column.name!r} is private here.",
+                "Name a public column, of all rows or of rows that public columns select.",
+            )
+        if self.parts:
+            return [value for part in self.parts for value in part.public_values(column)]
+        frame = self.rows
+        values = redact_errors(lambda: frame.lists([column.name])[column.name])
+        self._check_size(len(values))
+        if not self.conditions:
+            return values
+        selected: list[bool] = []
+
+        def note(read: Selected) -> None:
+            for batch, mask in read:
+                selected.extend([True] * batch.size if mask is None else mask.tolist())
+
+        self._read((), note)
+        return list(itertools.compress(values, selected))
+
+    def keys(self, columns: Sequence[Column]) -> dict[Key, int]:
+        """How many selected rows hold each key, keys in an order of their own; `ReadError` if it fails."""
+        found: Counter[Key] = Counter()
+        self._read([key_read(column) for column in columns], lambda read: found.update(held(read, columns)))
+        return ordered(found)
+
+    def gathered(self, columns: Sequence[Column]) -> Batch:
+        """All selected rows as one batch; `ReadError` if it fails."""
+        found: list[Batch] = []
+        self._read(reads_of(columns), lambda read: found.append(gathered(read, columns)))
+        return found[0] if len(found) == 1 else gathered(((part, None) for part in found), columns)
+
+
+@dataclass(frozen=True)
+class _Passes:
+    """One pass of the data for all groups of a call: a group's place among them, and the exact sums so far.
+
+    What the first group measures is summed for all groups at once, by the product of one-hot categories and
+    features. Another group that asks for the same features on the same grid finds its sum there, the same whole
+    numbers as from a pass of its own. What differs from the first group's is read by itself.
+    """
+
+    whole: Table
+    by: tuple[Column, ...]
+    place: int
+    sums: dict[tuple[bytes, int], list[int]]
+
+    def total(self, features: RowFeatures, k: int) -> list[int] | None:
+        """Exact sum of the features over the group's rows; None if it takes a pass of its own."""
+        key = _pickled(features), k
+        if self.place == 0 and key not in self.sums:
+            product = OneHot(*self.by, of=features)
+            if product.summands <= _TOGETHER:
+                self.sums[key] = self.whole.total(product, k)
+        start = self.place * features.dimension
+        return self.sums[key][start : start + features.dimension] if key in self.sums else None
+
+
+def union(first: Table, second: Table, names: tuple[str, str]) -> tuple[Table, Column]:
+    """Ask two tables together.
+
+    Parameters
+    ----------
+    first, second : Table
+        The tables, of one neighbouring relation.
+    names : tuple of str
+        What they are called: two different names.
+
+    Returns
+    -------
+    Table
+        Their union. Of the columns, it has those of which the same is known in both.
+    Column
+        The public column that tells which table a row is of.
+
+    Raises
+    ------
+    ArgumentError
+        If the relations differ: what is protected would depend on the table.
+    """
+    relations = first.schema.neighbors, second.schema.neighbors
+    if relations[0] != relations[1]:
+        raise ArgumentError(
+            f"{names[0]!r} is protected with neighbors={relations[0]!r}, {names[1]!r} with {relations[1]!r}.",
+            "Two tables can be asked together if both have the same.",
+        )
+    common = [name for name in first.schema.names if name in second.schema.names]
+    columns = {
+        name: column for name, column in first.schema.columns.items() if column == second.schema.columns.get(name)
+    }
+    called = "data set"
+    while called in {*first.schema.names, *second.schema.names}:
+        called += "'"
+    which = Column(called, categories=names, public=True)
+    schema = Schema(
+        (*common, called),
+        {**columns, called: which},
+        first.schema.neighbors,
+        None if first.schema.size is None or second.schema.size is None else first.schema.size + second.schema.size,
+    )
+    parts = tuple(replace(table, mark=(which, code)) for code, table in enumerate((first, second)))
+    return Table(None, schema, (*first.conditions, *second.conditions), parts=parts), which
+
+
+def _bound(asked: RowFeatures | Statistic, relation: Relation, norm: float, public: frozenset[str]) -> float:
+    bound = asked.sensitivity(relation, norm, public)
+    # NaN or a negative number would pass for what needs no noise.
+    if not bound >= 0 or (isinstance(asked, RowFeatures) and bound == math.inf):
+        raise PluginError(
+            f"The L{norm:g} sensitivity of {asked.describe()} under {relation} is {bound!r}.",
+            "A sensitivity is finite and not negative.",
+        )
+    return bound
+
+
+def _computed(statistic: Statistic, data: Any, *chance: np.random.Generator) -> NDArray[np.float64]:
+    with np.errstate(all="ignore"):
+        value = statistic.value(data, *chance)  # type: ignore[attr-defined]
+    return np.array(value, dtype=np.float64).reshape(statistic.dimension)
+
+
+def copied(asked: T) -> T:
+    """Copy what is to see rows, so that nothing it keeps of them is found by whoever asked.
+
+    Parameters
+    ----------
+    asked : object
+        Features, a statistic, or a map to labels.
+
+    Returns
+    -------
+    object
+        A copy by value, functions and classes of a notebook included, as it would travel to another process.
+
+    Raises
+    ------
+    PluginError
+        If it holds what cannot travel, such as a curator, a generator or an open file.
+    """
+    written = _pickled(asked)
+    try:
+        return pickle.loads(written)  # type: ignore[no-any-return]  # noqa: S301 - made just now
+    except Exception as error:
+        raise _uncopied(asked, error) from error
+
+
+def _pickled(asked: object) -> bytes:
+    """Write features, a statistic or a map as bytes, as they would travel to another process."""
+    import cloudpickle  # not needed before the first measurement
+
+    try:
+        return cloudpickle.dumps(asked)  # type: ignore[no-any-return]
+    except Exception as error:
+        raise _uncopied(asked, error) from error
+
+
+def _uncopied(asked: object, error: Exception) -> PluginError:
+    return PluginError(
+        f"{type(asked).__name__} cannot be copied ({type(error).__name__}), and only a copy may see rows.",
+        "Let it hold columns, numbers and functions only.",
+    )

@@ -1,0 +1,508 @@
+"""The loader of plugins, which survives other people's broken ones.
+
+Plugins are found at the first use of a view, never by ``import dfprivacy``. Each is loaded on its own: one that
+fails costs its own methods and nothing else, and what was left out, of which distribution and version, is said
+once as a `PluginWarning` and kept in ``registry().problems``.
+
+Two environment variables hold entry-point names, separated by commas: with ``DFPRIVACY_PLUGINS`` exactly these are
+loaded (none if it is empty), and those in ``DFPRIVACY_BLOCK`` are not.
+
+pluggy checks and calls the hooks. It is given a manager for each plugin, because in a shared one an
+implementation that raises stops all others; its own loader of entry points is not used, because there
+one failing import stops all later plugins and a second plugin of the same name is skipped without a word.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import inspect
+import logging
+import os
+import re
+import sys
+import time
+import uuid
+import warnings
+from dataclasses import dataclass, field, replace
+from importlib import metadata
+from types import MappingProxyType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal
+
+import pluggy
+
+from dfprivacy._forks import Lock
+from dfprivacy._plugins import hookspecs
+from dfprivacy.errors import PluginError, PluginWarning
+from dfprivacy.mechanism import Mechanism
+from dfprivacy.release import loaders
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from dfprivacy.release import Release
+
+__all__ = ["RESERVED", "Plugin", "Registry", "register", "register_mechanism", "registry", "unregister"]
+
+GROUP = "dfprivacy"
+BUNDLED = "dfprivacy"  # the distribution whose plugins win every clash
+SLOW_SECONDS = 2.0
+RESERVED = frozenset(
+    {"budget", "explain", "group_by", "name", "protect", "releases", "schema", "select", "view", "where"}
+)
+"""Attributes of views and of ``df.dp`` that no mechanism may hide."""
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """What became of one plugin.
+
+    Attributes
+    ----------
+    name : str
+        Name of its entry point, or the name it was registered under.
+    distribution, version : str
+        The installed distribution it comes from; empty if it was registered in this process.
+    module : str
+        Where the entry point leads; empty if it was registered in this process.
+    seconds : float
+        Time it took to import it and to call its hook.
+    mechanisms : tuple of str
+        Names of the methods it adds.
+    status : {"loaded", "failed", "blocked"}
+        Whether it is in use; "blocked" if an environment variable keeps it out.
+    problem : str
+        What is wrong and what to do about it, in sentences; empty if nothing is.
+    """
+
+    name: str
+    distribution: str = ""
+    version: str = ""
+    module: str = ""
+    seconds: float = 0.0
+    mechanisms: tuple[str, ...] = ()
+    status: Literal["loaded", "failed", "blocked"] = "loaded"
+    problem: str = ""
+
+    def __str__(self) -> str:
+        """Name the plugin as the sentences about it do."""
+        return f"{self.name!r} ({self.origin})"
+
+    @property
+    def origin(self) -> str:
+        """Distribution and version."""
+        return f"{self.distribution} {self.version}" if self.distribution else "registered in this process"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A plugin with what is used of it: its mechanisms by name, and the manager of its hooks."""
+
+    plugin: Plugin
+    mechanisms: Mapping[str, Mechanism] = field(default_factory=dict)
+    manager: pluggy.PluginManager | None = None
+
+
+@dataclass(frozen=True)
+class Registry:
+    """The plugins that were found and the mechanisms that they add.
+
+    Attributes
+    ----------
+    loaded : tuple of Loaded
+        One for each plugin, in the order in which they were loaded.
+    notes : tuple of str
+        Problems that belong to no single plugin.
+    """
+
+    loaded: tuple[Loaded, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def mechanisms(self) -> Mapping[str, Mechanism]:
+        """The methods of every view by name."""
+        return MappingProxyType({name: m for each in self.loaded for name, m in each.mechanisms.items()})
+
+    @property
+    def plugins(self) -> tuple[Plugin, ...]:
+        """What became of each plugin."""
+        return tuple(each.plugin for each in self.loaded)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What does not work, for people to read."""
+        wrong = (p.problem for p in self.plugins if p.problem and p.status != "blocked")
+        return (*self.notes, *wrong)
+
+    def announce(self, release: Release, account: str) -> None:
+        """Tell every plugin of a new release.
+
+        Parameters
+        ----------
+        release : Release
+            The release.
+        account : str
+            The data set's name.
+
+        Warns
+        -----
+        PluginWarning
+            If a plugin raises. Never an error, not even where warnings are errors: the answer was paid for.
+        """
+        for each in self.loaded:
+            if each.manager is None:
+                continue
+            try:
+                each.manager.hook.dfprivacy_released(release=release, account=account)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001 - also SystemExit, and the panics of Rust extensions
+                text = f"The hook dfprivacy_released of plugin {each.plugin} failed with {_said(error)}."
+                try:
+                    warnings.warn(f"{text} The release is not affected.", PluginWarning, stacklevel=2)
+                except PluginWarning as warning:
+                    logging.getLogger("dfprivacy").warning("%s", warning)
+
+    def __repr__(self) -> str:
+        counts = (len(self.plugins), len(self.mechanisms), len(self.problems))
+        return "<Registry: {} plugins, {} mechanisms, {} problems>".format(*counts)
+
+    def owner(self, mechanism: str) -> Plugin:
+        """Return the plugin that a mechanism of this name comes from."""
+        return next(each.plugin for each in self.loaded if mechanism in each.mechanisms)
+
+
+_lock = Lock()
+_registry: Registry | None = None
+
+
+def registry() -> Registry:
+    """Return what the plugins offer; at first use, load them.
+
+    Returns
+    -------
+    Registry
+        As of now: a later `register` makes another one.
+
+    Warns
+    -----
+    PluginWarning
+        At first use, once for each problem.
+
+    Examples
+    --------
+    >>> registry().mechanisms["ttest"].origin
+    'dfprivacy 0.1...'
+    """
+    global _registry  # noqa: PLW0603 - the one state of this module
+    with _lock:
+        if _registry is None:
+            _registry = Registry()  # what a plugin sees that asks while it is being loaded
+            try:
+                _registry = _load_installed()
+            except BaseException:
+                _registry = None  # interrupted: begin anew next time
+                raise
+            for problem in _registry.problems:
+                warnings.warn(problem, PluginWarning, stacklevel=2)
+        return _registry
+
+
+def register(plugin: object, name: str | None = None) -> None:
+    """Use a plugin that is not installed, such as one that is being written in a notebook.
+
+    Parameters
+    ----------
+    plugin : module or object
+        Something with functions marked with `dfprivacy.hookimpl`.
+    name : str, optional
+        Its name; default: that of the module or class. Registering under the same name again replaces it.
+
+    Raises
+    ------
+    PluginError
+        If anything is wrong with it. Then none of it is used.
+
+    Examples
+    --------
+    >>> from dfprivacy import hookimpl, mechanism
+    >>> @mechanism()
+    ... def rows(curator):
+    ...     "The number of rows, which is public under replace_one."
+    ...     return curator.size
+    >>> class Sizes:
+    ...     @hookimpl
+    ...     def dfprivacy_register_mechanisms(self, register):
+    ...         register(rows)
+    >>> register(Sizes())
+    >>> "rows" in registry().mechanisms
+    True
+    >>> unregister("Sizes")
+    """
+    global _registry  # noqa: PLW0603
+    with _lock:
+        kind: Any = plugin if hasattr(plugin, "__name__") else type(plugin)
+        about = Plugin(name or kind.__name__)
+        now = _without(registry(), about.name)
+        for other in now.plugins:
+            if other.name == about.name:
+                raise PluginError(f"There is already a plugin {other}.", "Register yours under another name.")
+        added = _load(about, lambda: plugin, now)
+        if added.plugin.problem:
+            raise PluginError(added.plugin.problem)
+        _registry = replace(now, loaded=(*now.loaded, added))
+
+
+def register_mechanism(mechanism: Mechanism) -> Mechanism:
+    """Use a mechanism at once: it becomes a method of every view.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        What `dfprivacy.mechanism` made of a function. One of the same name that was registered before is replaced.
+
+    Returns
+    -------
+    Mechanism
+        The same, so that it can stand above ``@mechanism(...)``.
+
+    Raises
+    ------
+    PluginError
+        If it cannot be used: something else has its name, or it is no mechanism.
+
+    Examples
+    --------
+    >>> from dfprivacy import mechanism
+    >>> @register_mechanism
+    ... @mechanism()
+    ... def rows(curator):
+    ...     "The number of rows, which is public under replace_one."
+    ...     return curator.size
+    >>> "rows" in registry().mechanisms
+    True
+    >>> unregister("rows")
+    """
+
+    @hookspecs.hookimpl
+    def offer(register: Callable[[Mechanism], None]) -> None:
+        register(mechanism)
+
+    name = getattr(mechanism, "name", None) or type(mechanism).__name__
+    register(SimpleNamespace(dfprivacy_register_mechanisms=offer), name=name)
+    return mechanism
+
+
+def unregister(name: str) -> None:
+    """Forget a plugin that was registered in this process.
+
+    Parameters
+    ----------
+    name : str
+        The name it was registered under.
+
+    Raises
+    ------
+    PluginError
+        If nothing was.
+    """
+    global _registry  # noqa: PLW0603
+    with _lock:
+        now = _without(registry(), name)
+        if now == registry():
+            raise PluginError(f"No plugin {name!r} was registered in this process.")
+        _registry = now
+
+
+def _without(now: Registry, name: str) -> Registry:
+    kept = (each for each in now.loaded if each.plugin.distribution or each.plugin.name != name)
+    return replace(now, loaded=tuple(kept))
+
+
+def _load_installed() -> Registry:
+    """Load every entry point, the bundled ones first, then by distribution."""
+    allowed, blocked = _names("DFPRIVACY_PLUGINS"), _names("DFPRIVACY_BLOCK") or ()
+    found, notes = _entry_points()
+    names = {about.name for about, _ in found}
+    result = Registry(notes=(*notes, *_unknown("DFPRIVACY_PLUGINS", allowed or (), names)))
+    result = replace(result, notes=(*result.notes, *_unknown("DFPRIVACY_BLOCK", blocked, names)))
+    taken: dict[str, Plugin] = {}
+    for about, load in found:
+        if about.name in blocked:
+            each = _left_out(about, "blocked", f"Plugin {about} is blocked by DFPRIVACY_BLOCK.")
+        elif allowed is not None and about.name not in allowed:
+            each = _left_out(about, "blocked", f"Plugin {about} is not among DFPRIVACY_PLUGINS.")
+        elif about.name in taken:
+            each = _left_out(
+                about,
+                "failed",
+                f"Plugin {about} is left out: plugin {taken[about.name]} has the same name and is kept. "
+                "Uninstall one of the two distributions.",
+            )
+        else:
+            taken[about.name] = about
+            each = _load(about, load, result)
+        result = replace(result, loaded=(*result.loaded, each))
+    return result
+
+
+def _names(variable: str) -> tuple[str, ...] | None:
+    value = os.environ.get(variable)
+    return None if value is None else tuple(name.strip() for name in value.split(",") if name.strip())
+
+
+def _unknown(variable: str, names: Iterable[str], known: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        if name not in known:
+            yield f"{variable} names {name!r}, which is not installed. {_near(name, known)}"
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, known := sorted(known), n=1)
+    return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(known)}."
+
+
+def _entry_points() -> tuple[list[tuple[Plugin, Callable[[], object]]], list[str]]:
+    """Find the entry points, in loading order, and say which distributions cannot be read.
+
+    One distribution at a time: `importlib.metadata.entry_points` fails for all if one file is malformed.
+    """
+    distributions: dict[tuple[bool, str], list[tuple[Plugin, Callable[[], object]]]] = {}
+    notes = []
+    for distribution in metadata.distributions():
+        try:
+            points = distribution.entry_points.select(group=GROUP)
+        except Exception as error:  # noqa: BLE001
+            unread = " ".join(_called(distribution))
+            notes.append(
+                f"The entry points of {unread} cannot be read ({_said(error)}). If it has plugins, they are left "
+                "out. Reinstall it."
+            )
+            continue
+        if points:
+            name, version = _called(distribution)
+            key = re.sub(r"[-_.]+", "-", name).lower()
+            offers = [(Plugin(p.name, name, version, p.value), p.load) for p in points]
+            # Of two copies on the path, Python imports from the first.
+            distributions.setdefault((key != BUNDLED, key), offers)
+    return [offer for _, offers in sorted(distributions.items()) for offer in offers], notes
+
+
+def _called(distribution: metadata.Distribution) -> tuple[str, str]:
+    """Name and version, as far as an interrupted installation has left them."""
+    try:
+        about = dict(distribution.metadata.items())  # type: ignore[attr-defined]
+    except Exception:  # noqa: BLE001
+        about = {}
+    return about.get("Name", "unknown"), about.get("Version", "unknown")
+
+
+def _left_out(about: Plugin, status: Literal["failed", "blocked"], problem: str) -> Loaded:
+    return Loaded(replace(about, status=status, problem=problem))
+
+
+def _load(about: Plugin, load: Callable[[], object], others: Registry) -> Loaded:
+    """Load one plugin completely, or leave all of it out."""
+    start = time.perf_counter()
+    try:
+        manager = _manager(load())
+        offered: list[Any] = []
+        manager.hook.dfprivacy_register_mechanisms(register=offered.append)
+        offered = [replace(m, origin=_origin(about, m)) if isinstance(m, Mechanism) else m for m in offered]
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - also SystemExit, and the panics of Rust extensions
+        return _left_out(about, "failed", f"Plugin {about} is left out: loading it failed with {_said(error)}.")
+    seconds = time.perf_counter() - start
+    problems = list(_misspelt(about, manager))
+    kept: dict[str, Mechanism] = {}
+    for item in offered:
+        refusal = _refusal(about, item, kept, others)
+        if refusal:
+            problems.append(refusal)
+        else:
+            kept[item.name] = item
+    if seconds > SLOW_SECONDS and about.distribution not in {"", BUNDLED}:
+        problems.append(
+            f"Plugin {about} took {seconds:.1f} s to load. It should import heavy libraries where it uses them."
+        )
+    plugin = replace(about, seconds=seconds, mechanisms=tuple(kept), problem=" ".join(problems))
+    return Loaded(plugin, kept, manager)
+
+
+def _manager(plugin: object) -> pluggy.PluginManager:
+    """Make a manager for one plugin, which is then alone in every call."""
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    manager.register(plugin)
+    return manager
+
+
+def _misspelt(about: Plugin, manager: pluggy.PluginManager) -> Iterator[str]:
+    """Say which functions are marked as hooks and are none."""
+    hooks = [name for name in vars(hookspecs) if name.startswith(f"{hookspecs.PROJECT}_")]
+    ((_, plugin),) = manager.list_name_plugin()
+    callers = manager.get_hookcallers(plugin) or ()
+    if not callers:
+        yield f"Plugin {about} does nothing: no function of it is marked with @hookimpl. {_near('', hooks)}"
+    for caller in callers:
+        if not caller.has_spec() and not all(hook.optionalhook for hook in caller.get_hookimpls()):
+            unknown = f"Plugin {about} implements a hook {caller.name!r}, which does not exist."
+            yield f"{unknown} {_near(caller.name, hooks)}"
+
+
+def _refusal(about: Plugin, item: Any, kept: Mapping[str, Mechanism], others: Registry) -> str:
+    """Say why something that was registered cannot be used; nothing if it can."""
+    if not isinstance(item, Mechanism):
+        return (
+            f"Plugin {about} registered an object of type {type(item).__name__}, which is no mechanism and is left "
+            "out. Mark the function with @mechanism(...)."
+        )
+    left_out = f"Mechanism {item.name!r} of plugin {about} is left out:"
+    if item.name in RESERVED:
+        return f"{left_out} every view has an attribute of that name. Give it another name."
+    if item.name in kept:
+        return f"{left_out} the plugin registered another of the same name before."
+    if item.name in others.mechanisms:
+        return (
+            f"{left_out} plugin {others.owner(item.name)} has one of the same name, which is kept. Give it another "
+            "name, or put one of the two plugins into DFPRIVACY_BLOCK."
+        )
+    return ""
+
+
+def _origin(about: Plugin, mechanism: Mechanism) -> str:
+    """Distribution and version, by which the ledger knows an answer again; in a notebook the function stands in."""
+    if about.distribution:
+        return about.origin
+    halves = [mechanism.function, *([mechanism.conclusion] if mechanism.conclusion else [])]
+    return f"{about.origin}, source {hashlib.sha256(b''.join(map(_substance, halves))).hexdigest()[:8]}"
+
+
+def _substance(function: Any) -> bytes:
+    """Return what a function of a notebook computes with: its source, defaults, and what it names outside itself.
+
+    What cannot be written down is never the same again.
+    """
+    import cloudpickle  # not needed for what is installed
+
+    module = sys.modules.get(function.__module__)
+    installed = module is not None and getattr(module, "__file__", None) and module.__name__ != "__main__"
+    try:
+        source = inspect.getsource(function) + (inspect.getsource(module) if module and installed else "")
+        outside = inspect.getclosurevars(function)
+        named = {**({} if installed else outside.globals), **outside.nonlocals}
+        own = [value for value in named.values() if inspect.isfunction(value) and value is not function]
+        held = [named[name] for name in sorted(named) if not any(named[name] is each for each in own)]
+        rest: bytes = cloudpickle.dumps((function.__defaults__, function.__kwdefaults__, held))
+    except Exception:  # noqa: BLE001 - whatever else cannot be read or pickled
+        return uuid.uuid4().bytes
+    helpers = (each for each in own if each.__module__ == function.__module__)
+    return b"".join([source.encode(), rest, *(inspect.getsource(each).encode() for each in helpers)])
+
+
+def _said(error: BaseException) -> str:
+    return ": ".join(part for part in (type(error).__name__, " ".join(str(error).split())) if part)
+
+
+loaders.append(registry)  # a kept answer may be of a class whose plugin was not asked for yet

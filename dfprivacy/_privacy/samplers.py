@@ -1,0 +1,420 @@
+"""Noise on the integer grid, and the grid; and the messages of the local model.
+
+A sum is an integer vector: its unit is the step 2^-k of a public binary grid. Discrete Laplace or discrete
+Gaussian noise is added to the integers, drawn by OpenDP from the operating system's secure source, or noise of the
+cube, made from it; so the privacy claim does not depend on floating-point rounding [1]_.
+
+Messages of the local model (`dfprivacy.local`) need uniform whole numbers only; they come from the operating
+system.
+
+This is the only module that imports OpenDP, and it does so when the first noise is drawn: importing OpenDP
+takes half a second.
+
+References
+----------
+.. [1] Mironov (2012). On significance of the least significant bits for differential privacy. CCS.
+.. [2] Canonne, Kamath and Steinke (2020). The discrete Gaussian for differential privacy. arXiv:2004.00010.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import contextmanager
+from contextvars import ContextVar
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from importlib.metadata import version
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+
+from dfprivacy._privacy.conversions import discovery_threshold, gaussian_scale, laplace_scale
+from dfprivacy._privacy.cube import cube_noise
+from dfprivacy._privacy.response import check as check_labels
+from dfprivacy.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from dfprivacy._privacy.response import Arc
+
+__all__ = [
+    "ROWS_MAX",
+    "SUM_MAX",
+    "OpenDPSampler",
+    "Sampler",
+    "check",
+    "cube_exponent",
+    "discovery_threshold",
+    "exact_exponent",
+    "gaussian_scale",
+    "grid_exponent",
+    "laplace_scale",
+    "sampler",
+    "uniform",
+    "use",
+]
+
+K = TypeVar("K", bound="Hashable")
+
+ROWS_MAX = 2**32
+"""The number of rows a grid is made for when the true number is private."""
+
+SUM_MAX = 2**62
+"""Largest absolute value of a sum, in grid steps; callers clamp to it, which leaves room for the noise."""
+
+_FLOAT_EXACT = 2**53  # float64 holds every integer up to here
+_NOISE_MIN = 2**15  # grid steps: below, discrete and continuous noise differ by more than 1e-13 of delta
+
+
+def grid_exponent(*, radius: float, batch_rows: int, rows_max: int, noise: float) -> int:
+    """Exponent k of the grid, whose step is 2^-k.
+
+    The finest grid on which sums are exact, whatever the features' units. All arguments are public.
+
+    Parameters
+    ----------
+    radius : float
+        Largest norm of a row's features, in their own units.
+    batch_rows : int
+        Rows that are summed in float64 before the sums are turned into integers.
+    rows_max : int
+        Number of rows, or `ROWS_MAX` if that is private.
+    noise : float
+        Scale of the noise (b of the Laplace, sigma of the Gaussian) in the features' own units.
+
+    Returns
+    -------
+    int
+        Negative for features so large that a step is more than one unit; above 1023, where 2^k is no float, for
+        features as small: `numpy.ldexp` moves numbers to the grid.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument is not positive and finite, or if no grid is both coarse enough for exact sums and fine
+        enough for the noise.
+
+    Notes
+    -----
+    The largest k with
+
+    1. ``batch_rows * radius * 2**k <= 2**53``: float64 sums of a batch are exact;
+    2. ``rows_max * radius * 2**k <= 2**62``: so is the int64 sum of the batches;
+    3. ``noise * 2**k >= 2**15``: discrete Gaussian noise is as good as continuous noise.
+
+    Rounding adds an error of standard deviation ``sqrt(n / 12) * 2**-k``, less than a thousandth of the
+    noise for epsilon up to 100 and n up to 2^30.
+
+    Examples
+    --------
+    >>> grid_exponent(radius=1.0, batch_rows=2**14, rows_max=10_000, noise=2.0)
+    39
+    """
+    if not all(isfinite(value) and value > 0 for value in (radius, batch_rows, rows_max, noise)):
+        raise ArgumentError(
+            f"There is no grid for radius {radius:g}, {rows_max} rows in batches of {batch_rows}, "
+            f"and noise {noise:g}.",
+            "All four must be finite and above 0.",
+        )
+    exact = min(Fraction(_FLOAT_EXACT, batch_rows), Fraction(SUM_MAX, rows_max)) / Fraction(radius)
+    k = _floor_log2(exact)
+    if Fraction(2) ** k * Fraction(noise) < _NOISE_MIN:
+        raise ArgumentError(
+            f"Noise of scale {noise:g} is too small beside features of norm {radius:g} for exact sums of up "
+            f"to {rows_max} rows.",
+            "Ask for a smaller epsilon, give tighter bounds, or sum fewer rows at a time.",
+        )
+    return k
+
+
+def exact_exponent(radius: float, batch_rows: int) -> int:
+    """Exponent k of the finest grid, of steps 2^-k, on which the sum of a batch of rows is exact in float64.
+
+    Parameters
+    ----------
+    radius : float
+        Largest absolute value of a coordinate, positive and finite.
+    batch_rows : int
+        Rows that are summed in float64.
+
+    Returns
+    -------
+    int
+        The largest k with ``batch_rows * radius * 2**k <= 2**53``.
+
+    Examples
+    --------
+    >>> exact_exponent(1.0, 2**14)
+    39
+    """
+    return _floor_log2(Fraction(_FLOAT_EXACT, batch_rows) / Fraction(radius))
+
+
+def cube_exponent(dimension: int, noise: float) -> int:
+    """Exponent k of the finest grid, of steps 2^-k, on which noise of the cube fits into 64 bits.
+
+    Parameters
+    ----------
+    dimension : int
+        Number of coordinates d.
+    noise : float
+        Its scale b in the values' own units, positive and finite.
+
+    Returns
+    -------
+    int
+        The largest k with ``64 * (dimension + 1) * noise * 2**k <= 2**62``.
+
+    Notes
+    -----
+    The largest coordinate is at most r, about a gamma variable of shape d+1 and scale b. It exceeds 64 (d+1) b with
+    a probability below :math:`(64 e^{-63})^{d+1} < 10^{-25}`; then the answer is useless, but no less private.
+
+    Examples
+    --------
+    >>> cube_exponent(1, 1.0)
+    55
+    """
+    return _floor_log2(Fraction(SUM_MAX, 64 * (dimension + 1)) / Fraction(noise))
+
+
+def _floor_log2(x: Fraction) -> int:
+    k = x.numerator.bit_length() - x.denominator.bit_length()
+    return k if Fraction(2) ** k <= x else k - 1
+
+
+class Sampler(Protocol):
+    """Something that adds noise to integer vectors."""
+
+    @property
+    def name(self) -> str:
+        """What it is, as releases report it."""
+
+    @property
+    def private(self) -> bool:
+        """Whether its noise protects anybody."""
+
+    def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Add independent discrete Laplace noise: P(x) proportional to exp(-abs(x) / scale)."""
+
+    def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Add independent discrete Gaussian noise: P(x) proportional to exp(-x^2 / (2 scale^2))."""
+
+    def arc(self, labels: NDArray[np.int64], arc: Arc) -> NDArray[np.int64]:
+        """Draw a message for each label independently, each place with the weight that the arc gives it."""
+
+    def cube(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Add noise of the cube to a vector: P(x) proportional to exp(-max abs(x_i) / scale)."""
+
+    def below(self, n: int) -> int:
+        """Draw one of 0, ..., n-1, all equally likely."""
+
+    def noisy_top_k(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
+        """Draw k positions one after the other, best first, by permute-and-flip or by the exponential mechanism.
+
+        With the latter, a position is drawn with probability proportional to exp(value / scale).
+        """
+
+    def sparse_vector(self, gaps: NDArray[np.int64], scales: tuple[float, float], most: int) -> NDArray[np.bool_]:
+        """Tell for one value after the other whether it reaches its threshold, until `most` have.
+
+        A gap is the value minus the threshold. The noise is Laplace: one for all thresholds, of the first
+        scale, and one for each value, of the second.
+        """
+
+    def permutation_rank(self, values: NDArray[np.int64], scale: float) -> int:
+        """Place of the first value among all when each has Laplace noise: 1 for the largest. Chance breaks ties."""
+
+    def permutation_decision(self, values: NDArray[np.int64], scale: float, most: int) -> bool:
+        """Tell whether that place is at most `most`, and nothing else."""
+
+    def discover(self, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
+        """Add Laplace noise to the counts of keys, and give those that reach a threshold, in their order."""
+
+    def generator(self) -> np.random.Generator:
+        """Make a generator for chance that is no noise, such as which rearrangements a test draws."""
+
+
+def check(values: NDArray[np.int64], scale: float) -> None:
+    """Refuse what no sampler may be given.
+
+    Parameters
+    ----------
+    values : ndarray of int64
+        Sums in grid steps, of any shape, at most `SUM_MAX` in absolute value.
+    scale : float
+        Scale of the noise in grid steps, finite and above 0.
+
+    Raises
+    ------
+    ArgumentError
+        If they are not; a scale of 0 would release the values themselves. The message names no value.
+    """
+    if not isinstance(values, np.ndarray) or values.dtype != np.int64:
+        raise ArgumentError("Noise is added to arrays of 64-bit integers only.", "Put the sums on the grid first.")
+    if not (isfinite(scale) and scale > 0):
+        raise ArgumentError(f"Noise of scale {scale:g} protects nobody.", "The scale must be finite and above 0.")
+    if values.size and (values.min() < -SUM_MAX or values.max() > SUM_MAX):
+        raise ArgumentError(f"Sums must be clamped to {SUM_MAX} grid steps.", "Clamp them before adding noise.")
+
+
+class FromLaplace:
+    """What samplers make of their Laplace noise; see `Sampler`."""
+
+    def cube(self: Sampler, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Add noise of the cube to a vector."""
+        check(values, scale)
+        return values + cube_noise(values.size, scale, self).reshape(values.shape)
+
+    def sparse_vector(
+        self: Sampler, gaps: NDArray[np.int64], scales: tuple[float, float], most: int
+    ) -> NDArray[np.bool_]:
+        """Tell for one value after the other whether it reaches its threshold, until `most` have."""
+        moved = self.laplace(np.zeros(1, dtype=np.int64), scales[0])  # once, for all
+        reached = self.laplace(gaps, scales[1]) >= moved
+        positives = np.flatnonzero(reached)
+        return reached[: positives[most - 1] + 1] if positives.size >= most else reached
+
+    def permutation_rank(self: Sampler, values: NDArray[np.int64], scale: float) -> int:
+        """Place of the first value among all when each has noise: 1 for the largest."""
+        first, *others = self.laplace(values, scale)
+        larger, equal = int(np.sum(others > first)), int(np.sum(others == first))
+        return 1 + larger + int(self.generator().integers(equal + 1))
+
+    def permutation_decision(self: Sampler, values: NDArray[np.int64], scale: float, most: int) -> bool:
+        """Tell whether that place is at most `most`, and nothing else."""
+        return self.permutation_rank(values, scale) <= most
+
+    def discover(self: Sampler, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
+        """Add Laplace noise to the counts of keys, and give those that reach a threshold, in their order."""
+        noisy = self.laplace(np.array([*counts.values()], dtype=np.int64), scale)
+        return {key: count for key, count in zip(counts, noisy.tolist(), strict=True) if count >= threshold}
+
+
+class OpenDPSampler(FromLaplace):
+    """Discrete noise from OpenDP, which draws it exactly from the operating system's secure source [2]_.
+
+    Examples
+    --------
+    >>> OpenDPSampler().laplace(np.zeros(3, dtype=np.int64), 2.5).dtype
+    dtype('int64')
+    """
+
+    private = True
+
+    @cached_property
+    def name(self) -> str:
+        """OpenDP and its version."""
+        return (
+            f"OpenDP {version('opendp')}: discrete Laplace and Gaussian from the operating system's secure source"
+        )
+
+    def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Add independent discrete Laplace noise; see `check` for what is refused."""
+        return _noisy("laplace", values, scale)
+
+    def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Add independent discrete Gaussian noise; see `check` for what is refused."""
+        return _noisy("gaussian", values, scale)
+
+    def arc(self, labels: NDArray[np.int64], arc: Arc) -> NDArray[np.int64]:
+        """Draw messages with whole numbers from the operating system's secure source."""
+        check_labels(labels, arc)
+        return arc.moved(labels, uniform(arc.weight, labels.size).reshape(labels.shape))
+
+    def noisy_top_k(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
+        """Draw k positions, best first, by permute-and-flip or by the exponential mechanism."""
+        check(values, scale)
+        return [int(i) for i in _selection(float(scale), k, flip)(values)]
+
+    def below(self, n: int) -> int:
+        """Draw one of 0, ..., n-1 from the operating system's secure source."""
+        return secrets.randbelow(n)
+
+    def generator(self) -> np.random.Generator:
+        """Make a generator whose seed nobody knows."""
+        return np.random.default_rng(secrets.randbits(256))
+
+
+def uniform(below: int, size: int) -> NDArray[np.int64]:
+    """Draw whole numbers from 0 to `below` - 1, all equally likely, from the operating system's secure source.
+
+    Parameters
+    ----------
+    below : int
+        From 1 to 2^63.
+    size : int
+        How many.
+
+    Returns
+    -------
+    ndarray of int64 of shape (size,)
+        The numbers. Words of as few bits as will do are drawn, and those that are too large thrown away.
+    """
+    bits = max(1, (below - 1).bit_length())
+    kept: list[NDArray[np.uint64]] = []
+    missing = size
+    while missing > 0:
+        words = np.frombuffer(os.urandom(8 * 2 * missing), dtype=np.uint64) >> np.uint64(64 - bits)
+        kept.append(words[words < below][:missing])
+        missing -= len(kept[-1])
+    return np.concatenate([np.zeros(0, dtype=np.uint64), *kept]).astype(np.int64)
+
+
+def _noisy(kind: str, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+    check(values, scale)
+    if not values.size:
+        return values.copy()
+    return np.array(_measurement(kind, float(scale))(values.ravel()), dtype=np.int64).reshape(values.shape)
+
+
+@lru_cache(maxsize=64)
+def _measurement(kind: str, scale: float) -> Callable[[NDArray[np.int64]], list[int]]:
+    """Construct OpenDP's mechanism, which takes as long as drawing twenty values."""
+    from opendp import domains, measurements, metrics, mod
+
+    mod.enable_features("contrib")
+    domain = domains.vector_domain(domains.atom_domain(T="i64"))
+    made: Any
+    if kind == "laplace":
+        made = measurements.make_laplace(domain, metrics.l1_distance(T="i64"), scale)
+    else:
+        made = measurements.make_gaussian(domain, metrics.l2_distance(T="f64"), scale)
+    return made  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=64)
+def _selection(scale: float, k: int, flip: bool) -> Callable[[NDArray[np.int64]], list[int]]:  # noqa: FBT001
+    from opendp import domains, measurements, measures, metrics, mod
+
+    mod.enable_features("contrib")
+    domain = domains.vector_domain(domains.atom_domain(T="i64"))
+    # OpenDP takes the measure for a choice of mechanism.
+    measure = measures.max_divergence() if flip else measures.zero_concentrated_divergence()
+    metric = metrics.linf_distance(T="i64", monotonic=False)
+    made: Any = measurements.make_noisy_top_k(domain, metric, measure, k=k, scale=scale)
+    return made  # type: ignore[no-any-return]
+
+
+_OPENDP: Sampler = OpenDPSampler()
+_SAMPLER: ContextVar[Sampler] = ContextVar("dfprivacy sampler", default=_OPENDP)
+
+
+def sampler() -> Sampler:
+    """Give the sampler in force: OpenDP, unless a test has put another in its place."""
+    return _SAMPLER.get()
+
+
+@contextmanager
+def use(replacement: Sampler) -> Iterator[Sampler]:
+    """Put another sampler in force, in this context only. For `dfprivacy.testing` alone."""
+    token = _SAMPLER.set(replacement)
+    try:
+        yield replacement
+    finally:
+        _SAMPLER.reset(token)

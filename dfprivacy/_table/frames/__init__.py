@@ -1,0 +1,186 @@
+"""The only code that knows a dataframe library.
+
+An adapter turns its frame into batches of raw columns: numbers as NumPy arrays, everything else as codes
+into a dictionary of values. What the values mean (bounds, categories, missing values) is decided by
+`dfprivacy.schema`, in one place for every engine.
+
+A column's type decides only how its values are read, never what they count as or whether they are read at all:
+a value in one row can change the type, and then every other row must still count as it did.
+
+An engine's own errors and warnings may quote values of the data. `redact_errors` is the one place that catches
+them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import threading
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from dfprivacy.errors import ArgumentError, ReadError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import EllipsisType
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Dictionary:
+    """A column as codes into a list of values; the code -1 is a missing value."""
+
+    codes: NDArray[np.intp]
+    values: Sequence[object]
+
+
+Raw: TypeAlias = "NDArray[Any] | Dictionary"
+
+
+class Read(NamedTuple):
+    """One column to read: as a number, as one of the public categories of a domain, or (...) as any key."""
+
+    name: str
+    domain: tuple[object, ...] | EllipsisType | None = None
+
+
+class Frame(Protocol):
+    """What the house asks of a frame."""
+
+    @property
+    def library(self) -> str:
+        """Whose tables releases make for its owner: "pandas", "polars" or "pyarrow"."""
+        ...
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Column names in order, doubles included."""
+        ...
+
+    def rows(self) -> int:
+        """Count the rows."""
+        ...
+
+    def ready(self) -> None:
+        """Raise a `ReadError`, before anything is charged, if no rows can be read in this process."""
+        ...
+
+    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
+        """Rows, in order, in batches of at most `size`: the number of rows, and the raw columns."""
+        ...
+
+    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
+        """All rows of some columns, in order, as lists of Python values: for public columns only."""
+        ...
+
+
+# Where the frames of each library are adapted; a library that nobody imported has no frames to adapt.
+_ADAPTERS = {"polars": "dfprivacy._table.frames.polars", "pandas": "dfprivacy._table.frames.pandas"}
+
+
+def adapt(frame: object) -> Frame:
+    """Find the adapter of a frame.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame, polars.DataFrame, polars.LazyFrame or object with an Arrow C stream
+        The table.
+
+    Returns
+    -------
+    Frame
+        Its adapter.
+
+    Raises
+    ------
+    ArgumentError
+        If no adapter knows it.
+    """
+    for library, adapter in _ADAPTERS.items():
+        if library in sys.modules:
+            adapted: Frame | None = importlib.import_module(adapter).adapt(frame)
+            if adapted is not None:
+                return adapted
+    if hasattr(frame, "__arrow_c_stream__"):
+        arrow: Frame = importlib.import_module("dfprivacy._table.frames.arrow").adapt(frame)
+        return arrow
+    raise ArgumentError(
+        f"A {type(frame).__name__} is not a table this library can read.",
+        "Pass a pandas DataFrame, a Polars DataFrame or LazyFrame, or an object with an Arrow C stream.",
+    )
+
+
+def redact_errors(work: Callable[[], T]) -> T:
+    """Do something with rows, and withhold what an engine or a plugin says of it: warnings, and errors if it fails.
+
+    Parameters
+    ----------
+    work : callable
+        What to do; called without arguments.
+
+    Returns
+    -------
+    object
+        Its result.
+
+    Raises
+    ------
+    ReadError
+        If it fails. The error names the type of the failure only: its text may quote the data.
+    """
+    try:
+        with _silence:
+            return work()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - any error may quote data, and a panic of Rust is no Exception
+        failed = type(error).__name__
+    # Raised outside the handler, so that the error does not carry the engine's along as its context.
+    raise ReadError(
+        f"Reading the rows failed with {failed}; its text is redact_errors because it may quote the data.",
+        "The frame's custodian can see the message by running the same computation outside dfprivacy.",
+    )
+
+
+class _Silence:
+    """No warning of this process is shown while any of its threads reads rows.
+
+    `warnings.catch_warnings` of two threads that overlap would restore each other's filters in the wrong order.
+    """
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._readers = 0
+        self._filters = warnings.catch_warnings()
+
+    def __enter__(self) -> None:
+        with self._turn:
+            if not self._readers:
+                self._filters = warnings.catch_warnings()
+                self._filters.__enter__()
+                warnings.simplefilter("ignore")
+            self._readers += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._turn:
+            self._readers -= 1
+            if not self._readers:
+                self._filters.__exit__(None, None, None)
+
+    def forked(self) -> None:
+        """Forget the readers of the parent: their threads, and a lock they held, are not in the child."""
+        if self._readers:
+            self._filters.__exit__(None, None, None)
+        self._turn, self._readers = threading.Lock(), 0
+
+
+_silence = _Silence()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_silence.forked)

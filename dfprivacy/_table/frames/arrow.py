@@ -1,0 +1,129 @@
+"""Anything with an Arrow C stream: pyarrow tables, DuckDB relations and others."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy._table.frames import Dictionary, Frame, Raw, Read
+from dfprivacy.errors import ArgumentError, MissingDependency
+from dfprivacy.schema.values import days, missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+except ImportError:
+    raise MissingDependency(
+        "Reading an Arrow C stream needs pyarrow.", 'Install it: pip install "dfprivacy[arrow]".'
+    ) from None
+
+
+def adapt(frame: Any) -> Frame:
+    """Return the adapter of an object with ``__arrow_c_stream__``."""
+    if isinstance(frame, pa.RecordBatchReader):
+        raise ArgumentError(
+            "A RecordBatchReader can be read once only, and every question reads the table again.",
+            "Pass the table, data set or query it comes from.",
+        )
+    with suppress(Exception):  # its text may quote the data
+        return ArrowFrame(frame)
+    raise ArgumentError(
+        f"The Arrow stream of a {type(frame).__name__} could not be opened as a table.",
+        "Pass a table: a stream of named columns.",
+    )
+
+
+class ArrowFrame:
+    """An Arrow stream, opened anew at every pass."""
+
+    library = "pyarrow"
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self._schema = self._open().schema
+
+    def _open(self) -> pa.RecordBatchReader:
+        if isinstance(
+            self._frame, pa.Table
+        ):  # the stream of one with short string views crashes pyarrow 23 and older
+            return self._frame.to_reader()
+        return pa.RecordBatchReader.from_stream(self._frame)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Column names in order."""
+        return tuple(self._schema.names)
+
+    def rows(self) -> int:
+        """Count the rows."""
+        return sum(batch.num_rows for batch in self._open())
+
+    def ready(self) -> None:
+        """Do nothing: rows can be read in every process."""
+
+    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
+        """Rows in batches of at most `size`."""
+        for whole in self._open():
+            for start in range(0, whole.num_rows, size):
+                batch = whole.slice(start, size)
+                yield batch.num_rows, {read: raw(batch.column(read.name), read) for read in reads}
+
+    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
+        """All rows of some columns as lists."""
+        found: dict[str, list[Any]] = {name: [] for name in names}
+        for batch in self._open():  # other columns may be large, and are not kept
+            for name in names:
+                found[name].extend(batch.column(name).to_pylist())
+        return found
+
+
+def _is_text(dtype: pa.DataType) -> bool:
+    # Bytes as well: one value of bytes makes bytes of a column of text.
+    kinds = "string", "large_string", "string_view", "binary", "large_binary", "binary_view"
+    return any(getattr(pa.types, f"is_{kind}")(dtype) for kind in kinds)
+
+
+def raw(column: pa.Array, read: Read) -> Raw:
+    """Return an array as a raw column."""
+    if pa.types.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
+    if pa.types.is_dictionary(column.type):
+        if read.domain is not None and _is_text(column.type.value_type) and len(column.dictionary) <= len(column):
+            return _dictionary(column)
+        column = column.dictionary_decode()  # a dictionary longer than the batch is not worth looking through
+    if _is_text(column.type):
+        if read.domain is None:
+            return missing(len(column))
+        return _dictionary(pc.dictionary_encode(column.cast(pa.large_binary())))
+    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+        # A date is no category, though it stands for a number.
+        return _days(column) if read.domain is None else missing(len(column))
+    return _numbers(column)
+
+
+def _dictionary(column: pa.DictionaryArray) -> Dictionary:
+    codes = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return Dictionary(codes.astype(np.intp), column.dictionary.cast(pa.large_binary()).to_pylist())
+
+
+def _days(column: pa.Array) -> np.ndarray[Any, Any]:
+    since: np.ndarray[Any, Any] = days(column.to_numpy(zero_copy_only=False))
+    return since
+
+
+def _numbers(column: pa.Array) -> np.ndarray[Any, Any]:
+    dtype = column.type
+    if pa.types.is_boolean(dtype):
+        column = column.cast(pa.uint8())
+    elif pa.types.is_decimal(dtype):
+        # Not at once: Arrow's way rounds twice, by the scale, which is that of the row with the most digits.
+        column = column.cast(pa.string()).cast(pa.float64())
+    elif not (pa.types.is_integer(dtype) or pa.types.is_floating(dtype)):
+        return missing(len(column))
+    found: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=False)
+    return found

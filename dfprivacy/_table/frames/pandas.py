@@ -1,0 +1,116 @@
+"""pandas DataFrames."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from pandas.api import types
+
+from dfprivacy._table.frames import Dictionary, Frame, Raw, Read
+from dfprivacy.schema.values import days, missing, plain_number
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+
+def adapt(frame: object) -> Frame | None:
+    """Return the adapter of a pandas DataFrame, None for anything else."""
+    return PandasFrame(frame) if isinstance(frame, pd.DataFrame) else None
+
+
+class PandasFrame:
+    """A pandas DataFrame as batches of raw columns."""
+
+    library = "pandas"
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self._frame = frame
+        self._index: pd.Index[Any] | None = None
+        self._places: dict[str, int] = {}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Column names in order."""
+        return tuple(str(name) for name in self._frame.columns)
+
+    def rows(self) -> int:
+        """Count the rows."""
+        return len(self._frame)
+
+    def ready(self) -> None:
+        """Do nothing: rows can be read in every process."""
+
+    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
+        """Rows in batches of at most `size`."""
+        columns = {read: self._column(read.name) for read in reads}
+        plain = {read: column.to_numpy() for read, column in columns.items() if _is_plain(column.dtype)}
+        for start in range(0, len(self._frame), size):
+            stop = min(start + size, len(self._frame))
+            yield (
+                stop - start,
+                {
+                    read: plain[read][start:stop] if read in plain else _raw(column.iloc[start:stop], read)
+                    for read, column in columns.items()
+                },
+            )
+
+    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
+        """All rows of some columns as lists."""
+        return {name: self._column(name).tolist() for name in names}
+
+    def _column(self, name: str) -> pd.Series[Any]:
+        if not self._frame.columns.is_(self._index):  # a frame may get other columns, an index may not change
+            self._index = self._frame.columns
+            self._places = {known: at for at, known in reversed(list(enumerate(self.columns)))}
+        return self._frame.iloc[:, self._places[name]]  # by position: a name need not be a string in pandas
+
+
+def _is_plain(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind in "biuf"
+
+
+def _raw(column: pd.Series[Any], read: Read) -> Raw:
+    dtype: Any = column.dtype
+    if isinstance(dtype, pd.ArrowDtype):
+        from dfprivacy._table.frames import arrow
+
+        array: Any = column.array
+        return arrow.raw(array.__arrow_array__().combine_chunks(), read)
+    if isinstance(dtype, pd.SparseDtype):
+        sparse: Any = column.sparse
+        return _raw(sparse.to_dense(), read)
+    if isinstance(dtype, pd.CategoricalDtype):
+        return _categorical(column, read)
+    if types.is_datetime64_any_dtype(dtype):
+        if read.domain is not None:  # a date is no category, though it stands for a number
+            return missing(len(column))
+        naive = column.dt.tz_convert(None) if isinstance(dtype, pd.DatetimeTZDtype) else column
+        since: NDArray[np.float64] = days(naive.to_numpy())
+        return since
+    if (types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype)) and not types.is_complex_dtype(dtype):
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    if read.domain is None:
+        return _numbers(column)
+    if types.infer_dtype(column, skipna=True) == "string":
+        codes, values = pd.factorize(column)
+        return Dictionary(codes, list(values))
+    # pandas would take unlike objects for one if they say they are equal; which one must not depend on other rows.
+    return Dictionary(np.arange(len(column)), list(column))
+
+
+def _categorical(column: pd.Series[Any], read: Read) -> Raw:
+    if len(column.cat.categories) > len(column):  # not worth looking through
+        column = column.cat.remove_unused_categories()
+    values = list(column.cat.categories)
+    codes = column.cat.codes.to_numpy().astype(np.intp)
+    if read.domain is not None:
+        return Dictionary(codes, values)
+    return _numbers([*values, None])[codes]  # the code -1 (missing) is the last entry
+
+
+def _numbers(values: Collection[object]) -> NDArray[np.float64]:
+    return np.fromiter((plain_number(value) for value in values), dtype=np.float64, count=len(values))

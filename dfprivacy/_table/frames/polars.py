@@ -1,0 +1,176 @@
+"""Polars DataFrames, and LazyFrames streamed."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from dfprivacy._table.frames import Dictionary, Frame, Raw, Read, redact_errors
+from dfprivacy.errors import DPError, ReadError
+from dfprivacy.schema.values import days, missing, plain_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_STREAMED = 1 << 17  # rows asked of the streaming engine at a time
+PROBE_SECONDS = 10.0
+_alive: set[int] = set()  # processes in which Polars' threads were seen at work
+
+
+def adapt(frame: object) -> Frame | None:
+    """Return the adapter of a Polars DataFrame or LazyFrame, None for anything else."""
+    if isinstance(frame, pl.DataFrame):
+        return PolarsFrame(frame)
+    if isinstance(frame, pl.LazyFrame):
+        return PolarsLazyFrame(frame)
+    return None
+
+
+def _ready() -> None:
+    """Raise a `ReadError` where Polars' threads were lost in a fork: whoever asks them for rows waits for good."""
+    if os.getpid() in _alive:  # threads that are there stay there
+        return
+    probe = threading.Thread(target=_probe, daemon=True)
+    probe.start()
+    probe.join(PROBE_SECONDS)
+    if probe.is_alive():
+        raise ReadError(
+            "This process was forked from another that had used Polars, whose threads do not survive a fork.",
+            "Start workers by 'spawn' or 'forkserver', or before Polars is first used.",
+        ).after(DPError.outcome)
+    _alive.add(os.getpid())
+
+
+def _probe() -> None:
+    frame = pl.DataFrame({"a": [0], "b": [0]}).select("a", "b")
+    for _ in _stream(frame.lazy()):
+        pass
+
+
+class PolarsFrame:
+    """A Polars DataFrame as batches of raw columns."""
+
+    library = "polars"
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self._frame = frame
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Column names in order."""
+        return tuple(self._frame.columns)
+
+    def rows(self) -> int:
+        """Count the rows."""
+        return self._frame.height
+
+    def ready(self) -> None:
+        """Raise a `ReadError` if no rows can be read in this process."""
+        _ready()
+
+    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
+        """Rows in batches of at most `size`."""
+        return _slices(self._frame.select(_names(reads, self.columns)), reads, size)
+
+    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
+        """All rows of some columns as lists."""
+        return self._frame.select(names).to_dict(as_series=False)
+
+
+class PolarsLazyFrame:
+    """A Polars LazyFrame, run by the streaming engine at every pass and never held as a whole."""
+
+    library = "polars"
+
+    def __init__(self, frame: pl.LazyFrame) -> None:
+        _ready()  # or it would wait for good while the table is protected
+        self._frame = frame
+        self._schema = redact_errors(frame.collect_schema)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Column names in order."""
+        return tuple(self._schema.names())
+
+    def rows(self) -> int:
+        """Count the rows."""
+        return int(self._frame.select(pl.len()).collect(engine="streaming").item())
+
+    def ready(self) -> None:
+        """Raise a `ReadError` if no rows can be read in this process."""
+        _ready()
+
+    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
+        """Rows in batches of at most `size`."""
+        for frame in _stream(self._frame.select(_names(reads, self.columns))):
+            yield from _slices(frame, reads, size)
+
+    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
+        """All rows of some columns as lists."""
+        return self._frame.select(names).collect().to_dict(as_series=False)
+
+
+def _stream(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+    # The one function that uses a method Polars calls unstable. Messages and statistics are of rows in order.
+    return frame.collect_batches(chunk_size=_STREAMED, maintain_order=True, engine="streaming")
+
+
+def _names(reads: Sequence[Read], columns: tuple[str, ...]) -> list[str]:
+    # A frame without columns has no rows in Polars: to count rows, read some column.
+    return list(dict.fromkeys(read.name for read in reads)) or list(columns[:1])
+
+
+def _slices(frame: pl.DataFrame, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
+    for batch in frame.iter_slices(size):
+        if batch.height:
+            yield batch.height, {read: _raw(batch[read.name], read) for read in reads}
+
+
+def _raw(column: pl.Series, read: Read) -> Raw:
+    dtype = column.dtype
+    if dtype == pl.Object:
+        values = column.to_list()
+        return _numbers_of(values) if read.domain is None else Dictionary(np.arange(len(values)), values)
+    if dtype.is_numeric() or dtype == pl.Boolean:
+        return _numbers(column)
+    if read.domain is None:
+        return _days(column) if dtype in (pl.Date, pl.Datetime) else missing(len(column))
+    if dtype == pl.Binary:
+        return Dictionary(np.arange(len(column)), column.to_list())
+    if dtype not in (pl.String, pl.Categorical, pl.Enum):
+        return missing(len(column))
+    # Never to_physical() of a Categorical: its codes are handed out by the process, in order of appearance.
+    if read.domain is ...:
+        column = column.cast(pl.String)
+        domain = column.drop_nulls().unique().to_list()
+    else:
+        domain = [value for value in read.domain if isinstance(value, str) and _is_unicode(value)]
+    codes = column.cast(pl.Enum(domain), strict=False).to_physical().cast(pl.Int32).fill_null(-1)
+    return Dictionary(codes.to_numpy().astype(np.intp), domain)
+
+
+def _numbers(column: pl.Series) -> np.ndarray[Any, Any]:
+    dtype = column.dtype
+    if dtype == pl.Boolean:
+        column = column.cast(pl.UInt8)
+    elif dtype.is_decimal() or dtype in (pl.Int128, pl.UInt128, pl.Float16):
+        column = column.cast(pl.Float64, strict=False)
+    return column.to_numpy()  # integers with nulls become float64 with NaN
+
+
+def _days(column: pl.Series) -> np.ndarray[Any, Any]:
+    since: np.ndarray[Any, Any] = days(column.to_numpy())
+    return since
+
+
+def _is_unicode(text: str) -> bool:
+    # A lone surrogate is in no column of Polars, which fails if it is asked for one.
+    return text.encode(errors="ignore").decode() == text
+
+
+def _numbers_of(values: list[object]) -> np.ndarray[Any, Any]:
+    return np.fromiter((plain_number(value) for value in values), dtype=np.float64, count=len(values))

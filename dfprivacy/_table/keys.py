@@ -1,0 +1,109 @@
+"""Values that nobody declared, as keys: how many rows hold each."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from dfprivacy._table.batch import category
+from dfprivacy._table.frames import Dictionary, Read
+from dfprivacy.schema import Category
+from dfprivacy.schema.values import plain_number, plain_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy._table.batch import Batch
+    from dfprivacy.schema import Codes, Column
+
+__all__ = ["LENGTH_MAX", "Key", "held", "key_read", "ordered"]
+
+Key: TypeAlias = tuple[Category, ...]
+
+LENGTH_MAX = 256
+"""Characters of a text that can be a key: what is longer is a note rather than a key."""
+
+_WHOLE_MAX = 2**53  # float64 holds every integer up to here
+
+
+def key_read(column: Column) -> Read:
+    """Ask for a column as category codes if it has categories, else for whatever its values are."""
+    return category(column) if column.categories is not None else Read(column.name, ...)
+
+
+def held(parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: Sequence[Column]) -> Counter[Key]:
+    """How many selected rows hold each key; a row of which a value can be no key holds none.
+
+    Parameters
+    ----------
+    parts : iterable of (Batch, mask)
+        Batches that were read as `key_read` says, and which rows of them are selected.
+    columns : sequence of Column
+        One part of a key each.
+
+    Returns
+    -------
+    Counter
+        In no order that may be shown.
+    """
+    found: Counter[Key] = Counter()
+    for batch, mask in parts:
+        coded = [_coded(batch, column) for column in columns]
+        whole = np.ones(batch.size, dtype=np.bool_) if mask is None else mask.copy()
+        for codes, _ in coded:
+            whole &= codes >= 0
+        both = np.zeros(int(whole.sum()), dtype=np.intp)
+        for codes, values in coded:  # numbered anew for each column, so that products stay small
+            different, both = np.unique(both * len(values) + codes[whole], return_inverse=True)
+        first = np.empty(len(different), dtype=np.intp)
+        first[both] = np.flatnonzero(whole)  # some row that holds each
+        parts_of = [[values[at] for at in codes[first].tolist()] for codes, values in coded]
+        counts = np.bincount(both, minlength=len(different)).tolist()
+        for *key, count in zip(*parts_of, counts, strict=True):
+            found[tuple(key)] += count
+    return found
+
+
+def ordered(counts: Mapping[Key, int]) -> dict[Key, int]:
+    """Put keys in an order of their own, that of the rows and batches left behind: numbers before texts."""
+    kinds: defaultdict[tuple[bool, ...], list[Key]] = defaultdict(list)
+    for key in counts:
+        kinds[tuple([isinstance(part, str) for part in key])].append(key)
+    return {key: counts[key] for kind in sorted(kinds) for key in sorted(kinds[kind])}
+
+
+def _coded(batch: Batch, column: Column) -> tuple[Codes, Sequence[Category]]:
+    """Give places among some values, each there once; -1 for what can be no part of a key."""
+    if column.categories is not None:
+        codes = batch.codes(column)
+        return np.where(codes == len(column.categories), -1, codes), column.categories
+    raw = batch.raw[key_read(column)]
+    if isinstance(raw, Dictionary):
+        keys = [_key(value) for value in raw.values]
+        place = {key: at for at, key in enumerate(dict.fromkeys(key for key in keys if key is not None))}
+        lookup = np.array([*(-1 if key is None else place[key] for key in keys), -1], dtype=np.intp)
+        return lookup[raw.codes], [*place]  # the code -1 (missing) is the last entry
+    numbers = np.asarray(raw, dtype=np.float64)
+    finite = np.isfinite(numbers)
+    different, codes = np.unique(numbers[finite], return_inverse=True)
+    found = np.full(len(numbers), -1, dtype=np.intp)
+    found[finite] = codes
+    return found, [_plain(number) for number in different.tolist()]
+
+
+def _key(value: Any) -> Category | None:
+    """Give the category that a value would be in; None if there can be none, or it is too long."""
+    text = plain_text(value)
+    if text is not None:
+        return text if len(text) <= LENGTH_MAX else None
+    number = plain_number(value, dates=False)
+    return _plain(number) if math.isfinite(number) else None
+
+
+def _plain(number: float) -> Category:
+    return int(number) if number.is_integer() and abs(number) <= _WHOLE_MAX else number

@@ -1,0 +1,224 @@
+"""What a caller may give: read from the annotations of a function, and checked before anything else happens."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import math
+import typing
+from dataclasses import dataclass
+from types import NoneType, SimpleNamespace, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
+
+import numpy as np
+
+from dfprivacy.errors import ArgumentError, DPError, PluginError, quoted
+from dfprivacy.schema.values import plain_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Probability", "Range", "checked", "hints"]
+
+
+@dataclass(frozen=True, repr=False)
+class Range:
+    """Which numbers a parameter takes: ``Annotated[int, Range(1, 100)]``.
+
+    Parameters
+    ----------
+    low, high : float, optional
+        The ends; None for no end, which leaves all finite numbers. An end of ``math.inf`` is a number of its own.
+    exclusive : {"low", "high", "both"}, optional
+        The ends that do not belong to the range themselves.
+
+    Examples
+    --------
+    >>> from dfprivacy import Range
+    >>> Range(0, 1, exclusive="low")
+    Range(0, 1, exclusive='low')
+    >>> print(Range(0, 1, exclusive="low"))
+    above 0 and at most 1
+    """
+
+    low: float | None = None
+    high: float | None = None
+    exclusive: Literal["low", "high", "both"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.exclusive not in (None, "low", "high", "both"):
+            raise PluginError(f"exclusive={self.exclusive!r} is unknown.", 'Use "low", "high" or "both".')
+        for end in (self.low, self.high):
+            if end is not None and (isinstance(end, bool) or not isinstance(end, int | float) or math.isnan(end)):
+                raise PluginError(f"An end of {self!r} is no number.", "For example Range(0, 1).")
+        if self.low is not None and self.high is not None and not self.low < self.high:
+            raise PluginError(f"{self!r} holds no more than one number.", "Give the lower end first.")
+
+    def __contains__(self, number: float) -> bool:
+        if math.isnan(number):
+            return False
+        above = -math.inf < number if self.low is None else self.low < number
+        below = number < math.inf if self.high is None else number < self.high
+        return (above or (number == self.low and self.exclusive not in {"low", "both"})) and (
+            below or (number == self.high and self.exclusive not in {"high", "both"})
+        )
+
+    def __repr__(self) -> str:
+        ends = [] if self.low is None and self.high is None else [repr(self.low)]
+        ends += [] if self.high is None else [repr(self.high)]
+        ends += [] if self.exclusive is None else [f"exclusive={self.exclusive!r}"]
+        return f"Range({', '.join(ends)})"
+
+    def __str__(self) -> str:
+        low, high = (None if end is None else f"{end:g}" for end in (self.low, self.high))
+        if low and high and self.exclusive in {None, "both"}:
+            return f"between {low} and {high}" if self.exclusive else f"from {low} to {high}"
+        if low and high is None and self.exclusive not in {"low", "both"}:
+            return f"from {low} on"
+        ends = [] if low is None else [f"{'above' if self.exclusive in {'low', 'both'} else 'at least'} {low}"]
+        ends += [] if high is None else [f"{'below' if self.exclusive in {'high', 'both'} else 'at most'} {high}"]
+        return " and ".join(ends)
+
+
+Probability: TypeAlias = Annotated[float, Range(0, 1, exclusive="both")]
+"""A level, a confidence or a power: above 0 and below 1."""
+
+
+def hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """Resolve the annotations of a function.
+
+    Parameters
+    ----------
+    function : callable
+        Any.
+
+    Returns
+    -------
+    dict of str to annotation
+        By parameter, and by ``"return"``. An annotation whose names are not there at run time stays a string.
+    """
+    function = inspect.unwrap(function)  # as `inspect.signature` does
+    found = {}
+    for name, written in inspect.get_annotations(function).items():
+        one = SimpleNamespace(__annotations__={name: written})
+        try:
+            names = getattr(function, "__globals__", {})
+            found[name] = typing.get_type_hints(one, globalns=names, include_extras=True)[name]
+        except DPError:  # a Range that is none
+            raise
+        except Exception:  # noqa: BLE001 - a name for type checkers only, or no type at all: it tells nothing
+            found[name] = written
+    return found
+
+
+def checked(value: object, hint: object, what: str) -> Any:
+    """Give back an argument as its annotation says.
+
+    `Literal`, `bool`, `int`, `float`, `str`, `None`, their unions, and numbers with a `Range` are checked. Whatever
+    else an annotation says is between the author and the type checker.
+
+    Parameters
+    ----------
+    value : object
+        The argument.
+    hint : annotation
+        A resolved annotation; None for none.
+    what : str
+        What it is, for errors.
+
+    Returns
+    -------
+    object
+        The argument; scalars of NumPy as those of Python, for a float any number, or date in days, as a float.
+
+    Raises
+    ------
+    ArgumentError
+        If it is something else.
+    """
+    kinds = _kinds(hint)
+    if kinds is None:
+        return value
+    plain = value
+    if isinstance(value, np.generic) and not isinstance(value, np.timedelta64 | np.datetime64):
+        plain = value.item()
+    for kind in kinds:
+        found = kind.read(plain)
+        if found is not _NONE_OF_IT:
+            return found
+    raise _error(value, kinds, what)
+
+
+_NONE_OF_IT = object()
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """One of the things that an annotation allows: a choice, or a value of a type, in all of some ranges."""
+
+    of: type | None = None
+    choices: tuple[Any, ...] = ()
+    ranges: tuple[Range, ...] = ()
+
+    def read(self, value: Any) -> Any:
+        """Give the value as this kind has it, or `_NONE_OF_IT`."""
+        if self.of is None:
+            same = (each for each in self.choices if type(each) is type(value) and each == value)
+            return next(same, _NONE_OF_IT)
+        if self.of is float:
+            number = _number(value)
+            ranges = self.ranges or (Range(),)
+            return number if all(number in each for each in ranges) else _NONE_OF_IT
+        if self.of is int:
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            return int(value) if whole and all(value in each for each in self.ranges) else _NONE_OF_IT
+        return value if isinstance(value, self.of) else _NONE_OF_IT
+
+    def __str__(self) -> str:
+        if self.of is None:
+            return ", ".join(map(repr, self.choices))
+        ends = "".join(f" {each}" for each in self.ranges)
+        if self.of is float:
+            return f"a number{ends}" if ends else "a finite number or a date"
+        names = {int: "a whole number", str: "a string", bool: "True or False", NoneType: "None"}
+        return f"{names[self.of]}{ends}"
+
+
+def _number(value: Any) -> float:
+    """Give a number, or a date in days, as a float; NaN for anything else."""
+    return math.nan if isinstance(value, bool | complex) else plain_number(value)
+
+
+def _kinds(hint: Any, ranges: tuple[Range, ...] = ()) -> tuple[_Kind, ...] | None:
+    """List what an annotation allows; None if it allows what is not checked."""
+    hint = getattr(hint, "__value__", hint)  # of ``type X = ...``
+    origin = get_origin(hint)
+    if origin is Annotated:
+        base, *notes = get_args(hint)
+        return _kinds(base, ranges + tuple(note for note in notes if isinstance(note, Range)))
+    if origin is Literal:
+        return (_Kind(choices=get_args(hint)),)
+    if origin in {Union, UnionType}:
+        parts = [_kinds(part, ranges) for part in get_args(hint)]
+        known = [part for part in parts if part is not None]
+        return tuple(kind for part in known for kind in part) if len(known) == len(parts) else None
+    if any(hint is each for each in (int, float)):
+        return (_Kind(hint, ranges=ranges),)
+    return (_Kind(hint),) if any(hint is each for each in (bool, str, NoneType)) else None
+
+
+def _error(value: object, kinds: tuple[_Kind, ...], what: str) -> ArgumentError:
+    name = what.rsplit(maxsplit=1)[-1]
+    what = f"{what}{quoted(value)}"
+    choices = [each for kind in kinds for each in kind.choices]
+    asked = [kind for kind in kinds if kind.of is not NoneType]
+    rest = " or None" if len(asked) < len(kinds) else ""
+    if all(kind.of is None for kind in asked):
+        near = difflib.get_close_matches(value[:100], map(str, choices), n=1) if isinstance(value, str) else ()
+        hint = f"Did you mean {near[0]!r}? " if near else ""
+        return ArgumentError(f"{what} is unknown.", f"{hint}Use one of {', '.join(map(repr, choices))}{rest}.")
+    if all(kind.of is bool for kind in asked):
+        return ArgumentError(f"{what} is neither True nor False.", f"Use {name}=True or {name}=False{rest}.")
+    said = " or ".join(map(str, asked))
+    short = said.replace("a number above", "above").replace("a number between", "between")
+    return ArgumentError(f"{what} is not {short}.", f"Give {said}{rest}.")

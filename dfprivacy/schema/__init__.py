@@ -1,0 +1,378 @@
+"""What is public about a table, and how its raw values become numbers that public bounds hold.
+
+What a column is, is declared, never inferred: not from its values, and not from its type, for libraries choose
+the type by looking at the values, and one value can change it. All that is read off a frame:
+
+================================  ==========================================================================
+read off the frame                because
+================================  ==========================================================================
+the names of its columns, in      public: nobody protects them, and every error may list them
+order
+the number of rows, under         public by definition of that neighbouring relation, which keeps it; under
+``replace_one``                   ``add_remove`` it is not asked for
+its library                       whose object it is was the caller's choice
+================================  ==========================================================================
+
+So neighbouring tables have equal schemas, and the same calls are answered, or refused with the same words.
+Cleaning, clipping and encoding happen here, in NumPy, and nowhere else, so that every engine gives the same
+numbers, whichever type a column has. What becomes of a value:
+
+================================  ==========================================================================
+raw value                         outcome
+================================  ==========================================================================
+number within the bounds          itself, as float64
+number outside, +inf, -inf        the nearer bound
+NaN, null, None, NaT              the column's fill value (the midpoint of the bounds unless said otherwise)
+boolean                           0 or 1
+decimal, integer of any size      the nearest float64, then as above
+date, datetime                    days since 1970-01-01 (UTC), with a fraction for the time of day
+complex number                    its real part if that is all of it, else missing
+text, or anything else, in a      missing
+column used as a number
+value among the categories        that category; numbers are compared as float64, so 1, 1.0 and True are one
+                                  category, and the text "1" is another; bytes are the text they say in UTF-8
+any other value, or a missing     no category: the row counts nowhere; or the category ``"other"`` if the
+one                               column's missing-value rule is ``"other"``
+================================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from dfprivacy.errors import ArgumentError, SchemaError, quoted
+from dfprivacy.schema.values import plain_number, plain_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy._table.frames import Raw
+
+Category: TypeAlias = str | int | float | bool
+Neighbors = Literal["replace_one", "add_remove"]
+Codes: TypeAlias = "NDArray[np.intp]"
+
+OTHER = "other"
+_FLOAT_EXACT = 2**53  # float64 holds every integer up to here
+_LUT_SPAN = 1 << 16  # widest range of integer categories that is looked up in a table
+
+
+@dataclass(frozen=True)
+class Column:
+    """What is public about one column.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    bounds : tuple of float or None
+        Lower and upper bound, in the column's units (days since 1970-01-01 for dates).
+    categories : tuple or None
+        The categories it may take, in the order of their codes.
+    fill : float or None
+        The value a missing number counts as.
+    other : bool
+        Whether what is no category counts as the last category, ``"other"``.
+    public : bool
+        Whether neighbouring tables agree on this column.
+    """
+
+    name: str
+    bounds: tuple[float, float] | None = None
+    categories: tuple[Category, ...] | None = None
+    fill: float | None = None
+    other: bool = False
+    public: bool = False
+
+    def __hash__(self) -> int:
+        return hash(self.name)  # columns are looked up in every batch, and may have many categories
+
+    @property
+    def low(self) -> float:
+        """Lower bound."""
+        return self._bounds[0]
+
+    @property
+    def high(self) -> float:
+        """Upper bound."""
+        return self._bounds[1]
+
+    @property
+    def mid(self) -> float:
+        """Middle of the bounds."""
+        return self.low / 2 + self.high / 2
+
+    @property
+    def half(self) -> float:
+        """Half the width of the bounds, so rounded that no value within them is further from `mid`."""
+        return max(self.high - self.mid, self.mid - self.low)
+
+    @property
+    def _bounds(self) -> tuple[float, float]:
+        if self.bounds is None:
+            raise SchemaError(
+                f"Column {self.name!r} has no bounds.",
+                f"Say what range its values may take: protect(..., bounds={{{self.name!r}: (low, high)}}), "
+                "where (0, 1) is that of True and False. It is not taken from the data or their type.",
+            )
+        return self.bounds
+
+    def code(self, category: object) -> int:
+        """Code of one category, or a `SchemaError`."""
+        for code, known in enumerate(self.categories or ()):
+            if category_key(known) == category_key(category):
+                return code
+        raise SchemaError(
+            f"{category!r} is not a category of column {self.name!r}.",
+            f"Its categories are {list(self.categories or ())!r}.",
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Return the same as plain JSON values."""
+        return {
+            "bounds": None if self.bounds is None else list(self.bounds),
+            "categories": None if self.categories is None else list(self.categories),
+            "fill": self.fill,
+            "other": self.other,
+            "public": self.public,
+        }
+
+    def clean(self, raw: NDArray[Any]) -> NDArray[np.float64]:
+        """Clip raw numbers to the bounds; a missing one becomes the fill value.
+
+        Parameters
+        ----------
+        raw : ndarray of shape (rows,)
+            Numbers; NaN where missing.
+
+        Returns
+        -------
+        ndarray of float64
+            A new array, every entry within the bounds.
+        """
+        low, high = self._bounds
+        values = np.clip(np.asarray(raw, dtype=np.float64), low, high)
+        if np.isnan(values.min(initial=low)):
+            values[np.isnan(values)] = self.fill
+        if low <= 0 <= high:
+            values += 0.0  # -0.0 becomes 0.0: a column of integers has none
+        return values
+
+    def missing(self, raw: Raw) -> NDArray[np.bool_]:
+        """Tell which raw values are missing: no number, or none of the categories, whatever they count as.
+
+        Parameters
+        ----------
+        raw : ndarray or Dictionary
+            As for `clean` if the column has bounds, else as for `encode`.
+
+        Returns
+        -------
+        ndarray of bool
+            A new array.
+        """
+        if self.bounds is not None:
+            return np.isnan(np.asarray(raw, dtype=np.float64))
+        gone: NDArray[np.bool_] = replace(self, other=False).encode(raw) == len(self.categories or ())
+        return gone
+
+    def among(self, raw: Raw, code: int) -> NDArray[np.bool_]:
+        """Tell which raw values are in one category; the same as, and faster than, asking `encode`.
+
+        Parameters
+        ----------
+        raw : ndarray or Dictionary
+            As for `encode`.
+        code : int
+            The code of the category.
+
+        Returns
+        -------
+        ndarray of bool
+            May be `raw` itself.
+        """
+        value = (self.categories or ())[code]
+        if isinstance(raw, np.ndarray) and not self.other and not isinstance(value, str):
+            return _equal(raw, plain_number(value))
+        found: NDArray[np.bool_] = self.encode(raw) == code
+        return found
+
+    def encode(self, raw: Raw) -> Codes:
+        """Codes of raw values among the categories.
+
+        Parameters
+        ----------
+        raw : ndarray or Dictionary
+            Numbers, or codes into a dictionary of values.
+
+        Returns
+        -------
+        ndarray of intp
+            ``len(categories)`` where a value is none of them.
+        """
+        categories = self.categories or ()
+        none = len(categories)
+        if isinstance(raw, np.ndarray):
+            codes = _encode_numbers(raw, categories)
+        else:
+            table = {category_key(category): code for code, category in enumerate(categories)}
+            lut = np.array([*(table.get(category_key(value), none) for value in raw.values), none], dtype=np.intp)
+            codes = lut[raw.codes]  # the code -1 (missing) is the last entry
+        if self.other:
+            codes[codes == none] = none - 1
+        return codes
+
+
+def category_key(value: object) -> object:
+    """Return what two values share if they are one category; NaN, which no category has, for what is none."""
+    text = plain_text(value)
+    return plain_number(value, dates=False) if text is None else ("text", text)
+
+
+def _equal(values: NDArray[Any], number: float) -> NDArray[np.bool_]:
+    """Compare as float64 does, without making float64 of booleans and integers."""
+    if values.dtype.kind == "b":
+        return values if number == 1 else ~values if number == 0 else np.zeros(len(values), dtype=np.bool_)
+    if values.dtype.kind in "iu" and number.is_integer() and abs(number) < _FLOAT_EXACT:
+        limits = np.iinfo(values.dtype)
+        if not limits.min <= number <= limits.max:
+            return np.zeros(len(values), dtype=np.bool_)
+        return np.asarray(values == values.dtype.type(int(number)))
+    return np.asarray(np.asarray(values, dtype=np.float64) == number)
+
+
+def _encode_numbers(values: NDArray[Any], categories: tuple[Category, ...]) -> Codes:
+    none = len(categories)
+    numbers = [(plain_number(c), code) for code, c in enumerate(categories) if not isinstance(c, str)]
+    if not numbers:
+        return np.full(len(values), none, dtype=np.intp)
+    numbers.sort()
+    domain = np.array([number for number, _ in numbers])
+    order = np.array([code for _, code in numbers], dtype=np.intp)
+    low, high = numbers[0][0], numbers[-1][0]
+    if high - low < _LUT_SPAN and max(-low, high) < _FLOAT_EXACT and (domain == np.rint(domain)).all():
+        first = int(low) - 1  # the table's first and last entries are for what lies outside
+        lut = np.full(int(high) - first + 2, none, dtype=np.intp)
+        lut[domain.astype(np.int64) - first] = order
+        return lut.take(_whole(values, first) - first, mode="clip")
+    floats = np.asarray(values, dtype=np.float64)
+    at = np.minimum(np.searchsorted(domain, floats), len(domain) - 1)
+    return np.where(domain[at] == floats, order[at], none)
+
+
+def _whole(values: NDArray[Any], first: int) -> NDArray[np.int64]:
+    """Turn whole numbers into int64 and all else into `first`."""
+    if values.dtype.kind == "f":
+        limited = np.clip(np.asarray(values, dtype=np.float64), -_FLOAT_EXACT, _FLOAT_EXACT)
+        limited[limited != np.rint(limited)] = first  # NaN differs from itself
+        return limited.astype(np.int64)
+    if values.dtype == np.uint64:  # a number above 2^63 must not become a negative one
+        values = np.minimum(values, np.uint64(_FLOAT_EXACT))
+    return np.asarray(values, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What is public about a table.
+
+    Attributes
+    ----------
+    names : tuple of str
+        All columns of the frame, in order.
+    columns : mapping of str to Column
+        The columns of which something is known.
+    neighbors : {"replace_one", "add_remove"}
+        The neighbouring relation.
+    size : int or None
+        The number of rows, public under ``replace_one``.
+    """
+
+    names: tuple[str, ...]
+    columns: Mapping[str, Column]
+    neighbors: Neighbors
+    size: int | None
+
+    def numeric(self, name: object) -> Column:
+        """Look up a column that has bounds; a `SchemaError` says what is missing otherwise."""
+        column = self._column(name)
+        if column.bounds is None and column.categories is not None:
+            raise SchemaError(
+                f"Column {column.name!r} is categorical; this needs a number.",
+                f"If its values are numbers, say so: bounds={{{column.name!r}: (low, high)}}, where (0, 1) is that "
+                "of True and False.",
+            )
+        _ = column.low
+        return column
+
+    def categorical(self, name: object) -> Column:
+        """Look up a column that has categories; a `SchemaError` says what is missing otherwise."""
+        column = self._column(name)
+        if column.categories is None:
+            raise SchemaError(
+                f"Column {column.name!r} has no categories.",
+                "Say which values it may take: protect(..., "
+                f"categories={{{column.name!r}: [...]}}); if they are True and False, "
+                f"categories={{{column.name!r}: [False, True]}}. They are not taken from the data or their type.",
+            )
+        return column
+
+    def described(self, name: object) -> Column:
+        """Look up a column that has bounds or categories."""
+        column = self._column(name)
+        return self.numeric(name) if column.categories is None else column
+
+    def named(self, name: object) -> Column:
+        """Look up a column; it need have neither bounds nor categories."""
+        return self._column(name)
+
+    def public(self, name: object) -> Column:
+        """Look up a column that is public; it need have neither bounds nor categories."""
+        column = self._column(name)
+        if not column.public:
+            raise SchemaError(
+                f"Column {column.name!r} is not public.",
+                f"If anybody may know its values, say so: protect(..., public=[{column.name!r}]).",
+            )
+        return column
+
+    def select(self, names: Sequence[str]) -> Schema:
+        """Keep these columns only."""
+        for name in names:
+            self._known(name)
+        kept = {name: column for name, column in self.columns.items() if name in names}
+        return replace(self, names=tuple(names), columns=kept)
+
+    def _column(self, name: object) -> Column:
+        known = self._known(name)
+        return self.columns.get(known, Column(known))
+
+    def _known(self, name: object) -> str:
+        if not isinstance(name, str):
+            raise SchemaError(f"A column is named by a string, not by {type(name).__name__}.", "Pass its name.")
+        if name not in self.columns and name not in self.names:
+            raise SchemaError(f"There is no column {name!r}.", f"The columns are {list(self.names)!r}.")
+        return name
+
+
+def as_number(value: object, what: str) -> float:
+    """Turn a public number, boolean or date into a finite float, or raise a `dfprivacy.SchemaError`."""
+    number = plain_number(value)
+    if not math.isfinite(number):
+        raise SchemaError(
+            f"{what}{quoted(value)} must be a finite number or a date.",
+            "Write it as a number, or as a datetime.date.",
+        )
+    return number
+
+
+def as_probability(value: object, what: str) -> float:
+    """Give back a level, a confidence or a power as a float, or raise a `dfprivacy.ArgumentError`."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+        raise ArgumentError(f"{what}={value!r} is not between 0 and 1.", "Use, for example, 0.05 or 0.95.")
+    return float(value)

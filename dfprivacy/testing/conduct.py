@@ -1,0 +1,185 @@
+"""The conduct of a mechanism: what it leaves behind, what its features remember, what can be seen of its release.
+
+Every check is a function of an `Audit`, as those of `dfprivacy.testing.discipline` are. What they find is mostly no
+fault of arithmetic but a way around the noise: by an attribute, a file, a module, a feature that remembers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dfprivacy._privacy import samplers as noise
+from dfprivacy.errors import PluginError
+from dfprivacy.testing import diameters, overheard, world
+from dfprivacy.testing.cases import candidates
+from dfprivacy.testing.discipline import Audit, Failed, Skipped
+from dfprivacy.testing.harness import Replay, fixed_chance, listening, with_first
+from dfprivacy.testing.insides import difference, insides
+from dfprivacy.testing.shown import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfprivacy.testing.cases import Row
+    from dfprivacy.testing.overheard import Asked
+
+__all__: list[str] = []  # what each check catches is in `conformance.CHECKS`
+
+_PICTURES = 1  # tables, besides the first, of which the release is drawn
+_REPEATS = 30
+_FAR = 3  # tables on which the release is looked at, besides the first
+_ODD = 8  # rows that features are shown one by one
+
+
+def shows_noise_alone(audit: Audit) -> str:
+    first = audit.first_run
+    if first.release is None:
+        raise Skipped("it does not answer")
+    if not first.replayable:
+        raise Skipped("it draws what is no noise added to values, and cannot be replayed")
+    seen = _seen(audit, audit.rows, pictures=True)
+    for at, (name, rows, _) in enumerate(audit.distant[:_FAR]):
+        other = _seen(audit, rows, pictures=at < _PICTURES)
+        if not other:
+            raise Failed(f"given the same noisy sums it does not answer on a table of {name}")
+        for page in [page for page in seen if page in other]:
+            if (where := difference(seen[page], other[page])) is None:
+                continue
+            if any(
+                difference(before[page], _seen(audit, table, pictures=at < _PICTURES).get(page, {}))
+                for _ in range(_REPEATS)
+                for table, before in ((audit.rows, seen), (rows, other))
+            ):
+                raise Skipped("it has a source of chance that cannot be replayed")
+            raise Failed(f"given the same noisy sums {page} shows something else on a table of {name}: {where}")
+    return f"{', '.join(seen)} show the same under the same noisy sums"
+
+
+def _seen(audit: Audit, rows: Sequence[Row], *, pictures: bool) -> dict[str, dict[str, str]]:
+    """Ask, under the noisy sums of the first_run, and look at the release before anything else is asked."""
+    release = audit.stage.trace(rows, transcript=audit.first_run.given).release
+    with listening(), fixed_chance():
+        return {} if release is None else shown(release, pictures=pictures)
+
+
+def _asked(audit: Audit) -> list[Asked]:
+    log: list[str] = []
+    with overheard.overhearing(log) as asked:
+        trace = audit.stage.trace(
+            audit.rows, transcript=audit.first_run.given, frames=audit.stage.frames(audit.rows, log)
+        )
+    if isinstance(trace.error, PluginError):
+        raise Failed(f"the core refuses it: {trace.error}")
+    return asked
+
+
+def noises_what_it_reads(audit: Audit) -> str:
+    asked = _asked(audit)
+    for each in asked:
+        if each.reads and not each.draws:
+            names = ", ".join(thing.describe() for thing in each.things)
+            raise Failed(f"{each.verb} reads private rows for {names}, and gives what it finds without noise")
+    return f"noise in all that is private of {len(asked)} measurements"
+
+
+def features_keep_the_rules(audit: Audit) -> str:
+    things = [thing for each in _asked(audit) for whole in each.things for thing in overheard.parts(whole)]
+    for thing in things:
+        if (broken := overheard.against_the_rules(thing)) is not None:
+            raise Failed(broken)
+    return f"{len(things)} features, statistics and labels define what is theirs to define"
+
+
+def diameters_hold(audit: Audit) -> str:
+    things = [thing for each in _asked(audit) for whole in each.things for thing in overheard.parts(whole)]
+    held = [found for thing in things if (found := diameters.stated(thing)) is not None]
+    if not held:
+        raise Skipped("no feature states a diameter of its own")
+    for features in held:
+        if (found := diameters.refuted(features, audit.stage)) is not None:
+            agreed = f" and agree on {found.public!r}" if found.public else ""
+            raise Failed(
+                f"the vectors of two rows ({found.rows[0]} and {found.rows[1]}) are {found.distance:.6g} apart in "
+                f"L{found.norm:g}{agreed}; {features.describe()} says {found.diameter:.6g} at most"
+            )
+    return f"no two rows found that are further apart than {len(held)} features say"
+
+
+def features_remember_nothing(audit: Audit) -> str:
+    things = [thing for each in _asked(audit) for thing in each.things]
+    tables = [audit.rows, audit.rows, *(rows for _, rows, _ in audit.distant), *_strange(audit)]
+    stage = audit.stage
+    subjects = [stage.question(stage.views(stage.frames(rows), stage.accounts_of([]))).target for rows in tables]
+    for thing in things:
+        kept: dict[str, str] = {}
+        said: list[str] = []
+        for at, target in enumerate(subjects):
+            fresh = overheard.copied(thing)
+            before = overheard.declared(fresh)
+            words = overheard.evaluated(fresh, target.table.gathered(fresh.columns))
+            if where := difference(before, overheard.declared(fresh)):
+                raise Failed(f"after it has seen rows, {thing.describe()} declares otherwise than before: {where}")
+            now = insides(fresh)
+            if at > 1 and (where := difference(kept, now)):  # what is public may be kept, once
+                raise Failed(f"{thing.describe()} keeps what it sees of the rows: {where}")
+            if at > 1 and words != said:
+                raise Failed(f"{thing.describe()} says something of the rows it sees: {(words or said)[0]!r}")
+            kept, said = now, words
+    return f"{len(things)} features, statistics and labels are the same after they have seen rows"
+
+
+def _strange(audit: Audit) -> list[list[Row]]:
+    """Put odd rows in place of the first, which agree with it on what is public."""
+    first, *_ = audit.rows
+    public = {name: first[name] for name in audit.case.agreed}
+    return [with_first(audit.rows, {**row, **public}) for row in candidates(audit.case, count=0)[:_ODD]]
+
+
+def leaves_no_trace(audit: Audit) -> str:
+    other = next((rows for name, rows, _ in audit.distant if name == "highest"), audit.rows)
+    turns = [(audit.rows, 1), (audit.rows, 1), (other, 1), (audit.rows, 2)]
+    first, again, moved, reseeded = (_left_behind(audit, rows, start) for rows, start in turns)
+    for each in (first, again, moved, reseeded):
+        if each.traces.events:
+            raise Failed(f"it does something outside of the process: {each.traces.events[0]}")
+    if again.traces.printed != moved.traces.printed:
+        raise Failed("what it writes to the process's own output depends on the data")
+    if any(one == other for one, other in zip(again.chance, reseeded.chance, strict=True)):
+        raise Failed("it seeds the generator that random or numpy.random share, so that what others draw repeats")
+    if again.chance != moved.chance:
+        raise Failed("how much it draws from the generator that random or numpy.random share depends on the data")
+    for one, another in ((again, moved), (moved, reseeded)):
+        if where := difference(one.state, another.state):
+            raise Failed(f"it keeps something in its own module from call to call: {where}")
+    for place in again.everywhere | moved.everywhere:
+        values = [each.everywhere.get(place) for each in (first, again, moved)]
+        if values[0] == values[1] != values[2]:
+            raise Failed(f"it leaves something that depends on the data in {'.'.join(place)}")
+    return "no file, process, connection, variable, seed or state is left behind"
+
+
+@dataclass(frozen=True)
+class _Left:
+    """What a call left behind."""
+
+    traces: world.Traces
+    chance: tuple[object, object]
+    state: dict[str, str]
+    everywhere: dict[tuple[str, str], object]
+
+
+def _left_behind(audit: Audit, rows: Sequence[Row], start: int) -> _Left:
+    """Ask on a table, with the shared generators seeded, under the noisy sums of the first_run."""
+    stage, sampler = audit.stage, Replay(1, audit.first_run.given)
+    kept = world.kept_chance()
+    with kept, listening(), noise.use(sampler), contextlib.suppress(Exception):
+        world.seed(start)
+        with world.watching() as traces:
+            try:
+                stage.question(stage.views(stage.frames(rows), stage.accounts_of([]))).ask()
+            finally:
+                after = world.chance()
+    shared = start == 1
+    return _Left(traces, after, world.state(audit.mechanism), world.everywhere(audit.mechanism) if shared else {})

@@ -1,0 +1,629 @@
+"""Where a mechanism performs in an audit.
+
+Views, questions and curators are real; the table, the account and the noise write down everything. The decisive
+prop is `Replay`, a sampler that gives the same noisy sums whatever the true ones are, and writes those down. Under
+it everything right of a measurement must come out the same on every table, to the last bit; and the true sums
+are what the closed form of the privacy loss is about.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import math
+import random
+import sys
+import warnings
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import numpy as np
+
+from dfprivacy._call.target import Target
+from dfprivacy._measure.curator import Curator
+from dfprivacy._measure.evaluate import Table
+from dfprivacy._privacy import response
+from dfprivacy._privacy import samplers as noise
+from dfprivacy._privacy.filters import Accountant, exact
+from dfprivacy._table.declare import read_schema
+from dfprivacy._table.frames import Dictionary, Raw, Read
+from dfprivacy.errors import DPError
+from dfprivacy.schema.values import plain_number
+from dfprivacy.view import GroupedView, PrivateFrame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy._call.question import Question
+    from dfprivacy._ledger.accounts import Answer
+    from dfprivacy._privacy.losses import PrivacyLoss
+    from dfprivacy._table.frames import Frame
+    from dfprivacy.mechanism import Mechanism
+    from dfprivacy.release import Release
+    from dfprivacy.schema import Schema
+    from dfprivacy.testing.cases import Case, Row
+
+__all__ = [
+    "ADDED",
+    "DECISIONS",
+    "DISCOVERY",
+    "Draw",
+    "Harness",
+    "MemoryFrame",
+    "Recording",
+    "RecordingAccount",
+    "Replay",
+]
+
+ADDED = frozenset({"laplace", "gaussian", "cube"})
+"""The kinds of noise that are added to values."""
+
+DECISIONS = ("arc", "selection", "sparse vector", "rank", "test")
+"""Kinds of draws whose loss is charged as a whole."""
+
+DISCOVERY = "discovery"
+"""The kind of draw that shows the keys that enough rows hold, whose loss is charged with a delta."""
+
+_HOUSE = (
+    "dfprivacy._table.frames",
+    "dfprivacy._table.batch",
+    "dfprivacy._table.keys",
+    "dfprivacy._measure.evaluate",
+    "dfprivacy._measure.curator",
+)
+
+
+class MemoryFrame:
+    """A table in memory, in batches of any size, that knows who reads it and can fail at it.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Its columns.
+    rows : sequence of dict
+        Its rows.
+    log : list of str
+        Where it writes ``"read"`` whenever private columns are read, and ``"trespass"`` if not for a curator.
+    public : sequence of str or None
+        Columns that anybody may read; None if not even their number of rows is public.
+    batch : int, optional
+        Rows in a batch, at most.
+    fail : str, optional
+        Text of an error to raise while private rows are read.
+    """
+
+    library = "pandas"
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        rows: Sequence[Row],
+        log: list[str],
+        *,
+        public: Sequence[str] | None = None,
+        batch: int | None = None,
+        fail: str = "",
+    ) -> None:
+        self.columns = tuple(names)
+        self._values = {name: [row[name] for row in rows] for name in names}
+        self._count = len(rows)
+        self._log = log
+        self._public = None if public is None else frozenset(public)
+        self._batch = batch
+        self._fail = fail
+        self._raw: dict[Read, Raw] = {}
+
+    def rows(self) -> int:
+        """Count the rows."""
+        return self._count
+
+    def ready(self) -> None:
+        """Do nothing: rows can be read in every process."""
+
+    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
+        """Rows in batches of at most `size`."""
+        private = self._public is None or any(read.name not in self._public for read in reads)
+        if private:
+            self._log.append("read" if _for_curator() else "trespass")
+        columns = {read: self._column(read) for read in reads}
+        step = min(size, self._batch or size)
+        for start in range(0, self._count, step):
+            stop = min(start + step, self._count)
+            if private and self._fail and stop == self._count:
+                raise RuntimeError(self._fail)
+            yield stop - start, {read: _part(raw, start, stop) for read, raw in columns.items()}
+
+    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
+        """All rows of some columns as lists, if they are public."""
+        if self._public is None or not self._public.issuperset(names):
+            raise RuntimeError("a private column is not public")
+        return {name: list(self._values[name]) for name in names}
+
+    def _column(self, read: Read) -> Raw:
+        if read not in self._raw:
+            values = self._values[read.name]
+            self._raw[read] = (
+                np.array([plain_number(value) for value in values])
+                if read.domain is None
+                else Dictionary(np.arange(len(values)), values)
+            )
+        return self._raw[read]
+
+
+def _part(raw: Raw, start: int, stop: int) -> Raw:
+    if isinstance(raw, Dictionary):
+        return Dictionary(np.arange(stop - start), raw.values[start:stop])
+    return raw[start:stop].copy()
+
+
+def _for_curator() -> bool:
+    """Tell whether the read that is going on was asked for by a public method of a curator."""
+    frame, last = sys._getframe(2), ""  # noqa: SLF001 - who asks is the question
+    walk: Any = frame
+    while walk is not None and str(walk.f_globals.get("__name__", "")).startswith(_HOUSE):
+        last = walk.f_code.co_qualname
+        walk = walk.f_back
+    return last.startswith(f"{Curator.__name__}.") and not last.startswith(f"{Curator.__name__}._")
+
+
+class RecordingAccount:
+    """An account that pays for everything, writes down every charge, and gives no answer twice."""
+
+    ledger = SimpleNamespace(where="nowhere")
+
+    def __init__(self, case: Case, log: list[str], name: str = "audit") -> None:
+        self.name = name
+        # It pays whatever is asked; the accountant only says how much that is.
+        self.accountant = Accountant.open("basic", exact(case.epsilon), exact(case.delta))
+        self.charges: list[PrivacyLoss] = []
+        self.kept: dict[str, Any] = {}
+        self._log = log
+
+    def spent(self) -> Any:
+        """Say that nothing was spent."""
+        return self.accountant.nothing
+
+    basic_composition = True
+
+    def largest(self, *kind: Any) -> Fraction:
+        """Say what the accountant says where nothing was spent."""
+        return self.accountant.largest(self.accountant.nothing, *kind)
+
+    def default_delta(self, epsilon: Fraction) -> Fraction:
+        """Say what the accountant says."""
+        return self.accountant.default_delta(epsilon)
+
+    def charge(
+        self,
+        *losses: PrivacyLoss,
+        call: str,  # noqa: ARG002
+        mechanism: str,  # noqa: ARG002
+        then: Sequence[PrivacyLoss] = (),  # noqa: ARG002
+        also: Sequence[RecordingAccount] = (),
+    ) -> int:
+        """Write losses down."""
+        for till in (self, *also):
+            till.charges += losses
+        self._log.append("charge")
+        return len(self.charges)
+
+    def answer(self, question: str) -> Answer | None:  # noqa: ARG002
+        """Know no answer."""
+        return None
+
+    def keep(self, *, release: dict[str, Any], **_: Any) -> None:
+        """Keep the newest release only."""
+        self.kept = release
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What one noise was for: the exact sums in grid steps, and the scale.
+
+    Of a decision, also the loss for each step of difference, and whatever else the chances depend on: its law,
+    which must be the same on all tables. Of keys that were looked for, those that the sums are of.
+    """
+
+    kind: str
+    sums: NDArray[np.int64]
+    scale: float
+    loss: Fraction = Fraction(0)
+    law: Any = None
+    keys: tuple[Any, ...] = ()
+
+
+class Curtain(BaseException):
+    """Ends a performance after its last measurement, where what would be concluded is of no interest."""
+
+
+class Replay:
+    """A sampler whose noisy sums do not depend on the true ones.
+
+    Parameters
+    ----------
+    seed : int
+        Of what it answers where nothing is left of the transcript: the true sums plus pseudo-random noise.
+    transcript : sequence of ndarray, optional
+        The noisy sums to give, in order.
+    until : int, optional
+        Number of draws after which it raises `Curtain`; by default it never does.
+
+    Attributes
+    ----------
+    draws : list of Draw
+        What it was asked.
+    given : list of ndarray
+        What it answered: the transcript for another table.
+    opaque : bool
+        Whether it was asked for anything else than it can replay.
+    """
+
+    name = "NOT PRIVATE: replayed noise for audits"
+    private = False
+
+    def __init__(
+        self, seed: int = 1, transcript: Sequence[NDArray[np.int64]] | None = None, until: int | None = None
+    ) -> None:
+        self.draws: list[Draw] = []
+        self.given: list[NDArray[np.int64]] = []
+        self.opaque = False
+        self._chance = np.random.default_rng(seed)
+        self._seed = seed
+        self._transcript = transcript
+        self._until = until
+
+    def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Write down a request for Laplace noise, and answer it."""
+        return self._answer("laplace", values, scale)
+
+    def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Write down a request for Gaussian noise, and answer it."""
+        return self._answer("gaussian", values, scale)
+
+    def cube(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Write down a request for noise of the cube, and answer it."""
+        return self._answer("cube", values, scale)
+
+    def arc(self, labels: NDArray[np.int64], arc: response.Arc) -> NDArray[np.int64]:
+        """Write down a request for one message a row, and answer it."""
+        response.check(labels, arc)
+        draw = Draw("arc", labels.copy(), float(arc.reach), arc.epsilon, arc)
+        chance = self._chance.integers(arc.weight, size=labels.shape)
+        return self._replay(draw, arc.moved(labels, chance), labels.shape)
+
+    def noisy_top_k(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
+        """Write down a request for a selection, and answer it."""
+        noise.check(values, scale)
+        draw = Draw("selection", values.copy(), scale, 2 * k / Fraction(scale), (k, flip))
+        noisy = values / scale + self._chance.gumbel(size=values.shape)
+        return [int(at) for at in self._replay(draw, np.argsort(-noisy, kind="stable")[:k], (k,))]
+
+    def sparse_vector(self, gaps: NDArray[np.int64], scales: tuple[float, float], most: int) -> NDArray[np.bool_]:
+        """Write down a request for comparisons with thresholds, and answer it."""
+        for scale in scales:
+            noise.check(gaps, scale)
+        loss = 1 / Fraction(scales[0]) + 2 * most / Fraction(scales[1])
+        draw = Draw("sparse vector", gaps.copy(), scales[1], loss, (scales, most))
+        limit = self._chance.laplace(0.0, scales[0])
+        reached = gaps + self._chance.laplace(0.0, scales[1], size=gaps.shape) >= limit
+        positives = np.flatnonzero(reached)
+        stop = positives[most - 1] + 1 if positives.size >= most else gaps.size
+        return self._replay(draw, reached[:stop], None)
+
+    def permutation_rank(self, values: NDArray[np.int64], scale: float) -> int:
+        """Write down a request for the place of the first value among all, and answer it."""
+        noise.check(values, scale)
+        noisy = values + self._chance.laplace(0.0, scale, size=values.shape)
+        draw = Draw("rank", values.copy(), scale, 4 / Fraction(scale))
+        return int(self._replay(draw, np.array([(noisy >= noisy[0]).sum()]), (1,))[0])
+
+    def permutation_decision(self, values: NDArray[np.int64], scale: float, most: int) -> bool:
+        """Write down a request for the decision of a permutation test, and answer it."""
+        noise.check(values, scale)
+        draw = Draw("test", values.copy(), scale, 2 / Fraction(scale), most)
+        noisy = values + self._chance.laplace(0.0, scale, size=values.shape)
+        return bool(self._replay(draw, np.array([(noisy >= noisy[0]).sum() <= most]), (1,))[0])
+
+    def discover(self, counts: Mapping[Any, int], scale: float, threshold: int) -> dict[Any, int]:
+        """Write down a request for the keys that enough rows hold, and answer it."""
+        sums = np.array([*counts.values()], dtype=np.int64)
+        noise.check(sums, scale)
+        draw = Draw(DISCOVERY, sums, scale, 1 / Fraction(scale), (scale, threshold), tuple(counts))
+        noisy = sums + np.rint(self._chance.laplace(0.0, scale, size=sums.shape)).astype(np.int64)
+        shown = [pair for pair in zip(counts, noisy.tolist(), strict=True) if pair[1] >= threshold]
+        answer = np.empty(len(shown), dtype=object)
+        answer[:] = shown
+        return dict(self._replay(draw, answer, None))
+
+    def generator(self) -> np.random.Generator:
+        """Make a generator that is the same on all tables."""
+        return np.random.default_rng(self._seed)
+
+    def _replay(self, draw: Draw, answer: NDArray[Any], shape: tuple[int, ...] | None) -> NDArray[Any]:
+        at = len(self.draws)
+        self.draws.append(draw)
+        transcript = self._transcript or ()
+        if at < len(transcript) and shape in (None, transcript[at].shape):
+            answer = transcript[at].copy()
+        return self._give(answer)
+
+    def _give(self, answer: NDArray[Any]) -> NDArray[Any]:
+        self.given.append(answer)
+        if len(self.given) == self._until:
+            raise Curtain
+        return answer
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(noise.OpenDPSampler(), name)
+        self.opaque = True
+        return found
+
+    def _answer(self, kind: str, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        noise.check(values, scale)
+        at = len(self.draws)
+        self.draws.append(Draw(kind, values.copy(), scale))
+        draw = self._chance.normal if kind == "gaussian" else self._chance.laplace
+        moved = np.rint(draw(0.0, scale, size=values.shape)).astype(np.int64)
+        if self._transcript is None:
+            answer = values + moved
+        elif at < len(self._transcript) and self._transcript[at].shape == values.shape:
+            answer = self._transcript[at].copy()
+        else:
+            answer = moved
+        return self._give(answer)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """All that one call did and said.
+
+    Attributes
+    ----------
+    draws : tuple of Draw
+        The noise it asked for.
+    charges : tuple of PrivacyLoss
+        What it paid.
+    log : tuple of str
+        Charges and reads, in order.
+    release : Release or None
+        What it released, None if it failed.
+    error : BaseException or None
+        How it failed.
+    said : tuple of str
+        Its warnings, its log messages, and what it printed.
+    given : tuple of ndarray
+        The noisy sums it received.
+    opaque : bool
+        Whether it used noise that cannot be replayed.
+    second : tuple of PrivacyLoss or None
+        What the account of the second view paid, if there is one.
+    """
+
+    draws: tuple[Draw, ...]
+    charges: tuple[PrivacyLoss, ...]
+    log: tuple[str, ...]
+    release: Release | None
+    error: BaseException | None
+    said: tuple[str, ...]
+    given: tuple[NDArray[np.int64], ...] = field(repr=False)
+    opaque: bool
+    second: tuple[PrivacyLoss, ...] | None = None
+
+    @property
+    def refused(self) -> bool:
+        """Whether it was refused before anything was charged or read."""
+        return isinstance(self.error, DPError) and not self.log
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was ended after its last draw, and concluded nothing."""
+        return isinstance(self.error, Curtain)
+
+    @property
+    def replayable(self) -> bool:
+        """Whether every charge is for noise that can be replayed."""
+        pure = any(draw.kind in DECISIONS for draw in self.draws)
+        known = ADDED | ({"pure", "bounded range"} if pure else set())
+        known |= {"approximate"} if any(draw.kind == DISCOVERY for draw in self.draws) else set()
+        return not self.opaque and all(loss.kind in known for loss in self.charges)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Sum of the epsilons charged."""
+        return sum((loss.epsilon for loss in self.charges), Fraction(0))
+
+    @property
+    def delta(self) -> Fraction:
+        """Sum of the deltas charged."""
+        return sum((loss.delta for loss in self.charges), Fraction(0))
+
+    @cached_property
+    def outcome(self) -> str:
+        """What the caller sees of it, as text: the result to the last bit, or the error, and what was said."""
+        if self.release is None:
+            return "\n".join([f"{type(self.error).__name__}: {self.error}", *self.said])
+        plain = self.release.to_dict()
+        plain["privacy"] = {k: v for k, v in plain["privacy"].items() if k not in {"at", "sampler"}}
+        return "\n".join([json.dumps(plain), *self.said])  # keys as they come: their order can be seen
+
+
+@dataclass(frozen=True)
+class Harness:
+    """One mechanism in one case."""
+
+    mechanism: Mechanism
+    case: Case
+
+    def frame(self, rows: Sequence[Row], log: list[str] | None = None, **props: Any) -> MemoryFrame:
+        """Put rows into a table that writes down who reads it."""
+        public = self.case.public if self.case.neighbors == "replace_one" else None
+        return MemoryFrame(self.case.columns, rows, [] if log is None else log, public=public, **props)
+
+    def parts(self, rows: Sequence[Row]) -> list[list[Row]]:
+        """Give the rows of each table."""
+        other = self.case.other
+        return [[row for row in rows if row[other] is second] for second in (False, True)] if other else [[*rows]]
+
+    def frames(self, rows: Sequence[Row], log: list[str] | None = None, **props: Any) -> list[MemoryFrame]:
+        """Put rows into the tables they are of."""
+        return [self.frame(part, log, **props) for part in self.parts(rows)]
+
+    def accounts_of(self, log: list[str]) -> list[RecordingAccount]:
+        """Open an account for each table."""
+        return [
+            RecordingAccount(self.case, log, name) for name in ("audit", *(["second"] if self.case.other else []))
+        ]
+
+    def views(self, frames: Sequence[Frame], accounts: Sequence[Any]) -> list[PrivateFrame | GroupedView]:
+        """Make a view of each table."""
+        return [self.view(frame, account) for frame, account in zip(frames, accounts, strict=True)]
+
+    def schema(self, frame: Frame) -> Schema:
+        """Say what the case makes public of a table."""
+        case = self.case
+        return read_schema(
+            frame,
+            bounds=case.bounds,
+            categories=case.categories,
+            public=tuple(case.public),
+            missing=case.missing,
+            neighbors=case.neighbors,
+        )
+
+    def view(self, frame: Frame, account: Any) -> PrivateFrame | GroupedView:
+        """Make the view that the case describes."""
+        case = self.case
+        view = PrivateFrame(Target(account, Table(frame, self.schema(frame))))
+        view = view.where(dict(case.where)) if case.where else view
+        return view.group_by(*case.grouped) if case.grouped else view
+
+    def question(self, views: Sequence[PrivateFrame | GroupedView], **changed: Any) -> Question:
+        """Ask the case's question of a view, or of two."""
+        view, *second = views
+        asked = {**self.case.arguments, "epsilon": self.case.epsilon, "fresh": True}
+        asked |= {"delta": self.case.delta} if self.mechanism.delta else {}
+        asked |= {self.case.other: second[0]} if self.case.other else {}
+        return view._question(self.mechanism, (), {**asked, **changed})  # noqa: SLF001 - views of our own
+
+    def trace(
+        self,
+        rows: Sequence[Row],
+        *,
+        transcript: Sequence[NDArray[np.int64]] | None = None,
+        seed: int = 1,
+        frames: Sequence[Frame] | None = None,
+        until: int | None = None,
+        **props: Any,
+    ) -> Recording:
+        """Perform once, with replayed noise and with all other chance fixed.
+
+        Parameters
+        ----------
+        rows : sequence of dict
+            The table.
+        transcript : sequence of ndarray, optional
+            The noisy sums to replay.
+        seed : int
+            Of the noise where there is no transcript.
+        frames : sequence of Frame, optional
+            The adapted frame of each table, to read in place of those in memory.
+        until : int, optional
+            Number of draws after which the performance ends: nothing is concluded from them.
+        **props
+            Of the `MemoryFrame`.
+
+        Returns
+        -------
+        Recording
+            What happened.
+        """
+        log: list[str] = []
+        accounts_of, sampler = self.accounts_of(log), Replay(seed, transcript, until)
+        release, error = None, None
+        with listening() as said, noise.use(sampler), fixed_chance():
+            try:
+                found = self.frames(rows, log, **props) if frames is None else frames
+                release = self.question(self.views(found, accounts_of)).ask()
+            except (Exception, Curtain) as raised:  # noqa: BLE001 - whatever it says is evidence
+                error = raised
+        return Recording(
+            draws=tuple(sampler.draws),
+            charges=tuple(accounts_of[0].charges),
+            log=tuple(log),
+            release=release,
+            error=error,
+            said=tuple(said),
+            given=tuple(sampler.given),
+            opaque=sampler.opaque,
+            second=tuple(accounts_of[1].charges) if self.case.other else None,
+        )
+
+
+@contextmanager
+def listening() -> Iterator[list[str]]:
+    """Collect the texts of all warnings and log messages, and what is printed."""
+    said: list[str] = []
+    printed = io.StringIO()
+
+    class LogCapture(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    root, ear = logging.getLogger(), LogCapture()
+    level = root.level
+    root.addHandler(ear)
+    root.setLevel(logging.DEBUG)
+    try:
+        with redirect_stdout(printed), redirect_stderr(printed), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield said
+        said += [f"{warning.category.__name__}: {warning.message}" for warning in caught]
+        said += printed.getvalue().splitlines()
+    finally:
+        root.removeHandler(ear)
+        root.setLevel(level)
+
+
+@contextmanager
+def fixed_chance() -> Iterator[None]:
+    """Seed Python's and NumPy's own generators, also those that a mechanism makes for itself."""
+    real = np.random.default_rng
+
+    def seeded(seed: Any = None) -> np.random.Generator:
+        return real(0 if seed is None else seed)
+
+    before, numpy_before = random.getstate(), np.random.get_state()  # noqa: NPY002
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    try:
+        with mock.patch.object(np.random, "default_rng", seeded):
+            yield
+    finally:
+        random.setstate(before)
+        np.random.set_state(numpy_before)  # noqa: NPY002
+
+
+def with_first(rows: Sequence[Row], row: Row | None) -> list[Row]:
+    """Put another row in place of the first, or none."""
+    return [*([] if row is None else [row]), *rows[1:]]
+
+
+def public_part(case: Case, row: Row | None) -> tuple[object, ...]:
+    """Give what neighbouring tables agree on about a row."""
+    if row is None or case.neighbors == "add_remove":
+        return ()
+    return tuple("missing" if _missing(row[name]) else row[name] for name in case.agreed)
+
+
+def _missing(value: object) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))

@@ -1,0 +1,149 @@
+"""A search for tables on which one row moves a statistic by more than is claimed; it reaches the claims."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dfprivacy.schema import Column
+from dfprivacy_chi2 import counts
+from dfprivacy_chi2.asked import TAU
+from dfprivacy_chi2.tables import tight_sensitivity
+
+X = Column("x", categories=(0, 1))
+OTHER = Column("x", categories=(0, "other"), other=True)
+Z = Column("z", categories=("no", "yes"))
+KNOWN = Column("k", categories=("no", "yes"), public=True)
+LARGE = Column("x", categories=("u", "v", "w"))
+BY = Column("by", categories=("a", "b", "c"), public=True)
+SIZES = [(1, 1), (1, 6), (6, 3), (8, 8)]
+
+
+def found(search, statistic, columns, sizes, norm, seed=0):
+    """The largest part of the claim; the table has rows of other groups, and of none, besides."""
+    groups = [code for code, size in enumerate(sizes) for _ in range(size)] + [2] * (len(sizes) < 3) + [3]
+    n = len(groups)
+    return search([*columns, BY], seed, {"by": groups}).statistic(statistic, norm, n, tries=8, steps=120)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("x", [X, OTHER], ids=["missing", "other"])
+def test_no_row_moves_a_number_of_two_groups_more(search, x, sizes):
+    """The total, the difference, the distance and the spread move by what they claim, the norm by hardly less."""
+    of = x, BY, ("a", "b"), sizes
+    bound = tight_sensitivity(*sizes, TAU)
+    numbers = {
+        "total": counts.Total(*of),
+        "difference": counts.Difference(*of),
+        "distance": counts.Distance(*of, TAU),
+        "spread": counts.Spread(*of, (1.0,)),
+        "norm": counts.UnitCircleNorm(*of, TAU, bound),
+    }
+
+    most = {name: found(search, statistic, [x], sizes, 1) for name, statistic in numbers.items()}
+
+    assert max(most.values()) <= 1 + 1e-9
+    assert min(most[name] for name in ("total", "difference")) > 0.9
+    assert most["spread"] > 0.9
+    if min(sizes) > 1:
+        assert min(most.values()) > 0.9
+
+
+@pytest.mark.parametrize("norm", [1, 2, math.inf])
+def test_no_row_moves_many_differences_more(search, norm):
+    """Of three columns one is public: a row moves those of the other two, and three are claimed."""
+    sizes = (3, 4)
+    private = counts.Differences([X, Z], BY, ("a", "b"), sizes)
+    mixed = counts.Differences([X, Z, KNOWN], BY, ("a", "b"), sizes)
+    share = {1: 2 / 3, 2: math.sqrt(2 / 3), math.inf: 1.0}[norm]
+
+    most = found(search, private, [X, Z], sizes, norm), found(search, mixed, [X, Z, KNOWN], sizes, norm)
+
+    assert max(most) <= 1 + 1e-9
+    assert most[0] > 0.9
+    assert most[1] > 0.9 * share
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 4), (1, 5, 5)])
+@pytest.mark.parametrize("shares", [(1.0, 1.0, 1.0), (0.7, 0.2, 0.1)])
+def test_no_row_moves_the_spread_of_a_larger_table_more(search, sizes, shares):
+    """Three categories in three groups, one perhaps of a single row; rows may have no category."""
+    statistic = counts.Spread(LARGE, BY, BY.categories, sizes, shares)
+
+    most = found(search, statistic, [LARGE], sizes, 2)
+
+    assert (0.9 if min(sizes) > 1 else 0.4) < most <= 1 + 1e-9  # a lone row cannot move along what there is
+
+
+@pytest.mark.parametrize("of", [(X, Z), (X, KNOWN), (OTHER, Z)], ids=["private", "one is public", "other"])
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_no_row_moves_the_association_more(search, of, n):
+    """Also where one of its columns is public, and rows have no category."""
+    most = search(of, 0).statistic(counts.Association(*of, n), 1, n, tries=8)
+
+    assert 0.9 < most <= 1 + 1e-9
+
+
+def test_no_row_of_large_tables_moves_a_number_more():
+    """Groups of 1 to 500 rows: one count more moves each number by what it claims at most."""
+    chance = np.random.default_rng(0)
+    most = dict.fromkeys(("difference", "norm", "spread", "distance"), 0.0)
+    for _ in range(60):
+        sizes = tuple(int(size) for size in np.exp(chance.uniform(0, math.log(500), 2)))
+        tau = float(chance.choice([1e-6, TAU, 1e6]))
+        of = X, BY, ("a", "b"), sizes
+        numbers = {
+            "difference": counts.Difference(*of),
+            "norm": counts.UnitCircleNorm(*of, tau, tight_sensitivity(*sizes, tau)),
+            "spread": counts.Spread(*of, (1.0,)),
+            "distance": counts.Distance(*of, TAU),
+        }
+        for _ in range(5):
+            before = np.array([[int(chance.choice([0, size // 2, chance.integers(size)]))] for size in sizes])
+            for move in ([[1], [0]], [[0], [1]]):
+                after = before + move
+                if (after <= np.array(sizes)[:, None]).all():
+                    for name, statistic in numbers.items():
+                        step = abs(statistic.value(after) - statistic.value(before)) - 2 * statistic.error
+                        most[name] = max(most[name], float(np.max(step)))
+
+    assert max(most.values()) <= 1 + 1e-9
+    assert min(most.values()) > 0.99
+
+
+def test_a_claim_of_nine_tenths_is_found_out(search):
+    """The search refutes a statistic that claims a tenth too little."""
+
+    class Understated(counts.Spread):
+        def sensitivity(self, relation, norm, public):
+            return 0.9 * super().sensitivity(relation, norm, public)
+
+    statistic = Understated(X, BY, ("a", "b"), (4, 4), (1.0,))
+
+    assert found(search, statistic, [X], (4, 4), 1) > 1
+
+
+@pytest.mark.parametrize("groups", [2, 40])
+def test_the_error_of_the_spread_is_bounded(groups):
+    """Against fractions, for groups of very different sizes, the spread is right to what it declares."""
+    from fractions import Fraction
+
+    chance = np.random.default_rng(groups)
+    by = Column("by", categories=tuple(range(groups)), public=True)
+    for size in (10, 10**6):
+        sizes = tuple(int(s) for s in chance.integers(1, size, groups))
+        shares = (0.6, 0.3, 0.1)
+        statistic = counts.Spread(LARGE, by, by.categories, sizes, shares)
+        table = np.array([chance.multinomial(s, [0.5, 0.3, 0.2]) for s in sizes])
+        margin = [Fraction(int(m), sum(sizes)) for m in table.sum(axis=0)]
+        square = sum(
+            s * (Fraction(int(c), s) - m) ** 2 / Fraction(w)
+            for s, row in zip(sizes, table, strict=True)
+            for c, m, w in zip(row, margin, shares, strict=True)
+        )
+
+        value = float(statistic.value(table.astype(float)) / statistic.weights)
+
+        # the root of a fraction, bracketed without floating-point arithmetic
+        room = Fraction(statistic.error) / Fraction(float(statistic.weights))
+        assert max(0, Fraction(value) - room) ** 2 <= square <= (Fraction(value) + room) ** 2

@@ -1,0 +1,53 @@
+"""A search for rows whose vectors are farther apart than is claimed, for the sums that the fits take."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dfprivacy import Column, features
+
+X = Column("x", bounds=(-3.0, 1.5), fill=-0.75)
+KNOWN = Column("k", bounds=(-8e307, 8e307), fill=0.0, public=True)
+FAR = Column("far", bounds=(1e16, 1e16 + 4), fill=1e16)  # four floats wide
+BY = Column("by", categories=("a", "b"))
+PUBLIC_BY = replace(BY, public=True)
+OTHER_BY = Column("by", categories=("a", "other"), other=True)
+
+COLUMNS = {"one": [X], "two": [X, FAR], "half public": [X, KNOWN], "three": [X, KNOWN, FAR]}
+
+
+@pytest.mark.parametrize("by", [None, BY, PUBLIC_BY, OTHER_BY], ids=["all", "private", "public", "other"])
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize(("norm", "radius"), [(1, None), (2, None), (2, 0.6), (2, 1.0)])
+def test_no_row_moves_the_moments_more(search, columns, by, norm, radius):
+    """Counts, sums and products of one to three columns, by group or of all, within a ball or the cube."""
+    of = COLUMNS[columns]
+    ball = radius and radius * math.sqrt(len(of))
+    asked = features.Outer(of, radius=ball, count=by is not PUBLIC_BY)
+    every = of
+    if by is not None:
+        asked, every = features.OneHot(by) * asked, [*of, by]
+
+    most = search(every, 1).features(asked, norm, tries=3, steps=120)
+
+    assert 0.4 < most <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_no_row_moves_the_sketch_more(search, columns):
+    """Cosines and sines, and moments about the components of a fit."""
+    of = COLUMNS[columns]
+    d, half = len(of), np.array([column.half for column in of])
+    chance = np.random.default_rng(d)
+    waves = features.Fourier(of, chance.normal(size=(5, d)) * 2 / half)
+    roots = chance.normal(size=(2, d, d)) + 2 * np.eye(d)
+    about = features.MixtureMoments(of, np.array([0.3, 0.7]), chance.uniform(-1, 1, (2, d)), roots)
+
+    most = [search(of, 2).features(asked, 2, tries=3, steps=120) for asked in (waves, about)]
+
+    assert max(most) <= 1 + 1e-9
+    assert most[0] > 0.5

@@ -1,0 +1,88 @@
+"""The documents show what the benchmarks kept, and the benchmarks keep what they print."""
+
+# ruff: noqa: SIM300 - expected == actual
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parent / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+import report  # noqa: E402
+import results  # noqa: E402
+
+SCRIPTS = sorted(path.name for path in BENCHMARKS.glob("*.py") if path.stem not in {"report", "results"})
+
+
+@pytest.mark.parametrize("page", report.PAGES, ids=lambda page: page.relative_to(report.ROOT).as_posix())
+def test_documents_show_the_kept_results(page):
+    """Every table, and every number of the README, is what the result files say."""
+    text = page.read_text(encoding="utf-8")
+
+    assert report.rendered(text) == text
+
+
+def test_a_number_that_was_changed_by_hand_is_put_right():
+    """Tables and the README's numbers are made of the files, whatever stands there."""
+    for page, number in ((report.ROOT / "README.md", "7.8 ms"), (report.ROOT / "docs/benchmarks.md", "| 7.8 ms |")):
+        text = page.read_text(encoding="utf-8")
+
+        assert number in text
+        assert text == report.rendered(text.replace(number, number.replace("7.8", "1.2")))
+
+
+@pytest.mark.parametrize("name", sorted(report.shown()))
+def test_results_are_complete(name):
+    """A result says by which script, when, and with which version it was made; its rows have its columns."""
+    result = results.read(name)
+    script = re.fullmatch(r"python tests/benchmarks/(\w+\.py).*", result["command"])[1]
+
+    assert name == result["name"]
+    assert script in SCRIPTS
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", result["date"])
+    assert "dfprivacy" in result["versions"]
+    assert {len(result["columns"])} == {len(row) for row in result["rows"]}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_every_benchmark_keeps_its_tables(script):
+    """No benchmark prints the head of a table itself."""
+    source = (BENCHMARKS / script).read_text(encoding="utf-8")
+
+    assert "from results import" in source
+    assert "|---" not in source
+
+
+def test_a_benchmark_keeps_what_it_prints(tmp_path, monkeypatch, capsys):
+    """What was printed is what is kept, with the command, without the folders of the machine."""
+    monkeypatch.setattr(results, "FOLDER", tmp_path)
+    monkeypatch.setattr(
+        sys, "argv", ["/somewhere/speed.py", "--rows", "10", "/somewhere/else/adult.csv", "--a=/b/c d"]
+    )
+
+    with results.recorded("name", "what", "measured") as row:
+        row("speed", 1.5)
+        row("with ε", "")
+    kept = results.read("name")
+
+    assert capsys.readouterr().out == results.markdown(kept["columns"], kept["rows"]) + "\n"
+    assert "| what | measured |\n|---|---|\n| speed | 1.5 |\n| with ε |  |" == report.markdown(
+        kept["columns"], kept["rows"]
+    )
+    assert "python tests/benchmarks/speed.py --rows 10 adult.csv '--a=c d'" == kept["command"]
+
+
+def test_what_was_not_finished_is_not_kept(tmp_path, monkeypatch):
+    """A benchmark that breaks off, or measures a part of its table only, leaves the last complete table alone."""
+    monkeypatch.setattr(results, "FOLDER", tmp_path)
+
+    with pytest.raises(ZeroDivisionError), results.recorded("name", "what") as row:
+        row(1 / 0)
+    with results.recorded("name", "what", keep=False) as row:
+        row("part")
+
+    assert [] == list(tmp_path.iterdir())

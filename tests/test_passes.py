@@ -1,0 +1,365 @@
+"""Calls by group read the data once, and every group's whole numbers are those of a pass of its own."""
+
+# ruff: noqa: PD011, SIM300 - no pandas here; expected == actual
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dp
+from dfprivacy._measure import evaluate
+from dfprivacy._measure.evaluate import Table
+from dfprivacy._plugins.loader import register_mechanism, unregister
+from dfprivacy._table import batch as rows
+from dfprivacy._table.batch import Between, IsIn, Satisfies
+from dfprivacy._table.declare import read_schema
+from dfprivacy._table.frames import adapt
+from dfprivacy.errors import ArgumentError, PluginError, SchemaError
+from dfprivacy.features import (
+    Count,
+    Crosstabs,
+    Fourier,
+    Kernel,
+    MixtureMoments,
+    Moments,
+    Nystrom,
+    OneHot,
+    Outer,
+    ProductKernel,
+    RowFeatures,
+    Taylor,
+    gaussian_frequencies,
+    spread,
+)
+from dfprivacy.features.base import enforced
+from dfprivacy.release import Release
+from dfprivacy.testing.noise import seeded_noise
+
+K = 24
+ROWS = 400
+BOUNDS = {"x": (-1.0, 3.0), "y": (0.0, 7.0)}
+CATEGORIES = {"g": ["a", "b", "never", "c"], "h": [0, 1], "i": [True, False]}
+
+rng = np.random.default_rng(20_260_101)
+DATA = {
+    "x": np.where(rng.random(ROWS) < 0.1, np.nan, rng.normal(1, 2, ROWS)).tolist(),
+    "y": rng.uniform(-1, 8, ROWS).tolist(),
+    "g": rng.choice(["a", "b", "c", "undeclared", None], ROWS).tolist(),
+    "h": rng.choice([0.0, 1.0, 2.0, math.nan], ROWS).tolist(),
+    "i": rng.choice([True, False], ROWS).tolist(),
+}
+ENGINES = {
+    "pandas": pd.DataFrame,
+    "polars": lambda data: pl.DataFrame(data, strict=False),
+    "lazy": lambda data: pl.LazyFrame(data, strict=False),
+    "arrow": pa.table,
+}
+KEYS = [("g",), ("h",), ("g", "h"), ("i", "g", "h")]
+CONDITIONS = {
+    "all": lambda _: (),
+    "between": lambda c: (Between(c["x"], 0.0, 2.0),),
+    "within the groups": lambda c: (IsIn(c["g"], ("a", "never")),),
+    "a function": lambda c: (Satisfies((c["x"], c["h"]), lambda row: row["x"] > 0 and row["h"] == 1),),
+    "none": lambda c: (Between(c["y"], 9.0, 10.0),),
+}
+
+
+class Wave(RowFeatures):
+    """What somebody else might write, with a radius that is too small."""
+
+    shape = (2,)
+
+    def __init__(self, column):
+        self.columns = (column,)
+
+    def rows(self, batch):
+        y = batch.standardized(self.columns[0])
+        return np.column_stack([np.sin(40 * y), np.where(y > 0.3, np.inf, 2 * y)])
+
+    def radius(self, norm):
+        return 1.5 / norm
+
+
+def kernel(c):
+    return ProductKernel((c["x"], c["y"]), {"x": 1.0, "y": 2.0})
+
+
+def mixture(c):
+    means = np.array([[0.3, -0.2], [-1.0, 1.0]])
+    return MixtureMoments((c["x"], c["y"]), np.array([0.5, 0.5]), means, np.array([np.eye(2), np.eye(2) / 3]))
+
+
+FEATURES = {
+    "count": lambda _: Count(),
+    "mean": lambda c: Moments(c["x"], degree=1),
+    "moments": lambda c: Moments(c["x"], count=True),
+    "categories": lambda c: OneHot(c["h"]),
+    "by itself": lambda c: OneHot(c["g"], groups=["c", "a"]) * Moments(c["y"]),
+    "cube": lambda c: Outer((c["x"], c["y"]), count=True),
+    "ball": lambda c: OneHot(c["i"]) * Outer((c["x"], c["y"]), radius=0.9),
+    "mixture": mixture,
+    "crosstabs": lambda c: Crosstabs([c["h"], c["i"], c["i"]], [1, True, False], c["g"], ["b", "a"]),
+    "kernel": lambda c: Kernel(kernel(c), spread((c["x"], c["y"]), 7)),
+    "nystrom": lambda c: Nystrom(kernel(c), spread((c["x"], c["y"]), 7)),
+    "taylor": lambda c: Taylor(kernel(c), 3),
+    "fourier": lambda c: Fourier((c["x"], c["y"]), gaussian_frequencies([1.0, 2.0], 5)),
+    "wave": lambda c: Wave(c["x"]),
+}
+
+
+def table(frame, conditions="all", **said):
+    schema = read_schema(
+        adapt(frame),
+        **{"bounds": BOUNDS, "categories": CATEGORIES, "public": (), "missing": {"x": 0.5}, **said},
+        neighbors="replace_one",
+    )
+    return Table(adapt(frame), schema, CONDITIONS[conditions](schema.columns))
+
+
+@contextmanager
+def passes():
+    """Count the passes of the data."""
+    counted, read = [], Table._read
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Table, "_read", lambda self, *about: (counted.append(self), read(self, *about))[1])
+        yield counted
+
+
+def both(whole, keys, made):
+    """Sums of all groups from one pass, and each from a pass of its own."""
+    columns = whole.schema.columns
+    features = enforced(made(columns))
+    with whole.groups(tuple(columns[name] for name in keys)) as parts, passes() as counted:
+        found = [part.total(features, K) for part in parts]
+    assert [whole] == counted
+    return [replace(part, passes=None).total(features, K) for part in parts], found
+
+
+# The same whole numbers
+
+
+@pytest.mark.parametrize("keys", KEYS, ids=" and ".join)
+@pytest.mark.parametrize("feature", FEATURES)
+def test_one_pass_has_the_sums_of_a_pass_for_each(feature, keys):
+    """Whatever is summed, by one key or several, rows without a category and groups without rows included."""
+    own, found = both(table(pd.DataFrame(DATA)), keys, FEATURES[feature])
+
+    assert own == found
+    assert any(any(total) for total in found)
+
+
+@pytest.mark.parametrize("conditions", CONDITIONS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_one_pass_is_that_of_the_selected_rows(engine, conditions, monkeypatch):
+    """Of every engine, in batches of seven rows, and under every kind of condition."""
+    monkeypatch.setattr(rows, "BATCH_ROWS", 7)
+    frame = ENGINES[engine](DATA)
+
+    for name in ("moments", "ball", "crosstabs", "nystrom", "wave"):
+        own, found = both(table(frame, conditions), ("g", "h"), FEATURES[name])
+
+        assert own == found, name
+
+
+def test_another_feature_or_grid_takes_a_pass_of_its_own():
+    """What a group asks otherwise than the first is read by itself."""
+    whole = table(pd.DataFrame(DATA))
+    columns = whole.schema.columns
+    first, second = enforced(Moments(columns["x"])), enforced(Moments(columns["y"]))
+
+    with whole.groups((columns["g"],)) as parts, passes() as counted:
+        parts[0].total(first, K)
+        found = [parts[1].total(features, k) for features, k in ((first, K), (second, K), (first, K - 1))]
+
+    alone = replace(parts[1], passes=None)
+    assert [alone.total(first, K), alone.total(second, K), alone.total(first, K - 1)] == found
+    assert 3 == len(counted)
+
+
+def test_too_many_sums_for_one_pass_take_one_each(monkeypatch):
+    """What would not fit the memory is read group by group."""
+    monkeypatch.setattr(evaluate, "_TOGETHER", 7)
+    whole = table(pd.DataFrame(DATA))
+    by = (whole.schema.columns["g"],)
+
+    with whole.groups(by) as parts, passes() as counted:
+        for part in parts:
+            part.total(enforced(Moments(whole.schema.columns["x"])), K)
+
+    assert 4 == len(counted)
+
+
+# Of calls
+
+
+@dp.mechanism(columns={"column": "numeric"})
+def averaged(curator, column):
+    "The number of rows and the mean, and then the square."
+    KEPT.append(curator)
+    half = curator.sum(Moments(column, degree=1, count=True), share="1/2").values
+    return [*half, *curator.sum(Moments(column, count=True)).values, curator.size]
+
+
+KEPT = []
+
+
+@pytest.fixture(autouse=True)
+def mechanisms():
+    register_mechanism(averaged)
+    yield
+    KEPT.clear()
+    unregister("averaged")
+
+
+def protect(data=DATA, engine=pd.DataFrame, name="clinic", **terms):
+    given = {"epsilon": 100, "bounds": BOUNDS, "categories": CATEGORIES, **terms}
+    return dp.protect(engine(data), name, **given)
+
+
+@pytest.mark.parametrize("keys", KEYS[:3], ids=" and ".join)
+@pytest.mark.parametrize(
+    "terms", [{"neighbors": "add_remove"}, {}, {"public": ["g"]}, {"public": ["g", "h"]}], ids=str
+)
+def test_a_call_by_group_reads_once_for_each_measurement(keys, terms):
+    """Two measurements of all groups are two passes, and their sizes, where they are public, are one more."""
+    view = protect(**terms).group_by(*keys)
+    known = set(keys) <= set(terms.get("public", ()))
+
+    with passes() as counted:
+        answers = view.averaged("x", epsilon=1)
+
+    assert 2 + known == len(counted)
+    assert len(answers.keys) == len(answers.releases)
+
+
+def test_nothing_of_the_exact_sums_is_left_after_a_call():
+    """A curator that a mechanism keeps has none of them, neither after an answer nor after a failure."""
+    view = protect(public=["g"])
+
+    view.group_by("g").averaged("x", epsilon=1)
+    with pytest.raises(dp.BudgetExceeded):
+        view.group_by("g").averaged("x", epsilon=1000)
+
+    assert 5 == len({id(curator) for curator in KEPT if type(curator) is dp.Curator})
+    assert [{}] * len(KEPT) == [curator._table.passes.sums for curator in KEPT]
+
+
+def test_a_copy_of_a_group_has_no_sums():
+    """What travels of a table are neither its rows nor its sums."""
+    whole = table(pd.DataFrame(DATA))
+    with whole.groups((whole.schema.columns["g"],)) as parts:
+        parts[0].total(enforced(Count()), 0)
+        made, arguments = parts[0].__reduce__()
+
+    copy = made(*arguments)
+    assert (None, None) == (copy.frame, copy.passes)
+
+
+# Several keys
+
+
+def test_several_keys_are_all_their_combinations():
+    """The answers are those of the product of the categories, in order, whether or not a row has them."""
+    data = {"x": [0.0, 1.0, 2.0, 3.0] * 50, "y": [0.0] * 200, "g": ["a", "b"] * 100, "h": [0, 0, 1, 1] * 50}
+    categories = {"g": ["b", "a"], "h": [1, 0, 2]}
+
+    answers = (
+        protect({**data}, categories=categories, epsilon=10**5).group_by("g", "h").averaged("x", epsilon=10**4)
+    )
+
+    assert tuple(itertools.product(["b", "a"], [1, 0, 2])) == answers.keys
+    assert [50, 50, 0, 50, 50, 0] == [round(sum(release.value[:2])) for release in answers.releases]
+    assert 25 == pytest.approx(answers["b", 0].value[0], abs=0.1)
+    with pytest.raises(ArgumentError, match="no such group"):
+        answers["b"]
+
+
+@pytest.mark.parametrize(
+    ("public", "keys", "expected"),
+    [
+        ((), ("g", "h"), 3),
+        (("g",), ("g", "h"), 3),
+        (("h",), ("g", "h"), 3),
+        (("g", "h"), ("g", "h"), 8 / 3),
+        (("g",), ("g",), 8 / 3),
+    ],
+    ids=str,
+)
+def test_a_private_key_lets_a_row_leave_its_cell(public, keys, expected):
+    """The sensitivity is twice the radius, 3/2, unless every key is public: then it is the diameter, 8/3."""
+    view = protect(public=public)
+
+    _, squares = view.group_by(*keys).explain("averaged", "x", epsilon=1).measurements
+
+    assert expected == pytest.approx(squares.sensitivity, rel=1e-6)
+
+
+def test_answers_by_several_keys_travel():
+    """JSON, a frame, the text and the ledger know them again."""
+    view = protect()
+    answers = view.group_by("g", "h").averaged("x", epsilon=1)
+
+    again = view.group_by("g", "h").averaged("x", epsilon=1)
+    read = Release.from_dict(json.loads(json.dumps(answers.to_dict())))
+    frame = answers.to_frame("polars")
+
+    assert answers == again == read
+    assert again.privacy.replayed
+    assert ("g", "h") == read.by
+    assert list(answers.keys) == list(zip(frame["g"], frame["h"], strict=True))
+    assert "g = never, h = 1" in repr(answers)
+    assert not view.group_by("h", "g").averaged("x", epsilon=1).privacy.replayed
+    assert not view.group_by("g").averaged("x", epsilon=1).privacy.replayed
+
+
+def test_several_keys_are_each_named_once():
+    """A key twice is refused, and so is one that has no categories."""
+    view = protect()
+
+    with pytest.raises(SchemaError, match="twice"):
+        view.group_by("g", "h", "g")
+    with pytest.raises(SchemaError, match="'x' has no categories"):
+        view.group_by("g", "x")
+
+
+def test_all_combinations_together_cost_what_was_asked():
+    """Each cell gets the whole epsilon."""
+    view = protect()
+
+    answers = view.group_by("g", "h", "i").averaged("x", epsilon=1)
+
+    assert 1 == answers.privacy.epsilon == view.budget.spent
+    assert [0.5] * 32 == [noise.epsilon for noise in answers.privacy.noise]
+
+
+def test_noise_is_drawn_for_every_group():
+    """Groups that share a pass share no noise."""
+    view = protect({**DATA, "x": [1.0] * ROWS, "g": ["undeclared"] * ROWS})
+
+    with seeded_noise(1):
+        answers = view.group_by("g").averaged("x", epsilon=1)
+
+    assert 16 == len({value for release in answers.releases for value in release.value[:4]})
+
+
+def test_features_that_cannot_be_pickled_twice_are_refused():
+    """What changes its mind about being copied is the plugin's fault."""
+    whole = table(pd.DataFrame(DATA))
+    features = Wave(whole.schema.columns["x"])
+    features.held = (each for each in ())
+
+    with (
+        whole.groups((whole.schema.columns["g"],)) as parts,
+        pytest.raises(PluginError, match="cannot be copied"),
+    ):
+        parts[0].total(enforced(features), K)
