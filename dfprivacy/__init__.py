@@ -17,7 +17,7 @@ from dfprivacy._plugins.hookspecs import hookimpl
 from dfprivacy._plugins.loader import register, register_mechanism, unregister
 from dfprivacy._table.batch import Presence
 from dfprivacy.accessor import install
-from dfprivacy.arguments import Probability, Range
+from dfprivacy.arguments import NanPolicy, Probability, Range
 from dfprivacy.errors import (
     AccountMismatch,
     ArgumentError,
@@ -68,6 +68,7 @@ __all__ = [
     "MeasurementRecord",
     "Mechanism",
     "MissingDependency",
+    "NanPolicy",
     "NoisyValue",
     "NotProtected",
     "PluginError",

@@ -18,7 +18,7 @@ from dfprivacy.schema.values import plain_number
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Probability", "Range", "checked", "hints"]
+__all__ = ["NanPolicy", "Probability", "Range", "checked", "hints"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,6 +82,10 @@ class Range:
 
 Probability: TypeAlias = Annotated[float, Range(0, 1, exclusive="both")]
 """A level, a confidence or a power: above 0 and below 1."""
+
+NanPolicy: TypeAlias = Literal["omit", "fill", "raise"]
+"""What becomes of rows in which a value is missing: left out and not counted, counted with the fill value of the
+column, or refused, where the columns are public."""
 
 
 def hints(function: Callable[..., Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
@@ -85,6 +86,8 @@ class Mechanism:
         ``conclusion(measured, ...) -> Release``: a pure function of what the function measured, and of arguments.
     check : callable or None
         ``check(...)``: refuses arguments while nothing is paid.
+    renamed : mapping of str to str
+        Names that parameters had before, each with that of today: a caller who gives one is warned.
     origin : str
         Distribution and version it comes from; filled in by the loader.
     """
@@ -100,6 +103,7 @@ class Mechanism:
     holder: Callable[..., Any] | None = None
     conclusion: Callable[..., Any] | None = None
     check: Callable[..., object] | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
     origin: str = ""
 
     def __post_init__(self) -> None:
@@ -111,8 +115,10 @@ class Mechanism:
         if not own:
             raise PluginError(f"Mechanism {self.name!r} takes no curator.", "Make it the first parameter.")
         asked = _union(self.name, self.function, self.conclusion)
+        known = {*own, *(one.name for one in asked)}
         unknown = [name for name in (*self.columns, *self.tables) if name not in own]
-        taken = [name for name in (*_PRICE, "self") if name in {*own, *(one.name for one in asked)}]
+        unknown += [name for name in self.renamed.values() if name not in known]
+        taken = [name for name in (*_PRICE, "self") if name in known]
         if unknown or taken:
             raise PluginError(
                 f"Mechanism {self.name!r} has no parameter {unknown!r}."
@@ -246,7 +252,7 @@ class Mechanism:
             If they do not match, or one is not what its annotation says.
         """
         try:
-            bound = inspect.Signature(self._asked).bind(*args, **kwargs)
+            bound = inspect.Signature(self._asked).bind(*args, **self._as_named_today(kwargs))
         except TypeError as error:
             bare = [p.replace(annotation=inspect.Parameter.empty) for p in self.signature.parameters.values()]
             hint = f"It is called {self.name}{inspect.Signature(bare)}."
@@ -261,6 +267,21 @@ class Mechanism:
             if name not in self.columns:
                 bound.arguments[name] = checked(value, self.hints.get(name), what)
         return dict(bound.arguments)
+
+    def _as_named_today(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Replace names that parameters had before, unless a call gives both: then the old one is unknown."""
+        named = {}
+        for old, value in kwargs.items():
+            name = self.renamed.get(old, old)
+            if name != old and name not in kwargs:
+                warnings.warn(
+                    f"{self.name}(): {old} is called {name} now; the old name goes with the next release.",
+                    FutureWarning,
+                    stacklevel=_callers(),
+                )
+                old = name  # noqa: PLW2901
+            named[old] = value
+        return named
 
     def resolve(self, schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Replace column names by what is public about the columns.
@@ -456,6 +477,14 @@ class Mechanism:
         return replace(self, holder=holder)
 
 
+def _callers() -> int:
+    """Count the frames up to whoever called the method of a view, who is to be warned."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "dfprivacy":
+        level, frame = level + 1, frame.f_back
+    return level - 1
+
+
 def _union(
     name: str, function: Callable[..., Any], conclusion: Callable[..., Any] | None
 ) -> list[inspect.Parameter]:
@@ -543,6 +572,7 @@ def mechanism(
     tables: Sequence[str] = (),
     delta: bool = False,
     local: bool = False,
+    renamed: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., Any]], Mechanism]:
     """Mark a function as a mechanism.
 
@@ -567,6 +597,8 @@ def mechanism(
     local : bool, default False
         Whether its release holds one randomised message for each row, as `dfprivacy.Curator.randomize` makes them.
         A release of any other mechanism must hold nothing as long as the table.
+    renamed : mapping of str to str, optional
+        Names that parameters had before, each with that of today. Who gives one by name is warned.
 
     Returns
     -------
@@ -593,6 +625,7 @@ def mechanism(
             tables=tuple(tables),
             delta=delta,
             local=local,
+            renamed=renamed or {},
         )
 
     return mark

@@ -7,6 +7,7 @@ import html
 import importlib
 import json
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -20,7 +21,16 @@ from dfprivacy.errors import ArgumentError, MissingDependency
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ConfidenceInterval", "Groups", "MeasurementRecord", "NoisyValue", "Privacy", "Release", "Value"]
+__all__ = [
+    "ConfidenceInterval",
+    "Groups",
+    "MeasurementRecord",
+    "NoisyValue",
+    "Privacy",
+    "Release",
+    "Value",
+    "renamed",
+]
 
 _BITS_MAX = 14_000  # of a whole number: Python writes no more than 4,300 digits
 
@@ -321,6 +331,41 @@ class Release:
         )
         note = f"<caption>{html.escape(str(self.privacy))}</caption>" if self.privacy else ""
         return f"<table>{note}<thead><tr><th colspan='2'>{type(self).__name__}</th></tr></thead>{rows}</table>"
+
+
+class renamed:  # noqa: N801 - it stands where a field's name stood
+    """A name that a field of a release had before: it warns, and gives what the new one holds.
+
+    Parameters
+    ----------
+    new : str
+        What it is called now.
+
+    Examples
+    --------
+    >>> class Answer(Value):
+    ...     result_value = renamed("value")
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True, action="always") as heard:
+    ...     Answer(value=2).result_value, str(heard[0].message)
+    (2, 'Answer.result_value is called value now; the old name goes with the next release.')
+    """
+
+    def __init__(self, new: str) -> None:
+        self._new = new
+
+    def __set_name__(self, owner: type, old: str) -> None:
+        self._old = old
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            return self
+        warnings.warn(
+            f"{owner.__name__}.{self._old} is called {self._new} now; the old name goes with the next release.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return getattr(instance, self._new)
 
 
 _types: dict[str, type[Release]] = {}

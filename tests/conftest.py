@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A ledger of the test's own, where nobody says otherwise."""
+    """A ledger of the test's own, where nobody says otherwise, and a memory without accounts."""
     path = tmp_path / "throwaway.sqlite"
     monkeypatch.setenv("DFPRIVACY_LEDGER", str(path))
+    monkeypatch.setattr("dfprivacy._ledger.ledger._in_memory", {})
     return path
 
 

@@ -152,7 +152,17 @@ def test_the_command_line_is_in_the_reference():
 
 def public_objects():
     """Full name of everything public with a docstring, for numpydoc."""
-    others = {"errors", "features", "statistics", "__version__", "hookimpl", "Probability", "missing", "present"}
+    others = {
+        "errors",
+        "features",
+        "statistics",
+        "__version__",
+        "hookimpl",
+        "Probability",
+        "NanPolicy",
+        "missing",
+        "present",
+    }
     tops = [f"dfprivacy.{name}" for name in dp.__all__ if name not in others]
     tops += [f"dfprivacy.features.{name}" for name in features.__all__]
     tops += [f"dfprivacy.statistics.{name}" for name in statistics.__all__]

@@ -460,3 +460,27 @@ def test_presence_passes_the_audit(wanted):
     )  # fmt: skip
 
     assert [] == failures(average_of_present, case)
+
+
+@dp.mechanism(columns={"column": "any"})
+def no_gaps(curator, column):
+    """Refuse missing values, for nothing."""
+    curator.refuse_missing(column)
+    return curator.size
+
+
+def test_only_public_gaps_are_refused():
+    """What is missing in a public column is said before anything is paid; of a private one nothing is."""
+    register_mechanism(no_gaps)
+    try:
+        view = protect(public=["arm"])
+        with pytest.raises(dp.ArgumentError, match="A value is missing in 'arm'"):
+            view.no_gaps("arm", epsilon=1)
+        with pytest.raises(dp.ArgumentError, match="would tell whether a private value is missing in 'age'"):
+            view.no_gaps("age", epsilon=1)
+        with pytest.raises(dp.ArgumentError, match="would tell"):
+            view.where(age=dp.present).no_gaps("arm", epsilon=1)
+        assert view.where(arm="a").no_gaps("arm", epsilon=1).value == 80
+        assert view.budget.spent == 0
+    finally:
+        unregister("no_gaps")

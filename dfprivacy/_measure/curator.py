@@ -22,7 +22,7 @@ from dfprivacy._privacy.losses import Approximate, BoundedRange, Cube, Gaussian,
 from dfprivacy._table.batch import BATCH_ROWS
 from dfprivacy._table.keys import ordered
 from dfprivacy.errors import ArgumentError, PluginError, PluginWarning
-from dfprivacy.features import Count, OneHot, RowFeatures
+from dfprivacy.features import Count, Given, OneHot, RowFeatures
 from dfprivacy.features.base import enforced
 from dfprivacy.local import Arc, Messages
 from dfprivacy.release import DiscoveredKeys, MeasurementRecord, NoisyValue
@@ -179,6 +179,29 @@ class Curator:
             If the rows could not be read.
         """
         return self._table.public_values(column)
+
+    def refuse_missing(self, *columns: Column) -> None:
+        """Refuse rows in which a value of public columns is missing.
+
+        Parameters
+        ----------
+        *columns : Column
+            Public columns, at least one.
+
+        Raises
+        ------
+        ArgumentError
+            If a value is missing; or if a column is private, or which rows there are is: then whether there is one
+            is nobody's to know.
+        """
+        names = ", ".join(repr(column.name) for column in columns)
+        if not self._table.agreed(columns):
+            raise ArgumentError(
+                f"nan_policy='raise' would tell whether a private value is missing in {names}.",
+                "Use nan_policy='omit', or 'fill'.",
+            )
+        if self.sum(Count()).values[0] != self.sum(Given(*columns)).values[0]:
+            raise ArgumentError(f"A value is missing in {names}.", "Use nan_policy='omit', or 'fill'.")
 
     def sum(
         self,

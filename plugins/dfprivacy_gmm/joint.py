@@ -208,8 +208,8 @@ def moments(
     Examples
     --------
     >>> import numpy as np, pandas as pd, dfprivacy as dp
-    >>> x = np.random.default_rng(1).normal(size=20_000)
-    >>> df = pd.DataFrame({"x": x, "y": x + np.random.default_rng(2).normal(size=20_000)})
+    >>> x = np.random.default_rng(1).normal(size=200_000)
+    >>> df = pd.DataFrame({"x": x, "y": x + np.random.default_rng(2).normal(size=200_000)})
     >>> view = dp.protect(df, "moments-example", epsilon=1, delta=1e-6, ledger="memory:",
     ...                   bounds={"x": (-4, 4), "y": (-6, 6)})
     >>> found = view.moments(["x", "y"], epsilon=0.5)
