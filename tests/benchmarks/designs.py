@@ -108,6 +108,6 @@ def designs(count: int = 200, *, seed: int = 15) -> list[Design]:
 
 
 def exceeds(rejected: int, runs: int, level: float) -> bool:
-    """Whether a level is above nominal by more than a fifth, and by more than chance explains (3 standard errors)."""
+    """Whether a level is above nominal by more than a fifth and three standard errors."""
     allowed = 1.2 * level
     return rejected / runs > allowed + 3 * math.sqrt(allowed * (1 - allowed) / runs)
