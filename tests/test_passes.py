@@ -30,7 +30,6 @@ from dfprivacy.features import (
     Crosstabs,
     Fourier,
     Kernel,
-    MixtureMoments,
     Moments,
     Nystrom,
     OneHot,
@@ -94,11 +93,6 @@ def kernel(c):
     return ProductKernel((c["x"], c["y"]), {"x": 1.0, "y": 2.0})
 
 
-def mixture(c):
-    means = np.array([[0.3, -0.2], [-1.0, 1.0]])
-    return MixtureMoments((c["x"], c["y"]), np.array([0.5, 0.5]), means, np.array([np.eye(2), np.eye(2) / 3]))
-
-
 FEATURES = {
     "count": lambda _: Count(),
     "mean": lambda c: Moments(c["x"], degree=1),
@@ -107,7 +101,6 @@ FEATURES = {
     "by itself": lambda c: OneHot(c["g"], groups=["c", "a"]) * Moments(c["y"]),
     "cube": lambda c: Outer((c["x"], c["y"]), count=True),
     "ball": lambda c: OneHot(c["i"]) * Outer((c["x"], c["y"]), radius=0.9),
-    "mixture": mixture,
     "crosstabs": lambda c: Crosstabs([c["h"], c["i"], c["i"]], [1, True, False], c["g"], ["b", "a"]),
     "kernel": lambda c: Kernel(kernel(c), spread((c["x"], c["y"]), 7)),
     "nystrom": lambda c: Nystrom(kernel(c), spread((c["x"], c["y"]), 7)),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dfprivacy import Mechanism, hookimpl
 from dfprivacy_gmm.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_gmm.classes import GaussianClasses
+from dfprivacy_gmm.component_moments import MixtureMoments
 from dfprivacy_gmm.fourier import FourierSketch
 from dfprivacy_gmm.gaussians import GaussianClassifier
 from dfprivacy_gmm.joint import JointMoments, moments
@@ -22,6 +23,7 @@ __all__ = [
     "GaussianClassifier",
     "GaussianMixture",
     "JointMoments",
+    "MixtureMoments",
     "fourier_sketch",
     "gmm_fit",
     "moments",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dfprivacy import ArgumentError, features, mechanism
+from dfprivacy_gmm.component_moments import MixtureMoments
 from dfprivacy_gmm.fit import BATCHES
 from dfprivacy_gmm.fourier import Components, FourierSketch, check_components
 from dfprivacy_gmm.polish import Moments, polished
@@ -89,7 +90,7 @@ def fit_unlabelled(
     fit, criteria = sketch.searched(n_components, covariance_type, restarts)
     if not rest:
         return sketch.conclude(fit, criteria)
-    about = features.MixtureMoments(columns, fit.weights, fit.means, fit.roots)
+    about = MixtureMoments(columns, fit.weights, fit.means, fit.roots)
     measured = rest[0](about)
     moments = Moments(
         measured.values / sketch.size, np.square(measured.scales / sketch.size), sketch.size, sketch.size_error
@@ -112,9 +113,7 @@ def _measure(
     radius = 1.0 if d == 1 else 0.75 * math.sqrt(d)
     outer = features.Outer(columns, radius=radius, count=size is None)
     plain = features.Fourier(columns, W / half)
-    anywhere = features.MixtureMoments(
-        columns, np.full(K, 1 / K), np.zeros((K, d)), np.repeat(np.eye(d)[None], K, axis=0)
-    )
+    anywhere = MixtureMoments(columns, np.full(K, 1 / K), np.zeros((K, d)), np.repeat(np.eye(d)[None], K, axis=0))
     first, second, *rest = curator.jointly(*zip((outer, plain, anywhere), shares, strict=False))
     n, error, white = _unit(first(outer), d, size)
     waves = features.Fourier(columns, W @ white.inverse_root / half)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
 import dfprivacy as dp
-from dfprivacy.features import MixtureMoments
 from dfprivacy_gmm.characteristic import Family, Sketch, local_jacobian
 from dfprivacy_gmm.choice import choose
+from dfprivacy_gmm.component_moments import MixtureMoments
 from dfprivacy_gmm.fit import Fit, Search
 from dfprivacy_gmm.polish import Moments, polished, scores
 from dfprivacy_gmm.sketch import draw_frequencies, whitening
