@@ -97,6 +97,8 @@ UNITS = {
     "ball": lambda c: Outer(c, radius=0.9),
     "whole ball": lambda c: Outer(c, radius=math.sqrt(2), count=True),
     "small ball": lambda c: Outer(c, radius=2e-3),
+    "ball with a heavy count": lambda c: Outer(c, radius=0.9, count=math.sqrt(2.5) * 0.9),
+    "complete rows of a ball with a heavy count": lambda c: Given(*c, of=Outer(c, radius=0.9, count=1.4)),
     "ball by group": lambda c: OneHot(G) * Outer(c, radius=0.9, count=True),
     "crosstabs": lambda _: Crosstabs([G, H, H], [1, 0, 1], G),
     "cube of one": lambda c: Outer(c[:1], count=True),
