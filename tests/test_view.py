@@ -360,7 +360,7 @@ def test_a_view_shows_what_is_public():
 
     assert repr(view).splitlines() == [
         "PrivateFrame 'clinic'",
-        "  rows: 200; neighbors: replace_one",
+        "  rows: 200; neighbors: replace_one; missing values are left out",
         "  age: from 18 to 90",
         "  income: nothing is known, so no method can use it",
         "  smoker: one of ['yes', 'no']",
