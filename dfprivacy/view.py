@@ -392,9 +392,8 @@ class PrivateFrame(_Askable):
 
     def _lines(self) -> list[str]:
         schema = self.schema
-        lines = [
-            f"rows: {'private' if schema.size is None else schema.size}; neighbors: {schema.neighbors}; missing values are left out"
-        ]
+        size = "private" if schema.size is None else schema.size
+        lines = [f"rows: {size}; neighbors: {schema.neighbors}; missing values are left out"]
         lines += [f"{name}: {_known(schema.columns.get(name))}" for name in schema.names]
         lines += [f"where {_said(c)}" for c in self._target.table.conditions]
         return lines
