@@ -22,6 +22,8 @@ from dfprivacy._table.frames import adapt
 from dfprivacy.errors import ReadError
 from dfprivacy.features import Count, Moments, OneHot, RowFeatures
 
+pytestmark = pytest.mark.pandas
+
 LOW, HIGH, FILL = 1.7, 9.1, 3.3
 K = 38
 BOUNDS, CATEGORIES = {"x": (LOW, HIGH)}, {"by": ["a", "b", "c"]}

@@ -31,6 +31,8 @@ from dfprivacy.schema import Column
 from dfprivacy.statistics import OfRows
 from dfprivacy.testing import Case, check_mechanism
 
+pytestmark = pytest.mark.pandas
+
 X = Column("x", bounds=(0.0, 10.0), fill=5.0)
 Y = Column("y", bounds=(-1.0, 1.0), fill=0.0)
 BY = Column("by", categories=("a", "b", 3))

@@ -26,6 +26,8 @@ import dfprivacy as dp
 from dfprivacy._plugins.loader import registry
 from dfprivacy.release import ConfidenceInterval, Groups, MeasurementRecord, Privacy, Release, Value
 
+pytestmark = pytest.mark.pandas
+
 NOISE = MeasurementRecord("the sum of x", "discrete Laplace", 2.0, 40, 2.0, 1.0, 0.0)
 PAID = Privacy(1.0, 1e-6, "replace_one", (NOISE, NOISE), "clinic", "mean (p 1)", "2024-01-01T00:00:00+00:00", "OS")
 PLAIN = Value(value=1, privacy=PAID).to_dict()["privacy"]

@@ -18,6 +18,8 @@ from dfprivacy._table.frames import Dictionary, adapt
 from dfprivacy.errors import SchemaError
 from dfprivacy.schema import Column
 
+pytestmark = pytest.mark.pandas
+
 X = Column("x", bounds=(0.0, 10.0), fill=5.0)
 BY = Column("by", categories=("a", "b", 3))
 FLAG = Column("flag", bounds=(0.0, 1.0), categories=(False, True), fill=0.5)

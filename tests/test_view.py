@@ -27,6 +27,8 @@ from dfprivacy import features
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._plugins.loader import register_mechanism, registry, unregister
 
+pytestmark = pytest.mark.pandas
+
 every_frame = pytest.mark.parametrize("constructor", ["pandas", "polars", "polars-lazy"], indirect=True)
 N = 200
 DATA = {
