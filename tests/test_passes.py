@@ -21,7 +21,7 @@ from dfprivacy._measure import evaluate
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import register_mechanism, unregister
 from dfprivacy._table import batch as rows
-from dfprivacy._table.batch import Between, IsIn, Satisfies
+from dfprivacy._table.conditions import Between, IsIn, Satisfies
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
 from dfprivacy.errors import ArgumentError, PluginError, SchemaError

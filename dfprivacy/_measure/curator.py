@@ -30,7 +30,7 @@ from dfprivacy.schema import as_probability
 from dfprivacy.statistics import OfSums, Statistic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy._table.batch import Batch
     from dfprivacy._table.keys import Key
+    from dfprivacy.arguments import NanPolicy
     from dfprivacy.local import RowLabels
     from dfprivacy.schema import Category, Column
     from dfprivacy.statistics import OfPermutations
@@ -180,28 +181,48 @@ class Curator:
         """
         return self._table.public_values(column)
 
-    def refuse_missing(self, *columns: Column) -> None:
-        """Refuse rows in which a value of public columns is missing.
+    def gaps(self, columns: Iterable[Column], nan_policy: NanPolicy) -> tuple[Column, ...]:
+        """Say which columns a row must have a value in, for `~dfprivacy.features.Given`.
 
         Parameters
         ----------
-        *columns : Column
-            Public columns, at least one.
+        columns : iterable of Column
+            The columns of a question, but not those of which a missing value contributes nothing anyway, as to
+            `OneHot`.
+        nan_policy : {"omit", "fill", "raise"}
+            ``"omit"``: rows with a missing value are left out. ``"fill"``: they count with the fill value.
+            ``"raise"``: there must be none, of public columns, or nothing is measured.
+
+        Returns
+        -------
+        tuple of Column
+            Those of ``"omit"``, but for columns of which somebody said what a missing value counts as, and for
+            public ones in which none is missing. Empty for the other policies.
 
         Raises
         ------
         ArgumentError
-            If a value is missing; or if a column is private, or which rows there are is: then whether there is one
-            is nobody's to know.
+            For ``"raise"``, if a value is missing; or if a column is private, or which rows there are is: then
+            whether there is one is nobody's to know.
         """
-        names = ", ".join(repr(column.name) for column in columns)
-        if not self._table.agreed(columns):
-            raise ArgumentError(
-                f"nan_policy='raise' would tell whether a private value is missing in {names}.",
-                "Use nan_policy='omit', or 'fill'.",
-            )
-        if self.sum(Count()).values[0] != self.sum(Given(*columns)).values[0]:
-            raise ArgumentError(f"A value is missing in {names}.", "Use nan_policy='omit', or 'fill'.")
+        columns = tuple(columns)
+        if nan_policy == "fill":
+            return ()
+        if nan_policy == "omit":
+            return tuple(c for c in columns if not (c.filled or (self._table.agreed([c]) and self._complete(c))))
+        for column in columns:
+            if not self._table.agreed([column]):
+                raise ArgumentError(
+                    f"nan_policy='raise' would tell whether a private value is missing in {column.name!r}.",
+                    "Use nan_policy='omit', or 'fill'.",
+                )
+            if not self._complete(column):
+                raise ArgumentError(f"A value is missing in {column.name!r}.", "Use nan_policy='omit', or 'fill'.")
+        return ()
+
+    def _complete(self, column: Column) -> bool:
+        """Whether no value of a public column is missing."""
+        return bool(self.sum(Count()).values[0] == self.sum(Given(column)).values[0])
 
     def sum(
         self,

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 import numpy as np
 
 from dfprivacy._privacy.samplers import exact_exponent
-from dfprivacy._table.batch import BATCH_ROWS, IsIn, batches, gathered, reads_of
+from dfprivacy._table.batch import BATCH_ROWS, batches, gathered, reads_of
+from dfprivacy._table.conditions import IsIn
 from dfprivacy._table.frames import redact_errors
 from dfprivacy._table.keys import held, key_read, ordered
 from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy._table.batch import Batch, Condition
+    from dfprivacy._table.batch import Batch
+    from dfprivacy._table.conditions import Condition
     from dfprivacy._table.frames import Frame, Read
     from dfprivacy._table.keys import Key
     from dfprivacy.local import RowLabels

@@ -15,9 +15,12 @@ their sum.)
 
 A feature must be a pure function of its row. What a third party writes in `rows` is clipped to the radius it
 declares, so a wrong claim costs accuracy, never privacy. A `diameter` that it states beside `rows` is its author's
-proof: the core cannot enforce it.
+proof: the core cannot enforce it. Its `rows` is given a `Batch`; `number` and `category` make the `Read` that says
+how a column is read.
 """
 
+from dfprivacy._table.batch import Batch, category, number
+from dfprivacy._table.frames import Read
 from dfprivacy.features.base import RowFeatures
 from dfprivacy.features.crosstabs import Crosstabs
 from dfprivacy.features.fourier import Fourier, gaussian_frequencies
@@ -31,6 +34,7 @@ from dfprivacy.features.stack import Stack
 from dfprivacy.features.taylor import Taylor
 
 __all__ = [
+    "Batch",
     "Count",
     "Crosstabs",
     "Fourier",
@@ -41,9 +45,12 @@ __all__ = [
     "OneHot",
     "Outer",
     "ProductKernel",
+    "Read",
     "RowFeatures",
     "Stack",
     "Taylor",
+    "category",
     "gaussian_frequencies",
+    "number",
     "spread",
 ]

@@ -81,6 +81,8 @@ class Column:
         Whether what is no category counts as the last category, ``"other"``.
     public : bool
         Whether neighbouring tables agree on this column.
+    filled : bool
+        Whether somebody said what a missing value counts as, so that it is never left out.
     """
 
     name: str
@@ -89,6 +91,7 @@ class Column:
     fill: float | None = None
     other: bool = False
     public: bool = False
+    filled: bool = False
 
     def __hash__(self) -> int:
         return hash(self.name)  # columns are looked up in every batch, and may have many categories
@@ -141,6 +144,7 @@ class Column:
             "fill": self.fill,
             "other": self.other,
             "public": self.public,
+            **({"filled": True} if self.filled else {}),
         }
 
     def clean(self, raw: NDArray[Any]) -> NDArray[np.float64]:
