@@ -392,6 +392,26 @@ def test_statistics_of_rounded_sums_are_charged_for_the_rounding():
         assert abs(moved[0] - moved[1]) * 2.0**-60 <= claimed <= 2 * half * (1 + 1e-5)
 
 
+def test_whether_sums_are_counts_is_derived_not_said():
+    """Features that call their sums counts, against their class, free a statistic of no rounding."""
+
+    class Counted(Values):
+        def __getattribute__(self, name):
+            return True if name == "counts" else super().__getattribute__(name)
+
+    class OfCounted(Total):
+        def __init__(self, column):
+            super().__init__(column)
+            self.features = Counted(column)
+
+    asked, moved = view(), []
+    for kind in (Total, OfCounted):
+        with registered(lambda curator, column, kind=kind: curator.measure(kind(column)).noise.sensitivity):
+            moved.append(asked.mine("x", epsilon=1, fresh=True).value)
+
+    assert moved[0] == moved[1]
+
+
 # ---- only a copy sees rows -------------------------------------------------------------------------------
 
 

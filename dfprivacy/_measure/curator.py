@@ -771,9 +771,11 @@ class Curator:
 
     def _rounded(self, statistic: Statistic) -> Fraction:
         """How far the rounding of its sums can move a statistic apart on two tables; see `OfSums`."""
-        if not isinstance(statistic, OfSums) or statistic.features.counts:
+        if not isinstance(statistic, OfSums):
             return Fraction(0)
         features, size = enforced(statistic.features), self._table.schema.size
+        if features.counts:
+            return Fraction(0)
         rows = noises.ROWS_MAX if size is None else size + 1
         step = Fraction(2) ** -noises.exact_exponent(features.radius(L2), BATCH_ROWS)
         # Half a step in each coordinate of each row, and half a unit in the last place of a sum and its quotient.
