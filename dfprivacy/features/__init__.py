@@ -19,7 +19,6 @@ proof: the core cannot enforce it.
 """
 
 from dfprivacy.features.base import RowFeatures
-from dfprivacy.features.crosstabs import Crosstabs
 from dfprivacy.features.fourier import Fourier, gaussian_frequencies
 from dfprivacy.features.given import Given
 from dfprivacy.features.kernel import Kernel, Nystrom
@@ -33,7 +32,6 @@ from dfprivacy.features.taylor import Taylor
 
 __all__ = [
     "Count",
-    "Crosstabs",
     "Fourier",
     "Given",
     "Kernel",
