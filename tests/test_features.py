@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import dfprivacy as dp
 from dfprivacy._table.batch import Batch, category, number
 from dfprivacy._table.frames import Dictionary
-from dfprivacy.errors import ArgumentError, PluginError, SchemaError
+from dfprivacy.errors import ArgumentError, PluginError
 from dfprivacy.features import Count, Moments, OneHot, RowFeatures, Stack
 from dfprivacy.features.moments import _parabola_diameter
 from dfprivacy.schema import Column
