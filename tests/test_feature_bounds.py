@@ -15,7 +15,6 @@ from dfprivacy._table.batch import BATCH_ROWS, Batch, category, number
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features import (
     Count,
-    Crosstabs,
     Fourier,
     Given,
     Kernel,
@@ -107,7 +106,7 @@ UNITS = {
     "ball by group": lambda c: OneHot(G) * Outer(c, radius=0.9, count=True),
     "mixture": lambda c: mixture(c, 0.4),
     "thin mixture": lambda c: mixture(c, 1e-200),
-    "crosstabs": lambda _: Crosstabs([G, H, H], [1, 0, 1], G),
+    "crosstabs": lambda _: OneHot(G) * Stack(*(OneHot(c, groups=[v]) for c, v in ((G, 1), (H, 0), (H, 1)))),
     "cube of one": lambda c: Outer(c[:1], count=True),
     "two keys": lambda c: OneHot(G, H, groups={"h": [1, 0]}) * Moments(c[0]),
     "a stack": lambda c: Stack(Moments(c[0], count=True), OneHot(G), Outer(c, radius=0.9)),
@@ -423,7 +422,7 @@ def test_closed_forms_are_rounded_up(d):
     cube, few = Outer(columns), mpmath.mpf("1e-13")
     means, roots = np.zeros((3, d)), np.stack([np.eye(d)] * 3)
     mixed = MixtureMoments(columns, np.ones(3) / 3, means, roots)
-    tables = Crosstabs([G] * d, [1] * d, H)
+    tables = OneHot(H) * Stack(*[OneHot(G, groups=[1])] * d)
 
     with mpmath.workdps(60):
         r = digits(mixed.reach)

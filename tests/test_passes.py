@@ -27,7 +27,6 @@ from dfprivacy._table.frames import adapt
 from dfprivacy.errors import ArgumentError, PluginError, SchemaError
 from dfprivacy.features import (
     Count,
-    Crosstabs,
     Fourier,
     Kernel,
     MixtureMoments,
@@ -37,6 +36,7 @@ from dfprivacy.features import (
     Outer,
     ProductKernel,
     RowFeatures,
+    Stack,
     Taylor,
     gaussian_frequencies,
     spread,
@@ -108,7 +108,10 @@ FEATURES = {
     "cube": lambda c: Outer((c["x"], c["y"]), count=True),
     "ball": lambda c: OneHot(c["i"]) * Outer((c["x"], c["y"]), radius=0.9),
     "mixture": mixture,
-    "crosstabs": lambda c: Crosstabs([c["h"], c["i"], c["i"]], [1, True, False], c["g"], ["b", "a"]),
+    "crosstabs": lambda c: (
+        OneHot(c["g"], groups=["b", "a"])
+        * Stack(OneHot(c["h"], groups=[1]), OneHot(c["i"], groups=[True]), OneHot(c["i"], groups=[False]))
+    ),
     "kernel": lambda c: Kernel(kernel(c), spread((c["x"], c["y"]), 7)),
     "nystrom": lambda c: Nystrom(kernel(c), spread((c["x"], c["y"]), 7)),
     "taylor": lambda c: Taylor(kernel(c), 3),

@@ -142,7 +142,9 @@ class Curator:
         known = self._table.schema.columns.values()
         return tuple(column for column in known if column.bounds is not None or column.categories is not None)
 
-    def sizes(self, by: Column, groups: tuple[Category, ...] | None = None) -> NDArray[np.float64] | None:
+    def sizes(
+        self, by: Column, groups: tuple[Category, ...] | None = None, *, least: int = 0
+    ) -> NDArray[np.float64] | None:
         """Rows in each group of a column, None where they are private.
 
         Parameters
@@ -151,13 +153,28 @@ class Curator:
             A column with categories.
         groups : tuple, optional
             The categories to count; default: all.
+        least : int
+            How many rows each group must have where that is public.
 
         Returns
         -------
         ndarray of shape (groups,) or None
             The counts.
+
+        Raises
+        ------
+        ArgumentError
+            If a public group has fewer rows than `least`.
         """
-        return self.sum(OneHot(by, groups=groups)).values if self._table.agreed([by]) else None
+        if not self._table.agreed([by]):
+            return None
+        counts = self.sum(OneHot(by, groups=groups)).values  # noqa: PD011 - a measurement's
+        if counts.size and counts.min() < least:
+            raise ArgumentError(
+                f"A group of {by.name!r} has {counts.min():g} rows, and {least} are needed.",
+                "Name groups that have more.",
+            )
+        return counts
 
     def public_values(self, column: Column) -> list[object]:
         """Values of a public column, as they are in the table: a key of its rows, for example.

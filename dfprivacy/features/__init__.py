@@ -22,7 +22,6 @@ how a column is read.
 from dfprivacy._table.batch import Batch, category, number
 from dfprivacy._table.frames import Read
 from dfprivacy.features.base import RowFeatures
-from dfprivacy.features.crosstabs import Crosstabs
 from dfprivacy.features.fourier import Fourier, gaussian_frequencies
 from dfprivacy.features.given import Given
 from dfprivacy.features.kernel import Kernel, Nystrom
@@ -37,7 +36,6 @@ from dfprivacy.features.taylor import Taylor
 __all__ = [
     "Batch",
     "Count",
-    "Crosstabs",
     "Fourier",
     "Given",
     "Kernel",
