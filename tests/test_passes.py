@@ -37,7 +37,6 @@ from dfprivacy.features import (
     Outer,
     ProductKernel,
     RowFeatures,
-    Taylor,
     gaussian_frequencies,
     spread,
 )
@@ -111,7 +110,6 @@ FEATURES = {
     "crosstabs": lambda c: Crosstabs([c["h"], c["i"], c["i"]], [1, True, False], c["g"], ["b", "a"]),
     "kernel": lambda c: Kernel(kernel(c), spread((c["x"], c["y"]), 7)),
     "nystrom": lambda c: Nystrom(kernel(c), spread((c["x"], c["y"]), 7)),
-    "taylor": lambda c: Taylor(kernel(c), 3),
     "fourier": lambda c: Fourier((c["x"], c["y"]), gaussian_frequencies([1.0, 2.0], 5)),
     "wave": lambda c: Wave(c["x"]),
 }

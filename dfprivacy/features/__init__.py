@@ -29,7 +29,6 @@ from dfprivacy.features.onehot import OneHot
 from dfprivacy.features.outer import Outer
 from dfprivacy.features.product_kernel import ProductKernel, spread
 from dfprivacy.features.stack import Stack
-from dfprivacy.features.taylor import Taylor
 
 __all__ = [
     "Count",
@@ -45,7 +44,6 @@ __all__ = [
     "ProductKernel",
     "RowFeatures",
     "Stack",
-    "Taylor",
     "gaussian_frequencies",
     "spread",
 ]
