@@ -19,7 +19,7 @@ from dfprivacy._measure.evaluate import Query, Table, copied
 from dfprivacy._privacy.samplers import exact_exponent
 from dfprivacy._table.batch import BATCH_ROWS, batches, number
 from dfprivacy._table.frames import adapt
-from dfprivacy.features import Count, Moments, OneHot, ProductKernel, RowFeatures, Taylor
+from dfprivacy.features import Count, Moments, Nystrom, OneHot, ProductKernel, RowFeatures
 from dfprivacy.features.base import enforced
 from dfprivacy.schema import Column, Schema
 from dfprivacy.statistics import OfRows, OfSums
@@ -124,9 +124,9 @@ def test_an_underflow_frees_nothing():
     release = None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ProductKernel, "distance", lambda *_: 0.0)
-        patch.setattr(Taylor, "diameter", lambda *_: 0.0)
+        patch.setattr(Nystrom, "diameter", lambda *_: 0.0)
         with pytest.raises(dp.DPError):
-            release = asked.kme_release(["x"], lengthscale=1e9, features="taylor", epsilon=1)
+            release = asked.kme_release(["x"], lengthscale=1e9, features="subspace", epsilon=1)
 
     assert (release, asked.budget.spent) == (None, 0)
 
@@ -134,7 +134,7 @@ def test_an_underflow_frees_nothing():
 # ---- who is enforced -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bundled", [Count, Moments, OneHot, Taylor])
+@pytest.mark.parametrize("bundled", [Count, Moments, OneHot, Nystrom])
 def test_bundled_features_have_no_subclasses(bundled):
     """What is proved of bundled features holds for their own rows, so nobody extends them."""
     with pytest.raises(dp.PluginError, match=bundled.__name__):

@@ -25,7 +25,6 @@ from dfprivacy.features import (
     Outer,
     ProductKernel,
     Stack,
-    Taylor,
     gaussian_frequencies,
     spread,
 )
@@ -122,7 +121,6 @@ SCALED = {
     "nystrom": lambda c, w: Nystrom(kernel_of(c, w), spread(c, 16)),
     "mixed nystrom": lambda c, w: Nystrom(kernel_of(c, w, H), spread((*c, H), 16)),
     "nystrom by group": lambda c, w: OneHot(G) * Nystrom(kernel_of(c, w), spread(c, 16)),
-    "taylor": lambda c, w: Taylor(kernel_of(c, w), 4),
     "a stack": lambda c, w: Stack(Nystrom(kernel_of(c, w), spread(c, 8)), Kernel(kernel_of(c, w), spread(c, 3))),
     "fourier": lambda c, w: Fourier(c, gaussian_frequencies(kernel_of(c, w).lengthscales, 9)),
 }
@@ -313,38 +311,7 @@ def test_the_map_of_a_subspace_lengthens_nothing(bounds, widths):
     assert largest <= (1 + features.defect) ** 2
 
 
-# ---- Taylor and Fourier ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("reach", "degree"), [(1e-9, 3), (1.0, 12), (6.0, 40), (30.0, 9), (37.6, 60), (20.0, 450), (37.6, 1450)]
-)
-def test_the_error_of_taylor_features(reach, degree):
-    """Of numbers as floating point has them, a vector is as near to the true one as is said."""
-    features = Taylor(ProductKernel([Column("x", bounds=(-reach, reach), fill=0.0)], 1.0), degree)
-    numbers = reach * np.array([-1, -0.7, 1e-3, 0.5, math.nextafter(1, 0), 1])
-
-    found = features.features(numbers[:, None])
-
-    assert features.error < 2e-12
-    with mpmath.workdps(60):
-        for t, row in zip(numbers, found, strict=True):
-            entry, squared = mpmath.exp(-(digits(t) ** 2) / 2), mpmath.mpf(0)
-            for n, value in enumerate(row.tolist()):
-                squared += (digits(value) - entry) ** 2
-                entry *= digits(t) / mpmath.sqrt(n + 1)
-            assert mpmath.sqrt(squared) <= digits(features.error)
-
-
-def test_rows_too_far_for_the_taylor_basis_have_none():
-    """Where float64 has no exponential, the vector is 0, no further from any other than the diameter."""
-    features = Taylor(ProductKernel([Column("x", bounds=(-50.0, 50.0), fill=0.0)], 1.0), 1500)
-
-    rows = features.features(np.array([[37.6], [38.5], [-38.7], [50.0]]))
-
-    assert not rows[1:].any()
-    assert np.linalg.norm(rows[0]) > 0.4
-    assert features.diameter(2, NOBODY) > math.sqrt(2)
+# ---- Fourier -------------------------------------------------------------------------------------------
 
 
 def test_fourier_features_are_near_the_circle():

@@ -37,7 +37,6 @@ from dfprivacy.features import (
     ProductKernel,
     RowFeatures,
     Stack,
-    Taylor,
     gaussian_frequencies,
     spread,
 )
@@ -114,7 +113,6 @@ FEATURES = {
     ),
     "kernel": lambda c: Kernel(kernel(c), spread((c["x"], c["y"]), 7)),
     "nystrom": lambda c: Nystrom(kernel(c), spread((c["x"], c["y"]), 7)),
-    "taylor": lambda c: Taylor(kernel(c), 3),
     "fourier": lambda c: Fourier((c["x"], c["y"]), gaussian_frequencies([1.0, 2.0], 5)),
     "wave": lambda c: Wave(c["x"]),
 }

@@ -31,7 +31,6 @@ from dfprivacy.features.onehot import OneHot
 from dfprivacy.features.outer import Outer
 from dfprivacy.features.product_kernel import ProductKernel, spread
 from dfprivacy.features.stack import Stack
-from dfprivacy.features.taylor import Taylor
 
 __all__ = [
     "Batch",
@@ -48,7 +47,6 @@ __all__ = [
     "Read",
     "RowFeatures",
     "Stack",
-    "Taylor",
     "category",
     "gaussian_frequencies",
     "number",
