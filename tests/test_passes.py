@@ -29,7 +29,6 @@ from dfprivacy.features import (
     Count,
     Fourier,
     Kernel,
-    MixtureMoments,
     Moments,
     Nystrom,
     OneHot,
@@ -93,11 +92,6 @@ def kernel(c):
     return ProductKernel((c["x"], c["y"]), {"x": 1.0, "y": 2.0})
 
 
-def mixture(c):
-    means = np.array([[0.3, -0.2], [-1.0, 1.0]])
-    return MixtureMoments((c["x"], c["y"]), np.array([0.5, 0.5]), means, np.array([np.eye(2), np.eye(2) / 3]))
-
-
 FEATURES = {
     "count": lambda _: Count(),
     "mean": lambda c: Moments(c["x"], degree=1),
@@ -106,7 +100,6 @@ FEATURES = {
     "by itself": lambda c: OneHot(c["g"], groups=["c", "a"]) * Moments(c["y"]),
     "cube": lambda c: Outer((c["x"], c["y"]), count=True),
     "ball": lambda c: OneHot(c["i"]) * Outer((c["x"], c["y"]), radius=0.9),
-    "mixture": mixture,
     "crosstabs": lambda c: (
         OneHot(c["g"], groups=["b", "a"])
         * Stack(OneHot(c["h"], groups=[1]), OneHot(c["i"], groups=[True]), OneHot(c["i"], groups=[False]))

@@ -168,7 +168,7 @@ class Curator:
         """
         if not self._table.agreed([by]):
             return None
-        counts = self.sum(OneHot(by, groups=groups)).values  # noqa: PD011 - a measurement's
+        counts = self.sum(OneHot(by, groups=groups)).values
         if counts.size and counts.min() < least:
             raise ArgumentError(
                 f"A group of {by.name!r} has {counts.min():g} rows, and {least} are needed.",
@@ -219,14 +219,30 @@ class Curator:
         Raises
         ------
         ArgumentError
-            For ``"raise"``, if a value is missing; or if a column is private, or which rows there are is: then
-            whether there is one is nobody's to know.
+            For ``"raise"``, as `refuse_missing`.
         """
         columns = tuple(columns)
         if nan_policy == "fill":
             return ()
         if nan_policy == "omit":
             return tuple(c for c in columns if not (c.filled or (self._table.agreed([c]) and self._complete(c))))
+        self.refuse_missing(*columns)
+        return ()
+
+    def refuse_missing(self, *columns: Column) -> None:
+        """Refuse rows in which a value of public columns is missing.
+
+        Parameters
+        ----------
+        *columns : Column
+            Public columns.
+
+        Raises
+        ------
+        ArgumentError
+            If a value is missing; or if a column is private, or which rows there are is: then whether there is one
+            is nobody's to know.
+        """
         for column in columns:
             if not self._table.agreed([column]):
                 raise ArgumentError(
@@ -235,7 +251,6 @@ class Curator:
                 )
             if not self._complete(column):
                 raise ArgumentError(f"A value is missing in {column.name!r}.", "Use nan_policy='omit', or 'fill'.")
-        return ()
 
     def _complete(self, column: Column) -> bool:
         """Whether no value of a public column is missing."""

@@ -25,7 +25,6 @@ from dfprivacy.features.base import RowFeatures
 from dfprivacy.features.fourier import Fourier, gaussian_frequencies
 from dfprivacy.features.given import Given
 from dfprivacy.features.kernel import Kernel, Nystrom
-from dfprivacy.features.mixtures import MixtureMoments
 from dfprivacy.features.moments import Count, Moments
 from dfprivacy.features.onehot import OneHot
 from dfprivacy.features.outer import Outer
@@ -38,7 +37,6 @@ __all__ = [
     "Fourier",
     "Given",
     "Kernel",
-    "MixtureMoments",
     "Moments",
     "Nystrom",
     "OneHot",
