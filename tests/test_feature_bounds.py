@@ -15,7 +15,6 @@ from dfprivacy._table.batch import BATCH_ROWS, Batch, category, number
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features import (
     Count,
-    Crosstabs,
     Fourier,
     Given,
     Kernel,
@@ -25,7 +24,6 @@ from dfprivacy.features import (
     Outer,
     ProductKernel,
     Stack,
-    Taylor,
     gaussian_frequencies,
     spread,
 )
@@ -100,7 +98,7 @@ UNITS = {
     "ball with a heavy count": lambda c: Outer(c, radius=0.9, count=math.sqrt(2.5) * 0.9),
     "complete rows of a ball with a heavy count": lambda c: Given(*c, of=Outer(c, radius=0.9, count=1.4)),
     "ball by group": lambda c: OneHot(G) * Outer(c, radius=0.9, count=True),
-    "crosstabs": lambda _: Crosstabs([G, H, H], [1, 0, 1], G),
+    "crosstabs": lambda _: OneHot(G) * Stack(*(OneHot(c, groups=[v]) for c, v in ((G, 1), (H, 0), (H, 1)))),
     "cube of one": lambda c: Outer(c[:1], count=True),
     "two keys": lambda c: OneHot(G, H, groups={"h": [1, 0]}) * Moments(c[0]),
     "a stack": lambda c: Stack(Moments(c[0], count=True), OneHot(G), Outer(c, radius=0.9)),
@@ -116,7 +114,6 @@ SCALED = {
     "nystrom": lambda c, w: Nystrom(kernel_of(c, w), spread(c, 16)),
     "mixed nystrom": lambda c, w: Nystrom(kernel_of(c, w, H), spread((*c, H), 16)),
     "nystrom by group": lambda c, w: OneHot(G) * Nystrom(kernel_of(c, w), spread(c, 16)),
-    "taylor": lambda c, w: Taylor(kernel_of(c, w), 4),
     "a stack": lambda c, w: Stack(Nystrom(kernel_of(c, w), spread(c, 8)), Kernel(kernel_of(c, w), spread(c, 3))),
     "fourier": lambda c, w: Fourier(c, gaussian_frequencies(kernel_of(c, w).lengthscales, 9)),
 }
@@ -307,38 +304,7 @@ def test_the_map_of_a_subspace_lengthens_nothing(bounds, widths):
     assert largest <= (1 + features.defect) ** 2
 
 
-# ---- Taylor and Fourier ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("reach", "degree"), [(1e-9, 3), (1.0, 12), (6.0, 40), (30.0, 9), (37.6, 60), (20.0, 450), (37.6, 1450)]
-)
-def test_the_error_of_taylor_features(reach, degree):
-    """Of numbers as floating point has them, a vector is as near to the true one as is said."""
-    features = Taylor(ProductKernel([Column("x", bounds=(-reach, reach), fill=0.0)], 1.0), degree)
-    numbers = reach * np.array([-1, -0.7, 1e-3, 0.5, math.nextafter(1, 0), 1])
-
-    found = features.features(numbers[:, None])
-
-    assert features.error < 2e-12
-    with mpmath.workdps(60):
-        for t, row in zip(numbers, found, strict=True):
-            entry, squared = mpmath.exp(-(digits(t) ** 2) / 2), mpmath.mpf(0)
-            for n, value in enumerate(row.tolist()):
-                squared += (digits(value) - entry) ** 2
-                entry *= digits(t) / mpmath.sqrt(n + 1)
-            assert mpmath.sqrt(squared) <= digits(features.error)
-
-
-def test_rows_too_far_for_the_taylor_basis_have_none():
-    """Where float64 has no exponential, the vector is 0, no further from any other than the diameter."""
-    features = Taylor(ProductKernel([Column("x", bounds=(-50.0, 50.0), fill=0.0)], 1.0), 1500)
-
-    rows = features.features(np.array([[37.6], [38.5], [-38.7], [50.0]]))
-
-    assert not rows[1:].any()
-    assert np.linalg.norm(rows[0]) > 0.4
-    assert features.diameter(2, NOBODY) > math.sqrt(2)
+# ---- Fourier -------------------------------------------------------------------------------------------
 
 
 def test_fourier_features_are_near_the_circle():
@@ -414,7 +380,7 @@ def test_closed_forms_are_rounded_up(d):
     """The same for the cube, moments and cross tables."""
     columns = [Column(str(i), bounds=(0.0, 1.0), fill=0.5) for i in range(d)]
     cube, few = Outer(columns), mpmath.mpf("1e-13")
-    tables = Crosstabs([G] * d, [1] * d, H)
+    tables = OneHot(H) * Stack(*[OneHot(G, groups=[1])] * d)
 
     with mpmath.workdps(60):
         for said, true in [

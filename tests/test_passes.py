@@ -27,7 +27,6 @@ from dfprivacy._table.frames import adapt
 from dfprivacy.errors import ArgumentError, PluginError, SchemaError
 from dfprivacy.features import (
     Count,
-    Crosstabs,
     Fourier,
     Kernel,
     Moments,
@@ -36,7 +35,7 @@ from dfprivacy.features import (
     Outer,
     ProductKernel,
     RowFeatures,
-    Taylor,
+    Stack,
     gaussian_frequencies,
     spread,
 )
@@ -101,10 +100,12 @@ FEATURES = {
     "by itself": lambda c: OneHot(c["g"], groups=["c", "a"]) * Moments(c["y"]),
     "cube": lambda c: Outer((c["x"], c["y"]), count=True),
     "ball": lambda c: OneHot(c["i"]) * Outer((c["x"], c["y"]), radius=0.9),
-    "crosstabs": lambda c: Crosstabs([c["h"], c["i"], c["i"]], [1, True, False], c["g"], ["b", "a"]),
+    "crosstabs": lambda c: (
+        OneHot(c["g"], groups=["b", "a"])
+        * Stack(OneHot(c["h"], groups=[1]), OneHot(c["i"], groups=[True]), OneHot(c["i"], groups=[False]))
+    ),
     "kernel": lambda c: Kernel(kernel(c), spread((c["x"], c["y"]), 7)),
     "nystrom": lambda c: Nystrom(kernel(c), spread((c["x"], c["y"]), 7)),
-    "taylor": lambda c: Taylor(kernel(c), 3),
     "fourier": lambda c: Fourier((c["x"], c["y"]), gaussian_frequencies([1.0, 2.0], 5)),
     "wave": lambda c: Wave(c["x"]),
 }

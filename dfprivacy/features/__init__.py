@@ -22,7 +22,6 @@ how a column is read.
 from dfprivacy._table.batch import Batch, category, number
 from dfprivacy._table.frames import Read
 from dfprivacy.features.base import RowFeatures
-from dfprivacy.features.crosstabs import Crosstabs
 from dfprivacy.features.fourier import Fourier, gaussian_frequencies
 from dfprivacy.features.given import Given
 from dfprivacy.features.kernel import Kernel, Nystrom
@@ -31,12 +30,10 @@ from dfprivacy.features.onehot import OneHot
 from dfprivacy.features.outer import Outer
 from dfprivacy.features.product_kernel import ProductKernel, spread
 from dfprivacy.features.stack import Stack
-from dfprivacy.features.taylor import Taylor
 
 __all__ = [
     "Batch",
     "Count",
-    "Crosstabs",
     "Fourier",
     "Given",
     "Kernel",
@@ -48,7 +45,6 @@ __all__ = [
     "Read",
     "RowFeatures",
     "Stack",
-    "Taylor",
     "category",
     "gaussian_frequencies",
     "number",
