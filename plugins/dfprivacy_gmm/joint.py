@@ -10,7 +10,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Release
 from dfprivacy.release import renamed
-from dfprivacy_gmm.estimates import Sampling, estimates
+from dfprivacy_gmm.estimates import FEW, Sampling, estimates
 from dfprivacy_gmm.repair import moved, repaired
 from dfprivacy_gmm.sums import Sums, left_out
 
@@ -285,8 +285,10 @@ def _unused(name: str, taken: tuple[str, ...]) -> str:
 def _doubts(own: Estimates, names: tuple[str, ...]) -> list[tuple[int, str]]:
     """Say where the noise could be all of a variance, and where covariances are those of no data."""
     doubts = []
-    errors = own.covariance_errors("none")
+    errors, few = own.covariance_errors("none"), own.few()
     for group, (covariance, noise, told) in enumerate(zip(own.covariances, errors, own.told(), strict=True)):
+        if few[group]:
+            doubts.append((group, f"fewer than {FEW} rows: where values are skewed, intervals of means cover less"))
         if not told.all():
             drowned = ", ".join(name for name, clear in zip(names, told, strict=True) if not clear)
             doubts.append((group, f"no variance clearly above its noise, and so no correlations, of {drowned}"))
