@@ -202,14 +202,14 @@ def test_a_refusal_charges_nothing(account):
 def test_the_rest_of_a_call_must_fit(account):
     """A measurement is refused if the rest of its call could not be paid."""
     with pytest.raises(BudgetExceeded, match=r"epsilon = 1\.1"):
-        pay(account, "0.5", then=[Pure(Fraction(6, 10))])
+        pay(account, "0.5", reserve=[Pure(Fraction(6, 10))])
 
     assert account.entries() == []
 
 
 def test_the_rest_of_a_call_is_charged_later(account):
     """What must fit is not charged before it is measured."""
-    pay(account, "0.4", then=[Pure(Fraction(6, 10))])
+    pay(account, "0.4", reserve=[Pure(Fraction(6, 10))])
 
     assert [Fraction(4, 10)] == [entry.epsilon for entry in account.entries()]
     pay(account, "0.6")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dfprivacy._call.explanation import Explanation
+from dfprivacy._call.kept import Kept
 from dfprivacy._call.payment import CallPayer, GroupPayer, Unpaid, delta_of, epsilon_of
 from dfprivacy._call.replay import written
 from dfprivacy._call.target import Target, is_rest
@@ -20,7 +22,7 @@ from dfprivacy._call.two_tables import second_view, together
 from dfprivacy._measure.curator import Curator, Holder, Planner
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy import samplers as noises
-from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, PluginError, ReadError, quoted
+from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, LedgerError, PluginError, ReadError, quoted
 from dfprivacy.release import Groups, Privacy, Release, Value
 
 if TYPE_CHECKING:
@@ -130,7 +132,7 @@ class Question:
 
     def _kept(self) -> Release | None:
         texts = [text for text in (self.wide_text, self.text) if text is not None and not self.fresh]
-        kept = next((found for text in texts if (found := self.target.payer.answer(text))), None)
+        kept = self.target.payer.answer(*texts) if texts else None
         if kept is None:
             return None
         release = Release.from_dict(kept.release)
@@ -138,19 +140,28 @@ class Question:
 
     def _paid(self) -> Release:
         self._check_rest()
-        call = CallPayer(self.target.payer, self.mechanism.name, self.epsilon, self.delta)
+        call = CallPayer(self.target.payer, self.mechanism.name, self.epsilon, self.delta, fresh=self.fresh)
+        try:
+            release, plain = self._answered(call)
+        except BaseException:
+            with suppress(LedgerError):  # what was measured is paid for, and can be asked again
+                call.keep()
+            raise
+        text = self.wide_text if call.looked else self.text
+        call.keep(text, plain)
+        registry().announce(release, self.target.payer.name)
+        return release
+
+    def _answered(self, call: CallPayer) -> tuple[Release, dict[str, Any]]:
+        """Measure and conclude; the release, and the same as JSON."""
         found = (
             self._found_by_group(call) if self.by else self._conclude(self._measure(self.target.table, call), call)
         )
         release = found.paid(self._privacy(call))
         try:
-            plain = release.to_dict()
+            return release, release.to_dict()
         except TypeError as error:
             raise _failure(self.mechanism, error, call) from error
-        text = self.wide_text if call.looked else self.text
-        self.target.payer.keep(call=call.id, mechanism=self.mechanism.name, question=text, release=plain)
-        registry().announce(release, self.target.payer.name)
-        return release
 
     def _check_rest(self) -> None:
         if not self.epsilon > 0:
@@ -178,7 +189,7 @@ class Question:
 
     def _measure(self, table: Table, call: CallPayer, payer: CallBudget | None = None) -> Any:
         """Let the mechanism measure, and nothing after it."""
-        curator = Curator(table, payer or call)
+        curator = Curator(table, payer or call, call.kept)
         try:
             measured = _run(self.mechanism, lambda: self.mechanism.measure(curator, self.arguments), call)
         finally:
@@ -241,7 +252,9 @@ class Question:
 
         That one goes on from measurements of nothing, so what it raises after the first need not be its fault.
         """
-        planner = Planner(table, Unpaid(self.target, self.epsilon, self.delta))
+        planner = Planner(
+            table, Unpaid(self.target, self.epsilon, self.delta), Kept(self.target.payer, fresh=self.fresh)
+        )
         try:
             with np.errstate(all="ignore"):  # of an empty table
                 self.mechanism.measure(planner, self.arguments)
