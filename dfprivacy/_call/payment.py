@@ -104,18 +104,20 @@ class GroupPayer:
 
 
 class Unpaid:
-    """What pays for a plan: nothing."""
+    """What pays for a plan: nothing. It notes what the ledger spares."""
 
     def __init__(self, target: Target, epsilon: Fraction, delta: Fraction) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.basic_composition = target.payer.basic_composition
+        self.spared = Fraction(0)
 
     def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
         """Charge nothing."""
 
     def spare(self, losses: Sequence[PrivacyLoss]) -> None:
-        """Charge nothing."""
+        """Note what need not be charged."""
+        self.spared += epsilon_of(losses)
 
 
 def epsilon_of(losses: Sequence[PrivacyLoss]) -> Fraction:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import traceback
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -148,7 +148,8 @@ class Question:
                 call.keep()
             raise
         text = self.wide_text if call.looked else self.text
-        call.keep(text, plain)
+        with nullcontext() if call.losses else suppress(LedgerError):  # what was free need not be kept
+            call.keep(text, plain)
         registry().announce(release, self.target.payer.name)
         return release
 
@@ -222,16 +223,18 @@ class Question:
         self._check()
         table = self.target.table
         if not self.by:
-            return self._explained(table)
+            return self._explained([table])
         with table.groups(self.by) as parts:
-            return self._explained(parts[0])
+            return self._explained(parts)
 
-    def _explained(self, table: Table) -> Explanation:
-        planner, void = self._plan(table)
+    def _explained(self, tables: Sequence[Table]) -> Explanation:
+        planner, void, spared = self._plan(tables[0])
         if void is not None and _of_a_measurement(void):
             raise _failure(self.mechanism, void) from void
         find = self.mechanism.planner
         findings = {} if find is None else _run(self.mechanism, lambda: find(planner, **self.arguments))
+        if spared:  # what one group has paid, all have: only what is kept of every group is spared
+            spared = min([spared, *(self._plan(table)[2] for table in tables[1:])])
         account = self.target.payer
         gaussian = {"Gaussian" in noise.kind for noise in planner.measured if noise.delta}
         kind = "gaussian" if gaussian == {True} else "approximate"
@@ -241,20 +244,28 @@ class Question:
             account=account.name,
             epsilon=float(self.epsilon),
             delta=float(self.delta),
+            left=float(self.epsilon - spared),
             measurements=tuple(planner.measured),
             largest=float(largest),
             findings=dict(findings),
             ended="" if void is None else type(void).__name__,
         )
 
-    def _plan(self, table: Table) -> tuple[Planner, Exception | None]:
-        """Let the mechanism plan its measurements of a table, and give what ended the plan of one in one piece.
+    def _plan(self, table: Table) -> tuple[Planner, Exception | None, Fraction]:
+        """Let the mechanism plan its measurements of a table.
 
-        That one goes on from measurements of nothing, so what it raises after the first need not be its fault.
+        Returns
+        -------
+        Planner
+            What was planned.
+        Exception or None
+            What ended the plan of a mechanism in one piece. That one goes on from measurements of nothing, so what
+            it raises after the first need not be its fault.
+        Fraction
+            The epsilon of what is kept in the ledger and need not be paid.
         """
-        planner = Planner(
-            table, Unpaid(self.target, self.epsilon, self.delta), Kept(self.target.payer, fresh=self.fresh)
-        )
+        payer = Unpaid(self.target, self.epsilon, self.delta)
+        planner = Planner(table, payer, Kept(self.target.payer, fresh=self.fresh))
         try:
             with np.errstate(all="ignore"):  # of an empty table
                 self.mechanism.measure(planner, self.arguments)
@@ -263,8 +274,8 @@ class Question:
         except Exception as error:
             if self.mechanism.conclusion or not planner.measured:
                 raise _failure(self.mechanism, error) from error
-            return planner, error
-        return planner, None
+            return planner, error, payer.spared
+        return planner, None, payer.spared
 
 
 def _of_a_measurement(error: Exception) -> bool:

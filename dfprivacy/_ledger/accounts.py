@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
 
 from dfprivacy._ledger.measurements import KeptMeasurement, Measurement, digest, read_kept, read_steps, written
 from dfprivacy._ledger.records import (
@@ -23,7 +23,7 @@ from dfprivacy._ledger.records import (
 )
 from dfprivacy._ledger.remembered import Known
 from dfprivacy._ledger.tables import tables
-from dfprivacy._privacy.losses import PrivacyLoss, loss_from_dict
+from dfprivacy._privacy.losses import Gaussian, PrivacyLoss, loss_from_dict
 from dfprivacy.errors import BudgetExceeded, LedgerError
 
 if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
@@ -353,11 +353,23 @@ class Account:
     def _exceeded(self, spent: Spent, losses: list[PrivacyLoss], mechanism: str) -> BudgetExceeded:
         epsilon = _shown(sum((loss.epsilon for loss in losses), Fraction()))
         delta = _shown(sum((loss.delta for loss in losses), Fraction()))
-        left = _shown(self.accountant.largest(spent, "laplace"))
+        asked = f"{mechanism} asks for epsilon = {epsilon}, delta = {delta} of the data set {self.name!r}, where"
+        again = "a question that was answered before can be asked again at no charge."
+        if not any(loss.delta for loss in losses):
+            laplace = _shown(self.accountant.largest(spent, "laplace"))
+            return BudgetExceeded(
+                f"{asked} one more release with Laplace noise can have epsilon = {laplace}.",
+                f"Ask for less; {again}",
+            )
+        gaussian = all(isinstance(loss, Gaussian) for loss in losses)
+        kind: Literal["gaussian", "approximate"] = "gaussian" if gaussian else "approximate"
+        left = self.accountant.largest(spent, kind)
+        same = self.accountant.largest(spent, kind, sum((loss.delta for loss in losses), Fraction()))
+        share = _shown(self.accountant.default_delta(left))
         return BudgetExceeded(
-            f"{mechanism} asks for epsilon = {epsilon}, delta = {delta} of the data set {self.name!r}, where "
-            f"one more release with Laplace noise can have epsilon = {left}.",
-            "Ask for less; a question that was answered before can be asked again at no charge.",
+            f"{asked} one more release with {'Gaussian noise' if gaussian else 'a delta'} can have epsilon = "
+            f"{_shown(same)} at this delta, or epsilon = {_shown(left)} at the delta of delta=None, {share}.",
+            f"Ask for less, or leave out delta=, which then takes the budget's in proportion to epsilon; {again}",
         )
 
 

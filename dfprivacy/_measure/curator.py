@@ -777,12 +777,14 @@ class Curator:
         if self._kept is None or text is None:
             return self._given([self._new(query, noise, price, losses, said)], query)
         known = self._kept.like(text, noise)
-        if pool and (best := self._kept.best([_together(known)] if known else [], said.scale)) is not None:
-            return self._given([self._taken(query, each, said, losses) for each in known], query)
+        if pool and self._kept.best([_together(known)] if known else [], said.scale) is not None:
+            self._budget.spare(losses)
+            return self._given([self._taken(query, each, said) for each in known], query)
         if not pool and (best := self._kept.best(known, said.scale)) is not None:
-            return self._given([self._taken(query, best, said, losses)], query)
+            self._budget.spare(losses)
+            return self._given([self._taken(query, best, said)], query)
         new = self._new(query, noise, price, losses, said, text)
-        return self._given([new, *(self._taken(query, each, said, ()) for each in known if pool)], query)
+        return self._given([new, *(self._taken(query, each, said) for each in known if pool)], query)
 
     def _new(
         self,
@@ -807,11 +809,8 @@ class Curator:
 
         return _Measured(said, self._perform(said, losses, draw, np.zeros(query.dimension, dtype=np.int64)))
 
-    def _taken(
-        self, query: Query, kept: KeptMeasurement, said: MeasurementRecord, losses: Sequence[PrivacyLoss]
-    ) -> _Measured:
+    def _taken(self, query: Query, kept: KeptMeasurement, said: MeasurementRecord) -> _Measured:
         """Take what is kept, at no charge and without a look at the rows."""
-        self._budget.spare(losses)
         said = replace(said, scale=kept.scale, grid=kept.grid, epsilon=0.0, delta=0.0, reused=kept.at)
         order = canonical_order(query.of)
 
