@@ -335,20 +335,31 @@ class Ledger:
 
     def _bring_up_to_date(self) -> None:
         """Add what schema 1 had not, after a backup of the file. What was spent and released is not touched."""
-        if self._backup and self.memory is not None:
-            file = self.memory.ledger
-            moment = now().translate(str.maketrans("", "", "-:.+"))
-            try:
-                with forks.turn(), copied(file, file) as copy:
-                    copy.replace(file.with_name(f"{file.name}.schema-1.{moment}"))
-                    sync(file.parent)
-            except (sqlite3.Error, OSError, forks.TornError) as error:
-                raise LedgerError(f"The ledger {self.where} cannot be copied: {error}.", ELSEWHERE) from error
+        copy = self._copy() if self._backup and self.memory is not None else None
         ledger = tables().ledger
-        with self.transaction(write=True) as connection:
-            if connection.execute(ledger.select().with_for_update()).scalar_one() == 1:  # else another was faster
-                tables().measurements.create(connection)
-                connection.execute(ledger.update().values(schema_version=SCHEMA_VERSION))
+        try:
+            with self.transaction(write=True) as connection:
+                if (
+                    connection.execute(ledger.select().with_for_update()).scalar_one() == 1
+                ):  # else another was faster
+                    tables().measurements.create(connection)
+                    connection.execute(ledger.update().values(schema_version=SCHEMA_VERSION))
+        except LedgerError:
+            if copy is not None:
+                copy.unlink(missing_ok=True)
+            raise
+
+    def _copy(self) -> Path:
+        """Make a backup of the file beside it."""
+        file = cast("Memory", self.memory).ledger
+        kept = file.with_name(f"{file.name}.schema-1.{now().translate(str.maketrans('', '', '-:.+'))}")
+        try:
+            with forks.turn(), copied(file, file) as copy:
+                copy.replace(kept)
+                sync(file.parent)
+        except (sqlite3.Error, OSError, forks.TornError) as error:
+            raise LedgerError(f"The ledger {self.where} cannot be copied: {error}.", ELSEWHERE) from error
+        return kept
 
     def _version(self) -> int | None:
         from sqlalchemy import inspect
