@@ -192,7 +192,7 @@ class Null:
         if kept.sum() < min(_FEW, len(kept)):
             kept = np.ones_like(kept)
             moments = moments.clipped(cap)
-        times = -(-(len(kept) // _PART_KEPT) // int(kept.sum()))
+        times = max(1, -(-(len(kept) // _PART_KEPT) // int(kept.sum())))
         at = np.tile(np.flatnonzero(kept), times)
         uniform = (uniform[at] + np.repeat(np.arange(times) / times, kept.sum())) % 1.0
         return cls(moments[:, at].widened(part[at]), factor[at], np.clip(uniform, _TINY, 1 - _TINY))
