@@ -98,14 +98,14 @@ def test_to_leave_rows_out_costs_the_default_little():
 
 def test_moments_of_complete_rows():
     """At a large epsilon, differences, and the p-value, are those of a table without the incomplete rows."""
-    asked = {"by": "arm", "method": "moments", "epsilon": 60, "delta": 1e-6}
+    asked = {"by": "arm", "method": "moments", "epsilon": 30, "delta": 1e-4}
     x = np.where(ARMS == "a", GAPS, 1.1 * GAPS)
     there = ~np.isnan(x)
 
     omitted = protect(x).kernel_two_sample(["x"], **asked)
     dropped = protect(x[there], ARMS[there]).kernel_two_sample(["x"], nan_policy="fill", **asked)
 
-    assert dropped.differences == pytest.approx(omitted.differences, abs=3e-3)
+    assert dropped.differences == pytest.approx(omitted.differences, abs=0.01)
     assert dropped.standard_errors == pytest.approx(omitted.standard_errors, rel=0.05)
     assert dropped.sizes == pytest.approx(omitted.sizes, abs=1)
 
