@@ -40,6 +40,13 @@ def pytest_collection() -> None:
                 importlib.import_module(module.name)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the examples of pages on both versions of pandas: they are what people copy."""
+    for item in items:
+        if item.path.suffix == ".md":
+            item.add_marker("pandas")
+
+
 _NUMBER = re.compile(r"-?\b\d+(\.\d+)?(e[-+]?\d+)?\b|-?\binf\b")
 
 

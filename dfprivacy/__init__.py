@@ -15,7 +15,7 @@ from dfprivacy._ledger.budget import Budget, Releases
 from dfprivacy._measure.curator import Curator, Holder, SparseVectorAnswers
 from dfprivacy._plugins.hookspecs import hookimpl
 from dfprivacy._plugins.loader import register, register_mechanism, unregister
-from dfprivacy._table.batch import Presence
+from dfprivacy._table.conditions import Presence
 from dfprivacy.accessor import install
 from dfprivacy.arguments import NanPolicy, Probability, Range
 from dfprivacy.errors import (

@@ -9,7 +9,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
@@ -178,11 +178,12 @@ class NoisyValue:
     parts: tuple[NoisyValue, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Release:
     """What a method returns. A subclass is a frozen dataclass with the fields of its result.
 
-    It holds noisy numbers and public ones, never rows, exact statistics or seeds.
+    It holds noisy numbers and public ones, never rows, exact statistics or seeds. Two releases of a class are equal
+    if their results are, every number and array of them; the privacy that was paid is not compared.
 
     Attributes
     ----------
@@ -192,14 +193,26 @@ class Release:
         Whose tables it makes where it holds one: the library's that holds the table that was asked.
     """
 
-    privacy: Privacy | None = field(default=None, compare=False)
-    library: str = field(default="pandas", compare=False)
+    privacy: Privacy | None = None
+    library: str = "pandas"
 
     _shown: ClassVar[tuple[str, ...]] = ()  # the fields that people look at first; all if empty
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        for name in ("__eq__", "__hash__"):  # a dataclass would write its own, which takes arrays for truth values
+            if name not in vars(cls):
+                setattr(cls, name, getattr(Release, name))
         _types[_kind(cls)] = cls  # the newest of a name, as where a notebook's cell is run again
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are of one class and have the same result, to the last bit; NaN is NaN."""
+        if type(self) is not type(other) or not isinstance(other, Release):
+            return NotImplemented
+        return self is other or plain_json(self.result) == plain_json(other.result)
+
+    def __hash__(self) -> int:
+        return hash(plain_json(self.result))
 
     def paid(self, privacy: Privacy) -> Self:
         """Return the same result with the privacy that was paid for it."""

@@ -18,17 +18,18 @@ from dfprivacy._ledger.budget import Budget, Releases
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
-from dfprivacy._table.batch import Satisfies, condition
+from dfprivacy._table.conditions import Satisfies, condition
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
 from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, SchemaError
 from dfprivacy.mechanism import refuse_data
 from dfprivacy.release import Groups, plain_json
+from dfprivacy.schema import OTHER
 
 if TYPE_CHECKING:
     from dfprivacy._bundled import BundledMethods
     from dfprivacy._call.explanation import Explanation
-    from dfprivacy._table.batch import Condition, Row
+    from dfprivacy._table.conditions import Condition, Row
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Category, Column, Schema
 else:
@@ -391,7 +392,8 @@ class PrivateFrame(_Askable):
 
     def _lines(self) -> list[str]:
         schema = self.schema
-        lines = [f"rows: {'private' if schema.size is None else schema.size}; neighbors: {schema.neighbors}"]
+        size = "private" if schema.size is None else schema.size
+        lines = [f"rows: {size}; neighbors: {schema.neighbors}; missing values are left out"]
         lines += [f"{name}: {_known(schema.columns.get(name))}" for name in schema.names]
         lines += [f"where {_said(c)}" for c in self._target.table.conditions]
         return lines
@@ -413,6 +415,8 @@ def _known(column: Column | None) -> str:
         return "nothing is known, so no method can use it"
     known = [f"from {column.low:g} to {column.high:g}"] if column.bounds else []
     known += [f"one of {list(column.categories)!r}"] if column.categories else []
+    if column.filled:
+        known.append(f"missing counts as {OTHER if column.other else f'{column.fill:g}'}")
     return ("; ".join(known) or "as it is") + (" (public)" if column.public else "")
 
 

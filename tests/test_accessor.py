@@ -23,6 +23,8 @@ import pytest
 import dfprivacy as dp
 from dfprivacy._plugins.loader import registry
 
+pytestmark = pytest.mark.pandas
+
 DATA = {"age": [31.0, 45.0, 28.0, 52.0] * 50}
 TERMS = {"epsilon": 1, "bounds": {"age": (18, 90)}}
 every_frame = pytest.mark.parametrize("constructor", ["pandas", "polars", "polars-lazy"], indirect=True)

@@ -33,6 +33,8 @@ from dfprivacy.errors import (
     SchemaError,
 )
 
+pytestmark = pytest.mark.pandas
+
 every_frame = pytest.mark.parametrize("constructor", ["pandas", "polars", "polars-lazy"], indirect=True)
 each_library = pytest.mark.parametrize("constructor", ["pandas", "polars"], indirect=True)
 CANARIES = ("CANARY", "987654")

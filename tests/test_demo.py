@@ -13,6 +13,8 @@ import pytest
 
 from dfprivacy._ledger.ledger import open_ledger
 
+pytestmark = pytest.mark.pandas
+
 pytest.importorskip("statsmodels")
 
 

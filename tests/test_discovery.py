@@ -31,6 +31,8 @@ from dfprivacy._table.keys import LENGTH_MAX
 from dfprivacy.testing.harness import Replay
 from dfprivacy.testing.noise import seeded_noise
 
+pytestmark = pytest.mark.pandas
+
 PRICES = [(Fraction(1, 10), Fraction(1, 10**6)), (Fraction(1), Fraction(1, 100)), (Fraction(5), Fraction(1, 10**4))]
 RELATIONS = {"add_remove": 1, "replace_one": 2}
 

@@ -168,7 +168,7 @@ def public_objects():
     tops += [f"dfprivacy.statistics.{name}" for name in statistics.__all__]
     tops += [f"dfprivacy.errors.{name}" for name in errors.__all__]
     tops += [f"dfprivacy._plugins.hookspecs.{name}" for name in vars(hookspecs) if name.startswith("dfprivacy_")]
-    tops += ["dfprivacy.accessor.Accessor", "dfprivacy.plotting.axes", "dfprivacy._table.batch.Batch"]
+    tops += ["dfprivacy.accessor.Accessor", "dfprivacy.plotting.axes"]
     for module in {m.function.__module__.split(".")[0] for m in BUNDLED_MECHANISMS}:
         mechanisms = {m.name for m in BUNDLED_MECHANISMS}
         tops += [f"{module}.{name}" for name in importlib.import_module(module).__all__ if name not in mechanisms]

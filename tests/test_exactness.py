@@ -16,11 +16,13 @@ from hypothesis import strategies as st
 
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._table import batch as rows
-from dfprivacy._table.batch import Between, IsIn, Satisfies
+from dfprivacy._table.conditions import Between, IsIn, Satisfies
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
 from dfprivacy.errors import ReadError
 from dfprivacy.features import Count, Moments, OneHot, RowFeatures
+
+pytestmark = pytest.mark.pandas
 
 LOW, HIGH, FILL = 1.7, 9.1, 3.3
 K = 38

@@ -15,11 +15,9 @@ from dfprivacy._table.batch import BATCH_ROWS, Batch, category, number
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features import (
     Count,
-    Crosstabs,
     Fourier,
     Given,
     Kernel,
-    MixtureMoments,
     Moments,
     Nystrom,
     OneHot,
@@ -86,12 +84,6 @@ def batch_of(columns, table):
     return Batch(len(table), raw | {category(c): table[:, 2] for c in (G, H)})
 
 
-def mixture(columns, spread_):
-    means = np.array([[0.3, -0.2], [-1.0, 1.0], [0.0, 0.0]])
-    roots = np.array([[[1.0, 0], [0.5, 0.7]], [[spread_, 0], [0, spread_]], [[0.1, 0], [-0.3, 0.02]]])
-    return MixtureMoments(columns, np.array([0.5, 0.2, 0.3]), means, roots)
-
-
 UNITS = {
     "count": lambda _: Count(),
     "moments": lambda c: Moments(c[0], degree=1),
@@ -103,10 +95,10 @@ UNITS = {
     "ball": lambda c: Outer(c, radius=0.9),
     "whole ball": lambda c: Outer(c, radius=math.sqrt(2), count=True),
     "small ball": lambda c: Outer(c, radius=2e-3),
+    "ball with a heavy count": lambda c: Outer(c, radius=0.9, count=math.sqrt(2.5) * 0.9),
+    "complete rows of a ball with a heavy count": lambda c: Given(*c, of=Outer(c, radius=0.9, count=1.4)),
     "ball by group": lambda c: OneHot(G) * Outer(c, radius=0.9, count=True),
-    "mixture": lambda c: mixture(c, 0.4),
-    "thin mixture": lambda c: mixture(c, 1e-200),
-    "crosstabs": lambda _: Crosstabs([G, H, H], [1, 0, 1], G),
+    "crosstabs": lambda _: OneHot(G) * Stack(*(OneHot(c, groups=[v]) for c, v in ((G, 1), (H, 0), (H, 1)))),
     "cube of one": lambda c: Outer(c[:1], count=True),
     "two keys": lambda c: OneHot(G, H, groups={"h": [1, 0]}) * Moments(c[0]),
     "a stack": lambda c: Stack(Moments(c[0], count=True), OneHot(G), Outer(c, radius=0.9)),
@@ -385,28 +377,20 @@ def test_closed_forms_of_a_ball_are_rounded_up(share, d):
 
 @pytest.mark.parametrize("d", range(1, 7))
 def test_closed_forms_are_rounded_up(d):
-    """The same for the cube, moments, mixtures and cross tables."""
+    """The same for the cube, moments and cross tables."""
     columns = [Column(str(i), bounds=(0.0, 1.0), fill=0.5) for i in range(d)]
     cube, few = Outer(columns), mpmath.mpf("1e-13")
-    means, roots = np.zeros((3, d)), np.stack([np.eye(d)] * 3)
-    mixed = MixtureMoments(columns, np.ones(3) / 3, means, roots)
-    tables = Crosstabs([G] * d, [1] * d, H)
+    tables = OneHot(H) * Stack(*[OneHot(G, groups=[1])] * d)
 
     with mpmath.workdps(60):
-        r = digits(mixed.reach)
         for said, true in [
             (cube.radius(1), mpmath.mpf(d * (d + 5)) / 4),
             (cube.radius(2), mpmath.sqrt(mpmath.mpf(d * (d + 9)) / 8)),
             (cube.diameter(1, NOBODY), 2 * d + mpmath.mpf(d * (d - 1) ** 2) / (4 * (d + 1))),
-            (mixed.radius(2), 3 * r / 2),
-            (mixed.diameter(2, NOBODY), mpmath.sqrt(mpmath.mpf("4.5")) * r),
             (cube.radius(math.inf), mpmath.mpf(1)),
             (Outer(columns, count=True).radius(math.inf), max(mpmath.mpf(1), mpmath.mpf(d) / 2)),
-            (mixed.radius(math.inf), r),
-            (mixed.diameter(math.inf, NOBODY), 2 * r),
             (tables.diameter(math.inf, NOBODY), mpmath.mpf(1)),
             (Moments(columns[0], degree=1, count=True).diameter(math.inf, NOBODY), mpmath.mpf(1)),
-            (mixed.diameter(1, NOBODY), 2 * r * (1.5 + mpmath.sqrt(d) + (d - 1) / mpmath.sqrt(2))),
             (tables.radius(2), mpmath.sqrt(d)),
             (tables.diameter(2, NOBODY), mpmath.sqrt(2 * d)),
             (tables.diameter(2, frozenset("h")), mpmath.sqrt(d)),

@@ -24,6 +24,8 @@ from dfprivacy._table.frames.polars import PolarsFrame, PolarsLazyFrame
 from dfprivacy.errors import ArgumentError, ReadError
 from dfprivacy.features import Count, Moments, OneHot
 
+pytestmark = pytest.mark.pandas
+
 UTC = dt.UTC
 TOKYO = dt.timezone(dt.timedelta(hours=9))
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]

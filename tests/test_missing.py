@@ -21,7 +21,8 @@ import dfprivacy as dp
 from dfprivacy._measure.evaluate import Table, union
 from dfprivacy._plugins.loader import register_mechanism, unregister
 from dfprivacy._table import batch as rows
-from dfprivacy._table.batch import Batch, Is, batches, condition, described, gathered, reads_of
+from dfprivacy._table.batch import Batch, batches, described, gathered, reads_of
+from dfprivacy._table.conditions import Is, Satisfies, condition
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import Dictionary, adapt
 from dfprivacy.errors import ArgumentError, SchemaError
@@ -29,6 +30,8 @@ from dfprivacy.features import Count, Given, Moments, OneHot, Outer, RowFeatures
 from dfprivacy.schema import Column
 from dfprivacy.statistics import OfRows
 from dfprivacy.testing import Case, check_mechanism
+
+pytestmark = pytest.mark.pandas
 
 X = Column("x", bounds=(0.0, 10.0), fill=5.0)
 Y = Column("y", bounds=(-1.0, 1.0), fill=0.0)
@@ -134,7 +137,8 @@ def test_rows_that_are_gathered_keep_what_is_missing():
     one = Table(adapt(frame), schema)
     both, _ = union(one, one, ("one", "two"))
 
-    parts = batches(adapt(frame), reads_of(columns), (condition(schema, "x", (3, 5)),))
+    last = Satisfies((columns[0],), lambda row: row["x"] is None or row["x"] >= 3)
+    parts = batches(adapt(frame), reads_of(columns), (last,))
     found, joined = gathered(parts, columns), both.gathered(columns)
 
     assert [True, False] == found.missing(columns[0]).tolist()
@@ -462,25 +466,49 @@ def test_presence_passes_the_audit(wanted):
     assert [] == failures(average_of_present, case)
 
 
-@dp.mechanism(columns={"column": "any"})
-def no_gaps(curator, column):
-    """Refuse missing values, for nothing."""
-    curator.refuse_missing(column)
-    return curator.size
+@dp.mechanism(columns={"columns": "columns"})
+def which_gaps(curator, columns, nan_policy: dp.NanPolicy = "omit"):
+    """Say which columns a row must have a value in, for nothing."""
+    return [column.name for column in curator.gaps(columns, nan_policy)]
 
 
+@pytest.fixture
+def gaps_asked():
+    register_mechanism(which_gaps)
+    yield
+    unregister("which_gaps")
+
+
+@pytest.mark.usefixtures("gaps_asked")
+def test_gaps_are_of_columns_in_which_a_value_may_be_missing():
+    """Not of public ones without a gap, nor of those whose missing values were said to count as something."""
+    data = {**DATA, "site": ["x", "y"] * 100, "gone": ["x", None] * 100, "cost": [1.0, None] * 100}
+    columns = ["age", "arm", "site", "gone", "cost"]
+    view = protect(
+        pd.DataFrame(data),
+        bounds={"age": (0, 100), "cost": (0, 10)},
+        categories={"arm": ["a", "b"], "site": ["x", "y"], "gone": ["x"]},
+        missing={"cost": 0, "arm": "other"},
+        public=["site", "gone"],
+    )
+
+    assert view.which_gaps(columns, epsilon=1).value == ["age", "gone"]
+    assert view.where(age=dp.present).which_gaps(columns, epsilon=1).value == ["age", "site", "gone"]
+    assert view.which_gaps(columns, "fill", epsilon=1).value == []
+    assert view.which_gaps("site", "raise", epsilon=1).value == []
+    assert view.budget.spent == 0
+
+
+@pytest.mark.usefixtures("gaps_asked")
 def test_only_public_gaps_are_refused():
     """What is missing in a public column is said before anything is paid; of a private one nothing is."""
-    register_mechanism(no_gaps)
-    try:
-        view = protect(public=["arm"])
-        with pytest.raises(dp.ArgumentError, match="A value is missing in 'arm'"):
-            view.no_gaps("arm", epsilon=1)
-        with pytest.raises(dp.ArgumentError, match="would tell whether a private value is missing in 'age'"):
-            view.no_gaps("age", epsilon=1)
-        with pytest.raises(dp.ArgumentError, match="would tell"):
-            view.where(age=dp.present).no_gaps("arm", epsilon=1)
-        assert view.where(arm="a").no_gaps("arm", epsilon=1).value == 80
-        assert view.budget.spent == 0
-    finally:
-        unregister("no_gaps")
+    view = protect(public=["arm"])
+
+    with pytest.raises(dp.ArgumentError, match="A value is missing in 'arm'"):
+        view.which_gaps("arm", "raise", epsilon=1)
+    with pytest.raises(dp.ArgumentError, match="would tell whether a private value is missing in 'age'"):
+        view.which_gaps("age", "raise", epsilon=1)
+    with pytest.raises(dp.ArgumentError, match="would tell"):
+        view.where(age=dp.present).which_gaps("arm", "raise", epsilon=1)
+    assert view.where(arm="a").which_gaps("arm", "raise", epsilon=1).value == []
+    assert view.budget.spent == 0

@@ -13,6 +13,8 @@ import dfprivacy as dp
 from dfprivacy._plugins.loader import register_mechanism, unregister
 from dfprivacy._table.frames import Read, adapt
 
+pytestmark = pytest.mark.pandas
+
 DATA = {"id": ["p1", "p2", "p3", "p4"], "age": [31.0, 45.0, 28.0, 52.0], "arm": ["drug", "placebo", "drug", "drug"]}
 TERMS = {"bounds": {"age": (18, 90)}, "categories": {"arm": ["drug", "placebo"]}, "public": ["id", "arm"]}
 

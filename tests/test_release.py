@@ -26,6 +26,8 @@ import dfprivacy as dp
 from dfprivacy._plugins.loader import registry
 from dfprivacy.release import ConfidenceInterval, Groups, MeasurementRecord, Privacy, Release, Value
 
+pytestmark = pytest.mark.pandas
+
 NOISE = MeasurementRecord("the sum of x", "discrete Laplace", 2.0, 40, 2.0, 1.0, 0.0)
 PAID = Privacy(1.0, 1e-6, "replace_one", (NOISE, NOISE), "clinic", "mean (p 1)", "2024-01-01T00:00:00+00:00", "OS")
 PLAIN = Value(value=1, privacy=PAID).to_dict()["privacy"]
@@ -68,7 +70,7 @@ def same(a, b):
     return type(a) is type(b) and (a == b or (a != a and b != b))  # noqa: PLR0124 - NaN
 
 
-@pytest.mark.parametrize(
+RELEASES = pytest.mark.parametrize(
     "release",
     [
         Everything(),
@@ -90,12 +92,46 @@ def same(a, b):
         ),
     ],
 )
+
+
+@RELEASES
 def test_a_release_survives_json(release):
     """Every kind of value comes back as it was, strict JSON in between."""
     again = through_json(release)
 
     assert same(release, again)
     assert json.dumps(release.to_dict()) == json.dumps(again.to_dict())
+
+
+@RELEASES
+def test_a_release_equals_what_says_the_same(release):
+    """Equal is what has the same result, whatever was paid for it; equal releases have one hash."""
+    again = through_json(replace(release, privacy=None, library="polars"))
+
+    assert release == again
+    assert len({release, again, Value(value="another")}) == 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Value(value=1.5), Value(value=1.5000000000000002)),
+        (Value(value=1), Everything(number=1)),
+        (Value(value=np.array([1.0, 2.0])), Value(value=np.array([1.0, 3.0]))),
+        (Value(value=np.zeros((2, 3))), Value(value=np.zeros((3, 2)))),
+        (Value(value={"a": np.zeros(2)}), Value(value={"a": np.ones(2)})),
+        (Everything(), Everything(table=np.array([0.0]))),
+        (
+            Groups(by="g", keys=(1,), releases=(Value(value=2),)),
+            Groups(by="g", keys=(1,), releases=(Value(value=3),)),
+        ),
+        (Value(value=1), 1),
+    ],
+)
+def test_releases_with_different_numbers_differ(one, other):
+    """Every number and array counts."""
+    assert one != other
+    assert one == replace(one)
 
 
 plain = st.recursive(

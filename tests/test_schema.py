@@ -20,6 +20,8 @@ from dfprivacy.errors import SchemaError
 from dfprivacy.schema import Column, Schema
 from dfprivacy.schema.values import days, plain_number
 
+pytestmark = pytest.mark.pandas
+
 CANARY = 31337.25
 DAYS = {"age": [CANARY, 2.0], "arm": ["a", "canary"], "note": ["canary", "b"]}
 

@@ -24,6 +24,8 @@ from dfprivacy._privacy.losses import Pure
 from dfprivacy.statistics import OfRows
 from dfprivacy.testing.noise import seeded_noise
 
+pytestmark = pytest.mark.pandas
+
 BOUNDS = {"age": (18, 90)}
 ARMS = {"arm": ["drug", "placebo"]}
 

@@ -22,6 +22,8 @@ from dfprivacy._table.frames import adapt
 from dfprivacy.features import Moments, OneHot
 from dfprivacy.testing.noise import seeded_noise
 
+pytestmark = pytest.mark.pandas
+
 NAMES = (f"types-{number:06}" for number in itertools.count())
 TOKYO = dt.timezone(dt.timedelta(hours=9))
 STAMP = dt.datetime(2020, 1, 1, 6, 0, 0, 123_457)

@@ -27,6 +27,8 @@ from dfprivacy import features
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._plugins.loader import register_mechanism, registry, unregister
 
+pytestmark = pytest.mark.pandas
+
 every_frame = pytest.mark.parametrize("constructor", ["pandas", "polars", "polars-lazy"], indirect=True)
 N = 200
 DATA = {
@@ -360,7 +362,7 @@ def test_a_view_shows_what_is_public():
 
     assert repr(view).splitlines() == [
         "PrivateFrame 'clinic'",
-        "  rows: 200; neighbors: replace_one",
+        "  rows: 200; neighbors: replace_one; missing values are left out",
         "  age: from 18 to 90",
         "  income: nothing is known, so no method can use it",
         "  smoker: one of ['yes', 'no']",

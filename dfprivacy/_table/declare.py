@@ -96,7 +96,7 @@ def _column(name: str, bounds: object, categories: object, missing: object, *, p
                 f"missing[{name!r}] = {missing!r} lies outside the bounds {list(limits)!r}.",
                 "Choose a value within.",
             )
-    return Column(name, limits, domain, fill, other, public)
+    return Column(name, limits, domain, fill, other, public, filled=missing is not None)
 
 
 def _names(argument: str, names: object) -> tuple[str, ...]:

@@ -15,15 +15,16 @@ their sum.)
 
 A feature must be a pure function of its row. What a third party writes in `rows` is clipped to the radius it
 declares, so a wrong claim costs accuracy, never privacy. A `diameter` that it states beside `rows` is its author's
-proof: the core cannot enforce it.
+proof: the core cannot enforce it. Its `rows` is given a `Batch`; `number` and `category` make the `Read` that says
+how a column is read.
 """
 
+from dfprivacy._table.batch import Batch, category, number
+from dfprivacy._table.frames import Read
 from dfprivacy.features.base import RowFeatures
-from dfprivacy.features.crosstabs import Crosstabs
 from dfprivacy.features.fourier import Fourier, gaussian_frequencies
 from dfprivacy.features.given import Given
 from dfprivacy.features.kernel import Kernel, Nystrom
-from dfprivacy.features.mixtures import MixtureMoments
 from dfprivacy.features.moments import Count, Moments
 from dfprivacy.features.onehot import OneHot
 from dfprivacy.features.outer import Outer
@@ -31,19 +32,21 @@ from dfprivacy.features.product_kernel import ProductKernel, spread
 from dfprivacy.features.stack import Stack
 
 __all__ = [
+    "Batch",
     "Count",
-    "Crosstabs",
     "Fourier",
     "Given",
     "Kernel",
-    "MixtureMoments",
     "Moments",
     "Nystrom",
     "OneHot",
     "Outer",
     "ProductKernel",
+    "Read",
     "RowFeatures",
     "Stack",
+    "category",
     "gaussian_frequencies",
+    "number",
     "spread",
 ]

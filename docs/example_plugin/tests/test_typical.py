@@ -11,7 +11,7 @@ from dfprivacy_typical.noise import reach, tail
 from scipy.stats import laplace
 
 import dfprivacy as dp
-from dfprivacy._table.batch import Batch, number
+from dfprivacy.features import Batch, number
 from dfprivacy.testing.noise import seeded_noise
 
 COLORS = ["red", "green", "blue"]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy import Column, Curator
-    from dfprivacy._table.batch import Batch
+    from dfprivacy.features import Batch
 
 
 class Histogram(features.RowFeatures):

@@ -1,0 +1,210 @@
+"""Which rows a view selects: conditions, each a row's own fact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from dfprivacy._table.batch import category, described, number
+from dfprivacy.errors import SchemaError
+from dfprivacy.schema import Category, Column, Schema, as_number
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfprivacy._table.batch import Batch
+    from dfprivacy._table.frames import Read
+
+Row: TypeAlias = Mapping[str, "float | Category | None"]
+
+
+@dataclass(frozen=True)
+class Between:
+    """The rows whose number lies in an interval, ends included; a missing number lies in none."""
+
+    column: Column
+    low: float
+    high: float
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns it looks at."""
+        return (self.column,)
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """How it looks at them."""
+        return (number(self.column),)
+
+    @property
+    def public(self) -> bool:
+        """Whether it looks at public columns only."""
+        return self.column.public
+
+    def selects(self, batch: Batch) -> NDArray[np.bool_]:
+        """Tell which rows it selects."""
+        values = batch.values(self.column)
+        return (values >= self.low) & (values <= self.high) & ~batch.missing(self.column)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the same as plain JSON values."""
+        return {self.column.name: {"between": [self.low, self.high]}}
+
+
+@dataclass(frozen=True)
+class IsIn:
+    """The rows whose category is one of some."""
+
+    column: Column
+    categories: tuple[Category, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns it looks at."""
+        return (self.column,)
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """How it looks at them."""
+        return (category(self.column),)
+
+    @property
+    def public(self) -> bool:
+        """Whether it looks at public columns only."""
+        return self.column.public
+
+    def selects(self, batch: Batch) -> NDArray[np.bool_]:
+        """Tell which rows it selects."""
+        wanted = np.zeros(len(self.column.categories or ()) + 1, dtype=np.bool_)
+        wanted[[self.column.code(value) for value in self.categories]] = True
+        return wanted[batch.codes(self.column)]
+
+    def describe(self) -> dict[str, Any]:
+        """Return the same as plain JSON values."""
+        return {self.column.name: {"in": list(self.categories)}}
+
+
+@dataclass(frozen=True)
+class Satisfies:
+    """The rows for which a Python function of one row is true.
+
+    The function is called with one row at a time, so that what it says of a row cannot depend on the others. What
+    is missing is None. A row for which it fails is not selected: whether it fails may depend on the row, and must
+    not be seen.
+    """
+
+    columns: tuple[Column, ...]
+    predicate: Callable[[Row], bool]
+    public: bool = False
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """How it looks at them."""
+        return tuple(described(column) for column in self.columns)
+
+    def selects(self, batch: Batch) -> NDArray[np.bool_]:
+        """Tell which rows it selects."""
+        columns: dict[str, list[Any]] = {}
+        for column in self.columns:
+            if column.bounds is not None:
+                there = np.where(batch.missing(column), None, batch.values(column))  # type: ignore[call-overload]
+                columns[column.name] = there.tolist()
+            else:
+                labels = [*(column.categories or ()), None]
+                columns[column.name] = [labels[code] for code in batch.codes(column)]
+        names = list(columns)
+        rows = zip(*columns.values(), strict=True)
+        said = (self._says(dict(zip(names, row, strict=True))) for row in rows)
+        return np.fromiter(said, dtype=np.bool_, count=batch.size)
+
+    def _says(self, row: Row) -> bool:
+        try:
+            return bool(self.predicate(row))
+        except Exception:  # noqa: BLE001 - see the class docstring
+            return False
+
+    def describe(self) -> None:
+        """Return nothing: a function cannot be written down."""
+
+
+class Presence(Enum):
+    """What `where` may ask of a column in place of a value: whether there is one."""
+
+    PRESENT = "present"
+    MISSING = "missing"
+
+    def __repr__(self) -> str:
+        return f"dfprivacy.{self.value}"
+
+
+@dataclass(frozen=True)
+class Is:
+    """The rows whose value is there, or missing; see `Batch.missing`."""
+
+    column: Column
+    wanted: Presence
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns it looks at."""
+        return (self.column,)
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """How it looks at them."""
+        return (described(self.column),)
+
+    @property
+    def public(self) -> bool:
+        """Whether it looks at public columns only."""
+        return self.column.public
+
+    def selects(self, batch: Batch) -> NDArray[np.bool_]:
+        """Tell which rows it selects."""
+        gone = batch.missing(self.column)
+        return gone if self.wanted is Presence.MISSING else ~gone
+
+    def describe(self) -> dict[str, Any]:
+        """Return the same as plain JSON values."""
+        return {self.column.name: {"is": self.wanted.value}}
+
+
+Condition: TypeAlias = Between | IsIn | Is | Satisfies
+
+
+def condition(schema: Schema, name: str, wanted: object) -> Condition:
+    """Read one condition of ``where``.
+
+    Parameters
+    ----------
+    schema : Schema
+        What is public about the table.
+    name : str
+        The column.
+    wanted : tuple, list, Presence or value
+        ``(low, high)``: the numbers from low to high. A list: one of these categories. A value: this one. A
+        `Presence`: whether there is one.
+
+    Returns
+    -------
+    Condition
+        What selects the rows.
+    """
+    if isinstance(wanted, Presence):
+        return Is(schema.described(name), wanted)
+    if isinstance(wanted, tuple):
+        if len(wanted) != 2:  # noqa: PLR2004
+            raise SchemaError(f"where({name}={wanted!r}): an interval is a pair (low, high).")
+        low, high = (as_number(end, f"where({name}=...)") for end in wanted)
+        if low > high:
+            raise SchemaError(f"where({name}={wanted!r}): the interval is reversed.", "Give (low, high).")
+        return Between(schema.numeric(name), low, high)
+    column = schema.categorical(name)
+    categories = tuple(wanted) if isinstance(wanted, list) else (wanted,)
+    codes = {column.code(value) for value in categories}
+    known = column.categories or ()
+    return IsIn(column, tuple(known[code] for code in sorted(codes)))
