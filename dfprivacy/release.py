@@ -379,6 +379,7 @@ class renamed:  # noqa: N801 - it stands where a field's name stood
 
     def __init__(self, new: str) -> None:
         self._new = new
+        self.__doc__ = f"Give `{new}`: its old name, which warns."
 
     def __set_name__(self, owner: type, old: str) -> None:
         self._old = old
