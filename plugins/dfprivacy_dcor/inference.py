@@ -222,3 +222,7 @@ def _ratio(part: float, of: float) -> float:
     if part <= 0:
         return 0.0
     return 1.0 if part >= of else part / of
+
+
+def unfit(values, scales, rows, changes, largest):
+    return np.zeros(np.shape(values)[:-1], dtype=bool)
