@@ -192,8 +192,8 @@ def findings(
         rows = math.ceil(sd / 0.01)
         return {"rows in a class from which the noise in its means is 1% of half the bounds": rows}
     each = size / classes
-    found = {column.name: column.half * sd / each for column in columns}
-    return {f"noise in the means of classes of {each:.0f} rows": found}
+    errors = {column.name: column.half * sd / each for column in columns}
+    return {f"noise in the means of classes of {each:.0f} rows": errors}
 
 
 @mechanism(columns={"columns": ["numeric"], "by": "category"}, delta=True)
