@@ -32,10 +32,7 @@ class MixtureModel:
     weights_: NDArray[np.float64]
     means_: NDArray[np.float64]
     covariances_: NDArray[np.float64]
-
-    def _ends(self) -> tuple[float, float]:
-        """Give the bounds of the first column, for a picture."""
-        raise NotImplementedError
+    bounds: NDArray[np.float64]
 
     @property
     def n_features_in_(self) -> int:
@@ -180,7 +177,7 @@ class MixtureModel:
         """
         ax = axes(ax)
         if len(self.columns) == 1:
-            low, high = self._ends()
+            low, high = self.bounds[0]
             x = np.linspace(low, high, 400)
             parts = np.exp(self._log_joint(x[:, None]))
             ax.plot(x, parts.sum(axis=1), color="black", label="density")
