@@ -172,7 +172,7 @@ def main() -> int:
     heads = [f"{level:g}{which}" for level in LEVELS for which in ("", ", worst design")]
     columns = ["data", "designs", *heads]
     columns += [] if asked.permutations else ["least coverage", "noted"]
-    with recorded(name, *columns, keep=asked.designs >= 200) as row:  # noqa: PLR2004
+    with recorded(name, *columns, keep=asked.designs >= 200) as row:
         for kind, found in kinds.items():
             cells = []
             for at in range(len(LEVELS)):
