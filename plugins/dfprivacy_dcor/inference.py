@@ -42,7 +42,7 @@ _NUISANCE = 0.1  # part of a level that goes into the uncertainty of the null di
 _LEAST_LOG = -690.0  # of a p-value: nearly the least that a float can hold
 _BINARY = 0.8  # of the product of mean distances is that of the distance deviations, if values are all or nothing
 _HIDDEN = 2.5  # scales of noise below which one row is not seen
-_MEET = np.arange(80)  # rows in which rare values meet: where half as many do, their number is as good as normal
+_MEET = np.arange(80)  # rows in which rare values meet; where 20 are expected, their number is as good as normal
 _SEEN = 4  # scales of noise above which a number is told from 0
 
 
@@ -232,13 +232,13 @@ def _lumps(values: Any, scales: Any, rows: int, largest: Any, mean: Any, unit: f
 
     How many rows have both is then a Poisson variable, and each moves the first number by all that one row can.
     """
-    most = mean / unit**2
+    most = np.minimum(mean / unit**2, 3 * len(_MEET) / 4)
     sides = [np.clip(values[..., at + 3] + 2 * largest[at] * values[..., 5], 0.0, None) for at in (0, 1)]
     expected = np.minimum(sides[0] * sides[1] / rows / unit**2, most)
     gap = (values[..., :1] - unit * np.abs(_MEET - expected[..., None])) / scales[..., :1]
     beyond = np.where(gap > 0, np.exp(-np.abs(gap)) / 2, 1 - np.exp(-np.abs(gap)) / 2)
     each = np.exp(xlogy(_MEET, most[..., None]) - most[..., None] - gammaln(_MEET + 1)) * beyond
-    return np.where(most < len(_MEET) / 2, each.sum(axis=-1), 0.0)
+    return np.where(expected < len(_MEET) / 4, each.sum(axis=-1), 0.0)
 
 
 def _ratio(part: float, of: float) -> float:
