@@ -383,7 +383,7 @@ def test_all_that_a_table_and_a_column_are_is_described():
     known = {
         Table: {"frame", "schema", "conditions", "by", "mark", "parts", "passes"},
         Schema: {"names", "columns", "neighbors", "size"},
-        Column: {"name", "bounds", "categories", "fill", "other", "public"},
+        Column: {"name", "bounds", "categories", "fill", "other", "public", "filled"},
     }
 
     assert known == {kind: {field.name for field in dataclasses.fields(kind)} for kind in known}

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from dfprivacy._privacy.samplers import exact_exponent
+from dfprivacy._privacy.grid import exact_exponent
 from dfprivacy._table.batch import BATCH_ROWS, batches, gathered, reads_of
 from dfprivacy._table.conditions import IsIn
 from dfprivacy._table.frames import redact_errors
