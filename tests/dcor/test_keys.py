@@ -92,7 +92,7 @@ def test_the_keys_travel_in_the_file(tmp_path):
 
 
 def test_a_view_is_asked_for_its_key_column():
-    """Another view reads its own key column; both name theirs, or list the keys, for which nothing is measured anew."""
+    """Another view reads its own key column; both name theirs, or list the keys, and nothing is measured anew."""
     mine, its = shuffled(3000)
     alice, bob = party(mine), party(its)
     with seeded_noise(4):
