@@ -140,7 +140,8 @@ class Question:
 
     def _paid(self) -> Release:
         self._check_rest()
-        call = CallPayer(self.target.payer, self.mechanism.name, self.epsilon, self.delta, fresh=self.fresh)
+        terms = (self.mechanism.name, self.epsilon, self.delta)
+        call = CallPayer(self.target.payer, *terms, fresh=self.fresh, many=bool(self.by))
         try:
             release, plain = self._answered(call)
         except BaseException:
