@@ -272,8 +272,8 @@ class Account:
             for account in self._in_order(also):  # a new row locks its account too
                 event = account._event(call, mechanism)  # noqa: SLF001 - of our own kind
                 for table, rows in ((tables().answers, answers), (tables().measurements, kept)):
-                    for row in rows:
-                        connection.execute(table.insert().values({**event, **row}))
+                    if rows:
+                        connection.execute(table.insert(), [{**event, **row} for row in rows])
 
     def answer(self, *questions: str) -> Answer | None:
         """Return the newest answer to the first of some questions (canonical JSON texts) that has one, or None."""
