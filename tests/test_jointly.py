@@ -16,7 +16,8 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy._measure.curator import Curator, _Share
+from dfprivacy._measure.curator import Curator
+from dfprivacy._measure.pricing import JointShare
 from dfprivacy._privacy.conversions import mu_budget
 from dfprivacy._privacy.filters import Accountant
 from dfprivacy._privacy.losses import Gaussian
@@ -155,7 +156,9 @@ def test_adaptive_measurements_pass_the_audit():
 def test_the_audit_finds_parts_that_cost_nothing(monkeypatch):
     """Had every part the noise of the whole, the audit would know."""
     monkeypatch.setattr(
-        _Share, "scale", lambda self, squared: self.loss.scale * math.sqrt(squared / self.loss.squared_sensitivity)
+        JointShare,
+        "scale",
+        lambda self, squared: self.loss.scale * math.sqrt(squared / self.loss.squared_sensitivity),
     )
 
     assert {"loss_within_charge"} == failures(parts, "replace_one", 0.1)
