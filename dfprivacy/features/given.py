@@ -58,7 +58,7 @@ class Given(RowFeatures):
             raise ArgumentError("Given() was given no column.", "Name those that must have a value.")
         self.given = columns
         self.of = of = Count() if of is None else enforced(of)
-        self.columns = (*columns, *of.columns)
+        self.columns = tuple(dict.fromkeys((*columns, *of.columns)))
         self.shape = of.shape
         self.weights = of.weights
 
@@ -106,11 +106,14 @@ class Given(RowFeatures):
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
         """Return the exact sum of a batch in whole steps."""
         complete = self.complete(batch)
-        return self.of.total(batch, complete if mask is None else mask & complete, k)
+        if not complete.all():  # most often nothing is missing, and no row need be picked
+            mask = complete if mask is None else mask & complete
+        return self.of.total(batch, mask, k)
 
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         """Return the same for the rows at each place below `bins`, shape (bins, summands)."""
-        return self.of.totals(batch, np.where(self.complete(batch), place, bins), bins, k)
+        complete = self.complete(batch)
+        return self.of.totals(batch, place if complete.all() else np.where(complete, place, bins), bins, k)
 
     def image(self, total: list[int], k: int) -> list[int]:
         """Return the released coordinates of the exact sums."""

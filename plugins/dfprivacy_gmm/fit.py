@@ -42,6 +42,9 @@ class Fit:
         Shape of the covariances.
     agreed : bool
         Whether two independent batches of starts, or a start and a swap, ended in the same optimum.
+    unsearched : float or None
+        The error of the centres, in standard deviations, for which no search was made: even well separated
+        components would not be known any better.
     """
 
     weights: NDArray[np.float64]
@@ -50,6 +53,7 @@ class Fit:
     residual: float
     shape: Shape
     agreed: bool
+    unsearched: float | None = None
 
     @property
     def free(self) -> int:
