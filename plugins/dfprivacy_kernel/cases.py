@@ -31,10 +31,10 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             case(arguments={**few, **gaps, "n_locations": 1}, bounds=bounds, delta=1e-6),
         ]
     groups = {"g": ["a", "b"]}
-    asked = {**few, "by": "g"}
+    grouped = {**few, "by": "g"}
     known = {"bounds": bounds, "categories": groups}
     public = {**known, "public": ["g"]}
-    moments = {**asked, "method": "moments"}
+    moments = {**grouped, "method": "moments"}
     # Landmarks at the ends: where all rows are at one of them, one that goes to the other moves all it can.
     two = {**few, "locations": [[-3.0], [1.5]]}
     ends = {**two, "by": "g"}
@@ -50,15 +50,15 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         case(arguments={**few, "method": "moments", "n_locations": 1}, **apart, delta=1e-6),
         case(arguments={**few, "method": "permutation", "n_permutations": 19}, **apart),
         # Between landmarks, rows are shorter than the sensitivity knows.
-        case(arguments={**asked, "lengthscale": [0.5, 2.0]}, **public, tightness=0.8),
-        case(arguments={**asked, "lengthscale": "robust"}, **public, tightness=0.7),
+        case(arguments={**grouped, "lengthscale": [0.5, 2.0]}, **public, tightness=0.8),
+        case(arguments={**grouped, "lengthscale": "robust"}, **public, tightness=0.7),
         case(arguments={**moments, "n_locations": 1}, **public, delta=1e-6),
         case(arguments=moments, **public, delta=1e-6, tightness=0.8),
         case(arguments={**moments, "local": True, "n_locations": 1}, **public, delta=1e-6),
-        case(arguments={**asked, "method": "permutation", "n_permutations": 19}, **public),
-        case(arguments={**asked, "method": "whitened", "n_permutations": 19}, **public),
+        case(arguments={**grouped, "method": "permutation", "n_permutations": 19}, **public),
+        case(arguments={**grouped, "method": "whitened", "n_permutations": 19}, **public),
         case(
-            arguments={**asked, "columns": ["x"], "categories": ["h"]},
+            arguments={**grouped, "columns": ["x"], "categories": ["h"]},
             bounds=bounds,
             categories={**groups, "h": ["p", "q", "r"]},
             public=["g"],
@@ -71,8 +71,8 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         case(arguments={**two, **gaps, "paired": True}, **apart, tightness=0.5),
         case(arguments={**moments, **gaps, "n_locations": 1}, **public, delta=1e-6),
         case(arguments={**moments, **gaps, "local": True, "n_locations": 1}, **public, delta=1e-6),
-        case(arguments={**asked, **gaps, "method": "permutation", "n_permutations": 19}, **public, tightness=0.4),
-        case(arguments={**asked, **gaps, "method": "whitened", "n_permutations": 19}, **public, tightness=0.4),
+        case(arguments={**grouped, **gaps, "method": "permutation", "n_permutations": 19}, **public, tightness=0.4),
+        case(arguments={**grouped, **gaps, "method": "whitened", "n_permutations": 19}, **public, tightness=0.4),
         *_beside(case),
     ]
 
