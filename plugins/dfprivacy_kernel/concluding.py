@@ -170,5 +170,7 @@ def _count_noise(measured: Measured) -> float:
 
 
 _MEASURED = 0.01  # the least level at which it holds in simulations
-_SMALL = "At levels below 1% this test rejects up to twice as often as it says; the level of method='permutation' is exact."
+_SMALL = (
+    "At levels below 1% this test rejects up to twice as often as it says; that of method='permutation' is exact."
+)
 _FEW = "Complete rows are too few beside the noise in their number: this answer tells nothing."
