@@ -19,8 +19,10 @@ import numpy as np
 from dfprivacy._ledger.measurements import Measurement
 from dfprivacy._measure.description import canonical_order, describe
 from dfprivacy._measure.evaluate import L2, Query, copied
+from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.filters import exact
+from dfprivacy._privacy.grid import ROWS_MAX, SUM_MAX, cube_exponent, exact_exponent, grid_exponent
 from dfprivacy._privacy.losses import Approximate, BoundedRange, Cube, Gaussian, Laplace, Pure
 from dfprivacy._table.batch import BATCH_ROWS
 from dfprivacy._table.keys import ordered
@@ -399,9 +401,8 @@ class Curator:
         needs = [Fraction(grid.squared) / part for grid, part in zip(grids, parts, strict=True)]
         dimension = sum(features.dimension for features, _ in planned)
         squared = math.ceil(min(needs) / _ROOM)
-        loss = Gaussian(
-            squared, noises.gaussian_scale(squared, dimension, epsilon, delta), dimension, epsilon, delta
-        )
+        scale = calibrate.gaussian_scale(squared, dimension, epsilon, delta)
+        loss = Gaussian(squared, scale, dimension, epsilon, delta)
         self._budget.pay([loss], self._reserve(loss))
         return [
             once(features, _Share(loss, part, grid.k))
@@ -490,7 +491,7 @@ class Curator:
         flip = self._budget.basic_composition
         kind = "permute-and-flip" if flip else "exponential mechanism"
         plan = self._plan_decision(statistic, share, f"the top {top} of {statistic.describe()}", kind)
-        scale = noises.laplace_scale(2 * top * plan.steps, plan.epsilon)
+        scale = calibrate.laplace_scale(2 * top * plan.steps, plan.epsilon)
         each: type[Pure] = Pure if flip else BoundedRange
 
         def draw() -> NDArray[np.intp]:
@@ -550,8 +551,8 @@ class Curator:
         plan = self._plan_decision(statistic, share, what, "sparse vector")
         first = plan.epsilon * Fraction(1 / (1 + (2 * most) ** (2 / 3)))
         scales = (
-            noises.laplace_scale(plan.steps, first),
-            noises.laplace_scale(2 * most * plan.steps, plan.epsilon - first),
+            calibrate.laplace_scale(plan.steps, first),
+            calibrate.laplace_scale(2 * most * plan.steps, plan.epsilon - first),
         )
         units = [math.ldexp(scale, -plan.k) for scale in scales]
         wanted = np.broadcast_to(np.asarray(thresholds(*units), dtype=np.float64).ravel(), statistic.dimension)
@@ -611,7 +612,7 @@ class Curator:
             as_probability(alpha, "alpha")
         what = "the p-value" if alpha is None else f"the decision at level {alpha:g}"
         plan = self._plan_decision(statistic, share, f"{what} of {statistic.describe()}", "permutation test")
-        scale = noises.laplace_scale((4 if alpha is None else 2) * plan.steps, plan.epsilon)
+        scale = calibrate.laplace_scale((4 if alpha is None else 2) * plan.steps, plan.epsilon)
         count = plan.copy.dimension
 
         def draw() -> bool | float:
@@ -675,8 +676,8 @@ class Curator:
                 "Protect the table with a delta, or declare the categories.",
             )
         moved = 1 if self.neighbors == "add_remove" else 2  # a row leaves one key for another
-        scale = noises.laplace_scale(moved, epsilon)
-        threshold = noises.discovery_threshold(scale, delta)
+        scale = calibrate.laplace_scale(moved, epsilon)
+        threshold = calibrate.discovery_threshold(scale, delta)
         names = ", ".join(column.name for column in several)
         said = MeasurementRecord(
             what=f"how many rows hold each key of {names}, shown from {threshold} on",
@@ -774,7 +775,7 @@ class Curator:
         query = Query.read(asked)
         if self._table.agreed(query.looks_at):
             features = query.of if isinstance(query.of, RowFeatures) else None
-            k = noises.exact_exponent(features.radius(L2), BATCH_ROWS) if features else _FINE
+            k = exact_exponent(features.radius(L2), BATCH_ROWS) if features else _FINE
             steps = self._table.value(copied(query), k)
             return _measurement(query, np.ldexp(np.array([float(step) for step in steps]), -k), None)
         epsilon, delta = self._share(share, gaussian=noise == "gaussian")
@@ -784,11 +785,11 @@ class Curator:
         grid = self._grid(query, _NORMS[noise], epsilon, cube=noise == "cube")
         loss: PrivacyLoss
         if noise == "gaussian":
-            scale = noises.gaussian_scale(grid.squared, query.dimension, epsilon, delta)
+            scale = calibrate.gaussian_scale(grid.squared, query.dimension, epsilon, delta)
             loss = Gaussian(grid.squared, scale, query.dimension, epsilon, delta)
         else:
             delta, whole = Fraction(0), math.ceil(grid.steps)
-            scale = noises.laplace_scale(whole, epsilon)
+            scale = calibrate.laplace_scale(whole, epsilon)
             loss = Cube(epsilon, whole, scale) if noise == "cube" else Laplace(whole, scale, epsilon)
         return self._drawn(query, noise, _Price(grid, scale, epsilon, delta), [loss], pool=pool)
 
@@ -884,10 +885,8 @@ class Curator:
         """Give the values of a measurement in their units, or the weighted mean of several."""
         if isinstance(query.of, Statistic):
             for each in measured:
-                if max(abs(each.steps), default=0) > noises.SUM_MAX - 20 * math.ldexp(
-                    each.said.scale, each.said.grid
-                ):
-                    _warn_of_the_edge(query.of, math.ldexp(noises.SUM_MAX, -each.said.grid))
+                if max(abs(each.steps), default=0) > SUM_MAX - 20 * math.ldexp(each.said.scale, each.said.grid):
+                    _warn_of_the_edge(query.of, math.ldexp(SUM_MAX, -each.said.grid))
         if len(measured) == 1:
             (one,) = measured
             return _measurement(query, one.values, one.said)
@@ -916,16 +915,16 @@ class Curator:
             )
         if isinstance(query.of, RowFeatures):
             size = self._table.schema.size
-            k = noises.grid_exponent(
+            k = grid_exponent(
                 radius=query.of.radius(2),
                 batch_rows=BATCH_ROWS,
-                rows_max=noises.ROWS_MAX if size is None else size,
+                rows_max=ROWS_MAX if size is None else size,
                 noise=sensitivity / float(epsilon),
             )
         else:
             k = _FINE - math.frexp(sensitivity)[1]
         if cube:
-            k = min(k, noises.cube_exponent(query.dimension, sensitivity / float(epsilon)))
+            k = min(k, cube_exponent(query.dimension, sensitivity / float(epsilon)))
         return _Grid(k, self._steps(query, norm, k, sensitivity))
 
     def _steps(self, query: Query, norm: float, k: int, sensitivity: float) -> Fraction:
@@ -947,8 +946,8 @@ class Curator:
         if features is None or features.counts:
             return Fraction(0)
         size = self._table.schema.size
-        rows = noises.ROWS_MAX if size is None else size + 1
-        step = Fraction(2) ** -noises.exact_exponent(features.radius(L2), BATCH_ROWS)
+        rows = ROWS_MAX if size is None else size + 1
+        step = Fraction(2) ** -exact_exponent(features.radius(L2), BATCH_ROWS)
         # Half a step in each coordinate of each row, and half a unit in the last place of a sum and its quotient.
         each = step * features.support / 2 + Fraction(features.radius(1)) / 2**52
         return 2 * rows * each * _at_least_nothing(statistic, "lipschitz")
@@ -1001,7 +1000,7 @@ class Curator:
         epsilon, delta = self._budget.epsilon * self._left, self._budget.delta * self._left
         if self._gaussian_only and isinstance(loss, Gaussian):
             with suppress(ArgumentError):  # its grid is too coarse for so small a delta
-                scale = noises.gaussian_scale(loss.squared_sensitivity, loss.dimension, epsilon, delta)
+                scale = calibrate.gaussian_scale(loss.squared_sensitivity, loss.dimension, epsilon, delta)
                 return [Gaussian(loss.squared_sensitivity, scale, loss.dimension, epsilon, delta)]
         return [Approximate(epsilon, delta) if delta else Pure(epsilon)]
 
@@ -1103,7 +1102,7 @@ def _at_least_nothing(statistic: Statistic, name: str) -> Fraction:
 
 def _clamped(values: Sequence[int]) -> NDArray[np.int64]:
     """Keep values where 64 bits leave room for the noise. Clamping moves no two values further apart."""
-    return np.array([max(-noises.SUM_MAX, min(noises.SUM_MAX, value)) for value in values], dtype=np.int64)
+    return np.array([max(-SUM_MAX, min(SUM_MAX, value)) for value in values], dtype=np.int64)
 
 
 def _moved(values: Sequence[int]) -> NDArray[np.int64]:
@@ -1111,7 +1110,7 @@ def _moved(values: Sequence[int]) -> NDArray[np.int64]:
 
     With M the largest, max(value, M - 2^62) moves no further than the values do from one table to another.
     """
-    fit = max(map(abs, values), default=0) <= noises.SUM_MAX
+    fit = max(map(abs, values), default=0) <= SUM_MAX
     return _clamped(values if fit else [value - max(values) for value in values])
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy import Column, NoisyValue
-    from dfprivacy._table.batch import Batch
+    from dfprivacy.features import Batch
     from dfprivacy_kernel.embedding import Array, Embedding, Features
 
 __all__ = ["Flipped", "PairedSeparation", "PairedSpread", "PairedSummary"]

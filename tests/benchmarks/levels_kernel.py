@@ -24,7 +24,7 @@ from results import recorded
 from scipy.linalg import eigh
 
 from dfprivacy import Column
-from dfprivacy._privacy.samplers import gaussian_scale
+from dfprivacy._privacy.calibrate import gaussian_scale
 from dfprivacy_kernel import null
 from dfprivacy_kernel.chi_squared import conclude
 from dfprivacy_kernel.design import Design as Kernel

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dfprivacy as dp
-from dfprivacy._privacy.samplers import grid_exponent
+from dfprivacy._privacy.grid import grid_exponent
 from dfprivacy._table.batch import BATCH_ROWS, Batch, number
 from dfprivacy.features import ProductKernel
 from dfprivacy.features.base import enforced

@@ -29,6 +29,7 @@ from dfprivacy._ledger.joint import JointAccount
 from dfprivacy._ledger.tables import tables as _schema
 from dfprivacy._measure import description
 from dfprivacy._plugins.loader import registry
+from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.losses import Laplace, Pure
 from dfprivacy._table.batch import batches, category, number
@@ -923,16 +924,16 @@ def cube_too_round():
 @contextmanager
 def threshold_too_low():
     """Keys are shown from one row less on than delta allows."""
-    exact = noise.discovery_threshold
-    with mock.patch.object(noise, "discovery_threshold", lambda *about: exact(*about) - 1):
+    exact = calibrate.discovery_threshold
+    with mock.patch.object(calibrate, "discovery_threshold", lambda *about: exact(*about) - 1):
         yield
 
 
 @contextmanager
 def key_moved_once():
     """A row that leaves a key for another is charged for the one alone."""
-    exact = noise.laplace_scale
-    with mock.patch.object(noise, "laplace_scale", lambda _, epsilon: exact(1, epsilon)):
+    exact = calibrate.laplace_scale
+    with mock.patch.object(calibrate, "laplace_scale", lambda _, epsilon: exact(1, epsilon)):
         yield
 
 
