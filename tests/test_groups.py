@@ -29,7 +29,7 @@ def test_groups_are_given_as_they_were_declared():
 )
 def test_groups_that_cannot_be_compared(groups, error):
     """Too few, too many, one twice, or what is no category."""
-    with pytest.raises(error, match="two groups of 'arm'|'herbs' is not a category"):
+    with pytest.raises(error, match=r"two groups of 'arm'|'herbs' is not a category"):
         chosen_groups(ARM, groups)
 
 
@@ -43,7 +43,7 @@ def test_a_public_group_that_is_too_small_is_refused_before_any_charge():
     dp.register_mechanism(least_of_three)
     try:
         frame = pd.DataFrame({"arm": ["drug", "drug", "placebo"], "other": ["drug", "drug", "drug"]})
-        terms = {"categories": dict.fromkeys(frame, ["drug", "placebo"]), "ledger": "memory:"}
+        terms = {"categories": {name: ["drug", "placebo"] for name in frame}, "ledger": "memory:"}
         view = dp.protect(frame, "groups of three", epsilon=1, public=["arm"], **terms)
 
         with pytest.raises(dp.ArgumentError, match="A group of 'arm' has 1 rows, and 3 are needed"):

@@ -167,7 +167,7 @@ class Curator:
         """
         if not self._table.agreed([by]):
             return None
-        counts = self.sum(OneHot(by, groups=groups)).values  # noqa: PD011 - a measurement's
+        counts = self.sum(OneHot(by, groups=groups)).values
         if counts.size and counts.min() < least:
             raise ArgumentError(
                 f"A group of {by.name!r} has {counts.min():g} rows, and {least} are needed.",
