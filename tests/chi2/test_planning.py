@@ -37,7 +37,8 @@ def test_power_in_two_equal_groups(n, epsilon, difference, circle, distance, pla
     for method, cells in expected.items():
         for rate, cell in zip((0.3 + difference / 2, None), cells or (), strict=False):
             assert power(n // 2, n // 2, epsilon, method=method, rate=rate, **how) == pytest.approx(
-                cell, abs=1.5e-3
+                cell,
+                abs=4e-3,  # the proof for all shares costs a percent of the level
             )
 
 
@@ -80,7 +81,7 @@ def test_power_where_nothing_is_known(n, base, epsilon, difference, plain, calib
     for method, cell in expected.items():
         if cell is not None:
             found = power(n, n, epsilon, base=base, difference=difference, method=method)
-            assert found == pytest.approx(cell, abs=2e-3), method
+            assert found == pytest.approx(cell, abs=5e-3), method
 
 
 def test_power_in_unequal_groups():
