@@ -13,7 +13,6 @@ import numpy as np
 
 from dfprivacy import ArgumentError, NanPolicy, Probability, Range, Release, mechanism
 from dfprivacy.plotting import axes
-from dfprivacy.release import renamed
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import checked_rate, different, public_groups, two_categories
 from dfprivacy_chi2.counts import Difference
@@ -86,7 +85,15 @@ class Chi2Many(Release):
     nan_policy: NanPolicy
     notes: tuple[str, ...]
 
-    rejected = renamed("discoveries")
+    @property
+    def rejected(self) -> tuple[str, ...]:
+        """The columns that differ; the old name warns."""
+        warnings.warn(
+            "Chi2Many.rejected is called discoveries now; the old name goes with the next release.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return self.discoveries
 
     @property
     def scales(self) -> tuple[float, ...]:

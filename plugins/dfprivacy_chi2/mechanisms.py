@@ -69,15 +69,15 @@ def chi2_unitcircle(
         ``"private"``: nothing is known of the share of X = 1. ``"public_rate"``: `rate` is known from outside the
         data. ``"invariant"``: `rate` is the exact share, published already; the noise then protects pairs of tables
         with the same margins, in which two rows of different groups exchange their X.
-    rate : float or tuple of two, optional
-        The share of X = 1 in both groups together, or a range.
     sensitivity : {"tight", "paper"}
         ``"paper"``: the bound of the reference, up to √2 times too large.
-    alpha : float
-        Level of the decision ``rejected``.
     nan_policy : {"fill", "raise"}
         ``"fill"``: missing values count as the first category. ``"raise"``: refused, where `x` is public too. They
         cannot be left out: the sensitivity is proved for public sizes.
+    rate : float or tuple of two, optional
+        The share of X = 1 in both groups together, or a range.
+    alpha : float
+        Level of the decision ``rejected``.
 
     Returns
     -------
@@ -200,13 +200,13 @@ def chi2(
     rate : float, tuple of two, or list of float, optional
         What is known from outside the data: the share of X = 1, or its range; of more categories, the share of
         each, for ``"spread"``.
+    nan_policy : {"omit", "fill", "raise"}
+        ``"omit"``: rows without X are left out and not counted. ``"fill"``: they count as the first of two
+        categories. ``"raise"``: refused, where both columns are public. Rows of no group count nowhere.
     alpha : float
         Level of the decision ``rejected``.
     confidence : float
         Coverage of the interval.
-    nan_policy : {"omit", "fill", "raise"}
-        ``"omit"``: rows without X are left out and not counted. ``"fill"``: they count as the first of two
-        categories. ``"raise"``: refused, where both columns are public. Rows of no group count nowhere.
 
     Returns
     -------

@@ -146,7 +146,7 @@ def sample_size(
     Examples
     --------
     >>> sample_size(0.8, 0.5, base=0.3, difference=0.1, method="difference")
-    397
+    398
     """
     wanted = as_probability(power, "power")
     if not wanted > as_probability(alpha, "alpha"):
