@@ -148,3 +148,14 @@ def test_the_error_of_the_spread_is_bounded(groups):
         # the root of a fraction, bracketed without floating-point arithmetic
         room = Fraction(statistic.error) / Fraction(float(statistic.weights))
         assert max(0, Fraction(value) - room) ** 2 <= square <= (Fraction(value) + room) ** 2
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize("fill", [False, True])
+def test_no_row_is_longer_or_further_in_the_margins(search, fill, norm):
+    """Whether X is 1, 0 or missing, a row has one entry of a half, and two rows are 1 apart in L1 at most."""
+    margins = counts.Margins(X, BY, ("a", "b"), fill=fill)
+
+    most = search([X, BY], 0).features(margins, norm)
+
+    assert (0.9 if norm == 1 else 0.7) < most <= 1 + 1e-9
