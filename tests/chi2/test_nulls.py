@@ -46,7 +46,7 @@ def test_level_of_the_difference_in_a_range(low, high):
     assert 0.0495 * (1 - 1e-6) <= level <= 0.05
 
 
-COUNTEREXAMPLES = [(250, 5, 10, 0.001), (500, 10, 10, 5e-5), (50, 3, 10, 0.001), (1000, 20, 50, 0.001)]
+COUNTEREXAMPLES = [(250, 5, 10, 0.001), (500, 10, 10, 5e-5), (50, 3, 10, 0.001)]
 
 
 @pytest.mark.parametrize(("n1", "n0", "epsilon", "alpha"), COUNTEREXAMPLES)
@@ -378,7 +378,7 @@ def test_few_rows_are_taken_together():
     table, rows, columns = merged(counts, np.full((4, 2), 3.0), groups=False)
     nothing, *_ = merged(counts, np.full((4, 2), 200.0), groups=True)
 
-    assert rows == [[0], [1, 3], [2]]
+    assert rows == [[0], [1, 3, 2]]  # the two small ones expect 13 rows in a cell, and 18 are needed
     assert columns == [[0], [1]]
     assert isinstance(table, NoisyTable)
     assert table.rows == counts.sum()
