@@ -122,7 +122,8 @@ class Angles(RowLabels):
         places: NDArray[np.int64] = np.rint(along * self.turns * PLACES).astype(np.int64) % PLACES
         if self.gap is not None:
             for column in self.columns:
-                places[batch.missing(column)] = self.gap
+                if not column.filled:
+                    places[batch.missing(column)] = self.gap
         return places
 
     def describe(self) -> str:

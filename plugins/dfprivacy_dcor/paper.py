@@ -77,7 +77,8 @@ class Projections(OfRows):
         along = np.zeros(self.shape)
         gone = np.zeros(rows.size, dtype=np.bool_)
         for column in self.columns if self.omit else ():
-            gone |= rows.missing(column)
+            if not column.filled:
+                gone |= rows.missing(column)
         for j, column in enumerate(self.columns):
             steps = self.directions[self.turns, j][:, None] if self.split else self.directions[:, j]
             unit = rows.standardized(column) / 2 + 0.5

@@ -123,8 +123,8 @@ class Space:
         return self.omit and any(c.name not in public and not self._all_there(c) for c in self.columns)
 
     def _all_there(self, column: Column) -> bool:
-        """Tell whether whatever a column says is one of its categories."""
-        return self.metric == "discrete" and column.other
+        """Tell whether somebody said what a missing value of a column counts as."""
+        return column.other if self.metric == "discrete" else column.filled
 
     def complete(self, batch: Any) -> NDArray[np.bool_]:
         """Tell which rows count: all, or those in which no value is missing."""
@@ -132,10 +132,12 @@ class Space:
         if not self.omit:
             return there
         for column in self.columns:
-            if self.metric != "discrete":
-                there &= ~batch.missing(column)
-            elif not column.other:
+            if self._all_there(column):
+                continue
+            if self.metric == "discrete":
                 there &= batch.codes(column) < len(column.categories or ())
+            else:
+                there &= ~batch.missing(column)
         return there
 
     def rows(self, batch: Any) -> Rows:

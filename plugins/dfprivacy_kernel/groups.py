@@ -95,8 +95,8 @@ class Groups:
 
 
 def can_be_missing(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """Give the columns of which a value can be missing: not those where that is a category of its own."""
-    return tuple(column for column in columns if column.bounds is not None or not column.other)
+    """Give the columns of which a value can be missing: not those where somebody said what that counts as."""
+    return tuple(column for column in columns if not column.filled)
 
 
 def complete(rows: Batch, columns: Sequence[Column]) -> NDArray[np.bool_]:

@@ -201,7 +201,7 @@ def _measured(
     nan_policy: NanPolicy,
 ) -> Measured:
     """Measure the sum of the features, and the number of rows that it is of."""
-    gaps = tuple(column for column in kernel.columns if column.bounds is not None or not column.other)
+    gaps = tuple(column for column in kernel.columns if not column.filled)
     if nan_policy == "raise":
         curator.refuse_missing(*gaps)
     noise: Literal["gaussian", "laplace"] = "gaussian" if curator.delta else "laplace"
