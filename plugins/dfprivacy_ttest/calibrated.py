@@ -204,9 +204,9 @@ def one_sample_t(
     >>> from dfprivacy_ttest.group import Group
     >>> result = one_sample_t(Group(total=30.0, squares=140.0, size=400, scale_total=2.0, scale_squares=4.0))
     >>> f"{result.pvalue:.3f}"
-    '0.015'
+    '0.014'
     >>> tuple(round(end, 2) for end in result.interval(0.95))
-    (0.01, 0.14)
+    (0.02, 0.13)
     """
     return _one_sample(group, mean, None, method, alternative)
 

@@ -153,7 +153,7 @@ def sample_size(
     Examples
     --------
     >>> sample_size(0.8, 0.5, effect=0.1, sd=0.5, ratio=1, fixed_groups=True)
-    494
+    497
     """
     plan = plan_of(
         epsilon,

@@ -17,7 +17,8 @@ import numpy as np
 from results import recorded
 from scipy.special import ndtr
 
-from dfprivacy_ttest.calibrated import Group, one_sample_t, two_sample_t
+from dfprivacy_ttest.calibrated import one_sample_t, two_sample_t
+from dfprivacy_ttest.group import Group
 
 EPSILONS = (0.1, 0.5, 1.0)
 SIZES = (100, 400, 2000, 10_000)
@@ -50,15 +51,12 @@ def sums(rng: np.random.Generator, runs: int, n: int, mean: float, sd: float) ->
 
 
 def release(rng: np.random.Generator, exact: tuple[np.ndarray, np.ndarray], n: int, epsilon: float) -> Group:
-    """The sums with the noise of a public size: their joint L1 sensitivity is 2 with the squares at half weight."""
+    """The noisy sums of a public number of rows, which is measured beside them: L1 sensitivity 2."""
     total, squares = exact
-    return Group(
-        total + rng.laplace(0, 2 / epsilon, total.shape),
-        squares + rng.laplace(0, 4 / epsilon, total.shape),
-        n,
-        2 / epsilon,
-        4 / epsilon,
-    )
+    scale = 2 / epsilon
+    noise = rng.laplace(0, scale, (3, *total.shape))
+    sums = [total + noise[0], n - squares + 2 * noise[1], n + noise[2]]
+    return Group.measured(sums, [scale, 2 * scale, scale], float(n))
 
 
 def shown(levels: list[float]) -> list[str]:
