@@ -21,7 +21,7 @@ Array: TypeAlias = NDArray[np.float64]
 Real: TypeAlias = float | Array
 
 SIZE_FLOOR = 5.0
-_DOUBTFUL = 3.0  # standard deviations: a noisy size should be as large as that to divide by
+_DOUBTFUL = 5.0  # standard deviations: a noisy size should be as large as that to divide by
 
 
 @dataclasses.dataclass(frozen=True)

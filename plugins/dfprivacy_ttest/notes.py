@@ -21,7 +21,7 @@ _SLACK = 1.2  # a level that is above the nominal one by no more than a fifth ho
 _NOISY = 2.0  # times the error of sampling
 _HIDDEN = 4.0  # a variance that is no farther from 0 than twice its noise
 _SIZE = (
-    "The size of a group is mostly noise, so nothing can be divided by it: do not trust the p-value and the "
+    "The size of a group may be mostly noise, so nothing can be divided by it: do not trust the p-value and the "
     "interval. More epsilon, or more rows, would help."
 )
 _UNDEFINED = "Undefined: a noisy variance is not positive, so the naive statistic does not exist."
