@@ -74,7 +74,9 @@ def ttest(
     BudgetExceeded
         If the account cannot pay; nothing is charged.
 
-    Notes ----- **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the
     column mapped from its bounds to [-1, 1], the sums of (y, (1-y²)/2, 1) over the rows that have a value, of all
     or of each group, are released with discrete Laplace noise scaled to their joint L1 sensitivity. It is 2 if
     the number of rows is public: squares and missing rows are free. If that is private, (y, 1-y², y²/2) take the
