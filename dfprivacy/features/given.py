@@ -58,7 +58,7 @@ class Given(RowFeatures):
             raise ArgumentError("Given() was given no column.", "Name those that must have a value.")
         self.given = columns
         self.of = of = Count() if of is None else enforced(of)
-        self.columns = (*columns, *of.columns)
+        self.columns = tuple(dict.fromkeys((*columns, *of.columns)))
         self.shape = of.shape
         self.weights = of.weights
 
