@@ -105,6 +105,7 @@ UNITS = {
     "a stack by group": lambda c: OneHot(G) * Stack(Moments(c[1]), Stack(Count(), OneHot(H) * Moments(c[0]))),
     "categories": lambda _: OneHot(G),
     "complete rows": lambda c: Given(*c, G, of=Moments(c[0], count=True)),
+    "complete rows beside their count": lambda c: Given(c[0], of=Moments(c[0], count="beside")),
     "complete rows of a ball": lambda c: Given(c[0], of=Outer(c, radius=0.9, count=True)),
     "complete rows by group": lambda c: OneHot(G) * Given(c[1], of=Moments(c[0])),
 }

@@ -16,7 +16,7 @@ import dfprivacy as dp
 from dfprivacy._table.batch import Batch, category, number
 from dfprivacy._table.frames import Dictionary
 from dfprivacy.errors import ArgumentError, PluginError
-from dfprivacy.features import Count, Moments, OneHot, RowFeatures, Stack
+from dfprivacy.features import Count, Given, Moments, OneHot, RowFeatures, Stack
 from dfprivacy.features.moments import _parabola_diameter
 from dfprivacy.schema import Column
 
@@ -28,7 +28,7 @@ ARM = Column("arm", categories=(1, 2))
 GRID = 1601
 """Points of y in [-1, 1]; the norms of differences are searched over all their pairs."""
 
-MOMENTS = [(degree, count) for degree in (1, 2) for count in (False, True)]
+MOMENTS = [*((degree, count) for degree in (1, 2) for count in (False, True)), (2, "beside")]
 
 
 def batch_of(x=None, by=None, arm=None):
@@ -99,6 +99,7 @@ def test_moments_of_any_two_numbers(degree, count, norm, pair):
         (2, False, [1.5, 2, math.sqrt(5) / 2, 2]),
         (1, True, [1, 2, 1, math.sqrt(2)]),
         (2, True, [1.5, 8 / 3, math.sqrt(5) / 2, 2]),
+        (2, "beside", [2, 2, math.sqrt(2), 2]),
     ],
 )
 def test_the_table_of_moments(degree, count, expected):
@@ -112,7 +113,10 @@ def test_the_table_of_moments(degree, count, expected):
 
 @pytest.mark.parametrize(
     ("degree", "count", "coordinates"),
-    [(1, False, [0.5]), (2, False, [0.5, 0.125]), (1, True, [0.75, 0.25]), (2, True, [0.5, 0.75, 0.125])],
+    [
+        *[(1, False, [0.5]), (2, False, [0.5, 0.125]), (1, True, [0.75, 0.25]), (2, True, [0.5, 0.75, 0.125])],
+        (2, "beside", [0.5, 0.375, 1.0]),
+    ],
 )
 def test_the_coordinates_of_moments(degree, count, coordinates):
     """The coordinates of y = 1/2 are those of the table, and undone by the weights they are its powers."""
@@ -122,7 +126,8 @@ def test_the_coordinates_of_moments(degree, count, coordinates):
 
     assert row.tolist() == coordinates
     if degree == 2:
-        assert (row / features.weights)[[0, -1]].tolist() == [0.5, 0.25]
+        first, *_, last = row / features.weights
+        assert (first, last) == (0.5, 1.0 if count == "beside" else 0.25)
 
 
 @pytest.mark.parametrize(("degree", "count"), MOMENTS)
@@ -131,6 +136,23 @@ def test_moments_of_a_public_column_do_not_change(degree, count):
     features = Moments(X, degree=degree, count=count)
 
     assert features.diameter(1, frozenset({"x"})) == features.diameter(2, frozenset({"x"})) == 0
+
+
+@pytest.mark.parametrize("norm", [1, 2, math.inf])
+def test_a_count_beside_the_moments_of_rows_with_a_value_is_free(norm):
+    """No row is farther from one without a value than from another with one: the diameter is y's own."""
+    features = Given(X, of=Moments(X, count="beside"))
+    rows = features.rows(batch_of([*np.linspace(2, 6, GRID), math.nan]))
+
+    check(features.diameter(norm, frozenset()), widest(rows, rows, norm))
+    assert features.diameter(norm, frozenset()) == pytest.approx(2, rel=1e-14)
+
+
+@pytest.mark.parametrize(("degree", "count"), [(1, "beside"), (2, "besides"), (2, None)])
+def test_moments_count_in_known_ways(degree, count):
+    """A count that is unknown, or has no coordinates, is refused."""
+    with pytest.raises(ArgumentError, match=r"count=.* is unknown"):
+        Moments(X, degree=degree, count=count)
 
 
 @pytest.mark.parametrize("degree", [0, 3, "2", None])

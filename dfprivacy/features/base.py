@@ -124,7 +124,7 @@ class RowFeatures(ABC):
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
         """Exact sum of a batch in whole steps, shape (summands,). Whole numbers: order cannot matter."""
         steps = self.steps(batch, k)
-        total: NDArray[np.float64] = (steps if mask is None else steps[mask]).sum(axis=0)
+        total: NDArray[np.float64] = steps.sum(axis=0) if mask is None else mask.astype(np.float64) @ steps
         return total
 
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:

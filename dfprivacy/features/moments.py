@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Literal, final
 
 import numpy as np
 
@@ -55,8 +55,9 @@ class Moments(RowFeatures):
         A column with bounds.
     degree : {1, 2}
         1: the sum of y. 2: the sums of y and y².
-    count : bool
-        Also measure how many rows there are, for tables whose size is private.
+    count : bool or "beside"
+        Also measure how many rows there are, for tables whose size is private. ``"beside"``, for degree 2: in
+        coordinates that cost nothing where a row can change its value, or lose it (`Given`), but not come or go.
 
     Notes
     -----
@@ -69,22 +70,27 @@ class Moments(RowFeatures):
     2, no          y, y²/2                          3/2, 2                √5/2, 2               1, 2
     1, yes         (1+y)/2, (1-y)/2                 1, 2                  1, √2                 1, 1
     2, yes         y, 1-y², y²/2                    3/2, 8/3              √5/2, 2               1, 2
+    2, beside      y, (1-y²)/2, 1                   2, 2                  √2, 2                 1, 2
     ============== ================================ ===================== ===================== ==================
 
     For two values with difference d and sum s, :math:`|s| \le 2 - d`, so the distance of (y, c y²) is at most
-    :math:`d\,(1 + c(2-d))` in L1 and :math:`d\sqrt{1 + c^2(2-d)^2}` in L2; the table holds the maxima over d.
-    At c = 1/2 the squares are free: y and y²/2 cost what y costs alone. 1-y² and y²/2 move against
-    each other, which is cheaper than a count and a square; likewise the halves (1±y)/2.
+    :math:`d\,(1 + c(2-d))` in L1 and :math:`d\sqrt{1 + c^2(2-d)^2}` in L2; the table holds the maxima over d. At
+    c = 1/2 the squares are free: y and y²/2 cost what y costs alone. 1-y² and y²/2 move against each other, which
+    is cheaper than a count and a square; likewise the halves (1±y)/2. *Beside* the other two a count of 1 changes
+    no diameter, and as :math:`|y| + (1-y^2)/2 + 1 \le 2` no row is farther than the diameter from a row that has
+    no value: ``Given(x, of=Moments(x, count="beside"))`` has the L1 diameter 2, that of y alone.
     """
 
-    def __init__(self, column: Column, *, degree: int = 2, count: bool = False) -> None:
+    def __init__(self, column: Column, *, degree: int = 2, count: bool | Literal["beside"] = False) -> None:
         if degree not in {1, 2}:
             raise ArgumentError(f"degree={degree!r} is unknown.", "Moments have degree 1 or 2.")
+        if count not in (True, False, "beside") or (degree, count) == (1, "beside"):
+            raise ArgumentError(f"count={count!r} is unknown.", 'Use True, False, or, at degree 2, "beside".')
         self.columns = (column,)
         self.degree = degree
         self.count = count
         scale = {(1, False): [1], (2, False): [1, 0.5], (1, True): [1, 1], (2, True): [1, 1, 0.5]}
-        self.weights = np.array(scale[degree, count])
+        self.weights = np.array([1, 0.5, 1] if count == "beside" else scale[degree, bool(count)])
         self.shape = self.weights.shape
 
     def coordinates(self, batch: Batch, unit: float = 1.0) -> NDArray[np.float64]:
@@ -96,6 +102,11 @@ class Moments(RowFeatures):
             np.subtract(unit, found[0], out=found[1])
             found[0] += unit
             found /= 2
+        elif self.count == "beside":
+            np.multiply(y, found[0], out=found[1])
+            np.subtract(unit, found[1], out=found[1])
+            found[1] /= 2
+            found[2] = unit
         elif self.degree == 2:  # noqa: PLR2004
             square = np.multiply(y, found[0], out=found[-1])
             if self.count:
@@ -116,6 +127,8 @@ class Moments(RowFeatures):
         """Largest norm of a vector."""
         if self.degree == 1 or norm == math.inf:
             return 1.0
+        if self.count == "beside":
+            return 2.0 if norm == 1 else root(2)
         return 1.5 if norm == 1 else root(1.25)
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
@@ -126,7 +139,7 @@ class Moments(RowFeatures):
             return {1: 2.0, 2: root(2), math.inf: 1.0}[norm] if self.count else 2.0
         if norm == math.inf:
             return 2.0
-        weights = np.atleast_1d(self.weights)[1:]
+        weights = np.atleast_1d(self.weights)[1 : 2 if self.count == "beside" else None]
         return _parabola_diameter(norm, float(np.linalg.norm(weights, ord=norm)))
 
 

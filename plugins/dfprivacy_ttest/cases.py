@@ -33,7 +33,9 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
     return [
         case(arguments=one, bounds=_BOUNDS),
         case(arguments=one, bounds=_BOUNDS, neighbors="add_remove"),
-        case(arguments={**one, "method": "mc"}, bounds=_BOUNDS),
+        case(arguments={**one, "nan_policy": "fill"}, bounds=_BOUNDS),
+        case(arguments={**one, "nan_policy": "fill"}, bounds=_BOUNDS, neighbors="add_remove"),
+        case(arguments={**two, "nan_policy": "fill"}, **grouped, public=["g"]),
         case(arguments=two, **grouped),
         case(arguments=two, **grouped, public=["g"]),
         case(arguments=two, **grouped, neighbors="add_remove"),

@@ -33,12 +33,8 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy_ttest.distributions import (
-    noisy_pooled_variance_density,
-    noisy_variance_density,
-    normal_laplace_cdf,
-    normal_two_laplace_cdf,
-)
+from dfprivacy_ttest.densities import noisy_pooled_variance_density, noisy_variance_density
+from dfprivacy_ttest.distributions import normal_laplace_cdf, normal_two_laplace_cdf
 
 if TYPE_CHECKING:
     from collections.abc import Callable

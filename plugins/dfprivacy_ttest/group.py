@@ -1,0 +1,153 @@
+"""What is released about one group of rows, in units of the scaled data y = (x - mid)/h in [-1, 1]."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dfprivacy.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Array", "Group", "Real", "plain"]
+
+Array: TypeAlias = NDArray[np.float64]
+Real: TypeAlias = float | Array
+
+SIZE_FLOOR = 5.0
+_DOUBTFUL = 5.0  # standard deviations: a noisy size should be as large as that to divide by
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """The noisy sums of one group, and the scales of the independent Laplace variables in them.
+
+    Parameters
+    ----------
+    total : float or ndarray
+        S₁, the noisy sum of y.
+    squares : float or ndarray
+        S₂, the noisy sum of y².
+    size : float or ndarray
+        The number of rows: n if it is public, else its noisy value n~.
+    scale_total : float
+        Scale of the noise of S₁.
+    scale_squares : float
+        Scale of a noise that is in S₂ alone.
+    scale_size : float
+        Scale of a noise that is in n~ alone.
+    scale_both : float
+        Scale of a noise that S₂ and n~ have in common.
+
+    Raises
+    ------
+    ArgumentError
+        If a number is not finite, a scale is negative, or a public size is below 2.
+    """
+
+    total: Real
+    squares: Real
+    size: Real
+    scale_total: float
+    scale_squares: float
+    scale_size: float = 0.0
+    scale_both: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not all(np.all(np.isfinite(getattr(self, field.name))) for field in dataclasses.fields(self)):
+            raise ArgumentError("A released value is not finite.", "Release the sums again.")
+        if min(self.scale_total, self.scale_squares, self.scale_size, self.scale_both) < 0:
+            raise ArgumentError("A scale of noise is negative.", "Give the scales of the noise that was added.")
+        if not self.size_variance and not np.all(np.asarray(self.size) >= 2):  # noqa: PLR2004
+            raise ArgumentError("A group has fewer than two rows.", "A t-test needs two rows in every group.")
+
+    @classmethod
+    def measured(cls, sums: Sequence[float], scales: Sequence[float], size: float | None) -> Group:
+        """Take what was measured: sums of (y, y²) of a public number of rows, (y, 1-y², rows), or (y, 1-y², y²).
+
+        Parameters
+        ----------
+        sums : sequence of float
+            The noisy sums.
+        scales : sequence of float
+            The scale of the noise in each.
+        size : float or None
+            The number of rows, where it is public; those with a missing value are then among them.
+
+        Returns
+        -------
+        Group
+            The release.
+        """
+        if size is None:  # sums of (y, 1-y², y²)
+            total, rest, squares = sums
+            noise, noise_rest, noise_squares = scales
+            return cls(total, squares, rest + squares, noise, 0.0, noise_rest, noise_squares)
+        if len(sums) == 2:  # noqa: PLR2004
+            return cls(sums[0], sums[1], size, scales[0], scales[1])
+        total, rest, present = sums  # of (y, 1-y², 1)
+        noise, noise_rest, noise_size = scales
+        return cls(total, present - rest, present, noise, noise_rest, 0.0, noise_size)
+
+    @cached_property
+    def size_variance(self) -> float:
+        """Variance of the noise of the size; 0 if it is public."""
+        return 2 * (self.scale_size**2 + self.scale_both**2)
+
+    @cached_property
+    def n(self) -> Array:
+        """The size to compute with: a noisy one is floored at 5."""
+        n = np.asarray(self.size, dtype=np.float64)
+        return np.maximum(n, SIZE_FLOOR) if self.size_variance else n
+
+    @property
+    def doubtful_size(self) -> NDArray[np.bool_]:
+        """Whether so much of the size is noise that nothing can be divided by it."""
+        return np.asarray(self.n < _DOUBTFUL * math.sqrt(self.size_variance)) | (np.asarray(self.size) < self.n)
+
+    @property
+    def mean(self) -> Array:
+        """S₁/n."""
+        return np.asarray(self.total / self.n)
+
+    @property
+    def naive_variance(self) -> Array:
+        """The textbook variance of the noisy sums; NaN where it is not positive."""
+        raw = np.asarray((self.squares - self.total**2 / self.n) / (self.n - 1))
+        return np.where(raw > 0, raw, np.nan)
+
+    def mean_noise(self, mean: Real) -> Array:
+        """Effect of each of the four noises on S₁/n - mean, for a mean within the bounds; shape (4, ...)."""
+        mean = np.clip(mean, -1.0, 1.0)
+        found = np.zeros((4, *np.broadcast_shapes(np.shape(mean), self.n.shape, np.shape(self.total))))
+        found[0] = self.scale_total / self.n
+        if self.size_variance:
+            per_row = -mean / self.n
+            found[2], found[3] = per_row * self.scale_size, per_row * self.scale_both
+        return found
+
+    def deviations_noise(self, mean: Real) -> Array:
+        """Effect of the same noises on the sum of squared deviations from a mean; shape (4, ...)."""
+        found = np.empty((4, *np.shape(mean)))
+        square = np.square(mean)
+        found[0], found[1] = -2 * mean * self.scale_total, self.scale_squares
+        found[2], found[3] = square * self.scale_size, (1 + square) * self.scale_both
+        return found
+
+    def without(self, noises: Array) -> tuple[Array, Array, Array]:
+        """Give S₁, S₂ and n without the four noises, given in units of their scales."""
+        alone, squares, size, both = noises
+        n = np.maximum(self.n - self.scale_size * size - self.scale_both * both, 2.0)
+        total = self.total - self.scale_total * alone
+        return total, self.squares - self.scale_squares * squares - self.scale_both * both, n
+
+
+def plain(x: Array) -> Real:
+    """Give a Python float for an array without axes."""
+    return float(x) if np.ndim(x) == 0 else np.asarray(x)

@@ -1,0 +1,281 @@
+"""The result of a t-test or z-test, in the units of the column."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy import ConfidenceInterval, NanPolicy, Release
+from dfprivacy.plotting import axes
+from dfprivacy_ttest.calibrated import Alternative, Method, Result, one_sample_t, one_sample_z, two_sample_t
+from dfprivacy_ttest.group import Group
+from dfprivacy_ttest.notes import notes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Question", "TTest"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is tested, in the column's units.
+
+    Attributes
+    ----------
+    column, by, groups, popmean, sigma, equal_var, alternative, method, alpha, confidence, nan_policy
+        What was asked.
+    bounds : tuple of float
+        The column's bounds.
+    """
+
+    column: str
+    bounds: tuple[float, float]
+    by: str | None = None
+    groups: tuple[Any, ...] | None = None
+    popmean: float = 0.0
+    sigma: float | None = None
+    equal_var: bool = False
+    alternative: Alternative
+    method: Method = "conv"
+    alpha: float
+    confidence: float
+    nan_policy: NanPolicy
+
+    @property
+    def half(self) -> float:
+        """Half the width of the bounds, which is the unit of y."""
+        return self.bounds[1] / 2 - self.bounds[0] / 2
+
+    @property
+    def mid(self) -> float:
+        """Middle of the bounds, where y is 0."""
+        return self.bounds[0] / 2 + self.bounds[1] / 2
+
+    @property
+    def origin(self) -> float:
+        """What an estimate of 0 in units of y stands for: the middle, or no difference."""
+        return self.mid if self.by is None else 0.0
+
+    def test(self, measured: Sequence[Group]) -> Result:
+        """Test in units of y.
+
+        Parameters
+        ----------
+        measured : sequence of Group
+            One, or two.
+
+        Returns
+        -------
+        Result
+            The test.
+        """
+        if self.by is not None:
+            first, second = measured
+            return two_sample_t(
+                first, second, equal_variances=self.equal_var, method=self.method, alternative=self.alternative
+            )
+        (group,) = measured
+        null = (self.popmean - self.mid) / self.half
+        if self.sigma is not None:
+            return one_sample_z(group, null, sd=self.sigma / self.half, alternative=self.alternative)
+        return one_sample_t(group, null, method=self.method, alternative=self.alternative)
+
+    def interval(self, result: Result, confidence: float) -> ConfidenceInterval:
+        """Give a confidence interval in the column's units.
+
+        Parameters
+        ----------
+        result : Result
+            The test in units of y.
+        confidence : float
+            Coverage.
+
+        Returns
+        -------
+        ConfidenceInterval
+            The interval.
+        """
+        low, high = (float(end) * self.half + self.origin for end in result.interval(confidence))
+        return ConfidenceInterval(low, high)
+
+    def conclude(
+        self, measured: Sequence[Group], missing: float | None, missing_standard_error: float | None
+    ) -> TTest:
+        """Test, and return to the column's units.
+
+        Parameters
+        ----------
+        measured : sequence of Group
+            One, or two.
+        missing, missing_standard_error : float or None
+            How many rows were left out, and how sure that is.
+
+        Returns
+        -------
+        TTest
+            The result.
+        """
+        result = self.test(measured)
+        low, high = self.interval(result, self.confidence)
+        said = notes(result, self.alpha, known_sd=self.sigma is not None)
+        return TTest(
+            **vars(self),
+            statistic=float(result.statistic),
+            pvalue=float(result.pvalue),
+            rejected=bool(result.pvalue <= self.alpha),
+            df=float(result.df),
+            estimate=float(result.estimate) * self.half + self.origin,
+            standard_error=float(result.standard_error) * self.half,
+            noise_standard_error=float(result.noise_standard_error) * self.half,
+            means=tuple(float(group.mean) * self.half + self.mid for group in measured),
+            sizes=tuple(float(group.size) for group in measured),
+            missing=missing,
+            missing_standard_error=missing_standard_error,
+            low=low,
+            high=high,
+            notes=said,
+            released=tuple(astuple(group) for group in measured),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class TTest(Release):
+    """Result of a private t-test or z-test, in the units of the column.
+
+    Attributes
+    ----------
+    statistic : float
+        (estimate - null) / standard_error.
+    pvalue : float
+        Probability, if the null hypothesis is true, of a statistic at least as extreme; noise included.
+    alpha : float
+        The level of the test.
+    rejected : bool
+        Whether the null hypothesis is rejected at that level.
+    df : float
+        Degrees of freedom of the variance; infinity for z-tests.
+    estimate : float
+        The noisy mean, or the first mean minus the second.
+    standard_error : float
+        Standard error of the estimate, from sampling and noise together (``"naive"``: from sampling alone).
+    noise_standard_error : float
+        The standard error that privacy adds.
+    means : tuple of float
+        The noisy mean of each group.
+    sizes : tuple of float
+        Rows with a value in each group; noisy where their number is private.
+    missing : float or None
+        Noisy number of rows that were left out because their value is missing. None if nothing was left out, or
+        if the number of rows is private: then what is measured of them does not tell it.
+    missing_standard_error : float or None
+        Standard error of `missing`, from noise alone.
+    low, high : float
+        Ends of the confidence interval.
+    confidence : float
+        Its coverage.
+    column, by, groups, popmean, sigma, equal_var, alternative, method, nan_policy
+        What was asked.
+    notes : tuple of str
+        What to know before trusting the numbers; an uninformative answer says so here, and what would help.
+    released : tuple of tuples of float
+        What all this follows from: for each group the noisy sums of y and y² (y is the column mapped from its
+        bounds to [-1, 1]), the rows, and the scales of the Laplace noise in the first, the second and the
+        third alone, and in the last two alike.
+    bounds : tuple of float
+        The column's bounds.
+    """
+
+    statistic: float
+    pvalue: float
+    alpha: float
+    rejected: bool
+    df: float
+    estimate: float
+    standard_error: float
+    noise_standard_error: float
+    means: tuple[float, ...]
+    sizes: tuple[float, ...]
+    missing: float | None
+    missing_standard_error: float | None
+    low: float
+    high: float
+    confidence: float
+    column: str
+    by: str | None
+    groups: tuple[Any, ...] | None
+    popmean: float
+    sigma: float | None
+    equal_var: bool
+    alternative: Alternative
+    method: Method
+    nan_policy: NanPolicy
+    notes: tuple[str, ...]
+    released: tuple[tuple[float, ...], ...]
+    bounds: tuple[float, float]
+
+    @property
+    def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
+        missing = self.missing is not None and self.missing > _CLEARLY * (self.missing_standard_error or 0.0)
+        return (
+            *("statistic", "pvalue", "alpha", "rejected", "df", "estimate", "low", "high"),
+            *("standard_error", "noise_standard_error", "sizes"),
+            *(("missing", "missing_standard_error") if missing else ()),
+            "notes",
+        )
+
+    def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
+        """Interval for the mean, or for the difference of means.
+
+        Parameters
+        ----------
+        confidence_level : float, optional
+            Coverage; default: the one asked for. Any other costs nothing: it is computed from what is released.
+
+        Returns
+        -------
+        ConfidenceInterval
+            ``low`` and ``high``, in the column's units.
+        """
+        if confidence_level is None:
+            return ConfidenceInterval(self.low, self.high)
+        question = Question(**{name: getattr(self, name) for name in Question.__dataclass_fields__})
+        return question.interval(question.test([Group(*numbers) for numbers in self.released]), confidence_level)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the estimate, its interval, and the part of the interval that privacy adds.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        ax = axes(ax)
+        low, high = self.bounds
+        reach = (low, high) if self.by is None else (low - high, high - low)  # what an estimate can be at all
+        ends = np.clip([self.low, self.high], *reach)
+        sampling = self.standard_error
+        if self.method != "naive":
+            sampling = math.sqrt(max(0.0, sampling**2 - self.noise_standard_error**2))
+            ax.plot(ends, [0, 0], color="tab:orange", lw=3, label=f"{self.confidence:.0%} interval, noise included")
+        inner = self.estimate + (ends - self.estimate) * (sampling / self.standard_error)
+        ax.plot(inner, [0, 0], color="tab:blue", lw=7, solid_capstyle="butt", label="of it from sampling")
+        ax.plot(self.estimate, 0, "o", color="black", label="estimate")
+        ax.axvline(0.0 if self.by is not None else self.popmean, color="grey", ls=":", label="null hypothesis")
+        what = self.column
+        if self.groups is not None:
+            what += f": {self.by} {self.groups[0]} minus {self.groups[1]}"
+        ax.set(yticks=[], xlabel=what, title=f"p = {self.pvalue:.3g}")
+        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.3), ncols=2, fontsize="small", frameon=False)
+        return ax
+
+
+_CLEARLY = 3.0  # standard errors above none
