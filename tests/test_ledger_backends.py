@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from dfprivacy._ledger.ledger import open_ledger
-from dfprivacy._ledger.measurements import Measurement
+from dfprivacy._ledger.measurements import Measurement, digest
 from dfprivacy._ledger.tables import SCHEMA_VERSION, tables
 from dfprivacy._privacy.losses import Pure
 from dfprivacy.errors import AccountMismatch, BudgetExceeded, LedgerError
@@ -296,7 +296,7 @@ from fractions import Fraction
 from dfprivacy._privacy.losses import Pure
 from dfprivacy.errors import BudgetExceeded
 from dfprivacy._ledger.ledger import open_ledger
-from dfprivacy._ledger.measurements import Measurement
+from dfprivacy._ledger.measurements import Measurement, digest
 from dfprivacy._ledger.tables import SCHEMA_VERSION, tables
 import sqlalchemy
 
@@ -345,7 +345,7 @@ from fractions import Fraction
 from dfprivacy._privacy.losses import Pure
 from dfprivacy.errors import BudgetExceeded
 from dfprivacy._ledger.ledger import open_ledger
-from dfprivacy._ledger.measurements import Measurement
+from dfprivacy._ledger.measurements import Measurement, digest
 from dfprivacy._ledger.tables import SCHEMA_VERSION, tables
 
 account = open_ledger(sys.argv[1]).account("fork")
@@ -553,7 +553,7 @@ import sys, time
 from fractions import Fraction
 from dfprivacy._ledger.joint import JointAccount
 from dfprivacy._ledger.ledger import open_ledger
-from dfprivacy._ledger.measurements import Measurement
+from dfprivacy._ledger.measurements import Measurement, digest
 from dfprivacy._ledger.tables import SCHEMA_VERSION, tables
 from dfprivacy._privacy.losses import Pure
 
@@ -599,15 +599,16 @@ def test_measurements_are_kept_to_the_last_bit(account, ledger):
         new = Measurement('{"what":"é"}', "laplace", scale, grid, private, steps)
         account.keep(call="c", mechanism="mean", question=None, release=None, measurements=[new])
 
-    found = account.measurements('{"what":"é"}', "laplace", private=True)
+    key = digest('{"what":"é"}')
+    (found,) = account.measurements(key, private=True).values()
 
     assert [(each.steps_scale, each.grid) for each in found] == [(1 / 3, 39), (2.5, -7)]
     assert all((steps == account.steps(each)).all() for each in found)
-    assert len(account.measurements('{"what":"é"}', "laplace", private=False)) == 1
-    assert account.measurements('{"what":"é"}', "gaussian", private=True) == []
-    assert account.measurements('{"what":"e"}', "laplace", private=True) == []
+    assert {(key, "laplace"): found} == account.measurements(private=True)
+    assert [len(each) for each in account.measurements(private=False).values()] == [1]
+    assert account.measurements(digest('{"what":"e"}'), private=True) == {}
     other = ledger.open_account(f"{account.name} other", epsilon=Fraction(1), **TERMS)
-    assert other.measurements('{"what":"é"}', "laplace", private=True) == []
+    assert not other.measurements(private=True)
     assert account.answers() == []
 
 
@@ -627,4 +628,4 @@ def test_an_old_ledger_on_a_server_goes_on(new_database):
     assert (again._version(), again.keeps_measurements) == (SCHEMA_VERSION, True)
     known = again.account("survey")
     assert (account.spent(), {"mean": 1.0}) == (known.spent(), known.answer('"?"').release)
-    assert known.measurements("{}", "laplace", private=True) == []
+    assert not known.measurements(private=True)

@@ -29,7 +29,7 @@ MUST = {
     "accounts": ["name", "epsilon", "delta", "accounting", "neighbors", "public", "accountant", "opened", "spent"],
     "charges": ["at", "loss", "epsilon", "delta"],
     "answers": ["at", "release"],
-    "measurements": ["at", "scale", "grid", "steps"],
+    "measurements": ["at", "scale", "steps"],
 }
 COLUMNS = [
     *((table, column) for table, columns in MUST.items() for column in columns),
@@ -40,7 +40,7 @@ COLUMNS = [
     ),
     ("answers", "question"),
     ("answers", "question_sha256"),
-    *(("measurements", column) for column in ("description", "description_sha256", "noise", "private")),
+    *(("measurements", column) for column in ("description", "description_sha256", "noise", "grid", "private")),
 ]
 
 

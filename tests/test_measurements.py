@@ -642,3 +642,17 @@ def test_pooled_noise_has_the_variance_it_says():
             errors.append((value - truth) / scale)
 
     assert pytest.approx(np.mean(np.square(errors)), rel=0.45) == 2
+
+
+def test_groups_that_are_not_kept_share_a_pass(monkeypatch):
+    """Where the first groups are kept, the others are summed in one pass all the same."""
+    passes = []
+    summed = Table._summed
+    monkeypatch.setattr(Table, "_summed", lambda self, features, k: passes.append(1) or summed(self, features, k))
+    asked = view(public=["g"])
+    with registered(sums):
+        asked.where(g="a").mine("x", epsilon=1)
+        passes.clear()
+        asked.group_by("g").mine("x", epsilon=1)
+
+    assert len(passes) == 1

@@ -837,7 +837,7 @@ def test_two_threads_cannot_both_have_the_last_of_a_budget():
     def ask(number):
         start.wait()
         try:
-            answered.append(view.average("age", scale=float(number), epsilon=1))
+            answered.append(view.average("age", scale=float(number), epsilon=1, fresh=True))
         except dp.BudgetExceeded as error:
             refused.append(str(error))
 
@@ -862,7 +862,7 @@ def test_threads_share_a_view(constructor, where):
     answers = {}
 
     def ask(price):
-        answers[price] = view.average("age", epsilon=price).privacy.epsilon
+        answers[price] = view.average("age", epsilon=price, fresh=True).privacy.epsilon
 
     threads = [threading.Thread(target=ask, args=(price,)) for price in (0.5, 1, 1.5, 2)]
     for thread in threads:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dfprivacy._ledger.measurements import MOST
+from dfprivacy._ledger.measurements import MOST, digest
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy import samplers as noises
 
@@ -33,12 +33,16 @@ class Kept:
         Whose measurements they are.
     fresh : bool
         Whether to measure anew what is kept.
+    many : bool
+        Whether so much will be looked for, as for each group of a call, that all is looked up at once.
     """
 
-    def __init__(self, account: Account | JointAccount, *, fresh: bool) -> None:
+    def __init__(self, account: Account | JointAccount, *, fresh: bool, many: bool = False) -> None:
         self.new: list[Measurement] = []
         self._account = account
         self._fresh = fresh
+        self._many = many
+        self._known: dict[str | None, dict[tuple[str, str], list[KeptMeasurement]]] = {}
         self._taken: set[int] = set()
 
     @property
@@ -52,8 +56,11 @@ class Kept:
 
     def like(self, description: str, noise: str) -> list[KeptMeasurement]:
         """Find what is kept of a description with a kind of noise, and was not taken yet, oldest first."""
-        found = self._account.measurements(description, noise, private=noises.sampler().private)
-        return [each for each in found if each.id not in self._taken]
+        key = digest(description)
+        asked = None if self._many else key
+        if asked not in self._known:
+            self._known[asked] = self._account.measurements(asked, private=noises.sampler().private)
+        return [each for each in self._known[asked].get((key, noise), ()) if each.id not in self._taken]
 
     def best(self, known: Sequence[KeptMeasurement], scale: float) -> KeptMeasurement | None:
         """Choose the most accurate, and of these the newest, if it is at least as accurate as noise of a scale.

@@ -32,6 +32,7 @@ class CallPayer:
         delta: Fraction,
         *,
         fresh: bool = False,
+        many: bool = False,
     ) -> None:
         self.id = uuid.uuid4().hex
         self.epsilon = epsilon
@@ -39,7 +40,7 @@ class CallPayer:
         self.losses: list[PrivacyLoss] = []
         self.noise: list[MeasurementRecord] = []
         self.looked = False
-        self.kept = Kept(account, fresh=fresh)
+        self.kept = Kept(account, fresh=fresh, many=many)
         self._account = account
         self._mechanism = mechanism
 

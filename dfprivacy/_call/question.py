@@ -140,7 +140,8 @@ class Question:
 
     def _paid(self) -> Release:
         self._check_rest()
-        call = CallPayer(self.target.payer, self.mechanism.name, self.epsilon, self.delta, fresh=self.fresh)
+        terms = (self.mechanism.name, self.epsilon, self.delta)
+        call = CallPayer(self.target.payer, *terms, fresh=self.fresh, many=bool(self.by))
         try:
             release, plain = self._answered(call)
         except BaseException:
@@ -228,13 +229,14 @@ class Question:
             return self._explained(parts)
 
     def _explained(self, tables: Sequence[Table]) -> Explanation:
-        planner, void, spared = self._plan(tables[0])
+        kept = Kept(self.target.payer, fresh=self.fresh, many=len(tables) > 1)
+        planner, void, spared = self._plan(tables[0], kept)
         if void is not None and _of_a_measurement(void):
             raise _failure(self.mechanism, void) from void
         find = self.mechanism.planner
         findings = {} if find is None else _run(self.mechanism, lambda: find(planner, **self.arguments))
         if spared:  # what one group has paid, all have: only what is kept of every group is spared
-            spared = min([spared, *(self._plan(table)[2] for table in tables[1:])])
+            spared = min([spared, *(self._plan(table, kept)[2] for table in tables[1:])])
         account = self.target.payer
         gaussian = {"Gaussian" in noise.kind for noise in planner.measured if noise.delta}
         kind = "gaussian" if gaussian == {True} else "approximate"
@@ -251,8 +253,8 @@ class Question:
             ended="" if void is None else type(void).__name__,
         )
 
-    def _plan(self, table: Table) -> tuple[Planner, Exception | None, Fraction]:
-        """Let the mechanism plan its measurements of a table.
+    def _plan(self, table: Table, kept: Kept | None = None) -> tuple[Planner, Exception | None, Fraction]:
+        """Let the mechanism plan its measurements of a table, of which some may be kept in the ledger.
 
         Returns
         -------
@@ -265,7 +267,7 @@ class Question:
             The epsilon of what is kept in the ledger and need not be paid.
         """
         payer = Unpaid(self.target, self.epsilon, self.delta)
-        planner = Planner(table, payer, Kept(self.target.payer, fresh=self.fresh))
+        planner = Planner(table, payer, kept)
         try:
             with np.errstate(all="ignore"):  # of an empty table
                 self.mechanism.measure(planner, self.arguments)

@@ -272,8 +272,8 @@ class Account:
             for account in self._in_order(also):  # a new row locks its account too
                 event = account._event(call, mechanism)  # noqa: SLF001 - of our own kind
                 for table, rows in ((tables().answers, answers), (tables().measurements, kept)):
-                    for row in rows:
-                        connection.execute(table.insert().values({**event, **row}))
+                    if rows:
+                        connection.execute(table.insert(), [{**event, **row} for row in rows])
 
     def answer(self, *questions: str) -> Answer | None:
         """Return the newest answer to the first of some questions (canonical JSON texts) that has one, or None."""
@@ -284,32 +284,34 @@ class Account:
         newest = {answer.question: answer for answer in found}
         return next((newest[question] for question in questions if question in newest), None)
 
-    def measurements(self, description: str, noise: str, *, private: bool) -> list[KeptMeasurement]:
-        """Return what is kept of measurements of a description with a kind of noise, oldest first.
+    def measurements(
+        self, key: str | None = None, *, private: bool
+    ) -> dict[tuple[str, str], list[KeptMeasurement]]:
+        """Return what is kept of measurements, by the digest of what they are of and their kind of noise.
 
         Parameters
         ----------
-        description : str
-            The canonical JSON text of what is measured.
-        noise : str
-            The kind of noise.
+        key : str, optional
+            The `digest` of a description; default: all that there are.
         private : bool
-            Whether that protects anybody; no other measurement will do.
+            Whether their noise protects anybody; no other will do.
 
         Returns
         -------
-        list of KeptMeasurement
-            Without their values; see `steps`.
+        dict of (str, str) to list of KeptMeasurement
+            Oldest first, without their values; see `steps`.
         """
+        found: dict[tuple[str, str], list[KeptMeasurement]] = {}
         if not self.ledger.keeps_measurements:
-            return []
+            return found
         table = tables().measurements
-        same = (table.c.description_sha256 == digest(description), table.c.description == description)
-        how = (table.c.noise == noise, table.c.private == int(private))
-        columns = (table.c.id, table.c.at, table.c.scale, table.c.grid)
-        rows = self._rows(table, *same, *how, columns=columns)
+        conditions = (table.c.private == int(private), *((table.c.description_sha256 == key,) if key else ()))
+        columns = (table.c.description_sha256, table.c.noise, table.c.id, table.c.at, table.c.scale, table.c.grid)
+        rows = self._rows(table, *conditions, columns=columns)
         with self.ledger.decoding():
-            return [read_kept(row) for row in rows]
+            for row in rows:
+                found.setdefault((row.description_sha256, row.noise), []).append(read_kept(row))
+        return found
 
     def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
         """Return the noisy values of a measurement, in steps of its grid."""

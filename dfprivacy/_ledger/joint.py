@@ -82,9 +82,11 @@ class JointAccount:
         """Return the newest answer to the first of some questions that has one, or None."""
         return self.first.answer(*questions)
 
-    def measurements(self, description: str, noise: str, *, private: bool) -> list[KeptMeasurement]:
-        """Return what is kept of measurements of both; the description names them, so the first account knows."""
-        return self.first.measurements(description, noise, private=private)
+    def measurements(
+        self, key: str | None = None, *, private: bool
+    ) -> dict[tuple[str, str], list[KeptMeasurement]]:
+        """Return what is kept of measurements of both; a description names them, so the first account knows."""
+        return self.first.measurements(key, private=private)
 
     def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
         """Return the noisy values of a measurement."""

@@ -99,7 +99,7 @@ def written(measurement: Measurement) -> dict[str, Any]:
 def read_kept(row: Row[Any]) -> KeptMeasurement:
     """Read what is known of a measurement; an ordinary error for what is never written."""
     scale = float.fromhex(row.scale)
-    if not (math.isfinite(scale) and scale > 0):
+    if not (math.isfinite(scale) and scale > 0 and scale.hex() == row.scale):
         raise ValueError
     return KeptMeasurement(int(row.id), read_moment(read_text(row.at)).isoformat(), scale, int(row.grid))
 

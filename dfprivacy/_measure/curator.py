@@ -8,7 +8,6 @@ and only then read rows and add noise.
 from __future__ import annotations
 
 import math
-import warnings
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -19,20 +18,31 @@ import numpy as np
 from dfprivacy._ledger.measurements import Measurement
 from dfprivacy._measure.description import canonical_order, describe
 from dfprivacy._measure.evaluate import L2, Query, copied
+from dfprivacy._measure.noisy import Drawn, clamped, combined, discovered, measurement, moved, together
+from dfprivacy._measure.pricing import (
+    FINE,
+    NORMS,
+    Decision,
+    Grid,
+    JointShare,
+    Price,
+    check_delta,
+    grid_for,
+    sensitivity_of,
+    steps_of,
+)
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.filters import exact
-from dfprivacy._privacy.grid import ROWS_MAX, SUM_MAX, cube_exponent, exact_exponent, grid_exponent
+from dfprivacy._privacy.grid import exact_exponent
 from dfprivacy._privacy.losses import Approximate, BoundedRange, Cube, Gaussian, Laplace, Pure
 from dfprivacy._table.batch import BATCH_ROWS
-from dfprivacy._table.keys import ordered
-from dfprivacy.errors import ArgumentError, LedgerError, PluginError, PluginWarning
+from dfprivacy.errors import ArgumentError, LedgerError, PluginError
 from dfprivacy.features import Count, Given, OneHot, RowFeatures
 from dfprivacy.features.base import enforced
 from dfprivacy.local import Arc, Messages
 from dfprivacy.release import DiscoveredKeys, MeasurementRecord, NoisyValue
 from dfprivacy.schema import as_probability
-from dfprivacy.statistics import Statistic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -47,15 +57,12 @@ if TYPE_CHECKING:
     from dfprivacy.arguments import NanPolicy
     from dfprivacy.local import RowLabels
     from dfprivacy.schema import Category, Column
-    from dfprivacy.statistics import OfPermutations
+    from dfprivacy.statistics import OfPermutations, Statistic
 
 __all__ = ["Curator", "Holder", "SparseVectorAnswers"]
 
 T = TypeVar("T")
 _ROOM = 16  # the noise of a joint measurement can be a quarter of what was planned
-_UP = 1 + 2.0**-48  # above every error of a square root and two products
-_NORMS = {"laplace": 1, "gaussian": L2, "cube": math.inf}
-_FINE = 30  # the sensitivity of a statistic is about 2^30 steps of its grid
 
 
 class CallBudget(Protocol):
@@ -381,7 +388,7 @@ class Curator:
         .. [1] Smith and Thakurta (2022). Fully adaptive composition for Gaussian DP. arXiv:2210.17520.
         """
 
-        def once(features: RowFeatures, share: _Share | None) -> Callable[[RowFeatures], NoisyValue]:
+        def once(features: RowFeatures, share: JointShare | None) -> Callable[[RowFeatures], NoisyValue]:
             unused = [features]
             return lambda chosen: self._joined(unused, share, chosen)
 
@@ -396,8 +403,8 @@ class Curator:
         if not all(private):
             return [once(features, None) for features, _ in planned]
         epsilon, delta = self._share(None, gaussian=True)
-        _check_delta(delta)
-        grids = [self._grid(Query.read(features), L2, epsilon) for features, _ in planned]
+        check_delta(delta)
+        grids = [grid_for(self._table, Query.read(features), L2, epsilon) for features, _ in planned]
         needs = [Fraction(grid.squared) / part for grid, part in zip(grids, parts, strict=True)]
         dimension = sum(features.dimension for features, _ in planned)
         squared = math.ceil(min(needs) / _ROOM)
@@ -405,7 +412,7 @@ class Curator:
         loss = Gaussian(squared, scale, dimension, epsilon, delta)
         self._budget.pay([loss], self._reserve(loss))
         return [
-            once(features, _Share(loss, part, grid.k))
+            once(features, JointShare(loss, part, grid.k))
             for (features, _), part, grid in zip(planned, parts, grids, strict=True)
         ]
 
@@ -495,7 +502,7 @@ class Curator:
         each: type[Pure] = Pure if flip else BoundedRange
 
         def draw() -> NDArray[np.intp]:
-            values = _moved(self._table.value(plan.copy, plan.k))
+            values = moved(self._table.value(plan.copy, plan.k))
             return np.array(noises.sampler().noisy_top_k(values, scale, top, flip=flip), dtype=np.intp)
 
         return self._perform(plan.at(scale), [each(plan.epsilon / top)] * top, draw, np.arange(top))
@@ -563,7 +570,7 @@ class Curator:
 
         def draw() -> NDArray[np.bool_]:
             values = self._table.value(plan.copy, plan.k)
-            gaps = _clamped([value - step for value, step in zip(values, steps, strict=True)])
+            gaps = clamped([value - step for value, step in zip(values, steps, strict=True)])
             return noises.sampler().sparse_vector(gaps, scales, most)
 
         said = plan.at(scales[1])
@@ -617,7 +624,7 @@ class Curator:
 
         def draw() -> bool | float:
             sampler = noises.sampler()
-            values = _moved(self._table.value(plan.copy, plan.k, sampler.generator()))
+            values = moved(self._table.value(plan.copy, plan.k, sampler.generator()))
             if alpha is None:
                 return sampler.permutation_rank(values, scale) / count
             return sampler.permutation_decision(values, scale, math.floor(exact(alpha) * count))
@@ -668,7 +675,7 @@ class Curator:
         self._table.present()  # a copy without rows must not pay
         single = not isinstance(columns, list | tuple)
         if self._table.agreed(several):
-            return _discovered(self._table.keys(several), 1, None, single=single)
+            return discovered(self._table.keys(several), 1, None, single=single)
         epsilon, delta = self._share(share)
         if not delta > 0:
             raise ArgumentError(
@@ -694,7 +701,7 @@ class Curator:
 
         nothing: dict[Key, int] = {}
         found = self._perform(said, [Approximate(epsilon, delta)], draw, nothing)
-        return _discovered(found, threshold, said, single=single)
+        return discovered(found, threshold, said, single=single)
 
     def randomize(
         self,
@@ -767,22 +774,22 @@ class Curator:
     def _noisy(
         self, asked: RowFeatures | Statistic, noise: str, share: object, then: str, *, pool: bool
     ) -> NoisyValue:
-        if noise not in _NORMS:
-            raise ArgumentError(f"noise={noise!r} is unknown.", f"Use one of {tuple(_NORMS)!r}.")
+        if noise not in NORMS:
+            raise ArgumentError(f"noise={noise!r} is unknown.", f"Use one of {tuple(NORMS)!r}.")
         if then not in {"any", "gaussian"}:
             raise PluginError(f"then={then!r} is unknown.", 'Use "any" or "gaussian".')
         self._table.present()  # a copy without rows must not pay
         query = Query.read(asked)
         if self._table.agreed(query.looks_at):
             features = query.of if isinstance(query.of, RowFeatures) else None
-            k = exact_exponent(features.radius(L2), BATCH_ROWS) if features else _FINE
+            k = exact_exponent(features.radius(L2), BATCH_ROWS) if features else FINE
             steps = self._table.value(copied(query), k)
-            return _measurement(query, np.ldexp(np.array([float(step) for step in steps]), -k), None)
+            return measurement(query, np.ldexp(np.array([float(step) for step in steps]), -k), None)
         epsilon, delta = self._share(share, gaussian=noise == "gaussian")
         if noise == "gaussian":
-            _check_delta(delta)
+            check_delta(delta)
             self._gaussian_only |= then == "gaussian"
-        grid = self._grid(query, _NORMS[noise], epsilon, cube=noise == "cube")
+        grid = grid_for(self._table, query, NORMS[noise], epsilon, cube=noise == "cube")
         loss: PrivacyLoss
         if noise == "gaussian":
             scale = calibrate.gaussian_scale(grid.squared, query.dimension, epsilon, delta)
@@ -791,9 +798,9 @@ class Curator:
             delta, whole = Fraction(0), math.ceil(grid.steps)
             scale = calibrate.laplace_scale(whole, epsilon)
             loss = Cube(epsilon, whole, scale) if noise == "cube" else Laplace(whole, scale, epsilon)
-        return self._drawn(query, noise, _Price(grid, scale, epsilon, delta), [loss], pool=pool)
+        return self._drawn(query, noise, Price(grid, scale, epsilon, delta), [loss], pool=pool)
 
-    def _joined(self, unused: list[RowFeatures], share: _Share | None, features: RowFeatures) -> NoisyValue:
+    def _joined(self, unused: list[RowFeatures], share: JointShare | None, features: RowFeatures) -> NoisyValue:
         if not unused or not self._within(features, unused.pop(), share):
             raise PluginError(
                 f"{features.describe()} was asked for twice, or has a larger radius or dimension than was planned.",
@@ -802,11 +809,11 @@ class Curator:
         if share is None:
             return self.sum(features)
         query = Query.read(features)
-        grid = _Grid(share.k, self._steps(query, L2, share.k, self._sensitivity(query, L2)))
-        price = _Price(grid, share.scale(grid.squared), share.loss.epsilon, share.loss.delta)
+        grid = Grid(share.k, steps_of(self._table, query, L2, share.k, sensitivity_of(self._table, query, L2)))
+        price = Price(grid, share.scale(grid.squared), share.loss.epsilon, share.loss.delta)
         return self._drawn(query, "gaussian", price, [])
 
-    def _within(self, features: RowFeatures, planned: RowFeatures, share: _Share | None) -> bool:
+    def _within(self, features: RowFeatures, planned: RowFeatures, share: JointShare | None) -> bool:
         """Whether a share covers features; none covers those over public columns."""
         if share is None:
             return self._table.agreed(features.columns)
@@ -814,7 +821,7 @@ class Curator:
         return features.radius(L2) <= planned.radius(L2) and features.dimension <= planned.dimension
 
     def _drawn(
-        self, query: Query, noise: str, price: _Price, losses: Sequence[PrivacyLoss], *, pool: bool = False
+        self, query: Query, noise: str, price: Price, losses: Sequence[PrivacyLoss], *, pool: bool = False
     ) -> NoisyValue:
         """Take what is kept, or pay and draw. What was paid jointly is neither kept nor taken."""
         asked = query.of
@@ -829,41 +836,41 @@ class Curator:
         )
         text = describe(query, self._table, self._kept.origins) if self._kept and losses else None
         if self._kept is None or text is None:
-            return self._given([self._new(query, noise, price, losses, said)], query)
+            return combined([self._new(query, noise, price, losses, said)], query)
         known = self._kept.like(text, noise)
-        if pool and self._kept.best([_together(known)] if known else [], said.scale) is not None:
+        if pool and self._kept.best([together(known)] if known else [], said.scale) is not None:
             self._budget.spare(losses)
-            return self._given([self._taken(query, each, said) for each in known], query)
+            return combined([self._taken(query, each, said) for each in known], query)
         if not pool and (best := self._kept.best(known, said.scale)) is not None:
             self._budget.spare(losses)
-            return self._given([self._taken(query, best, said)], query)
+            return combined([self._taken(query, best, said)], query)
         new = self._new(query, noise, price, losses, said, text)
-        return self._given([new, *(self._taken(query, each, said) for each in known if pool)], query)
+        return combined([new, *(self._taken(query, each, said) for each in known if pool)], query)
 
     def _new(
         self,
         query: Query,
         noise: str,
-        price: _Price,
+        price: Price,
         losses: Sequence[PrivacyLoss],
         said: MeasurementRecord,
         text: str | None = None,
-    ) -> _Measured:
+    ) -> Drawn:
         """Pay, read and draw."""
         k, scale, copy = price.grid.k, price.scale, copied(query)
         order = canonical_order(query.of)
 
         def draw() -> NDArray[np.int64]:
             sampler = noises.sampler()
-            noisy: NDArray[np.int64] = getattr(sampler, noise)(_clamped(self._table.value(copy, k)), scale)
+            noisy: NDArray[np.int64] = getattr(sampler, noise)(clamped(self._table.value(copy, k)), scale)
             if self._kept is not None and text is not None:
                 kept = noisy if order is None else noisy[order]
                 self._kept.add(Measurement(text, noise, scale, k, sampler.private, kept))
             return noisy
 
-        return _Measured(said, self._perform(said, losses, draw, np.zeros(query.dimension, dtype=np.int64)))
+        return Drawn(said, self._perform(said, losses, draw, np.zeros(query.dimension, dtype=np.int64)))
 
-    def _taken(self, query: Query, kept: KeptMeasurement, said: MeasurementRecord) -> _Measured:
+    def _taken(self, query: Query, kept: KeptMeasurement, said: MeasurementRecord) -> Drawn:
         """Take what is kept, at no charge and without a look at the rows."""
         said = replace(said, scale=kept.scale, grid=kept.grid, epsilon=0.0, delta=0.0, reused=kept.at)
         order = canonical_order(query.of)
@@ -879,80 +886,9 @@ class Curator:
             return noisy
 
         cast("KeptMeasurements", self._kept).take(kept)
-        return _Measured(said, self._perform(said, (), recall, np.zeros(query.dimension, dtype=np.int64)))
+        return Drawn(said, self._perform(said, (), recall, np.zeros(query.dimension, dtype=np.int64)))
 
-    def _given(self, measured: Sequence[_Measured], query: Query) -> NoisyValue:
-        """Give the values of a measurement in their units, or the weighted mean of several."""
-        if isinstance(query.of, Statistic):
-            for each in measured:
-                if max(abs(each.steps), default=0) > SUM_MAX - 20 * math.ldexp(each.said.scale, each.said.grid):
-                    _warn_of_the_edge(query.of, math.ldexp(SUM_MAX, -each.said.grid))
-        if len(measured) == 1:
-            (one,) = measured
-            return _measurement(query, one.values, one.said)
-        precision = [each.said.scale**-2 for each in measured]
-        values = sum(p * each.values for p, each in zip(precision, measured, strict=True)) / sum(precision)
-        first, scale = measured[0].said, sum(precision) ** -0.5
-        return _measurement(query, np.asarray(values), replace(first, kind=f"pooled {first.kind}", scale=scale))
-
-    def _sensitivity(self, query: Query, norm: float) -> float:
-        """Sensitivity of what is private, before rounding."""
-        sensitivity = self._table.sensitivity(query.of, norm)
-        if not sensitivity > 0:
-            raise PluginError(
-                f"No row moves {query.of.describe()}, if its sensitivity is right, and yet it reads private rows.",
-                "What does not depend on them need not be measured.",
-            )
-        return sensitivity
-
-    def _grid(self, query: Query, norm: float, epsilon: Fraction, *, cube: bool = False) -> _Grid:
-        """Find the grid, and the sensitivity on it."""
-        sensitivity = self._sensitivity(query, norm)
-        if sensitivity == math.inf:
-            raise ArgumentError(
-                f"{query.of.describe()} has no bounded sensitivity on rows like these.",
-                "Ask it of all rows, of rows selected by public columns, or of a table whose size is public.",
-            )
-        if isinstance(query.of, RowFeatures):
-            size = self._table.schema.size
-            k = grid_exponent(
-                radius=query.of.radius(2),
-                batch_rows=BATCH_ROWS,
-                rows_max=ROWS_MAX if size is None else size,
-                noise=sensitivity / float(epsilon),
-            )
-        else:
-            k = _FINE - math.frexp(sensitivity)[1]
-        if cube:
-            k = min(k, cube_exponent(query.dimension, sensitivity / float(epsilon)))
-        return _Grid(k, self._steps(query, norm, k, sensitivity))
-
-    def _steps(self, query: Query, norm: float, k: int, sensitivity: float) -> Fraction:
-        """Sensitivity in steps of 2 to the minus k, rounding included."""
-        if isinstance(query.of, RowFeatures):
-            # Rounding moves a coordinate by half a step, so the difference of two rows by at most one step in each
-            # of `support` coordinates (two rows that differ in which ones: half a step in twice as many).
-            # Where only sums are rounded, `support` counts the coordinates of both rows.
-            moved, error = query.of.support, Fraction(0)
-        else:
-            moved = query.dimension
-            error = 2 * _at_least_nothing(query.of, "error") + self._rounded(query.of, query.features)
-        many = 1.0 if norm == math.inf else moved ** (1 / norm)
-        # One step more covers the rounding of the sensitivity itself.
-        return (Fraction(sensitivity) + error * Fraction(many)) * Fraction(2) ** k + Fraction(many) + 1
-
-    def _rounded(self, statistic: Statistic, features: RowFeatures | None) -> Fraction:
-        """How far the rounding of its sums can move a statistic apart on two tables; see `OfSums`."""
-        if features is None or features.counts:
-            return Fraction(0)
-        size = self._table.schema.size
-        rows = ROWS_MAX if size is None else size + 1
-        step = Fraction(2) ** -exact_exponent(features.radius(L2), BATCH_ROWS)
-        # Half a step in each coordinate of each row, and half a unit in the last place of a sum and its quotient.
-        each = step * features.support / 2 + Fraction(features.radius(1)) / 2**52
-        return 2 * rows * each * _at_least_nothing(statistic, "lipschitz")
-
-    def _plan_decision(self, statistic: Statistic, share: object, what: str, kind: str) -> _Decision:
+    def _plan_decision(self, statistic: Statistic, share: object, what: str, kind: str) -> Decision:
         self._table.present()
         query = Query.read(statistic)
         if self._table.agreed(query.looks_at):
@@ -960,8 +896,8 @@ class Curator:
                 f"{statistic.describe()} looks at public columns only.", "Compute it without a privacy budget."
             )
         epsilon, _ = self._share(share)
-        grid = self._grid(query, math.inf, epsilon)
-        return _Decision(what, kind, epsilon, grid.k, math.ceil(grid.steps), copied(query))
+        grid = grid_for(self._table, query, math.inf, epsilon)
+        return Decision(what, kind, epsilon, grid.k, math.ceil(grid.steps), copied(query))
 
     def _perform(
         self,
@@ -1003,163 +939,6 @@ class Curator:
                 scale = calibrate.gaussian_scale(loss.squared_sensitivity, loss.dimension, epsilon, delta)
                 return [Gaussian(loss.squared_sensitivity, scale, loss.dimension, epsilon, delta)]
         return [Approximate(epsilon, delta) if delta else Pure(epsilon)]
-
-
-@dataclass(frozen=True)
-class _Grid:
-    """A grid of steps 2^-k, and a sensitivity in steps, rounding included."""
-
-    k: int
-    steps: Fraction
-
-    @property
-    def squared(self) -> int:
-        """The squared sensitivity, a whole number."""
-        return math.ceil(self.steps * self.steps)
-
-
-@dataclass(frozen=True)
-class _Share:
-    """A part of mu squared of what was paid for a joint measurement, and the exponent of the grid for it."""
-
-    loss: Gaussian
-    part: Fraction
-    k: int
-
-    def scale(self, squared: int) -> float:
-        """Scale of the noise that a squared sensitivity needs, at least that of the loss."""
-        need = squared / (self.part * self.loss.squared_sensitivity)
-        return self.loss.scale * max(1.0, math.sqrt(need) * _UP)
-
-
-@dataclass(frozen=True)
-class _Price:
-    """A grid, the scale of the noise on it in steps, and what was paid."""
-
-    grid: _Grid
-    scale: float
-    epsilon: Fraction
-    delta: Fraction
-
-
-@dataclass(frozen=True)
-class _Measured:
-    """Noisy values in steps of a grid, and how they were measured."""
-
-    said: MeasurementRecord
-    steps: NDArray[np.int64]
-
-    @property
-    def values(self) -> NDArray[np.float64]:
-        """The same in their units, weights included."""
-        return np.ldexp(self.steps.astype(np.float64), -self.said.grid)
-
-
-@dataclass(frozen=True)
-class _Decision:
-    """What a decision is about, from public numbers only; the sensitivity is in steps of 2^-k.
-
-    The copy is what sees the rows.
-    """
-
-    what: str
-    kind: str
-    epsilon: Fraction
-    k: int
-    steps: int
-    copy: Query
-
-    def at(self, scale: float) -> MeasurementRecord:
-        """Say it in words, with noise of a scale in steps."""
-        return MeasurementRecord(
-            what=self.what,
-            kind=self.kind,
-            scale=math.ldexp(scale, -self.k),
-            grid=self.k,
-            sensitivity=math.ldexp(self.steps, -self.k),
-            epsilon=float(self.epsilon),
-            delta=0.0,
-        )
-
-
-def _check_delta(delta: Fraction) -> None:
-    if not delta > 0:
-        raise ArgumentError(
-            "Gaussian noise needs a delta above zero.",
-            "Protect the table with a delta, or ask for a method with Laplace noise.",
-        )
-
-
-def _at_least_nothing(statistic: Statistic, name: str) -> Fraction:
-    """Read what a statistic says beside its sensitivity: below 0, it would take away from the noise."""
-    said = float(getattr(statistic, name))
-    if not 0 <= said < math.inf:
-        raise PluginError(
-            f"{name} = {said!r} of {statistic.describe()} is no bound.", "It is finite, and 0 or more."
-        )
-    return Fraction(said)
-
-
-def _clamped(values: Sequence[int]) -> NDArray[np.int64]:
-    """Keep values where 64 bits leave room for the noise. Clamping moves no two values further apart."""
-    return np.array([max(-SUM_MAX, min(SUM_MAX, value)) for value in values], dtype=np.int64)
-
-
-def _moved(values: Sequence[int]) -> NDArray[np.int64]:
-    """Move values to where 64 bits hold them, if they lie beyond, all by the same: a choice depends on differences.
-
-    With M the largest, max(value, M - 2^62) moves no further than the values do from one table to another.
-    """
-    fit = max(map(abs, values), default=0) <= SUM_MAX
-    return _clamped(values if fit else [value - max(values) for value in values])
-
-
-def _together(known: Sequence[KeptMeasurement]) -> KeptMeasurement:
-    """Give the accuracy of the weighted mean of measurements, in place of theirs."""
-    last = known[-1]
-    scale = sum(each.scale**-2 for each in known) ** -0.5
-    return replace(last, steps_scale=math.ldexp(scale, last.grid))
-
-
-def _warn_of_the_edge(statistic: Statistic, edge: float) -> None:
-    warnings.warn(
-        f"{statistic.describe()} may lie beyond ±{edge:.4g}, where its released value is cut off: that is 2^32 "
-        "of its sensitivities from 0. Subtract a public number near it in value().",
-        PluginWarning,
-        stacklevel=2,
-    )
-
-
-def _discovered(
-    counts: dict[Key, int], threshold: int, noise: MeasurementRecord | None, *, single: bool
-) -> DiscoveredKeys:
-    """Put keys in the order of their noisy counts, which is the only order that tells nothing else."""
-    found = sorted(ordered(counts).items(), key=lambda item: -item[1])
-    return DiscoveredKeys(
-        keys=tuple(key[0] if single else key for key, _ in found),
-        counts=np.array([count for _, count in found], dtype=np.int64),
-        threshold=threshold,
-        scale=noise.scale if noise else 0.0,
-        noise=noise,
-    )
-
-
-def _measurement(query: Query, values: NDArray[np.float64], noise: MeasurementRecord | None) -> NoisyValue:
-    weights = np.broadcast_to(np.asarray(query.of.weights, dtype=np.float64), query.shape)
-    scale = noise.scale if noise else 0.0
-    whole = NoisyValue(values.reshape(query.shape) / weights, scale / weights, noise)
-    return _taken_apart(whole, query.of) if isinstance(query.of, RowFeatures) else whole
-
-
-def _taken_apart(whole: NoisyValue, features: RowFeatures) -> NoisyValue:
-    """Give a measurement its parts, if it is of a stack, or of one by category."""
-    parts, end = [], 0
-    for part in features.stacked:
-        start, end = end, end + part.dimension
-        shape = (*whole.values.shape[:-1], *part.shape)
-        values, scales = (each[..., start:end].reshape(shape) for each in (whole.values, whole.scales))
-        parts.append(_taken_apart(NoisyValue(values, scales, whole.noise), part))
-    return replace(whole, parts=tuple(parts))
 
 
 class Planner(Curator):

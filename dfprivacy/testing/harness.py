@@ -219,9 +219,9 @@ class RecordingAccount:
         """Know no answer."""
         return None
 
-    def measurements(self, description: str, noise: str, *, private: bool) -> list[Any]:  # noqa: ARG002
+    def measurements(self, key: str | None = None, *, private: bool) -> dict[Any, Any]:  # noqa: ARG002
         """Know no measurement."""
-        return []
+        return {}
 
     def keep(self, *, release: dict[str, Any] | None, **_: Any) -> None:
         """Keep the newest release only."""

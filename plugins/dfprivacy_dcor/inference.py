@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import gammaln, xlogy
 
 from dfprivacy import ArgumentError, ConfidenceInterval
 from dfprivacy.schema import as_probability
@@ -39,6 +40,9 @@ UNINFORMATIVE = (
 
 _NUISANCE = 0.1  # part of a level that goes into the uncertainty of the null distribution
 _LEAST_LOG = -690.0  # of a p-value: nearly the least that a float can hold
+_BINARY = 0.8  # of the product of mean distances is that of the distance deviations, if values are all or nothing
+_HIDDEN = 2.5  # scales of noise below which one row is not seen
+_MEET = np.arange(80)  # rows in which rare values meet; where 20 are expected, their number is as good as normal
 _SEEN = 4  # scales of noise above which a number is told from 0
 
 
@@ -214,7 +218,27 @@ def null_tail(values: Any, scales: Any, rows: int, largest: Any, level: float, n
     spread = mean
     if null == "moments":
         spread = np.minimum(deviations[0] * deviations[1] / (np.maximum(least * rows, 2.0) - 1), mean)
-    return noisy_tail(values[..., 0], scales[..., 0], mean, spread)
+    tail = noisy_tail(values[..., 0], scales[..., 0], mean, spread)
+    low = values - scales * room
+    sides = [np.clip(low[..., at + 3] + 2 * largest[at] * least, 0.0, None) for at in (0, 1)]
+    nearly_binary = deviations[0] * deviations[1] >= _BINARY * sides[0] * sides[1]
+    lump = 2 * math.sqrt(2 * largest[0] * 2 * largest[1]) / rows  # by which one row can move the first number
+    lumps = _lumps(values, scales, rows, largest, mean, lump)
+    return np.where(nearly_binary & (lump > _HIDDEN * scales[..., 0]), np.maximum(tail, lumps), tail)
+
+
+def _lumps(values: Any, scales: Any, rows: int, largest: Any, mean: Any, unit: float) -> Any:
+    """Give the tail of the first number where columns have rare values, which meet in few rows or none.
+
+    How many rows have both is then a Poisson variable, and each moves the first number by all that one row can.
+    """
+    most = np.minimum(mean / unit**2, 3 * len(_MEET) / 4)
+    sides = [np.clip(values[..., at + 3] + 2 * largest[at] * values[..., 5], 0.0, None) for at in (0, 1)]
+    expected = np.minimum(sides[0] * sides[1] / rows / unit**2, most)
+    gap = (values[..., :1] - unit * np.abs(_MEET - expected[..., None])) / scales[..., :1]
+    beyond = np.where(gap > 0, np.exp(-np.abs(gap)) / 2, 1 - np.exp(-np.abs(gap)) / 2)
+    each = np.exp(xlogy(_MEET, most[..., None]) - most[..., None] - gammaln(_MEET + 1)) * beyond
+    return np.where(expected < len(_MEET) / 4, each.sum(axis=-1), 0.0)
 
 
 def _ratio(part: float, of: float) -> float:
@@ -222,7 +246,3 @@ def _ratio(part: float, of: float) -> float:
     if part <= 0:
         return 0.0
     return 1.0 if part >= of else part / of
-
-
-def unfit(values, scales, rows, changes, largest):
-    return np.zeros(np.shape(values)[:-1], dtype=bool)

@@ -70,11 +70,6 @@ def dcor(
         ``"release"``: a few numbers, from which R, its interval and a p-value follow. ``"permutation"``: a p-value
         only, valid for any number of rows. ``"decision"``: the same test, of which only the decision at level
         `alpha` is released, for half of the noise.
-    confidence : float
-        Coverage of the interval.
-    null : {"moments", "chi2"}
-        Distribution under independence with ``"release"``: a shifted chi-square distribution with mean and variance
-        of the limit, or an upper bound of every limit, with less power.
     alpha : float
         Level of the test.
     permutations : int
@@ -84,6 +79,11 @@ def dcor(
     nan_policy : {"omit", "fill", "raise"}
         ``"omit"``: rows with a missing value in a column do not count. ``"fill"``: they count, with the fill value
         or as a category of their own. ``"raise"`` is for public columns.
+    confidence : float
+        Coverage of the interval.
+    null : {"moments", "chi2"}
+        Distribution under independence with ``"release"``: a shifted chi-square distribution with mean and variance
+        of the limit, or an upper bound of every limit, with less power.
 
     Returns
     -------

@@ -64,12 +64,17 @@ def dcor_with(
     keys : str or list of str or int, optional
         If the message has keys: the public column of this table with the same, or the key of each row. Else rows
         correspond by position.
+    nan_policy : {"omit", "fill", "raise"}
+        ``"omit"``: rows of this table with a missing value do not count, for twice the noise in the covariance.
+        ``"fill"``: they count, with the fill value or as a category of their own. ``"raise"``: for public columns.
     confidence : float
         Coverage of the interval.
     permutations : int
         Without an epsilon: how many, for the p-value.
     seed : int, optional
         Of the permutations.
+    alpha : float
+        Without an epsilon: level of the test.
 
     Returns
     -------
@@ -91,8 +96,8 @@ def dcor_with(
     **Privacy.** Pure ε-differential privacy of this table's rows. Given the message, the distance covariance with
     its features f changes by at most :math:`\frac{2}{n} \max_i |f_i - \bar f| \sqrt D` when one row does, or twice
     that where rows may be left out, the distance deviation and the mean distance by 2(n-1)/n² D; they are released
-    with discrete Laplace noise. The
-    message was paid for by the other party: somebody who is a row of both tables loses both epsilons in all.
+    with discrete Laplace noise. The message was paid for by the other party: somebody who is a row of both tables
+    loses both epsilons in all.
 
     **Without an epsilon**, and on a view without a ``default_epsilon``, the answer is ``message.estimate`` of the
     view's rows, each column scaled by its bounds: not private for them, free, not kept in the ledger, and no

@@ -48,13 +48,13 @@ def dcor_screen(
         How many to select.
     estimate : bool
         Spend half of epsilon on the distance correlations of those selected.
+    nan_policy : {"omit", "fill", "raise"}
+        ``"omit"``: rows with a missing value in the target or the column do not count. ``"fill"``: they count, with
+        the fill value, or as a category of their own. ``"raise"`` is for public columns.
     confidence : float
         Coverage of their intervals.
     alpha : float
         Level of their tests.
-    nan_policy : {"omit", "fill", "raise"}
-        ``"omit"``: rows with a missing value in the target or the column do not count. ``"fill"``: they count, with
-        the fill value, or as a category of their own. ``"raise"`` is for public columns.
 
     Returns
     -------

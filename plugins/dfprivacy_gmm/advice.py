@@ -33,8 +33,8 @@ def check_components(n_components: object, most: int | None = None) -> tuple[int
 
 def check_number(n_components: object) -> int:
     """Give a number of components, or raise `ArgumentError`."""
-    whole = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
-    if not whole or not 1 <= int(n_components) <= _MOST:  # type: ignore[call-overload]
+    is_number = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
+    if not is_number or not 1 <= int(n_components) <= _MOST:  # type: ignore[call-overload]
         raise ArgumentError(
             f"{n_components!r} is no number of components.", f'Use 1 to {_MOST}, or "auto" to choose.'
         )

@@ -158,8 +158,8 @@ class Estimates:
             Between -1 and 1.
         """
         sd = np.sqrt(np.where(self.told(), self.variances, np.nan))
-        found: Array = np.clip(self.covariances / (sd[:, :, None] * sd[:, None, :]), -1.0, 1.0)
-        return found
+        correlations: Array = np.clip(self.covariances / (sd[:, :, None] * sd[:, None, :]), -1.0, 1.0)
+        return correlations
 
     def told(self) -> NDArray[np.bool_]:
         """Tell which variances are above 0 by more than their noise, shape (groups, d)."""

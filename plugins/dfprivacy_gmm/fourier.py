@@ -262,6 +262,7 @@ class GaussianMixture(MixtureModel, Release):
 
     _shown = ("n_components", "columns", "relative_error", "residual_pvalue", "notes")
 
-    def _ends(self) -> tuple[float, float]:
-        low, high = self.sketch.bounds[0].tolist()
-        return low, high
+    @property
+    def bounds(self) -> NDArray[np.float64]:  # type: ignore[override]
+        """The columns' bounds, shape (d, 2)."""
+        return self.sketch.bounds

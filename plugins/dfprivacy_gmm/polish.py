@@ -142,8 +142,8 @@ def _covariance(
     common = in_moments @ np.linalg.pinv(in_rows, rcond=1e-6, hermitian=True) @ in_sketch
     H = B.T @ (in_moments + in_sketch + np.diag(precision(fit))) @ B
     spread = B @ np.linalg.inv(H)
-    found: NDArray[np.float64] = spread @ (H + B.T @ (common + common.T) @ B) @ spread.T
-    return found
+    covariance: NDArray[np.float64] = spread @ (H + B.T @ (common + common.T) @ B) @ spread.T
+    return covariance
 
 
 def information(fit: Fit, sketch: Sketch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -172,18 +172,18 @@ def scores(about: MixtureMoments, z: NDArray[np.float64]) -> NDArray[np.float64]
     d = means.shape[1]
     rows, columns = np.triu_indices(d)
     diagonal = 1 + d + np.flatnonzero(rows == columns)
-    found = about.coordinates(z, clip=False)
-    found[:, diagonal] = (found[:, diagonal] - found[:, :1]) / 2
-    found[:, 0] -= weights[:, None]
-    return _flat(found)
+    scores = about.coordinates(z, clip=False)
+    scores[:, diagonal] = (scores[:, diagonal] - scores[:, :1]) / 2
+    scores[:, 0] -= weights[:, None]
+    return _flat(scores)
 
 
 def sketch_covariance(fit: Fit, sketch: Sketch) -> NDArray[np.float64]:
     """Give the covariance of the local coordinates of a fit to the sketch alone."""
     B = directions(fit)
     H = information(fit, sketch.sampled(fit.mixtures))[0] + np.diag(precision(fit))
-    found: NDArray[np.float64] = B @ np.linalg.inv(B.T @ H @ B) @ B.T
-    return found
+    covariance: NDArray[np.float64] = B @ np.linalg.inv(B.T @ H @ B) @ B.T
+    return covariance
 
 
 def centre_errors(fit: Fit, covariance: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -19,7 +19,8 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
     """Give the cases: each method, public and private groups, two tables, numbers and categories."""
     # Bounds of many lengthscales, so that two rows can be as far apart as any.
     bounds = {"x": (-3.0, 1.5)}
-    few = {"columns": ["x"], "lengthscale": 0.4, "n_locations": 4}
+    few = {"columns": ["x"], "lengthscale": 0.4, "n_locations": 4, "nan_policy": "fill"}
+    gaps = {"nan_policy": "omit"}
     if mechanism.name == "kernel_message":
         # A row near one location is far from the others, which the sensitivity does not know.
         return [
@@ -27,12 +28,13 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             case(arguments=few, bounds=bounds, delta=1e-6, tightness=0.8),
             case(arguments={**few, "features": "scf"}, bounds=bounds, delta=1e-6),
             case(arguments={**few, "features": "nystrom"}, bounds=bounds, delta=1e-6),
+            case(arguments={**few, **gaps, "n_locations": 1}, bounds=bounds, delta=1e-6),
         ]
     groups = {"g": ["a", "b"]}
-    asked = {**few, "by": "g"}
+    grouped = {**few, "by": "g"}
     known = {"bounds": bounds, "categories": groups}
     public = {**known, "public": ["g"]}
-    moments = {**asked, "method": "moments"}
+    moments = {**grouped, "method": "moments"}
     # Landmarks at the ends: where all rows are at one of them, one that goes to the other moves all it can.
     two = {**few, "locations": [[-3.0], [1.5]]}
     ends = {**two, "by": "g"}
@@ -48,20 +50,29 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         case(arguments={**few, "method": "moments", "n_locations": 1}, **apart, delta=1e-6),
         case(arguments={**few, "method": "permutation", "n_permutations": 19}, **apart),
         # Between landmarks, rows are shorter than the sensitivity knows.
-        case(arguments={**asked, "lengthscale": [0.5, 2.0]}, **public, tightness=0.8),
-        case(arguments={**asked, "lengthscale": "robust"}, **public, tightness=0.7),
+        case(arguments={**grouped, "lengthscale": [0.5, 2.0]}, **public, tightness=0.8),
+        case(arguments={**grouped, "lengthscale": "robust"}, **public, tightness=0.7),
         case(arguments={**moments, "n_locations": 1}, **public, delta=1e-6),
         case(arguments=moments, **public, delta=1e-6, tightness=0.8),
         case(arguments={**moments, "local": True, "n_locations": 1}, **public, delta=1e-6),
-        case(arguments={**asked, "method": "permutation", "n_permutations": 19}, **public),
-        case(arguments={**asked, "method": "whitened", "n_permutations": 19}, **public),
+        case(arguments={**grouped, "method": "permutation", "n_permutations": 19}, **public),
+        case(arguments={**grouped, "method": "whitened", "n_permutations": 19}, **public),
         case(
-            arguments={**asked, "columns": ["x"], "categories": ["h"]},
+            arguments={**grouped, "columns": ["x"], "categories": ["h"]},
             bounds=bounds,
             categories={**groups, "h": ["p", "q", "r"]},
             public=["g"],
             tightness=0.6,
         ),
+        # A row that vanishes moves the separation by a part of what is charged where the sizes are hardly known.
+        case(arguments={**ends, **gaps}, **public, tightness=0.5),
+        case(arguments={**ends, **gaps}, **known, tightness=0.5),
+        case(arguments={**two, **gaps}, **apart, tightness=0.4),
+        case(arguments={**two, **gaps, "paired": True}, **apart, tightness=0.5),
+        case(arguments={**moments, **gaps, "n_locations": 1}, **public, delta=1e-6),
+        case(arguments={**moments, **gaps, "local": True, "n_locations": 1}, **public, delta=1e-6),
+        case(arguments={**grouped, **gaps, "method": "permutation", "n_permutations": 19}, **public, tightness=0.4),
+        case(arguments={**grouped, **gaps, "method": "whitened", "n_permutations": 19}, **public, tightness=0.4),
         *_beside(case),
     ]
 
@@ -72,7 +83,13 @@ def _beside(case: Any) -> list[Any]:
     Number and category vary alike there, so that the leading eigenvector of the covariance is of both. What a row
     moves is then far more than the square of the distance that its category lets it go.
     """
-    arguments = {"columns": ["x"], "categories": ["h"], "n_locations": 16, "lengthscale": 1}
+    arguments = {
+        "columns": ["x"],
+        "categories": ["h"],
+        "n_locations": 16,
+        "lengthscale": 1,
+        "nan_policy": "fill",
+    }
     known = {"bounds": {"x": (-2.0, 4.0)}, "missing": {"h": "other"}}
     h = {"h": ["p", "q"]}
     crowd = [(0.756, "p")] * 19 + [(0.625, "p")] + [(0.7251, "q")] * 79

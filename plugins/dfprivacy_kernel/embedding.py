@@ -250,23 +250,23 @@ def lengthscales_of(columns: Sequence[Column], lengthscale: object) -> tuple[tup
     if lengthscale == "robust":
         return (usual, 2 * usual), True
     given: Sequence[Any] = lengthscale if isinstance(lengthscale, list | tuple) else [lengthscale]
-    found = tuple(as_number(each, "lengthscale") for each in given)
-    if not found or min(found) <= 0 or len(set(found)) < len(found):
+    numbers = tuple(as_number(each, "lengthscale") for each in given)
+    if not numbers or min(numbers) <= 0 or len(set(numbers)) < len(numbers):
         raise ArgumentError(
             f"lengthscale={lengthscale!r} must be positive, and each of several given once.",
             'Give a number of sixths of the bounds\' widths, a list of them, or "robust".',
         )
-    return found, not isinstance(lengthscale, list | tuple)
+    return numbers, not isinstance(lengthscale, list | tuple)
 
 
 def points_of(columns: Sequence[Column], locations: object, n: int) -> Array:
-    """Give public rows: the locations said, or n that cover what is public about the columns.
+    """Give public rows: the locations given, or n that cover what is public about the columns.
 
     Many points cover up to three numeric columns evenly. More columns, or with few points, they cover normally,
     three standard deviations to each bound: hardly a row is in a corner. Categories are covered evenly.
     """
     if locations is not None:
-        return _said(columns, locations)
+        return _read(columns, locations)
     points = features.spread(columns, n)
     numbers = [i for i, column in enumerate(columns) if column.bounds is not None]
     if numbers and (len(numbers) > _FEW_COLUMNS or n < _FEW_POINTS):
@@ -278,16 +278,16 @@ def points_of(columns: Sequence[Column], locations: object, n: int) -> Array:
     return points
 
 
-def _said(columns: Sequence[Column], locations: object) -> Array:
+def _read(columns: Sequence[Column], locations: object) -> Array:
     rows = locations.tolist() if isinstance(locations, np.ndarray) else locations
     hint = f"Give rows with a value for each of {[column.name for column in columns]!r}."
     if not isinstance(rows, list | tuple) or not rows:
         raise ArgumentError("locations= must be a list of rows.", hint)
-    found = np.empty((len(rows), len(columns)))
+    points = np.empty((len(rows), len(columns)))
     for i, row in enumerate(rows):
         values = row if isinstance(row, list | tuple) else [row]
         if len(values) != len(columns):
             raise ArgumentError(f"Row {i} of locations= has {len(values)} values.", hint)
         for j, (value, column) in enumerate(zip(values, columns, strict=True)):
-            found[i, j] = as_number(value, "locations") if column.bounds is not None else column.code(value)
-    return found
+            points[i, j] = as_number(value, "locations") if column.bounds is not None else column.code(value)
+    return points

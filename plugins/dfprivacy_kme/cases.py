@@ -19,16 +19,21 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
     """Give the cases: each feature map, both noises, numbers and categories, public columns, groups."""
     bounds = {"x": (-3.0, 1.5)}
     groups = {"g": ["a", "b", "c"]}
-    asked = {"columns": ["x"], "lengthscale": 1.0, "represent": "hull"}
-    subspace = {**asked, "features": "subspace", "n_points": 8}
+    plain = {"columns": ["x"], "lengthscale": 1.0, "represent": "hull"}
+    filled = {**plain, "nan_policy": "fill"}
+    subspace = {**plain, "features": "subspace", "n_points": 8}
     return [
         # Laplace noise is for the root of F times the L2 distance, which two points far apart attain.
-        case(arguments={**asked, "features": "subspace", "points": {"x": [-3.0, 1.5]}}, bounds=bounds),
+        case(arguments={**filled, "features": "subspace", "points": {"x": [-3.0, 1.5]}}, bounds=bounds),
+        # A row that vanishes moves a number of rows besides.
+        case(
+            arguments={**plain, "features": "subspace", "points": {"x": [-3.0, 1.5]}}, bounds=bounds, tightness=0.8
+        ),
         case(arguments=subspace, bounds=bounds, delta=1e-6),
         case(arguments={**subspace, "represent": "weights"}, bounds=bounds, delta=1e-6),
-        case(arguments={**asked, "features": "taylor"}, bounds=bounds, delta=1e-6),
-        case(arguments={**asked, "features": "fourier", "n_points": 2}, bounds=bounds, delta=1e-6),
-        case(arguments={**asked, "features": "fourier", "n_points": 16}, bounds=bounds, delta=1e-6),
+        case(arguments={**filled, "features": "taylor"}, bounds=bounds, delta=1e-6),
+        case(arguments={**filled, "features": "fourier", "n_points": 2}, bounds=bounds, delta=1e-6),
+        case(arguments={**filled, "features": "fourier", "n_points": 16}, bounds=bounds, delta=1e-6),
         case(arguments={**subspace, "categories": ["g"]}, bounds=bounds, categories=groups, delta=1e-6),
         case(
             arguments={**subspace, "categories": ["g"]}, bounds=bounds, categories=groups, public=["g"], delta=1e-6

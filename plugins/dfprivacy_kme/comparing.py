@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Sample", "null_distances", "pooled"]
 
 _BLOCK = 1 << 22  # numbers drawn at a time
+_POINTS = 2000  # of a population, up to which samples are drawn point by point
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,8 @@ def null_distances(
 ) -> NDArray[np.float64]:
     """Draw squared distances of the embeddings of two samples of one population, noise included."""
     centred = psi - share @ psi
+    many = len(share) > _POINTS  # then means of rows are as good as normal
+    root = np.linalg.qr(np.sqrt(share)[:, None] * centred, mode="r") if many else centred
     height = max(1, _BLOCK // len(share))
     distances = np.empty(draws)
     for start in range(0, draws, height):
@@ -95,7 +98,10 @@ def null_distances(
         difference = np.zeros((count, psi.shape[1]))
         for each, sign in ((one, 1), (other, -1)):
             size = max(1, round(each.size))
-            difference += sign * (rng.multinomial(size, share, size=count) / size - share) @ centred
+            if many:
+                difference += rng.standard_normal((count, len(root))) @ root / math.sqrt(size)
+            else:
+                difference += sign * (rng.multinomial(size, share, size=count) / size - share) @ centred
             difference += _noise(each, share @ psi, count, rng)
         distances[start : start + count] = (difference**2).sum(axis=1)
     return distances

@@ -158,24 +158,24 @@ class Space:
         columns = tuple(
             Column(
                 **{
-                    **said,
-                    "bounds": None if said["bounds"] is None else tuple(said["bounds"]),
-                    "categories": None if said["categories"] is None else tuple(said["categories"]),
+                    **column,
+                    "bounds": None if column["bounds"] is None else tuple(column["bounds"]),
+                    "categories": None if column["categories"] is None else tuple(column["categories"]),
                 }
             )
-            for said in plain["columns"]
+            for column in plain["columns"]
         )
         return cls(**{**plain, "columns": columns})
 
 
-def coded(columns: Sequence[Column], said: object, what: str) -> NDArray[np.float64]:
+def coded(columns: Sequence[Column], rows_by_column: object, what: str) -> NDArray[np.float64]:
     """Public rows as an array of numbers and category codes.
 
     Parameters
     ----------
     columns : sequence of Column
         The columns of a row.
-    said : mapping of str to sequence, or a frame
+    rows_by_column : mapping of str to sequence, or a frame
         Values by column; other columns are ignored.
     what : str
         The argument's name, for errors.
@@ -186,7 +186,7 @@ def coded(columns: Sequence[Column], said: object, what: str) -> NDArray[np.floa
         Numbers and codes.
     """
     names = [column.name for column in columns]
-    table = public_table(said, what)
+    table = public_table(rows_by_column, what)
     if not set(names) <= set(table):
         raise ArgumentError(
             f"{what} does not give values of the columns {names!r}.",

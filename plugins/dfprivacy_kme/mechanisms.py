@@ -214,8 +214,8 @@ def _measured(
             raise ArgumentError("A value is missing in every row.", "There is nothing to publish.")
         total = curator.sum(Given(*gaps, of=psi), noise=noise)
     else:
-        whole = curator.sum(Given(*gaps, of=Stack(psi, Count())), noise=noise)
-        total, count = whole.parts
+        sums = curator.sum(Given(*gaps, of=Stack(psi, Count())), noise=noise)
+        total, count = sums.parts
         size = float(count.values[0])
         count_noise = float(count.scales[0]) * (math.sqrt(2) if noise == "laplace" else 1.0)
     size = max(1.0, size)

@@ -146,8 +146,8 @@ class WeightedPoints(Release):
         """
         numbers = self.locations[:, self._numbers]
         centred = numbers - self._share @ numbers
-        found: NDArray[np.float64] = (centred * self._share[:, None]).T @ centred
-        return found
+        covariance: NDArray[np.float64] = (centred * self._share[:, None]).T @ centred
+        return covariance
 
     def sample(self, n: int, *, seed: int | None = None) -> Any:
         """Draw rows from the points, by systematic resampling: synthetic data.
@@ -279,9 +279,9 @@ class WeightedPoints(Release):
             The same release.
         """
         try:
-            found: Release | None = Release.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+            release: Release | None = Release.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
         except (ValueError, AttributeError):
-            found = None
-        if not isinstance(found, WeightedPoints):
+            release = None
+        if not isinstance(release, WeightedPoints):
             raise ArgumentError(f"{str(path)!r} is not a saved embedding.", "Give the file that save() wrote.")
-        return found
+        return release

@@ -127,10 +127,10 @@ class Taylor(RowFeatures):
 
 def _powers(columns: int, degree: int) -> list[tuple[int, ...]]:
     """Exponents by total degree, and within one from the last column to the first."""
-    found: list[tuple[int, ...]] = []
+    exponents: list[tuple[int, ...]] = []
     for total in range(degree + 1):
         bars = itertools.combinations(range(total + columns - 1), columns - 1)
         for chosen in bars:
             ends = (-1, *chosen, total + columns - 1)
-            found.append(tuple(b - a - 1 for a, b in itertools.pairwise(ends)))
-    return found
+            exponents.append(tuple(b - a - 1 for a, b in itertools.pairwise(ends)))
+    return exponents

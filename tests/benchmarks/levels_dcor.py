@@ -7,7 +7,7 @@ The first table is of `dcor`: both columns follow the data of the design, indepe
 the design, and all other arguments are the defaults. Values are rounded to at most 128, so that a distance
 covariance follows from a table of counts: it is four times the integral of the squared covariance of the indicators
 of x > s and y > t. The noise is NumPy's continuous Laplace instead of the library's discrete one, which does not
-change a level. Designs that the result itself notes as not to be trusted are counted on their own.
+change a level. Both neighbouring relations are taken for that of replaced rows, which the method needs.
 
 The second is of what a party learns for itself from another's message, by permutation (`dcor_with` without an
 epsilon). Both print and keep a table, by kind of data, with the worst design of each.
@@ -29,7 +29,7 @@ from dfprivacy import Column
 from dfprivacy.local import Arc
 from dfprivacy_dcor.angles import PLACES, best_reach
 from dfprivacy_dcor.estimate import of_features
-from dfprivacy_dcor.inference import Numbers, null_tail, unfit
+from dfprivacy_dcor.inference import UNINFORMATIVE, Numbers, null_tail
 from dfprivacy_dcor.spaces import space
 from dfprivacy_dcor.statistics import FiveNumbers, changes, largest
 
@@ -53,11 +53,9 @@ def tables(design: Design, values: NDArray[np.float64], runs: int, rng: np.rando
     """How often each pair of values occurs among complete rows, for each of some runs."""
     n, count = sum(design.sizes), len(values)
     gone = np.asarray(design.missing)[design.groups]
-    cells = np.full((runs, n), -1)
-    codes = [
-        np.searchsorted((values[1:] + values[:-1]) / 2, np.clip(DATA[design.data](rng, runs * n), design.low, design.high))
-        for _ in range(2)
-    ]  # fmt: skip
+    between = (values[1:] + values[:-1]) / 2
+    draws = (np.clip(DATA[design.data](rng, runs * n), design.low, design.high) for _ in range(2))
+    codes = [np.searchsorted(between, draw) for draw in draws]
     there = np.ones((runs, n), dtype=bool)
     for _ in range(2):  # a value of each column may be missing
         there &= rng.random((runs, n)) >= gone
@@ -105,23 +103,20 @@ def released(design: Design, runs: int, rng: np.random.Generator) -> tuple[NDArr
 
 
 def central(design: Design, runs: int, rng: np.random.Generator) -> tuple[list[int], float, float]:
-    """Rejections at each level where the result is not noted, coverage, and the share of results that are."""
+    """Rejections at each level, coverage, and the share of results that are called uninformative."""
     n = sum(design.sizes)
     truth, noisy, scales = released(design, runs, rng)
     most, moves = largest(*spaces(design)), changes(*spaces(design), n)
-    noted = unfit(noisy, scales, n, moves, most)
-    rejected = [
-        int(((null_tail(noisy, scales, n, most, level, "moments") <= 0.9 * level) & ~noted).sum())
-        for level in LEVELS
-    ]
-    covered = []
-    for at in range(min(runs, 400)):
+    rejected = [int((null_tail(noisy, scales, n, most, level, "moments") <= 0.9 * level).sum()) for level in LEVELS]
+    covered, noted = [], []
+    for at in range(min(runs, 300)):
         numbers = Numbers(tuple(noisy[at]), tuple(scales), n, tuple(moves), most)
         low, high = numbers.interval(CONFIDENCE)
         covariance, x, y = truth[at, :3]
+        noted.append(UNINFORMATIVE in numbers.notes())
         if min(x, y) > 0:
             covered.append(low - 1e-9 <= covariance / np.sqrt(x * y) <= high + 1e-9)
-    return rejected, float(np.mean(covered)) if covered else 1.0, float(noted.mean())
+    return rejected, float(np.mean(covered)) if covered else 1.0, float(np.mean(noted))
 
 
 def by_message(design: Design, runs: int, permutations: int, rng: np.random.Generator) -> list[int]:
@@ -166,12 +161,13 @@ def main() -> int:
         too_many = [exceeds(count, asked.runs, level) for count, level in zip(result[0], LEVELS, strict=True)]
         failed += any(too_many)
         if asked.verbose or any(too_many):
-            rates = [f"{count / asked.runs:.4f}" for count in result[0]]
-            print(design, *rates, f"covers {result[1]:.3f}, noted {result[2]:.3f}", "TOO MANY" * any(too_many), file=sys.stderr)  # fmt: skip
+            rates = " ".join(f"{count / asked.runs:.4f}" for count in result[0])
+            mark = "TOO MANY" if any(too_many) else ""
+            print(design, rates, f"covers {result[1]:.3f}, uninformative {result[2]:.3f}", mark, file=sys.stderr)
     name = "levels_dcor_with" if asked.permutations else "levels_dcor"
     heads = [f"{level:g}{which}" for level in LEVELS for which in ("", ", worst design")]
     columns = ["data", "designs", *heads]
-    columns += [] if asked.permutations else ["least coverage", "noted"]
+    columns += [] if asked.permutations else ["least coverage", "uninformative"]
     with recorded(name, *columns, keep=asked.designs >= 200) as row:
         for kind, found in kinds.items():
             cells = []

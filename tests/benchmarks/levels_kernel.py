@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 DELTA = Fraction(1, 10**6)
-METHODS = ("mmd", "mmd, private groups", "moments")
+METHODS = {"moments": "moments", "mmd": "mmd", "mmd, private groups": "private"}
+"""The table of each."""
 
 
 class Asked:
@@ -138,17 +139,16 @@ def main() -> int:
         "--runs", type=int, default=400, help="answers to a design; a fourth with several columns (default: 400)"
     )
     parser.add_argument("--seed", type=int, default=15)
-    parser.add_argument("--only", default="", help="methods whose name contains this")
+    parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
     parser.add_argument("--columns", type=int, nargs="*", default=[1, 3])
     arguments = parser.parse_args()
     null._POINTS = 2**10
     worst: list[tuple[float, str]] = []
     failed = False
-    heads = ("method", "columns", "data", "designs", "answers", "uninformative", *(f"{a:.1%}" for a in LEVELS))
-    with recorded("levels_kernel", *heads, keep=not arguments.only) as row:
-        for method in METHODS:
-            if arguments.only not in method:
-                continue
+    heads = ("columns", "data", "designs", "answers", "uninformative", *(f"{a:.1%}" for a in LEVELS))
+    for method in arguments.methods:
+        print(f"\n{method}\n")
+        with recorded(f"levels_kernel_{METHODS[method]}", *heads) as row:
             for columns in arguments.columns:
                 counted = {kind: np.zeros(2 + len(LEVELS), dtype=int) for kind in DATA}
                 number = dict.fromkeys(DATA, 0)
@@ -171,7 +171,7 @@ def main() -> int:
                     rates = [hit / max(told_, 1) for hit in hits_]
                     failed |= any(exceeds(h, max(told_, 1), a) for h, a in zip(hits_, LEVELS, strict=True))
                     row(
-                        method, columns, kind, number[kind], f"{told_:,}", f"{none / max(told_ + none, 1):.0%}",
+                        columns, kind, number[kind], f"{told_:,}", f"{none / max(told_ + none, 1):.0%}",
                         *(f"{rate:.4f}" for rate in rates),
                     )  # fmt: skip
     for _, text in sorted(worst, reverse=True)[:40]:

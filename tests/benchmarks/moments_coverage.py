@@ -103,7 +103,7 @@ def main() -> int:
     over = np.array([[exceeds(round(rate * runs), runs, 0.05) for rate in row] for row in rates])
     slices = {name: [design.data == name for design, _ in cells] for name in DATA}
     slices |= {f"{low:g} ≤ ε < {high:g}": [low <= d.epsilon < high for d, _ in cells] for low, high in EPSILONS}
-    heads = [f"{what}, {each}" for what in WHAT for each in ("mean", "least")]
+    heads = [f"{what}: {each}" for what in WHAT for each in ("average", "least")]
     complete = arguments.designs >= COMPLETE
     with recorded(
         "moments_coverage", "designs", "tables", *heads, "with a correlation", "noted as small", keep=complete

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from dfprivacy._privacy.samplers import gaussian_scale
+from dfprivacy.schema import Column
 from dfprivacy_kernel.chi_squared import conclude, conclude_apart
+from dfprivacy_kernel.design import Design
 from dfprivacy_kernel.moments import Contrast, Party, scales, scales_apart
 
 SIGMA = {(1.0, 1e-5): 3.730632, (0.5, 1e-5): 7.031827, (2.5, 1e-5): 1.634002}
@@ -94,3 +98,42 @@ def test_any_noisy_numbers():
     ]
 
     assert all(0 <= p <= 1 for p in found)
+
+
+# Small groups beside large ones, and hardly any noise
+
+
+def small_beside_large(columns, n, m, epsilon, runs, seed):
+    """P-values of two groups of uniform rows, as the mechanism would give them."""
+    rng = np.random.default_rng(seed)
+    asked = [Column(f"x{i}", bounds=(0.0, 1.0), fill=0.5) for i in range(columns)]
+    embedding = Design.read(asked, "me", None, 0.5, None, 5).embedding(mapped=False)
+    (part,) = embedding.parts
+    sigma = gaussian_scale(2**60, 1, Fraction(epsilon), Fraction(1, 10**6)) / 2**30
+    noise = scales("cube", 5, math.sqrt(5), n, m).times(sigma)
+    pvalues = []
+    for _ in range(runs):
+        v = part.features(rng.random((n + m, columns))) - 0.5
+        error = np.triu(noise.diagonal * rng.standard_normal((5, 5)))
+        contrast = Contrast(
+            v[:n].mean(axis=0) - v[n:].mean(axis=0) + noise.difference * rng.standard_normal(5),
+            v.mean(axis=0) + noise.pooled * rng.standard_normal(5),
+            v.T @ v / (n + m) + error + np.triu(error, 1).T,
+            noise,
+            (n, m),
+            (n, m),
+        )
+        pvalues.append(conclude(contrast).pvalue)
+    return np.array(pvalues)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("columns", "n", "m", "epsilon"), [(2, 100, 5000, 5), (2, 40, 2000, 50), (5, 40, 2000, 50)]
+)
+def test_a_small_group_keeps_the_level(columns, n, m, epsilon):
+    """Where few of the rows of a small group are near a location, its mean is not normal, and p-values hold."""
+    pvalues = small_beside_large(columns, n, m, epsilon, 400, 3)
+
+    for level in (0.05, 0.01, 0.001):
+        assert (pvalues <= level).mean() <= level + 5 * math.sqrt(level * (1 - level) / 400)

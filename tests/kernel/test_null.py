@@ -100,3 +100,26 @@ def test_draws_that_are_impossible_are_moved():
     null = Null.of_public_sizes(np.full((1, 3), -50.0), 1e-3, 20, 20, cube_noise(3))
 
     assert np.isfinite(null.quantile(0.95)).all()
+
+
+def test_noisy_sizes_above_what_there_is_are_no_rare_draw():
+    """Where nothing is missing, noisy sizes are above the public ones half of the time; the law stays fine."""
+    scales = np.array([0.42, 0.42, 0.84, 0.84, 0.84])
+    noisy = np.array([54.5, 1813.1, 908.2, 915.5, 917.0])
+
+    null = Null.of_private_sizes(noisy, scales, (52, 1812), cube_noise(5))
+
+    level = (np.arange(4000) + 0.5) / 4000
+    exact = math.sqrt(52 * 1812 / 1863) * np.sqrt(of(0.49, 0.49, 0.49).quantile(level))
+    assert len(null.uniform) >= 2**12
+    assert np.quantile(null.quantile(null.uniform), [0.5, 0.99, 0.999]) == pytest.approx(
+        np.quantile(exact, [0.5, 0.99, 0.999]), rel=0.1
+    )
+
+
+def test_few_possible_draws_make_a_fine_law():
+    """However few draws of the moments are possible, quantiles of the law are those of many uniform numbers."""
+    null = Null.of_public_sizes(np.array([[0.2, 0.27, 0.33]]), 0.02, 200, 200, cube_noise(3))
+
+    assert len(null.uniform) >= 2**12
+    assert 0.0005 < np.mean(null.uniform > 0.999) < 0.002

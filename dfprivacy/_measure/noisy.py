@@ -1,0 +1,119 @@
+"""From noisy whole numbers on a grid to what a mechanism receives."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfprivacy._privacy.grid import SUM_MAX
+from dfprivacy._table.keys import ordered
+from dfprivacy.errors import PluginWarning
+from dfprivacy.features import RowFeatures
+from dfprivacy.release import DiscoveredKeys, NoisyValue
+from dfprivacy.statistics import Statistic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy._ledger.measurements import KeptMeasurement
+    from dfprivacy._measure.evaluate import Query
+    from dfprivacy._table.keys import Key
+    from dfprivacy.release import MeasurementRecord
+
+__all__ = ["Drawn", "clamped", "combined", "discovered", "measurement", "moved", "together"]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Noisy values in steps of a grid, and how they were measured."""
+
+    said: MeasurementRecord
+    steps: NDArray[np.int64]
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The same in their units, weights included."""
+        return np.ldexp(self.steps.astype(np.float64), -self.said.grid)
+
+
+def combined(measured: Sequence[Drawn], query: Query) -> NoisyValue:
+    """Give the values of a measurement in their units, or the weighted mean of several."""
+    if isinstance(query.of, Statistic):
+        for each in measured:
+            if max(abs(each.steps), default=0) > SUM_MAX - 20 * math.ldexp(each.said.scale, each.said.grid):
+                _warn_of_the_edge(query.of, math.ldexp(SUM_MAX, -each.said.grid))
+    if len(measured) == 1:
+        (one,) = measured
+        return measurement(query, one.values, one.said)
+    precision = [each.said.scale**-2 for each in measured]
+    values = sum(p * each.values for p, each in zip(precision, measured, strict=True)) / sum(precision)
+    first, scale = measured[0].said, sum(precision) ** -0.5
+    return measurement(query, np.asarray(values), replace(first, kind=f"pooled {first.kind}", scale=scale))
+
+
+def clamped(values: Sequence[int]) -> NDArray[np.int64]:
+    """Keep values where 64 bits leave room for the noise. Clamping moves no two values further apart."""
+    return np.array([max(-SUM_MAX, min(SUM_MAX, value)) for value in values], dtype=np.int64)
+
+
+def moved(values: Sequence[int]) -> NDArray[np.int64]:
+    """Move values to where 64 bits hold them, if they lie beyond, all by the same: a choice depends on differences.
+
+    With M the largest, max(value, M - 2^62) moves no further than the values do from one table to another.
+    """
+    fit = max(map(abs, values), default=0) <= SUM_MAX
+    return clamped(values if fit else [value - max(values) for value in values])
+
+
+def together(known: Sequence[KeptMeasurement]) -> KeptMeasurement:
+    """Give the accuracy of the weighted mean of measurements, in place of theirs."""
+    last = known[-1]
+    scale = sum(each.scale**-2 for each in known) ** -0.5
+    return replace(last, steps_scale=math.ldexp(scale, last.grid))
+
+
+def _warn_of_the_edge(statistic: Statistic, edge: float) -> None:
+    warnings.warn(
+        f"{statistic.describe()} may lie beyond ±{edge:.4g}, where its released value is cut off: that is 2^32 "
+        "of its sensitivities from 0. Subtract a public number near it in value().",
+        PluginWarning,
+        stacklevel=2,
+    )
+
+
+def discovered(
+    counts: dict[Key, int], threshold: int, noise: MeasurementRecord | None, *, single: bool
+) -> DiscoveredKeys:
+    """Put keys in the order of their noisy counts, which is the only order that tells nothing else."""
+    found = sorted(ordered(counts).items(), key=lambda item: -item[1])
+    return DiscoveredKeys(
+        keys=tuple(key[0] if single else key for key, _ in found),
+        counts=np.array([count for _, count in found], dtype=np.int64),
+        threshold=threshold,
+        scale=noise.scale if noise else 0.0,
+        noise=noise,
+    )
+
+
+def measurement(query: Query, values: NDArray[np.float64], noise: MeasurementRecord | None) -> NoisyValue:
+    weights = np.broadcast_to(np.asarray(query.of.weights, dtype=np.float64), query.shape)
+    scale = noise.scale if noise else 0.0
+    whole = NoisyValue(values.reshape(query.shape) / weights, scale / weights, noise)
+    return _taken_apart(whole, query.of) if isinstance(query.of, RowFeatures) else whole
+
+
+def _taken_apart(whole: NoisyValue, features: RowFeatures) -> NoisyValue:
+    """Give a measurement its parts, if it is of a stack, or of one by category."""
+    parts, end = [], 0
+    for part in features.stacked:
+        start, end = end, end + part.dimension
+        shape = (*whole.values.shape[:-1], *part.shape)
+        values, scales = (each[..., start:end].reshape(shape) for each in (whole.values, whole.scales))
+        parts.append(_taken_apart(NoisyValue(values, scales, whole.noise), part))
+    return replace(whole, parts=tuple(parts))

@@ -1,0 +1,184 @@
+"""What a measurement costs: the sensitivity of what is asked, on its grid, from public numbers alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dfprivacy._measure.evaluate import L2
+from dfprivacy._privacy.grid import ROWS_MAX, cube_exponent, exact_exponent, grid_exponent
+from dfprivacy._table.batch import BATCH_ROWS
+from dfprivacy.errors import ArgumentError, PluginError
+from dfprivacy.features import RowFeatures
+from dfprivacy.release import MeasurementRecord
+
+if TYPE_CHECKING:
+    from dfprivacy._measure.evaluate import Query, Table
+    from dfprivacy._privacy.losses import Gaussian
+    from dfprivacy.statistics import Statistic
+
+__all__ = [
+    "FINE",
+    "NORMS",
+    "Decision",
+    "Grid",
+    "JointShare",
+    "Price",
+    "check_delta",
+    "grid_for",
+    "sensitivity_of",
+    "steps_of",
+]
+
+NORMS = {"laplace": 1, "gaussian": L2, "cube": math.inf}
+"""The norm of the sensitivity that each kind of noise is scaled to."""
+
+FINE = 30
+"""The sensitivity of a statistic is about 2 to this steps of its grid."""
+
+_UP = 1 + 2.0**-48  # above every error of a square root and two products
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A grid of steps 2^-k, and a sensitivity in steps, rounding included."""
+
+    k: int
+    steps: Fraction
+
+    @property
+    def squared(self) -> int:
+        """The squared sensitivity, a whole number."""
+        return math.ceil(self.steps * self.steps)
+
+
+@dataclass(frozen=True)
+class JointShare:
+    """A part of mu squared of what was paid for a joint measurement, and the exponent of the grid for it."""
+
+    loss: Gaussian
+    part: Fraction
+    k: int
+
+    def scale(self, squared: int) -> float:
+        """Scale of the noise that a squared sensitivity needs, at least that of the loss."""
+        need = squared / (self.part * self.loss.squared_sensitivity)
+        return self.loss.scale * max(1.0, math.sqrt(need) * _UP)
+
+
+@dataclass(frozen=True)
+class Price:
+    """A grid, the scale of the noise on it in steps, and what was paid."""
+
+    grid: Grid
+    scale: float
+    epsilon: Fraction
+    delta: Fraction
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a decision is about, from public numbers only; the sensitivity is in steps of 2^-k.
+
+    The copy is what sees the rows.
+    """
+
+    what: str
+    kind: str
+    epsilon: Fraction
+    k: int
+    steps: int
+    copy: Query
+
+    def at(self, scale: float) -> MeasurementRecord:
+        """Say it in words, with noise of a scale in steps."""
+        return MeasurementRecord(
+            what=self.what,
+            kind=self.kind,
+            scale=math.ldexp(scale, -self.k),
+            grid=self.k,
+            sensitivity=math.ldexp(self.steps, -self.k),
+            epsilon=float(self.epsilon),
+            delta=0.0,
+        )
+
+
+def sensitivity_of(table: Table, query: Query, norm: float) -> float:
+    """Sensitivity of what is private, before rounding."""
+    sensitivity = table.sensitivity(query.of, norm)
+    if not sensitivity > 0:
+        raise PluginError(
+            f"No row moves {query.of.describe()}, if its sensitivity is right, and yet it reads private rows.",
+            "What does not depend on them need not be measured.",
+        )
+    return sensitivity
+
+
+def grid_for(table: Table, query: Query, norm: float, epsilon: Fraction, *, cube: bool = False) -> Grid:
+    """Find the grid, and the sensitivity on it."""
+    sensitivity = sensitivity_of(table, query, norm)
+    if sensitivity == math.inf:
+        raise ArgumentError(
+            f"{query.of.describe()} has no bounded sensitivity on rows like these.",
+            "Ask it of all rows, of rows selected by public columns, or of a table whose size is public.",
+        )
+    if isinstance(query.of, RowFeatures):
+        size = table.schema.size
+        k = grid_exponent(
+            radius=query.of.radius(2),
+            batch_rows=BATCH_ROWS,
+            rows_max=ROWS_MAX if size is None else size,
+            noise=sensitivity / float(epsilon),
+        )
+    else:
+        k = FINE - math.frexp(sensitivity)[1]
+    if cube:
+        k = min(k, cube_exponent(query.dimension, sensitivity / float(epsilon)))
+    return Grid(k, steps_of(table, query, norm, k, sensitivity))
+
+
+def steps_of(table: Table, query: Query, norm: float, k: int, sensitivity: float) -> Fraction:
+    """Sensitivity in steps of 2 to the minus k, rounding included."""
+    if isinstance(query.of, RowFeatures):
+        # Rounding moves a coordinate by half a step, so the difference of two rows by at most one step in each
+        # of `support` coordinates (two rows that differ in which ones: half a step in twice as many).
+        # Where only sums are rounded, `support` counts the coordinates of both rows.
+        moved, error = query.of.support, Fraction(0)
+    else:
+        moved = query.dimension
+        error = 2 * _at_least_nothing(query.of, "error") + _rounded(table, query.of, query.features)
+    many = 1.0 if norm == math.inf else moved ** (1 / norm)
+    # One step more covers the rounding of the sensitivity itself.
+    return (Fraction(sensitivity) + error * Fraction(many)) * Fraction(2) ** k + Fraction(many) + 1
+
+
+def _rounded(table: Table, statistic: Statistic, features: RowFeatures | None) -> Fraction:
+    """How far the rounding of its sums can move a statistic apart on two tables; see `OfSums`."""
+    if features is None or features.counts:
+        return Fraction(0)
+    size = table.schema.size
+    rows = ROWS_MAX if size is None else size + 1
+    step = Fraction(2) ** -exact_exponent(features.radius(L2), BATCH_ROWS)
+    # Half a step in each coordinate of each row, and half a unit in the last place of a sum and its quotient.
+    each = step * features.support / 2 + Fraction(features.radius(1)) / 2**52
+    return 2 * rows * each * _at_least_nothing(statistic, "lipschitz")
+
+
+def check_delta(delta: Fraction) -> None:
+    if not delta > 0:
+        raise ArgumentError(
+            "Gaussian noise needs a delta above zero.",
+            "Protect the table with a delta, or ask for a method with Laplace noise.",
+        )
+
+
+def _at_least_nothing(statistic: Statistic, name: str) -> Fraction:
+    """Read what a statistic says beside its sensitivity: below 0, it would take away from the noise."""
+    said = float(getattr(statistic, name))
+    if not 0 <= said < math.inf:
+        raise PluginError(
+            f"{name} = {said!r} of {statistic.describe()} is no bound.", "It is finite, and 0 or more."
+        )
+    return Fraction(said)
