@@ -15,7 +15,7 @@ sys.path.insert(0, str(BENCHMARKS))
 import report  # noqa: E402
 import results  # noqa: E402
 
-SCRIPTS = sorted(path.name for path in BENCHMARKS.glob("*.py") if path.stem not in {"report", "results"})
+SCRIPTS = sorted(path.name for path in BENCHMARKS.glob("*.py") if path.stem not in {"designs", "report", "results"})
 
 
 @pytest.mark.parametrize("page", report.PAGES, ids=lambda page: page.relative_to(report.ROOT).as_posix())

@@ -43,12 +43,24 @@ def test_a_public_group_that_is_too_small_is_refused_before_any_charge():
     dp.register_mechanism(least_of_three)
     try:
         frame = pd.DataFrame({"arm": ["drug", "drug", "placebo"], "other": ["drug", "drug", "drug"]})
-        terms = {"categories": {key: ["drug", "placebo"] for key in frame}, "ledger": "memory:"}
+        terms = {"categories": {name: ["drug", "placebo"] for name in frame}, "ledger": "memory:"}
         view = dp.protect(frame, "groups of three", epsilon=1, public=["arm"], **terms)
 
         with pytest.raises(dp.ArgumentError, match="A group of 'arm' has 1 rows, and 3 are needed"):
             view.least_of_three("arm", epsilon=1)
         assert view.budget.spent == 0
+        numbers = pd.DataFrame({"arm": [0, 1] * 5})
+        texts = dp.protect(
+            numbers,
+            "texts for numbers",
+            epsilon=1,
+            public=["arm"],
+            categories={"arm": ["0", "1"]},
+            ledger="memory:",
+        )
+        with pytest.raises(dp.ArgumentError, match="a text is never a number"):
+            texts.least_of_three("arm", epsilon=1)
+        assert texts.budget.spent == 0
         assert view.least_of_three("other", epsilon=1).value is None
     finally:
         dp.unregister("least_of_three")

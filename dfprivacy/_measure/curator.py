@@ -218,9 +218,10 @@ class Curator:
             return None
         counts = self.sum(OneHot(by, groups=groups)).values
         if counts.size and counts.min() < least:
+            kinds = "a text is never a number: the category '1' is not 1" if not counts.any() else ""
             raise ArgumentError(
                 f"A group of {by.name!r} has {counts.min():g} rows, and {least} are needed.",
-                "Name groups that have more.",
+                f"Declare categories as the values are, for {kinds}." if kinds else "Name groups that have more.",
             )
         return counts
 

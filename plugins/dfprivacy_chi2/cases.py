@@ -22,32 +22,36 @@ _MANY = {"categories": {"x": [0, 1], "z": [0, 1], "by": ["a", "b"]}}
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
     """Give the cases: each statistic, public and private groups, all rows, some, and by group."""
-    asked = {"x": "x", "by": "by"}
+    columns = {"x": "x", "by": "by"}
     public = {"public": ["by"]}
     if mechanism.name == "chi2_unitcircle":
         return [
-            case(arguments=asked, **_TWO, **public),
+            case(arguments=columns, **_TWO, **public),
             # The paper's bound is too large by √2 where the groups are equal.
-            case(arguments={**asked, "sensitivity": "paper"}, **_TWO, **public, tightness=0.6),
-            case(arguments={**asked, "margin": "public_rate", "rate": 0.3}, **_TWO, **public),
+            case(arguments={**columns, "sensitivity": "paper"}, **_TWO, **public, tightness=0.6),
+            case(arguments={**columns, "margin": "public_rate", "rate": 0.3}, **_TWO, **public),
             # The noise is for two rows that exchange their x, and the pairs of an audit differ in one.
-            case(arguments={**asked, "margin": "invariant", "rate": 0.5}, **_TWO, **public, tightness=0.4),
-            case(arguments={**asked, "margin": "invariant", "rate": 0.5, "tau": 1e4}, **_TWO, **public),
-            case(arguments=asked, **_GROUPED, public=["by", "g"], where={"g": [1]}),
-            case(arguments=asked, **_GROUPED, public=["by", "g"], group_by="g"),
+            case(arguments={**columns, "margin": "invariant", "rate": 0.5}, **_TWO, **public, tightness=0.4),
+            case(arguments={**columns, "margin": "invariant", "rate": 0.5, "tau": 1e4}, **_TWO, **public),
+            case(arguments=columns, **_GROUPED, public=["by", "g"], where={"g": [1]}),
+            case(arguments=columns, **_GROUPED, public=["by", "g"], group_by="g"),
         ]
     if mechanism.name == "chi2_many":
         some = {"xs": ["x", "z"], "by": "by"}
         return [
             case(arguments=some, **_MANY, **public),
+            case(arguments={**some, "nan_policy": "fill"}, **_MANY, **public),
             case(arguments={**some, "method": "select", "max_rejections": 2}, **_MANY, **public),
         ]
     return [
-        case(arguments={**asked, "method": "difference"}, **_TWO, **public),
-        case(arguments={**asked, "method": "calibrated"}, **_TWO, **public),
-        case(arguments={**asked, "method": "distance"}, **_TWO, **public),
-        case(arguments=asked, **_TWO, rows=[{"x": 1, "by": "b"}]),
-        case(arguments=asked, **_LARGER, **public),
-        case(arguments={**asked, "method": "difference"}, **_GROUPED, public=["by", "g"], where={"g": [1]}),
-        case(arguments={**asked, "method": "difference"}, **_GROUPED, public=["by", "g"], group_by="g"),
+        case(arguments={**columns, "method": "difference"}, **_TWO, **public),
+        case(arguments=columns, **_TWO, **public),
+        case(arguments={**columns, "nan_policy": "fill", "method": "calibrated"}, **_TWO, **public),
+        case(arguments={**columns, "nan_policy": "fill", "method": "distance"}, **_TWO, **public),
+        case(arguments={**columns, "nan_policy": "fill"}, **_TWO, rows=[{"x": 1, "by": "b"}]),
+        case(arguments=columns, **_TWO),
+        case(arguments=columns, **_LARGER, **public),
+        case(arguments={**columns, "nan_policy": "fill"}, **_LARGER, **public),
+        case(arguments={**columns, "method": "difference"}, **_GROUPED, public=["by", "g"], where={"g": [1]}),
+        case(arguments={**columns, "method": "difference"}, **_GROUPED, public=["by", "g"], group_by="g"),
     ]

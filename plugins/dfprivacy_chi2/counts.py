@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy.features import OneHot, Stack
+from dfprivacy.features import OneHot, RowFeatures, Stack
 from dfprivacy.statistics import OfSums
 from dfprivacy_chi2.tables import signed_distance, unit_circle_norm
 
@@ -21,15 +21,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy import Column
-    from dfprivacy.features import RowFeatures
 
 __all__ = [
     "Association",
     "Difference",
-    "Differences",
     "Distance",
+    "Margins",
     "Spread",
-    "Total",
     "UnitCircleNorm",
     "spread_sensitivity",
 ]
@@ -50,47 +48,107 @@ class _OfCounts(OfSums):
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
         """Bound how far one row moves the values: by 1 each."""
-        if relation != "replace_one" or self.by.name not in public:
-            return math.inf
-        if all(column.name in public for column in self.columns):
-            return 0.0
-        dimension = self.dimension
-        return 1.0 if norm == math.inf else float(dimension) if norm == 1 else math.sqrt(dimension)
+        return _by_one_each(self, relation, norm, public)
+
+
+def _by_one_each(statistic: _OfCounts | Difference, relation: str, norm: float, public: frozenset[str]) -> float:
+    """Give the sensitivity of values that one row moves by 1 each, if the groups are public."""
+    if relation != "replace_one" or statistic.by.name not in public:
+        return math.inf
+    if all(column.name in public for column in statistic.columns):
+        return 0.0
+    dimension = statistic.dimension
+    return 1.0 if norm == math.inf else float(dimension) if norm == 1 else math.sqrt(dimension)
 
 
 def _ones(x: Column, by: Column, groups: Sequence[object]) -> RowFeatures:
     return OneHot(by, groups=groups) * OneHot(x, groups=(x.categories or ())[1:2])
 
 
-class Total(_OfCounts):
-    """The number of X = 1 in all groups."""
+class Difference(OfSums):
+    r"""The difference of the shares of X = 1 among complete rows, times the smaller number of them.
 
-    def __init__(self, x: Column, by: Column, groups: Sequence[object], sizes: Sequence[int]) -> None:
-        super().__init__(_ones(x, by, groups), by, sizes)
+    With c of m rows and d of k rows in the two groups, :math:`f = (c/m - d/k) \min(m, k)
+    = (c k - d m)/\max(m, k)`, 0 where a group has none. A row moves it by 1 at most. *If X changes*, c moves by 1,
+    and the numerator by k or m. *If a row of the group of m is left out*, c/m and m change. Where m ≤ k, f =
+    c - m d/k: it moves by d/k, or by 1 - d/k. Where m > k, c/m moves by (1 - c/m)/(m - 1) or (c/m)/(m - 1) and f by
+    k times that, which is k/(m - 1) ≤ 1 at most. Its absolute value moves no more than f.
+
+    Parameters
+    ----------
+    xs : sequence of Column
+        Columns with two categories.
+    by, groups
+        The public groups.
+    sizes : sequence of int
+        Rows in the groups.
+    fill : bool
+        Whether rows without X count as X = 0; else they are left out.
+    signed : bool
+        Whether to keep the sign.
+    """
+
+    def __init__(
+        self,
+        xs: Sequence[Column],
+        by: Column,
+        groups: Sequence[object],
+        sizes: Sequence[int],
+        *,
+        fill: bool = False,
+        signed: bool = False,
+    ) -> None:
+        self.sizes = np.array(sizes, dtype=np.float64)
+        self.fill = fill
+        kept = [(x.categories or ())[1:2] if fill else (x.categories or ())[::-1] for x in xs]
+        of_x = [OneHot(x, groups=(value,)) for x, values in zip(xs, kept, strict=True) for value in values]
+        self.features = OneHot(by, groups=groups) * Stack(*of_x)
+        self.columns = self.features.columns
+        self.by, self.signed = by, signed
+        self.shape = (len(xs),)
+        self.error = _ROUNDING * min(sizes)
+
+    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
+        """Bound how far one row moves the values: by 1 each."""
+        return _by_one_each(self, relation, norm, public)
 
     def value(self, sums: NDArray[np.float64]) -> Any:
-        """Compute it from the counts."""
-        return sums.sum()
+        """Compute it from the counts; the numerator is a whole number."""
+        if self.fill:
+            (c, d), (m, k) = sums, self.sizes
+        else:
+            (c, m), (d, k) = ((group[:, 0], group.sum(axis=1)) for group in sums.reshape(2, -1, 2))
+        larger = np.maximum(m, k)
+        apart = np.where(np.minimum(m, k) > 0, c * k - d * m, 0.0) / np.maximum(larger, 1.0)
+        return apart if self.signed else np.abs(apart)
 
 
-class Difference(_OfCounts):
-    """The absolute difference of the shares of X = 1; times the smaller group it has the sensitivity 1."""
+class Margins(RowFeatures):
+    r"""Half of +1 for X = 1 and -1 for X = 0, over both groups, and half of the missing X in each.
 
-    def __init__(self, x: Column, by: Column, groups: Sequence[object], sizes: Sequence[int]) -> None:
-        super().__init__(_ones(x, by, groups), by, sizes)
-        self.weights = float(min(sizes))
-        self.error = _ROUNDING * self.weights
+    A vector has one entry of ±1/2 at most: its radius is 1/2, and two are 1 apart in L1. So to know how many are
+    missing costs no more noise than to know how many have X = 1.
+    """
 
-    def value(self, sums: NDArray[np.float64]) -> Any:
-        """Compute it from the counts."""
-        n1, n0 = self.sizes
-        c11, c10 = sums.ravel()
-        return _difference(c11, c10, n1, n0)
+    shape = (3,)
 
+    def __init__(self, x: Column, by: Column, groups: Sequence[object], *, fill: bool) -> None:
+        self.columns = (x, by)
+        self._codes = tuple(by.code(group) for group in groups)
+        self._fill = fill
 
-def _difference(c11: Any, c10: Any, n1: int, n0: int) -> Any:
-    """Give the absolute δ min(N1, N0); the numerator is a whole number."""
-    return np.abs(n0 * c11 - n1 * c10) / max(n1, n0)
+    def rows(self, batch: Any) -> NDArray[np.float64]:
+        """Return the vectors of a batch."""
+        x, by = self.columns
+        code, group = batch.codes(x), batch.codes(by)
+        gone = np.zeros(batch.size, dtype=np.bool_) if self._fill else code > 1
+        inside = [group == code for code in self._codes]
+        sign = np.where(code == 1, 0.5, -0.5) * (inside[0] | inside[1])
+        return np.stack([np.where(gone, 0.0, sign), *(0.5 * (gone & each) for each in inside)], axis=1)
+
+    def radius(self, norm: float) -> float:  # noqa: ARG002
+        """Largest norm of a vector."""
+        return 0.5
 
 
 class UnitCircleNorm(_OfCounts):
@@ -183,19 +241,3 @@ class Association(OfSums):
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
         """Bound how far one row moves it: by 1."""
         return 1.0 if relation == "replace_one" else math.inf
-
-
-class Differences(_OfCounts):
-    """The absolute differences for many X, times the smaller group: one row moves each by 1 at most."""
-
-    def __init__(self, xs: Sequence[Column], by: Column, groups: Sequence[object], sizes: Sequence[int]) -> None:
-        ones = (OneHot(x, groups=(x.categories or ())[1:2]) for x in xs)
-        super().__init__(OneHot(by, groups=groups) * Stack(*ones), by, sizes)
-        self.shape = (len(xs),)
-        self.error = _ROUNDING * min(sizes)
-
-    def value(self, sums: NDArray[np.float64]) -> Any:
-        """Compute them from the counts."""
-        n1, n0 = self.sizes
-        c11, c10 = sums
-        return _difference(c11, c10, n1, n0)

@@ -18,10 +18,20 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Discrete", "Folded", "Law", "binomial", "by_binomials", "by_margin", "chi", "folded_sf"]
+__all__ = [
+    "Discrete",
+    "Folded",
+    "Law",
+    "binomial",
+    "by_binomials",
+    "by_margin",
+    "chi",
+    "folded_sf",
+    "normal_laplace_sf",
+]
 
-_WINDOW = 9.0  # standard deviations; less than 1e-17 of a normal law is farther from its mean
-_ALIKE = 1e-4  # two scales that differ by less are taken for different by this much
+WINDOW = 9.0  # standard deviations; less than 1e-17 of a normal law is farther from its mean
+ALIKE = 1e-4  # two scales that differ by less are taken for different by this much
 _MOST = 1000  # counts of a binomial law
 _SLIGHT = 1e-3  # noise of less than this, in standard deviations, is taken for as much
 
@@ -56,7 +66,7 @@ class Law(ABC):
         if len(scales) == 1 or not min(scales) > 0:
             return self._above(t, max(scales))
         a, b = max(scales), min(scales)
-        b = min(b, a * (1 - _ALIKE))  # in partial fractions the sum of two is a difference of one and one
+        b = min(b, a * (1 - ALIKE))  # in partial fractions the sum of two is a difference of one and one
         return (a * a * self._above(t, a) - b * b * self._above(t, b)) / (a * a - b * b)
 
     def critical_value(self, alpha: float, *scales: float) -> float:
@@ -98,7 +108,7 @@ class Folded(Law):
     @property
     def reach(self) -> float:
         """A value that T hardly exceeds."""
-        return abs(self.mean) + _WINDOW * self.sd
+        return abs(self.mean) + WINDOW * self.sd
 
     def _above(self, t: float, scale: float) -> float:
         return float(folded_sf(t, self.mean, self.sd, scale))
@@ -119,6 +129,16 @@ def folded_sf(t: ArrayLike, mean: ArrayLike, sd: ArrayLike, scale: float) -> Arr
     return np.clip(total, 0.0, 1.0)
 
 
+def normal_laplace_sf(t: ArrayLike, sd: ArrayLike, scale: float) -> Array:
+    """Return the probability that a normal variable of mean 0 plus a Laplace one exceeds t; arguments broadcast."""
+    s = np.maximum(np.maximum(sd, 1e-9 * scale), 1e-100)
+    b = np.maximum(scale, _SLIGHT * s)
+    k, u = s / b, np.asarray(t) / s
+    found = ndtr(-u) + (_exp_ndtr(k * k / 2 - k * u, u - k) - _exp_ndtr(k * k / 2 + k * u, -u - k)) / 2
+    tail: Array = np.clip(found, 0.0, 1.0)
+    return tail
+
+
 def _exp_ndtr(exponent: Array, x: Array) -> Array:
     """Give e^exponent Φ(x) where either alone may be out of range."""
     return np.exp(np.minimum(exponent + log_ndtr(x), 700.0))
@@ -136,7 +156,7 @@ def binomial(n: int, p: float) -> tuple[NDArray[np.int64], Array]:
 
     Where they are more than a thousand, every second stands for two, or every third for three, and so on.
     """
-    reach = _WINDOW * math.sqrt(n * p * (1 - p)) + 20
+    reach = WINDOW * math.sqrt(n * p * (1 - p)) + 20
     low, high = max(0, math.floor(n * p - reach)), min(n, math.ceil(n * p + reach))
     counts = np.arange(low, high + 1, math.ceil((high - low + 1) / _MOST))
     log = (
@@ -162,7 +182,7 @@ def by_margin(
     """Return the exact law of a statistic given M1 = c11 + c10: c11 is hypergeometric."""
     n = n1 + n0
     mean = n1 * m1 / n
-    reach = _WINDOW * math.sqrt(mean * (1 - m1 / n) * n0 / max(n - 1, 1)) + 20
+    reach = WINDOW * math.sqrt(mean * (1 - m1 / n) * n0 / max(n - 1, 1)) + 20
     c11 = np.arange(max(0, m1 - n0, math.floor(mean - reach)), min(n1, m1, math.ceil(mean + reach)) + 1)
     at = c11[:-1].astype(np.float64)
     steps = np.log((n1 - at) * (m1 - at)) - np.log((at + 1) * (n0 - m1 + at + 1))
@@ -173,6 +193,6 @@ def by_margin(
 
 def chi(df: int, sd: float) -> Discrete:
     """Return the law of the length of a vector of `df` independent normal variables."""
-    ends = np.linspace(0.0, math.sqrt(df) + _WINDOW, 4001)
+    ends = np.linspace(0.0, math.sqrt(df) + WINDOW, 4001)
     weights = np.diff(gammainc(df / 2, ends**2 / 2))
     return Discrete((ends[1:] + ends[:-1]) / 2 * sd, weights / weights.sum())

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
-from dfprivacy import ArgumentError, Probability, Range, Release, mechanism
+from dfprivacy import ArgumentError, NanPolicy, Probability, Range, Release, mechanism
 from dfprivacy.plotting import axes
 from dfprivacy_chi2 import nulls
-from dfprivacy_chi2.asked import checked_rate, different, public_groups, two_categories
-from dfprivacy_chi2.counts import Differences
+from dfprivacy_chi2.arguments import checked_rate, different, public_groups, two_categories
+from dfprivacy_chi2.counts import Difference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Chi2Many", "chi2_many", "findings"]
 
 Many = Literal["svt", "select"]
+_DEVIATION = math.sqrt(2)  # of a Laplace variable of scale 1
 
 SELECTION = Fraction(1, 2)
 """The part of the budget that selects; the rest tests what is selected."""
@@ -37,7 +39,7 @@ class Chi2Many(Release):
 
     Attributes
     ----------
-    rejected : tuple of str
+    discoveries : tuple of str
         The columns that differ between the groups, with a family-wise error of `alpha`.
     answered : tuple of str
         The columns that were tested, in order: those up to the last rejection allowed, or those selected.
@@ -55,18 +57,18 @@ class Chi2Many(Release):
         How it was tested.
     max_rejections : int
         Rejections that were paid for.
-    scales : tuple of float
-        Scales of the Laplace noise in a comparison, in units of the difference: of the threshold and of each
+    noise_standard_error : tuple of float
+        Standard deviation of the noise in a comparison, in units of the difference: of the threshold and of each
         difference (``"svt"``), or of each difference.
     sizes : tuple of int
         Rows in each group.
-    by, groups, rate
-        What was compared, and what was known of the shares.
+    by, groups, rate, nan_policy
+        What was compared, what was known of the shares, and what became of rows without a value.
     notes : tuple of str
         What to know before trusting the numbers.
     """
 
-    rejected: tuple[str, ...]
+    discoveries: tuple[str, ...]
     answered: tuple[str, ...]
     differences: tuple[float, ...]
     pvalues: tuple[float, ...]
@@ -75,14 +77,40 @@ class Chi2Many(Release):
     alpha: float
     method: Many
     max_rejections: int
-    scales: tuple[float, ...]
+    noise_standard_error: tuple[float, ...]
     sizes: tuple[int, ...]
     by: str
     groups: tuple[Any, ...]
     rate: Any
+    nan_policy: NanPolicy
     notes: tuple[str, ...]
 
-    _shown = ("rejected", "tests", "alpha", "method", "max_rejections", "sizes", "notes")
+    @property
+    def rejected(self) -> tuple[str, ...]:
+        """The columns that differ; the old name warns."""
+        warnings.warn(
+            "Chi2Many.rejected is called discoveries now; the old name goes with the next release.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return self.discoveries
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """The scales of the Laplace noise; the old name warns."""
+        warnings.warn(
+            "Chi2Many.scales is called noise_standard_error now, which is √2 times as much; the old name goes with "
+            "the next release.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return self._scales
+
+    @property
+    def _scales(self) -> tuple[float, ...]:
+        return tuple(deviation / _DEVIATION for deviation in self.noise_standard_error)
+
+    _shown = ("discoveries", "tests", "alpha", "method", "max_rejections", "sizes", "notes")
 
     def plot(self, ax: Any = None) -> Any:
         """Draw what each column that was tested had to exceed, and which did.
@@ -99,16 +127,23 @@ class Chi2Many(Release):
         """
         ax = axes(ax)
         places = np.arange(len(self.answered))
-        hit = np.isin(self.answered, self.rejected)
+        hit = np.isin(self.answered, self.discoveries)
         thresholds = np.array(self.thresholds)
         ax.plot(places, thresholds, "_", color="tab:red", label="threshold")
         if self.differences:
             ax.errorbar(
-                places, self.differences, yerr=self.scales[-1], fmt="o", color="black", label="noisy difference"
+                places,
+                self.differences,
+                yerr=self.noise_standard_error[-1],
+                fmt="o",
+                color="black",
+                label="noisy difference",
             )
-        ax.plot(places[hit], thresholds[hit], "^", color="tab:blue", label="rejected")
+        ax.plot(places[hit], thresholds[hit], "^", color="tab:blue", label="discovered")
         ax.set(
-            xlabel="column, in the order tested", ylabel="absolute difference", title=f"{len(self.rejected)} found"
+            xlabel="column, in the order tested",
+            ylabel="absolute difference",
+            title=f"{len(self.discoveries)} found",
         )
         ax.legend(fontsize="small", frameon=False)
         return ax
@@ -125,6 +160,7 @@ def chi2_many(
     alpha: Probability = 0.05,
     groups: Sequence[Any] | None = None,
     rate: Any = None,
+    nan_policy: NanPolicy = "omit",
 ) -> Chi2Many:
     r"""Find the columns that differ between two groups, among thousands.
 
@@ -133,7 +169,7 @@ def chi2_many(
     Parameters
     ----------
     xs : list of str
-        Private columns with two categories each; X = 1 is the second, and missing values count as the first.
+        Private columns with two categories each; X = 1 is the second.
     by : str
         A public column with categories: the groups.
     method : {"svt", "select"}
@@ -149,11 +185,16 @@ def chi2_many(
     rate : float, tuple of two, or list, optional
         What is known from outside the data of the share of X = 1 in both groups together: a number or a range for
         all columns, or a list with a number or a range for each.
+    nan_policy : {"omit", "fill", "raise"}
+        ``"omit"``: in each column, rows without a value are left out and not counted. How many are left is not
+        released, so groups of unequal sizes are judged as if as few were left of the larger one as the smaller one
+        has; ``"fill"``, which counts them as the first category, finds more there. ``"raise"``: refused, where all
+        columns are public.
 
     Returns
     -------
     Chi2Many
-        ``rejected``, and what was tested.
+        ``discoveries``, and what was tested.
 
     Raises
     ------
@@ -166,13 +207,15 @@ def chi2_many(
     -----
     **Privacy.** Pure ε-differential privacy for tables that differ in the private columns of one row, all of them.
     The absolute difference of shares times the smaller group, :math:`f_k = |\delta_k| \min(N_1, N_0)`, has the
-    sensitivity 1 in each column. ``"svt"`` is the sparse vector technique [2]_: the noise of the thresholds is
-    drawn once and :math:`\varepsilon_1 : \varepsilon_2 = 1 : (2 s)^{2/3}` for s rejections. ``"select"`` takes s
-    selections at ε/2s and s tests at ε/2s.
+    sensitivity 1 in each column, also if rows without a value are left out. ``"svt"`` is the sparse vector
+    technique [2]_: the noise of the thresholds is drawn once and :math:`\varepsilon_1 : \varepsilon_2 = 1 : (2
+    s)^{2/3}` for s rejections. ``"select"`` takes s selections at ε/2s and s tests at ε/2s.
 
     **Statistics.** Each of K columns is tested at level α/K, noise included: under its null hypothesis
     :math:`P(f_k + \nu_k - \rho > t_k) = \alpha/K`. The union bound then holds whatever the dependence between the
-    columns, because it needs nothing but each column's own law. The paper's algorithms [1]_ draw the threshold's
+    columns, because it needs nothing but each column's own law. The largest probability over all shares of X = 1
+    is bounded, with a proof, by a percent more than it is; that rows that are left out do not widen the law further
+    than is said above holds for normal laws. The paper's algorithms [1]_ draw the threshold's
     noise again after each rejection, leave it out of the null law, and do not divide α.
 
     References
@@ -192,12 +235,13 @@ def chi2_many(
     >>> genes = [name for name in df if name != "arm"]
     >>> trial = dp.protect(df, "many-example", epsilon=2, ledger="memory:", public=["arm"],
     ...                    categories={**dict.fromkeys(genes, [False, True]), "arm": ["drug", "placebo"]})
-    >>> trial.chi2_many(genes, "arm", epsilon=1).rejected
+    >>> trial.chi2_many(genes, "arm", epsilon=1).discoveries
     ('gene7',)
     """
     rates = _checked(xs, by, max_rejections, rate)
-    kept, sizes = public_groups(curator, xs[0], by, groups, least=2, most=2)
-    n1, n0 = sizes
+    kept, sizes = public_groups(curator, xs[0], by, groups)
+    if nan_policy == "raise":
+        curator.refuse_missing(*xs, by)
     smaller = min(sizes)
     level = alpha / len(xs)
     known = {
@@ -209,44 +253,46 @@ def chi2_many(
         "by": by.name,
         "groups": kept,
         "rate": rate,
+        "nan_policy": nan_policy,
     }
-    asked = Differences(xs, by, kept, sizes)
+    fill = nan_policy != "omit"
+    differences = Difference(xs, by, kept, sizes, fill=fill)
     if method == "svt":
 
         def thresholds(of_threshold: float, of_value: float) -> NDArray[np.float64]:
-            return smaller * _critical(sizes, rates, level, of_threshold / smaller, of_value / smaller)
+            return smaller * _critical(sizes, rates, level, of_threshold / smaller, of_value / smaller, fill=fill)
 
-        above = curator.above_threshold(asked, thresholds, most=max_rejections)
+        above = curator.above_threshold(differences, thresholds, most=max_rejections)
         scales = (above.threshold_scale / smaller, above.value_scale / smaller)
         answered = [x.name for x in xs[: len(above.reached)]]
-        required = _critical(sizes, rates, level, *scales)[: len(answered)]
+        required = _critical(sizes, rates, level, *scales, fill=fill)[: len(answered)]
         stopped = len(answered) < len(xs)
         return Chi2Many(
             **known,
-            rejected=tuple(name for name, hit in zip(answered, above.reached, strict=True) if hit),
+            discoveries=tuple(name for name, hit in zip(answered, above.reached, strict=True) if hit),
             answered=tuple(answered),
             differences=(),
             pvalues=(),
             thresholds=tuple(map(float, required)),
-            scales=scales,
+            noise_standard_error=tuple(_DEVIATION * scale for scale in scales),
             notes=("stopped at the last rejection paid for: the columns after it were not tested",) * stopped,
         )
-    best = [int(at) for at in curator.select(asked, top=max_rejections, share=SELECTION)]
+    best = [int(at) for at in curator.select(differences, top=max_rejections, share=SELECTION)]
     chosen = [xs[at] for at in best]
-    measured = curator.measure(Differences(chosen, by, kept, sizes))
-    differences = [float(value) / smaller for value in measured.values]
+    measured = curator.measure(Difference(chosen, by, kept, sizes, fill=fill))
+    values = [float(value) / smaller for value in measured.values]
     scale = float(measured.scales[0]) / smaller
-    laws = [nulls.difference(n1, n0, rates[at]) for at in best]
-    pvalues = [law.pvalue(value, scale) for law, value in zip(laws, differences, strict=True)]
-    required = _critical(sizes, [rates[at] for at in best], level, scale)
+    laws = [nulls.difference(sizes[0], sizes[1], rates[at], complete=fill) for at in best]
+    pvalues = [law.pvalue(value, scale) for law, value in zip(laws, values, strict=True)]
+    required = _critical(sizes, [rates[at] for at in best], level, scale, fill=fill)
     return Chi2Many(
         **known,
-        rejected=tuple(x.name for x, p in zip(chosen, pvalues, strict=True) if p <= level),
+        discoveries=tuple(x.name for x, p in zip(chosen, pvalues, strict=True) if p <= level),
         answered=tuple(x.name for x in chosen),
-        differences=tuple(differences),
+        differences=tuple(values),
         pvalues=tuple(pvalues),
         thresholds=tuple(map(float, required)),
-        scales=(scale,),
+        noise_standard_error=(_DEVIATION * scale,),
         notes=(),
     )
 
@@ -276,18 +322,15 @@ def _checked(xs: tuple[Column, ...], by: Column, max_rejections: int, rate: Any)
 
 
 def _critical(
-    sizes: tuple[int, ...], rates: Sequence[nulls.Rate], level: float, *scales: float
+    sizes: tuple[int, ...], rates: Sequence[nulls.Rate], level: float, *scales: float, fill: bool
 ) -> NDArray[np.float64]:
-    """Return the threshold of each column; columns with the same rate share one."""
-    shares = [nulls.nearest_half(rate) for rate in rates]
-    found = {p: _threshold(sizes, p, level, *scales) for p in dict.fromkeys(shares)}
-    return np.array([found[p] for p in shares])
-
-
-@lru_cache(maxsize=256)
-def _threshold(sizes: tuple[int, ...], p: float, level: float, *scales: float) -> float:
+    """Return the threshold of each column; columns of which the same is known share one."""
     n1, n0 = sizes
-    return nulls.difference(n1, n0, p).critical_value(level, *scales)
+    of_rate = {
+        rate: nulls.difference(n1, n0, rate, complete=fill).critical_value(level, *scales)
+        for rate in dict.fromkeys(rates)
+    }
+    return np.array([of_rate[rate] for rate in rates])
 
 
 def findings(
@@ -300,10 +343,11 @@ def findings(
     alpha: float,
     groups: Sequence[Any] | None,
     rate: Any,
+    nan_policy: NanPolicy,
 ) -> Mapping[str, Any]:
     """Say what the tests could find out, from public numbers only; for ``explain``."""
     rates = _checked(xs, by, max_rejections, rate)
-    _, sizes = public_groups(curator, xs[0], by, groups, least=2, most=2)
+    _, sizes = public_groups(curator, xs[0], by, groups)
     n1, n0 = sizes
     smaller = min(sizes)
     if method == "svt":
@@ -311,7 +355,7 @@ def findings(
         scales = [1 / (first * smaller), 2 * max_rejections / ((curator.epsilon - first) * smaller)]
     else:
         scales = [max_rejections / (curator.epsilon * float(1 - SELECTION) * smaller)]
-    critical = float(_critical(sizes, rates[:1], alpha / len(xs), *scales)[0])
+    critical = float(_critical(sizes, rates[:1], alpha / len(xs), *scales, fill=nan_policy != "omit")[0])
     p = nulls.nearest_half(rates[0])
 
     def power(difference: float) -> float:

@@ -6,17 +6,20 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from dfprivacy import ArgumentError, Probability, Range, mechanism
-from dfprivacy_chi2 import counts, nulls
-from dfprivacy_chi2.asked import (
+from dfprivacy import ArgumentError, NanPolicy, Probability, Range, mechanism
+from dfprivacy.features import OneHot
+from dfprivacy_chi2 import conclusions, counts, nulls
+from dfprivacy_chi2.arguments import (
+    MARGIN_SHARE,
     TAU,
-    TOTAL_SHARE,
     checked_rate,
+    checked_shares,
     choose,
     different,
     public_groups,
     two_categories,
 )
+from dfprivacy_chi2.conclusions import Measured
 from dfprivacy_chi2.planning import power
 from dfprivacy_chi2.results import Chi2, Margin
 from dfprivacy_chi2.tables import paper_sensitivity, swap_sensitivity, tight_sensitivity
@@ -24,11 +27,13 @@ from dfprivacy_chi2.tables import paper_sensitivity, swap_sensitivity, tight_sen
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dfprivacy import Column, Curator, NoisyValue
+    from dfprivacy import Column, Curator
 
 __all__ = ["Method", "chi2", "chi2_unitcircle", "findings"]
 
-Method = Literal["auto", "difference", "calibrated", "distance"]
+Method = Literal["auto", "calibrated", "table", "difference", "distance", "spread", "association"]
+Rates = Any  # a share, a range of shares, or a list of shares
+_FILLS = ("distance", "spread", "association")
 
 
 @mechanism(columns={"x": "category", "by": "category"})
@@ -40,18 +45,19 @@ def chi2_unitcircle(
     groups: Sequence[Any] | None = None,
     tau: Annotated[float, Range(1e-6, 1e6)] | None = None,
     margin: Margin = "private",
-    rate: float | tuple[float, float] | None = None,
     sensitivity: Literal["tight", "paper"] = "tight",
-) -> Chi2:
+    nan_policy: Literal["fill", "raise"] = "fill",
+) -> Measured:
     r"""Test a 2 x 2 table by the unit circle mechanism.
 
     The norm of a vector that is longer than 1 where chi² exceeds tau is released with Laplace noise. It is here for
-    comparison with the literature: `chi2` finds more with the same budget.
+    comparison with the literature: `chi2` finds more with the same budget, leaves out missing values, and tells the
+    direction.
 
     Parameters
     ----------
     x : str
-        A private column with two categories; X = 1 is the second of them. Missing values count as the first.
+        A private column with two categories; X = 1 is the second of them.
     by : str
         A public column with categories: the groups.
     groups : list or tuple of two categories, optional
@@ -63,15 +69,20 @@ def chi2_unitcircle(
         ``"private"``: nothing is known of the share of X = 1. ``"public_rate"``: `rate` is known from outside the
         data. ``"invariant"``: `rate` is the exact share, published already; the noise then protects pairs of tables
         with the same margins, in which two rows of different groups exchange their X.
-    rate : float or tuple of two, optional
-        The share of X = 1 in both groups together, or a range.
     sensitivity : {"tight", "paper"}
         ``"paper"``: the bound of the reference, up to √2 times too large.
+    nan_policy : {"fill", "raise"}
+        ``"fill"``: missing values count as the first category. ``"raise"``: refused, where `x` is public too. They
+        cannot be left out: the sensitivity is proved for public sizes.
+    rate : float or tuple of two, optional
+        The share of X = 1 in both groups together, or a range.
+    alpha : float
+        Level of the decision ``rejected``.
 
     Returns
     -------
     Chi2
-        The result: ``statistic``, ``pvalue``, ``critical_value(alpha)``, ``reject(alpha)``, all from one release.
+        The result: ``pvalue``, ``rejected``, ``critical_value(alpha)``, all from one release.
 
     Raises
     ------
@@ -105,26 +116,53 @@ def chi2_unitcircle(
     >>> trial.chi2_unitcircle("ill", "arm", epsilon=0.5).pvalue < 0.01
     True
     """
+    tau = TAU if tau is None else tau
+    kept, sizes = public_groups(curator, x, by, groups)
+    if nan_policy == "raise":
+        curator.refuse_missing(x, by)
+    n1, n0 = sizes
+    bound = (tight_sensitivity if sensitivity == "tight" else paper_sensitivity)(n1, n0, tau)
+    if margin == "invariant":  # one row is protected too: what the account says holds for the noise
+        bound = max(bound, swap_sensitivity(n1, n0, tau))
+    norm = curator.measure(counts.UnitCircleNorm(x, by, kept, sizes, tau, bound))
+    return Measured("unit_circle", (norm,), kept, sizes)
+
+
+@chi2_unitcircle.concludes
+def _(
+    measured: Measured,
+    x: Column,
+    by: Column,
+    *,
+    tau: float | None,
+    margin: Margin,
+    rate: Rates = None,
+    alpha: Probability = 0.05,
+) -> Chi2:
+    """Judge the noisy norm."""
+    guarantee = "ε for tables with the same margins, in which two rows exchange their x"
+    return conclusions.of_a_number(
+        measured,
+        x,
+        by,
+        rate=checked_rate(rate),
+        alpha=alpha,
+        tau=TAU if tau is None else tau,
+        margin=margin,
+        guarantee=guarantee if margin == "invariant" else "",
+    )
+
+
+def circle_arguments(x: Column, by: Column, *, margin: str, rate: Any, **_: Any) -> None:
+    """Refuse arguments before anything is paid."""
     two_categories(x)
+    different(x, by)
     rate = checked_rate(rate)
     if (margin == "private") != (rate is None) or (margin == "invariant" and isinstance(rate, tuple)):
         raise ArgumentError(
             f"rate={rate!r} does not go with margin={margin!r}.",
             'Give a number for "invariant", a number or a range for "public_rate", and nothing for "private".',
         )
-    tau = TAU if tau is None else tau
-    kept, sizes = public_groups(curator, x, by, groups, least=2, most=2)
-    n1, n0 = sizes
-    bound = (tight_sensitivity if sensitivity == "tight" else paper_sensitivity)(n1, n0, tau)
-    if margin == "invariant":  # one row is protected too: what the account says holds for the noise
-        bound = max(bound, swap_sensitivity(n1, n0, tau))
-    measured = curator.measure(counts.UnitCircleNorm(x, by, kept, sizes, tau, bound))
-    swaps = (
-        "ε for tables with the same margins, in which two rows exchange their x" if margin == "invariant" else ""
-    )
-    return _conclude(
-        measured, x, by, kept, sizes, method="unit_circle", tau=tau, margin=margin, rate=rate, guarantee=swaps
-    )
 
 
 @mechanism(columns={"x": "category", "by": "category"})
@@ -135,37 +173,46 @@ def chi2(
     *,
     method: Method = "auto",
     groups: Sequence[Any] | None = None,
-    rate: Any = None,
-    confidence: Probability = 0.95,
-) -> Chi2:
-    r"""Test whether two categorical columns are independent.
+    rate: Rates = None,
+    nan_policy: NanPolicy = "omit",
+) -> Measured:
+    r"""Test whether two categorical columns are independent, and say how they are associated.
 
     Parameters
     ----------
     x : str
-        A private column with categories. Of two, X = 1 is the second, and missing values count as the first.
+        A private column with categories. Of two, X = 1 is the second.
     by : str
-        A column with categories: the groups. If it is public, any number of them; if it is private, both columns
-        must have two categories.
-    method : {"auto", "difference", "calibrated", "distance"}
-        For two categories in two public groups. ``"difference"``: the absolute difference of the shares of X = 1,
-        judged at the share that makes it vary most. ``"calibrated"``: the same, judged at the shares that are
-        likely given a noisy number of X = 1, which costs a tenth of the budget. ``"distance"``: the number of rows
-        that must change to make chi² cross its critical value at 5%. ``"auto"``: ``"calibrated"`` from 200 rows
-        times epsilon on if nothing is known of the share, else ``"difference"``.
+        A column with categories: the groups. The answer is the most accurate if it is public, and two groups are
+        compared in two categories.
+    method : {"auto", "calibrated", "table", "difference", "distance", "spread", "association"}
+        ``"calibrated"``: for two categories in two public groups, the signed difference of the shares of X = 1,
+        and with a tenth of the budget how many have X = 1, which says how much the difference varies. ``"table"``:
+        noisy counts of all cells, for tables of any size and groups that are private too. ``"auto"`` is one of
+        these two. The others release one number, which tells neither direction nor shares, and find more where the
+        noise is larger than what sampling leaves open: ``"difference"``, the absolute difference, judged at the
+        share that makes it vary most; ``"distance"``, how many rows must change for chi² to cross its critical
+        value at 5%; ``"spread"``, of more categories or public groups; ``"association"``, of two categories in two
+        private groups. ``"auto"`` is ``"difference"`` with a `rate`, and with ``nan_policy="fill"`` it is one of
+        these for fewer than 200 rows times epsilon, larger tables and private groups.
     groups : list or tuple of categories, optional
         The public groups to compare; default: all.
     rate : float, tuple of two, or list of float, optional
         What is known from outside the data: the share of X = 1, or its range; of more categories, the share of
-        each.
+        each, for ``"spread"``.
+    nan_policy : {"omit", "fill", "raise"}
+        ``"omit"``: rows without X are left out and not counted. ``"fill"``: they count as the first of two
+        categories. ``"raise"``: refused, where both columns are public. Rows of no group count nowhere.
+    alpha : float
+        Level of the decision ``rejected``.
     confidence : float
-        Coverage of the interval for the absolute difference.
+        Coverage of the interval.
 
     Returns
     -------
     Chi2
-        The result: ``statistic``, ``pvalue``, ``confidence_interval()``, ``critical_value(alpha)``,
-        ``reject(alpha)``.
+        The result: ``statistic``, ``pvalue``, ``rejected``, ``direction``, ``shares``, and an effect with its
+        interval.
 
     Raises
     ------
@@ -177,14 +224,16 @@ def chi2(
     Notes
     -----
     **Privacy.** Pure ε-differential privacy for tables that differ in one row; where `by` is public, they agree on
-    it. Each statistic has a proved sensitivity: the absolute difference 1/min(N1, N0), the signed distance 1
-    (Johnson and Shmatikov [1]_), the spread of more categories or groups :math:`\sqrt{(1/N_{min} - 1/N)(1/w_i +
-    1/w_{i'})}` at its largest, and with private groups :math:`|c_{11} c_{00} - c_{10} c_{01}|/(N-1)` has 1. All
-    else is post-processing.
+    it. A row moves the difference by 1/min(N1, N0) at most, also if its X is left out; the numbers of X = 1 and of
+    missing X by 1; counts by 2, or 1 for a row more or less; the signed distance by 1 (Johnson and Shmatikov
+    [1]_); the spread by :math:`\sqrt{(1/N_{min} - 1/N)(1/w_i + 1/w_{i'})}` at its largest, and the association
+    :math:`|c_{11} c_{00} - c_{10} c_{01}|/(N-1)` by 1. All else is post-processing.
 
-    **Statistics.** p-values are the largest over the shares that cannot be excluded, noise included. That the
-    absolute difference varies most at a share of 1/2, and what is said of private groups and of more categories,
-    was seen on grids and is not proved.
+    **Statistics.** Noise is part of every p-value. Of ``"difference"`` it is a proved bound over all shares, a
+    percent above the largest at most; of ``"calibrated"`` it is exact given how many have X = 1, and the largest
+    over a grid of these. ``"table"`` takes Pearson's law with the noise, and puts categories together until enough
+    rows are expected in each cell. What is said of ``"spread"`` and ``"association"`` was seen on grids and is not
+    proved.
 
     References
     ----------
@@ -199,134 +248,192 @@ def chi2(
     >>> trial = dp.protect(df, "chi2-example", epsilon=1, ledger="memory:",
     ...                    categories={"ill": [False, True], "arm": ["drug", "placebo"]}, public=["arm"])
     >>> test = trial.chi2("ill", "arm", epsilon=0.5)
-    >>> test.pvalue < 0.001, test.low < 0.2 < test.high
-    (True, True)
+    >>> test.rejected, test.direction, test.low < 0.2 < test.high
+    (True, 'True is more frequent in drug than in placebo', True)
     """
+    if nan_policy == "raise":
+        curator.refuse_missing(x, by)
+    fill = nan_policy != "omit"
     if not by.public:
-        return _private_groups(curator, x, by, method, groups, rate, confidence)
-    kept, sizes = public_groups(curator, x, by, groups, least=2, most=None)
+        return _of_private_groups(curator, x, by, method, fill=fill)
+    kept, sizes = public_groups(curator, x, by, groups, most=None)
     if len(sizes) > 2 or len(x.categories or ()) > 2:  # noqa: PLR2004
-        return _larger(curator, x, by, kept, sizes, method, rate, confidence)
-    two_categories(x)
-    rate = checked_rate(rate)
-    chosen = choose(method, sum(sizes), curator.epsilon, rate)
-    asked: dict[str, Any] = {"method": chosen, "rate": rate, "confidence": confidence}
-    if chosen == "distance":
-        if math.prod(size + 1 for size in sizes) > nulls.MOST_TABLES:
-            raise ArgumentError(
-                f"The signed distance is for groups of up to {math.isqrt(nulls.MOST_TABLES):,} rows each.",
-                'Use method="calibrated".',
-            )
-        measured = curator.measure(counts.Distance(x, by, kept, sizes, TAU))
-        return _conclude(measured, x, by, kept, sizes, tau=TAU, **asked)
-    if chosen == "calibrated":
-        if rate is not None:
-            raise ArgumentError(
-                "rate= says already what method='calibrated' measures.", 'Use method="difference" with a rate.'
-            )
-        total = curator.measure(counts.Total(x, by, kept, sizes), share=TOTAL_SHARE)
-        asked |= {"total": float(total.values[0]), "total_scale": float(total.scales[0])}
-    measured = curator.measure(counts.Difference(x, by, kept, sizes))
-    return _conclude(measured, x, by, kept, sizes, **asked)
+        if method not in {"auto", "table", "spread"}:
+            raise ArgumentError(f"method={method!r} is for two categories in two groups.", 'Use method="auto".')
+        if method == "table" or (method == "auto" and not fill):
+            return _counted(curator, x, by, kept, sizes)
+        return _spread(curator, x, by, kept, sizes, rate)
+    chosen = choose(method, sum(sizes), curator.epsilon, rate, fill=fill)
+    if chosen == "table":
+        return _counted(curator, x, by, kept, sizes)
+    if chosen == "spread":
+        return _spread(curator, x, by, kept, sizes, rate)
+    return _two_shares(curator, x, by, kept, sizes, chosen, fill=fill)
 
 
-def _larger(
+@chi2.concludes
+def _(
+    measured: Measured,
+    x: Column,
+    by: Column,
+    *,
+    rate: Rates,
+    alpha: Probability = 0.05,
+    confidence: Probability = 0.95,
+) -> Chi2:
+    """Judge what was measured."""
+    if measured.method == "table":
+        return conclusions.of_counts(measured, x, by, alpha=alpha, confidence=confidence)
+    if measured.method == "spread" and len(x.categories or ()) > 2:  # noqa: PLR2004
+        rate = None if rate is None else checked_shares(rate, len(x.categories or ()))
+    else:
+        rate = checked_rate(rate)
+    if measured.method == "calibrated":
+        return conclusions.of_a_signed_difference(measured, x, by, alpha=alpha, confidence=confidence)
+    return conclusions.of_a_number(measured, x, by, rate=rate, alpha=alpha, confidence=confidence)
+
+
+def chi2_arguments(
+    x: Column,
+    by: Column,
+    *,
+    method: Method,
+    groups: Sequence[Any] | None,
+    rate: Rates,
+    nan_policy: NanPolicy,
+    **_: Any,
+) -> None:
+    """Refuse arguments before anything is paid."""
+    different(x, by)
+    if len(x.categories or ()) < 2 or len(by.categories or ()) < 2:  # noqa: PLR2004
+        two_categories(x if len(x.categories or ()) < 2 else by)  # noqa: PLR2004
+    if nan_policy == "omit" and method in _FILLS:
+        raise ArgumentError(
+            f"method={method!r} needs public sizes, and how many rows are left out is private.",
+            'Use method="auto", or nan_policy="fill".',
+        )
+    if not by.public:
+        if method not in {"auto", "table", "association"} or groups is not None or rate is not None:
+            raise ArgumentError(
+                f"method=, groups= and rate= need public groups, and {by.name!r} is private.",
+                f"If neighbouring tables agree on it, say so: protect(..., public=[{by.name!r}]).",
+            )
+        if method == "association":
+            two_categories(x)
+            two_categories(by)
+        return
+    compared = groups if isinstance(groups, list | tuple) else by.categories or ()
+    two_by_two = len(x.categories or ()) == len(compared) == 2  # noqa: PLR2004
+    if len(x.categories or ()) == 2:  # noqa: PLR2004
+        checked_rate(rate)
+    elif rate is not None:
+        checked_shares(rate, len(x.categories or ()))
+    if rate is not None and method == "calibrated":
+        raise ArgumentError(
+            "rate= says already what method='calibrated' measures.", 'Use method="difference" with a rate.'
+        )
+    if rate is not None and (method == "table" or (not two_by_two and nan_policy == "omit")):
+        raise ArgumentError(
+            "rate= says what noisy counts tell already.",
+            'Leave it out, or use method="spread" with nan_policy="fill".',
+        )
+
+
+def _two_shares(
     curator: Curator,
     x: Column,
     by: Column,
     kept: tuple[Any, ...],
     sizes: tuple[int, ...],
     method: str,
-    rate: Any,
-    confidence: float,
-) -> Chi2:
-    """Test more than two categories, or more than two groups."""
-    if method != "auto":
-        raise ArgumentError(f"method={method!r} is for two categories in two groups.", 'Use method="auto".')
+    *,
+    fill: bool,
+) -> Measured:
+    """Measure how two shares differ, in two public groups."""
+    if method == "association":
+        raise ArgumentError("method='association' is for private groups.", 'Use method="auto".')
+    if method == "distance":
+        if math.prod(size + 1 for size in sizes) > nulls.MOST_TABLES:
+            raise ArgumentError(
+                f"The signed distance is for groups of up to {math.isqrt(nulls.MOST_TABLES):,} rows each.",
+                'Use method="calibrated".',
+            )
+        return Measured(method, (curator.measure(counts.Distance(x, by, kept, sizes, TAU)),), kept, sizes)
+    if method == "difference":
+        difference = curator.measure(counts.Difference((x,), by, kept, sizes, fill=fill))
+        return Measured(method, (difference,), kept, sizes, fill=fill)
+    margins = curator.sum(counts.Margins(x, by, kept, fill=fill), share=MARGIN_SHARE)
+    difference = curator.measure(counts.Difference((x,), by, kept, sizes, fill=fill, signed=True))
+    return Measured(method, (difference, margins), kept, sizes, fill=fill)
+
+
+def _spread(
+    curator: Curator, x: Column, by: Column, kept: tuple[Any, ...], sizes: tuple[int, ...], rate: Rates
+) -> Measured:
+    """Measure how far shares are from those in all rows."""
     categories = len(x.categories or ())
-    if categories < 2:  # noqa: PLR2004
-        two_categories(x)
     shares: tuple[float, ...] = (1.0,)
-    if categories == 2:  # noqa: PLR2004
-        rate = checked_rate(rate)
-    elif rate is None:
-        shares = (1.0,) * categories
-    else:
-        rate = shares = _checked_shares(rate, categories)
-    measured = curator.measure(counts.Spread(x, by, kept, sizes, shares))
-    return _conclude(measured, x, by, kept, sizes, method="spread", rate=rate, confidence=confidence)
+    if categories > 2:  # noqa: PLR2004
+        shares = (1.0,) * categories if rate is None else checked_shares(rate, categories)
+    spread = curator.measure(counts.Spread(x, by, kept, sizes, shares))
+    return Measured("spread", (spread,), kept, sizes)
 
 
-def _checked_shares(rate: Any, categories: int) -> tuple[float, ...]:
-    given = isinstance(rate, list | tuple) and len(rate) == categories
-    numbers = given and all(isinstance(share, int | float) and 0 < share < 1 for share in rate)
-    if not numbers or abs(sum(rate) - 1) > 1e-9:  # noqa: PLR2004
-        raise ArgumentError(
-            f"rate={rate!r} must hold a share above 0 for each of {categories} categories, 1 together.",
-            "Give what is known from outside the data, or leave it out.",
-        )
-    return tuple(float(share) for share in rate)
+def _counted(
+    curator: Curator, x: Column, by: Column, kept: tuple[Any, ...], sizes: tuple[int, ...] | None
+) -> Measured:
+    """Measure counts of all cells: shape (groups, categories)."""
+    return Measured(
+        "table", (curator.sum(OneHot(by, groups=kept) * OneHot(x)),), kept, sizes or (), rows=curator.size
+    )
 
 
-def _private_groups(
-    curator: Curator, x: Column, by: Column, method: str, groups: object, rate: object, confidence: float
-) -> Chi2:
-    """Test two categories in two private groups."""
-    if method != "auto" or groups is not None or rate is not None:
-        raise ArgumentError(
-            f"method=, groups= and rate= need public groups, and {by.name!r} is private.",
-            f"If neighbouring tables agree on it, say so: protect(..., public=[{by.name!r}]).",
-        )
-    for column in (x, by):
-        two_categories(column)
-    different(x, by)
+def _of_private_groups(curator: Curator, x: Column, by: Column, method: str, *, fill: bool) -> Measured:
+    """Measure a table whose groups are private."""
+    kept = by.categories or ()
     size = curator.size if curator.neighbors == "replace_one" else None
+    one_number = method == "association" or (
+        method == "auto" and fill and len(kept) == len(x.categories or ()) == 2 and size is not None  # noqa: PLR2004
+    )
+    if not one_number:
+        return _counted(curator, x, by, kept, None)
     if size is None:
         raise ArgumentError(
-            "With private groups the test needs a public number of rows.",
-            "Ask it of all rows, or of rows selected by public columns, under neighbors='replace_one'.",
+            "method='association' needs a public number of rows.",
+            'Use method="table"; or ask it of all rows, or of rows selected by public columns, under '
+            "neighbors='replace_one'.",
         )
     if size < 2:  # noqa: PLR2004
         raise ArgumentError(f"There are {size} rows.", "A test needs at least two.")
-    measured = curator.measure(counts.Association(x, by, size))
-    return _conclude(measured, x, by, by.categories or (), (size,), method="association", confidence=confidence)
-
-
-def _conclude(
-    measured: NoisyValue, x: Column, by: Column, kept: Sequence[Any], sizes: Sequence[int], **asked: Any
-) -> Chi2:
-    """Judge a noisy statistic."""
-    return Chi2(
-        **asked,
-        statistic=float(measured.values.ravel()[0]),
-        scale=float(measured.scales.ravel()[0]),
-        sizes=tuple(sizes),
-        categories=len(x.categories or ()),
-        x=x.name,
-        by=by.name,
-        groups=tuple(kept),
-    ).judged()
+    return Measured("association", (curator.measure(counts.Association(x, by, size)),), kept, (size,))
 
 
 def findings(
-    curator: Curator, x: Column, by: Column, *, groups: Sequence[Any] | None = None, **asked: Any
+    curator: Curator, x: Column, by: Column, *, groups: Sequence[Any] | None = None, **given: Any
 ) -> Mapping[str, Any]:
     """Say what the test could find out, from public numbers only; for ``explain``."""
     if not by.public or len(x.categories or ()) > 2:  # noqa: PLR2004
         return {}
-    _, sizes = public_groups(curator, x, by, groups, least=2, most=None)
+    _, sizes = public_groups(curator, x, by, groups, most=None)
     if len(sizes) > 2:  # noqa: PLR2004
         return {}
-    rate = checked_rate(asked.get("rate"))
-    method: Any = "unit_circle" if "margin" in asked else asked["method"]
-    tau = asked.get("tau") or TAU
+    rate = checked_rate(given.get("rate"))
+    fill = given.get("nan_policy") != "omit"
+    method: Any = (
+        "unit_circle"
+        if "margin" in given
+        else choose(given["method"], sum(sizes), curator.epsilon, rate, fill=fill)
+    )
+    if method in {"table", "spread"}:
+        return {}
+    tau = given.get("tau") or TAU
     p = nulls.nearest_half(rate)
     first, second = sizes
-    found = {}
+    powers = {}
     for difference in (0.05, 0.1, 0.2):
         base = min(max(p - difference / 2, 0.0), 1 - difference)
         chance = power(
             first, second, curator.epsilon, base=base, difference=difference, method=method, rate=rate, tau=tau
         )
-        found[f"at 5% shares of {base:.3g} and {base + difference:.3g} are told apart with probability"] = chance
-    return found
+        powers[f"at 5% shares of {base:.3g} and {base + difference:.3g} are told apart with probability"] = chance
+    return powers

@@ -7,14 +7,13 @@ p-value is the largest of theirs.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from scipy.optimize import brentq
 
-from dfprivacy_chi2.laws import Discrete, Folded, Law, by_binomials, by_margin, chi, folded_sf
+from dfprivacy_chi2.laws import Discrete, Folded, Law, by_binomials, by_margin, chi
+from dfprivacy_chi2.shares import Shares, tails
 from dfprivacy_chi2.tables import signed_distances, unit_circle_norm
 
 if TYPE_CHECKING:
@@ -26,10 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_TABLES",
-    "NoisyShare",
+    "AbsoluteDifference",
     "Null",
     "Rate",
+    "Widest",
     "association",
+    "bounds_of",
     "difference",
     "difference_law",
     "distance",
@@ -70,17 +71,61 @@ class Null:
         return found
 
 
-def difference_law(n1: int, n0: int, p1: float, p0: float) -> Law:
-    """Return the law of the absolute difference the absolute δ of the shares of X = 1 in two groups."""
-    if n1 + n0 <= _EXACT:
-        return by_binomials(lambda c11, c10: np.abs(c11 / n1 - c10 / n0), n1, n0, p1, p0)
-    return Folded(p1 - p0, math.sqrt(p1 * (1 - p1) / n1 + p0 * (1 - p0) / n0))
+@dataclass(frozen=True)
+class Widest:
+    """Null hypotheses of which one is true."""
+
+    nulls: tuple[Shares, ...]
+
+    def pvalue(self, statistic: float, *scales: float) -> float:
+        """Return the largest of their p-values."""
+        return max(null.pvalue(statistic, *scales) for null in self.nulls)
+
+    def critical_value(self, alpha: float, *scales: float) -> float:
+        """Return the largest of their critical values."""
+        return max(null.critical_value(alpha, *scales) for null in self.nulls)
 
 
-def difference(n1: int, n0: int, rate: Rate) -> Null:
-    """Return the null hypothesis of the absolute δ, widest where p is nearest 1/2 (seen on grids, not proved)."""
-    p = nearest_half(rate)
-    return Null((difference_law(n1, n0, p, p),))
+@dataclass(frozen=True)
+class AbsoluteDifference(Law):
+    """The exact law of the absolute difference of the shares of X = 1 in two groups."""
+
+    n1: int
+    n0: int
+    p1: float
+    p0: float
+
+    @property
+    def reach(self) -> float:
+        """A value that it does not exceed."""
+        return 1.0
+
+    def _above(self, t: float, scale: float) -> float:
+        return float(tails(self.n1, self.n0, np.array([self.p1]), np.array([self.p0]), t, scale)[0])
+
+
+def difference_law(n1: int, n0: int, p1: float, p0: float) -> AbsoluteDifference:
+    """Return the law of the absolute difference of the shares of X = 1 in two groups."""
+    return AbsoluteDifference(n1, n0, p1, p0)
+
+
+def difference(n1: int, n0: int, rate: Rate, *, complete: bool = True) -> Widest:
+    """Return the null hypothesis of the absolute difference.
+
+    Parameters
+    ----------
+    n1, n0 : int
+        Rows in the two groups.
+    rate : float, tuple or None
+        What is known of the share of X = 1.
+    complete : bool
+        Whether no row is left out. Else fewer rows than these are counted. The statistic, in units of the smaller
+        group, then varies most if none is left out, or if as many of the larger group are left as the smaller one
+        has (by the normal law): the null holds both.
+    """
+    low, high = bounds_of(rate)
+    sizes = {(n1, n0)} if complete else {(n1, n0), (min(n1, n0),) * 2}
+    return Widest(tuple(Shares(*each, low, high) for each in sorted(sizes)))
 
 
 def norm_law(n1: int, n0: int, tau: float, p1: float, p0: float) -> Law:
@@ -159,11 +204,12 @@ def spread(categories: int, groups: int, rate: Rate | Sequence[float]) -> Null:
 
 def nearest_half(rate: Rate) -> float:
     """Return the possible share nearest 1/2."""
-    low, high = _range(rate)
+    low, high = bounds_of(rate)
     return min(max(low, 0.5), high)
 
 
-def _range(rate: Rate) -> tuple[float, float]:
+def bounds_of(rate: Rate) -> tuple[float, float]:
+    """Return the ends of what is known of a share."""
     if rate is None:
         return 0.0, 1.0
     return rate if isinstance(rate, tuple) else (rate, rate)
@@ -171,7 +217,7 @@ def _range(rate: Rate) -> tuple[float, float]:
 
 def _shares(rate: Rate, n: int) -> list[float]:
     """Give the possible shares on a geometric grid; laws are the same for p and 1 - p."""
-    low, high = _range(rate)
+    low, high = bounds_of(rate)
     low, high = (
         sorted((min(low, 1 - low), min(high, 1 - high)))
         if (low - 0.5) * (high - 0.5) > 0
@@ -183,111 +229,3 @@ def _shares(rate: Rate, n: int) -> list[float]:
     low = max(low, 0.25 / n)
     steps = max(1, math.ceil(math.log(high / low) / math.log(_GRID))) if high > low else 0
     return [low * (high / low) ** (step / max(steps, 1)) for step in range(steps + 1)]
-
-
-@dataclass(frozen=True)
-class NoisyShare:
-    """The null hypothesis of the absolute δ where a noisy total of X = 1 says which shares are likely.
-
-    The test takes the share nearest 1/2 within `reach` scales of the noise of the total: its p-value π. How often
-    that is at most u, at the share where it is so most often, is G(u), and G(π) is a p-value. Normal laws
-    throughout.
-
-    Attributes
-    ----------
-    n1, n0 : int
-        Sizes of the groups.
-    total : float
-        The noisy total.
-    total_scale : float
-        Scale of its noise.
-    reach : float
-        In scales of the noise.
-    """
-
-    n1: int
-    n0: int
-    total: float
-    total_scale: float
-    reach: float = 2.0
-
-    def share(self, total: float | Array) -> Array:
-        """Return the share that the test takes if this is the total."""
-        n = self.n1 + self.n0
-        width = self.reach * self.total_scale
-        nearest: Array = np.clip(0.5, np.clip((total - width) / n, 0, 1), np.clip((total + width) / n, 0, 1))
-        return nearest
-
-    def sd(self, p: float | Array) -> Array:
-        """Return the standard deviation of δ at a share."""
-        return np.sqrt(p * (1 - np.asarray(p)) * (1 / self.n1 + 1 / self.n0))
-
-    def pvalue(self, statistic: float, scale: float) -> float:
-        """Return the p-value of a noisy statistic."""
-        plain = float(folded_sf(statistic, 0.0, self.sd(self.share(self.total)), scale))
-        return self.size(plain, scale)
-
-    def critical_value(self, alpha: float, scale: float) -> float:
-        """Return the value that a noisy statistic exceeds with probability `alpha` at most."""
-        plain = self.plain_level(alpha, scale)
-        return Folded(0.0, float(self.sd(self.share(self.total)))).critical_value(plain, scale)
-
-    def plain_level(self, alpha: float, scale: float) -> float:
-        """Return the u with G(u) = alpha. It does not depend on the total."""
-        return _plain_level(replace(self, total=0.0), alpha, scale)
-
-    def size(self, plain: float, scale: float) -> float:
-        """Return G(u)."""
-        if not 0 < plain < 1:
-            return min(max(plain, 0.0), 1.0)
-        p = np.array(_shares(None, self.n1 + self.n0))[:, None, None]
-        m1 = self._sampled(p)
-        at = self.critical_values(plain, scale, self.share(m1 + self.total_scale * _LAPLACE))
-        # Given M1 the difference varies as if that were the share: with M1 = 0 it is 0.
-        given = self.sd(m1 / (self.n1 + self.n0))
-        return float((folded_sf(at, 0.0, given, scale) * self._weights).sum(axis=(1, 2)).max())
-
-    def power(self, alpha: float, scale: float, p1: float, p0: float) -> float:
-        """Return the probability to reject at shares p1 and p0, whatever the total is."""
-        p = (self.n1 * p1 + self.n0 * p0) / (self.n1 + self.n0)
-        shares = self.share(self._sampled(p) + self.total_scale * _LAPLACE)
-        at = self.critical_values(self.plain_level(alpha, scale), scale, shares)
-        sd = math.sqrt(p1 * (1 - p1) / self.n1 + p0 * (1 - p0) / self.n0)
-        return float((folded_sf(at, p1 - p0, sd, scale) * self._weights).sum())
-
-    def critical_values(self, plain: float, scale: float, shares: Array) -> Array:
-        """Return those of many shares, by a table."""
-        sds = np.linspace(0.0, float(self.sd(0.5)), 129)
-        low, high = np.zeros_like(sds), np.full_like(sds, Folded(0.0, float(sds[-1])).critical_value(plain, scale))
-        low -= abs(high) + scale
-        for _ in range(40):
-            middle = (low + high) / 2
-            over = folded_sf(middle, 0.0, sds, scale) > plain
-            low, high = np.where(over, middle, low), np.where(over, high, middle)
-        return np.interp(self.sd(shares), sds, high)
-
-    def _sampled(self, p: float | Array) -> Array:
-        """Give values of M1 that stand for all, axes (..., sampling, 1)."""
-        n = self.n1 + self.n0
-        m1 = n * np.asarray(p) + np.sqrt(n * np.asarray(p) * (1 - np.asarray(p))) * _HERMITE[0][:, None]
-        inside: Array = np.clip(m1, 0.0, n)
-        return inside
-
-    @cached_property
-    def _weights(self) -> Array:
-        return np.repeat(_HERMITE[1][:, None] / _HERMITE[1].sum() / len(_LAPLACE), len(_LAPLACE), axis=1)
-
-
-@lru_cache(maxsize=256)
-def _plain_level(test: NoisyShare, alpha: float, scale: float) -> float:
-    log: float = brentq(lambda u: test.size(math.exp(u), scale) - alpha, -600.0, -1e-3, xtol=1e-7, rtol=1e-7)
-    return math.exp(log)
-
-
-def _laplace_quantiles(count: int) -> Array:
-    u = (np.arange(count) + 0.5) / count - 0.5
-    quantiles: Array = -np.sign(u) * np.log1p(-2 * np.abs(u))
-    return quantiles
-
-
-_LAPLACE = _laplace_quantiles(64)

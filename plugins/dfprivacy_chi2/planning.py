@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Literal
 from dfprivacy import ArgumentError
 from dfprivacy.schema import as_probability
 from dfprivacy_chi2 import nulls
-from dfprivacy_chi2.asked import TOTAL_SHARE, checked_rate, checked_tau, choose
+from dfprivacy_chi2.arguments import MARGIN_SHARE, checked_rate, checked_tau, choose
+from dfprivacy_chi2.margin import NoisyMargin
 from dfprivacy_chi2.tables import signed_distances, tight_sensitivity
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def power(
         raise ArgumentError(f"n1={n1} or n0={n0} is out of range.", "Each group has at least one row.")
     if not 0 < epsilon < math.inf:
         raise ArgumentError(f"epsilon={epsilon} must be positive and finite.", "Use, for example, 0.5.")
-    chosen = choose(method, n1 + n0, epsilon, rate)
+    chosen = choose(method, n1 + n0, epsilon, rate, fill=False)
     if chosen == "difference":
         scale = 1 / (min(n1, n0) * epsilon)
         critical = nulls.difference(n1, n0, rate).critical_value(alpha, scale)
@@ -90,8 +91,8 @@ def power(
     if chosen == "calibrated":
         if rate is not None:
             raise ArgumentError("Method 'calibrated' takes no rate=: it measures it.", 'Use method="difference".')
-        for_total = epsilon * float(TOTAL_SHARE)
-        test = nulls.NoisyShare(n1, n0, 0.0, 1 / for_total)
+        for_total = epsilon * float(MARGIN_SHARE)
+        test = NoisyMargin(n1, n0, 0.0, 1 / for_total)
         return test.power(alpha, 1 / (min(n1, n0) * (epsilon - for_total)), p1, p0)
     if chosen == "distance":
         if (n1 + 1) * (n0 + 1) > nulls.MOST_TABLES:
@@ -145,7 +146,7 @@ def sample_size(
     Examples
     --------
     >>> sample_size(0.8, 0.5, base=0.3, difference=0.1, method="difference")
-    397
+    398
     """
     wanted = as_probability(power, "power")
     if not wanted > as_probability(alpha, "alpha"):

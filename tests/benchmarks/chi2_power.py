@@ -27,6 +27,7 @@ from results import recorded
 from scipy.special import chdtrc, chdtri
 
 from dfprivacy_chi2 import nulls
+from dfprivacy_chi2.margin import NoisyMargin
 from dfprivacy_chi2.tables import (
     chi2_statistic,
     paper_sensitivity,
@@ -236,12 +237,11 @@ def unknown(rng, method: str, counts: Draw, n: int, epsilon: float) -> float:
     if method != "calibrated":
         return rate(noisy(rng, method, counts, n, n, epsilon) > critical(method, n, n, epsilon, None))
     for_total, rest = 0.1 * epsilon, 0.9 * epsilon
-    test = nulls.NoisyShare(n, n, 0.0, 1 / for_total)
+    test = NoisyMargin(n, n, 0.0, 1 / for_total)
     scale = 1 / (n * rest)
-    plain = test.plain_level(ALPHA, scale)
     totals = counts[0] + counts[1] + rng.laplace(0, 1 / for_total, len(counts[0]))
-    required = test.critical_values(plain, scale, test.share(totals))
-    return rate(np.abs(counts[0] - counts[1]) / n + rng.laplace(0, scale, len(totals)) > required)
+    required = test.required(totals, ALPHA, scale)
+    return rate(np.abs((counts[0] - counts[1]) / n + rng.laplace(0, scale, len(totals))) > required)
 
 
 # Many tables.

@@ -17,7 +17,7 @@ class Steady(noise.FromLaplace):
 
     def laplace(self, values, scale):
         noise.check(values, scale)
-        return values + np.int64(self.scales * scale)
+        return values + np.int64(max(-(2.0**61), min(2.0**61, self.scales * scale)))
 
     gaussian = laplace
 

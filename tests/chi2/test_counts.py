@@ -8,7 +8,7 @@ import pytest
 
 from dfprivacy.schema import Column
 from dfprivacy_chi2 import counts
-from dfprivacy_chi2.asked import TAU
+from dfprivacy_chi2.arguments import TAU
 from dfprivacy_chi2.tables import signed_distance, tight_sensitivity, unit_circle_norm
 
 X = Column("x", categories=(0, 1))
@@ -28,12 +28,11 @@ def statistics(n1, n0):
     """All statistics of the counts of X = 1 in two groups."""
     of = X, BY, ("a", "b"), (n1, n0)
     return {
-        "total": counts.Total(*of),
-        "difference": counts.Difference(*of),
+        "difference": counts.Difference([X], *of[1:], fill=True),
         "norm": counts.UnitCircleNorm(*of, TAU, tight_sensitivity(n1, n0, TAU)),
         "distance": counts.Distance(*of, TAU),
         "spread": counts.Spread(*of, (1.0,)),
-        "differences": counts.Differences([X], *of[1:]),
+        "signed": counts.Difference([X], *of[1:], fill=True, signed=True),
     }
 
 
@@ -62,12 +61,11 @@ def test_values_are_those_of_the_tables():
 
     assert found == pytest.approx(
         {
-            "total": 15,
-            "difference": 12 / 30 - 3 / 50,
+            "difference": 30 * (12 / 30 - 3 / 50),  # its own weights are 1
             "norm": unit_circle_norm(c11, c10, n1, n0, TAU),
             "distance": signed_distance(c11, c10, n1, n0, TAU),
             "spread": (12 / 30 - 3 / 50) * math.sqrt(30 * 50 / 80),
-            "differences": 30 * (12 / 30 - 3 / 50),  # its own weights are 1
+            "signed": 30 * (12 / 30 - 3 / 50),
         }
     )
 
@@ -84,7 +82,7 @@ def test_none_is_measured_where_the_groups_are_private(name):
 
 def test_many_differences_move_together():
     """A row moves each of two differences by 1: 2 in all, √2 by length, 1 at most."""
-    statistic = counts.Differences([X, Z], BY, ("a", "b"), (4, 6))
+    statistic = counts.Difference([X, Z], BY, ("a", "b"), (4, 6), fill=True)
 
     assert [statistic.sensitivity("replace_one", norm, PUBLIC) for norm in (1, 2, math.inf)] == [2, math.sqrt(2), 1]
     assert statistic.value(np.array([[4, 1], [0, 6]])).tolist() == [4, 3]
@@ -144,3 +142,33 @@ def test_the_association_moves_by_1(size):
     assert statistic.sensitivity("add_remove", 1, frozenset()) == math.inf
     assert changes == 1
     assert leaves <= 1
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize(("n1", "n0"), [(1, 1), (1, 6), (6, 3), (5, 5), (7, 8)])
+def test_one_row_moves_the_difference_of_complete_rows_by_1(n1, n0, signed):
+    """In all tables of two groups, a row that changes, loses or gets its X moves the difference by 1 at most."""
+    statistic = counts.Difference([X], BY, ("a", "b"), (n1, n0), signed=signed)
+    groups = [[(c, m - c) for m in range(n + 1) for c in range(m + 1)] for n in (n1, n0)]
+    value = {table: float(statistic.value(np.array(table))[0]) for table in product(*groups)}
+    moves = [(1, -1), (1, 0), (0, 1)]
+
+    moved = max(
+        abs(value[after] - before)
+        for (first, second), before in value.items()
+        for a, b in moves
+        for after in (((first[0] + a, first[1] + b), second), (first, (second[0] + a, second[1] + b)))
+        if after in value
+    )
+
+    assert 0.5 <= moved <= 1 + 2 * statistic.error
+    assert max(map(abs, value.values())) == min(n1, n0)
+
+
+def test_rows_without_a_value_have_no_part_in_the_difference():
+    """The difference is that of shares of complete rows, and 0 where a group has none."""
+    statistic = counts.Difference([X, Z], BY, ("a", "b"), (30, 50), signed=True)
+
+    found = statistic.value(np.array([[3, 7, 0, 0], [20, 10, 5, 5]]))  # X = 1, X = 0, Z = 1, Z = 0
+
+    assert found.tolist() == pytest.approx([10 * (0.3 - 20 / 30), 0.0])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from dfprivacy_chi2.asked import TAU
+from dfprivacy_chi2.arguments import TAU
 from dfprivacy_chi2.laws import Discrete, Folded, binomial, by_binomials, by_margin, chi, folded_sf
 from dfprivacy_chi2.nulls import difference_law, distance_law, norm_given_margin, norm_law
 from dfprivacy_chi2.tables import chi2_statistic, paper_sensitivity, signed_distances, tight_sensitivity

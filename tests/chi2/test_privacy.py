@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy_chi2.asked import TAU
+from dfprivacy_chi2.arguments import TAU
 from dfprivacy_chi2.laws import by_margin
 from dfprivacy_chi2.tables import paper_sensitivity, swap_sensitivity, tight_sensitivity, unit_circle_norm
 
@@ -142,7 +142,7 @@ def test_answers_of_the_sparse_vector(epsilon, rejections):
         public=["by"],
     )
     found = view.chi2_many(["x", "z"], "by", max_rejections=rejections, epsilon=epsilon)
-    scales = [scale * min(found.sizes) for scale in found.scales]
+    scales = [deviation / np.sqrt(2) * min(found.sizes) for deviation in found.noise_standard_error]
     values = np.arange(-12.0, 13.0)
 
     answers = np.log(all_answers(np.meshgrid(values, values, indexing="ij"), *scales, rejections))

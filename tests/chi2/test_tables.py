@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.ndimage import distance_transform_cdt
 
-from dfprivacy_chi2.asked import TAU
+from dfprivacy_chi2.arguments import TAU
 from dfprivacy_chi2.tables import (
     chi2_statistic,
     paper_sensitivity,

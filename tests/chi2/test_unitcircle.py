@@ -15,7 +15,7 @@ from scipy import stats
 import dfprivacy as dp
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_chi2 import Chi2, nulls, power
-from dfprivacy_chi2.asked import TAU
+from dfprivacy_chi2.arguments import TAU
 from dfprivacy_chi2.tables import paper_sensitivity, swap_sensitivity, tight_sensitivity, unit_circle_norm
 
 NAMES = (f"unitcircle-{number}" for number in itertools.count())
@@ -49,12 +49,18 @@ def protect(rows=None, engine=pd.DataFrame, **terms):
     return dp.protect(engine(table() if rows is None else rows), next(NAMES), **terms)
 
 
+def scale_of(found):
+    """The scale of the noise in what was released."""
+    return found.noise_standard_error[0] / math.sqrt(2)
+
+
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
 def test_the_statistic_is_the_norm(engine):
     """At a huge epsilon the statistic is the norm, and its p-value that of the chi² test at the share."""
     found = protect(engine=engine).chi2_unitcircle("ill", "arm", margin="public_rate", rate=0.2, epsilon=10**5)
 
-    assert found.statistic == pytest.approx(2.359312491498, abs=1e-4)
+    assert found.released == pytest.approx([2.359312491498], abs=1e-4)
+    assert found.statistic == pytest.approx(31.25, rel=1e-3)  # at the share given, which is the true one
     assert found.tau == TAU
     assert found.pvalue == pytest.approx(nulls.norm(N1, N0, TAU, 0.2).pvalue(2.3593, 0.0), abs=1e-6)
 
@@ -76,7 +82,8 @@ def test_the_noise_is_what_the_sensitivity_asks_for(how, sensitivity, epsilon):
 
     found = view.chi2_unitcircle("ill", "arm", **how, epsilon=epsilon)
 
-    assert sensitivity / epsilon <= found.scale <= sensitivity / epsilon * (1 + 1e-6)
+    scale = found.noise_standard_error[0] / math.sqrt(2)
+    assert sensitivity / epsilon * (1 - 1e-12) <= scale <= sensitivity / epsilon * (1 + 1e-6)
     assert float(view.budget.spent) == epsilon
 
 
@@ -88,7 +95,7 @@ def test_a_large_tau_never_makes_the_noise_of_swaps_too_small():
         "ill", "arm", tau=tau, margin="invariant", rate=0.3, epsilon=1
     )
 
-    assert swap_sensitivity(n1, n0, tau) < tight_sensitivity(n1, n0, tau) <= found.scale
+    assert swap_sensitivity(n1, n0, tau) < tight_sensitivity(n1, n0, tau) <= scale_of(found)
 
 
 def test_a_guarantee_for_swaps_says_so():
@@ -111,8 +118,8 @@ def test_the_margin_is_judged_by_itself():
     )
 
     law = nulls.norm_given_margin(100, 100, TAU, 60)
-    assert found.pvalue == pytest.approx(law.sf(found.statistic, found.scale), rel=1e-9)
-    assert found.critical_value(0.01) == pytest.approx(law.critical_value(0.01, found.scale), rel=1e-9)
+    assert found.pvalue == pytest.approx(law.sf(found.released[0], scale_of(found)), rel=1e-9)
+    assert found.critical_value(0.01) == pytest.approx(law.critical_value(0.01, scale_of(found)), rel=1e-9)
 
 
 @pytest.mark.parametrize("how", MARGINS)
@@ -122,7 +129,7 @@ def test_decisions_at_any_level_come_for_free(how):
     found = view.chi2_unitcircle("ill", "arm", **how, epsilon=0.5)
 
     for alpha in (1e-4, 0.05, 0.3):
-        assert found.reject(alpha) == (found.statistic >= found.critical_value(alpha))
+        assert (found.pvalue <= alpha) == (found.released[0] >= found.critical_value(alpha))
     assert float(view.budget.spent) == 0.5
 
 
@@ -136,7 +143,7 @@ def test_a_true_hypothesis_is_rejected_at_its_level(how, least):
     with seeded_noise(2):
         for _ in range(runs):
             rows = table(60, 60, draw.binomial(60, 0.3), draw.binomial(60, 0.3))
-            rejected += protect(rows).chi2_unitcircle("ill", "arm", **how, epsilon=1).reject(0.2)
+            rejected += protect(rows).chi2_unitcircle("ill", "arm", **how, alpha=0.2, epsilon=1).rejected
 
     assert stats.binom.ppf(5e-7, runs, least) <= rejected <= stats.binom.isf(5e-7, runs, 0.2)
 
@@ -159,8 +166,8 @@ def test_a_constant_column_is_no_evidence():
     with seeded_noise(5):
         found = [view.chi2_unitcircle("ill", "arm", epsilon=9, fresh=True) for view in constant for _ in range(40)]
 
-    assert all(abs(one.statistic - 1) < 30 * one.scale for one in found)
-    assert sum(one.reject(0.05) for one in found) <= 0.05 * 80 + 5 * math.sqrt(0.05 * 0.95 * 80)
+    assert all(abs(one.released[0] - 1) < 30 * scale_of(one) for one in found)
+    assert sum(one.rejected for one in found) <= 0.05 * 80 + 5 * math.sqrt(0.05 * 0.95 * 80)
 
 
 @pytest.mark.parametrize(("n1", "n0"), [(1, 1), (1, 7), (50, 1)])
@@ -169,7 +176,7 @@ def test_groups_of_one_row(n1, n0):
     found = protect(table(n1, n0, 1, 0)).chi2_unitcircle("ill", "arm", epsilon=1)
 
     every = unit_circle_norm(*np.indices((n1 + 1, n0 + 1)), n1, n0, TAU)
-    assert found.scale >= max(np.abs(np.diff(every, axis=axis)).max() for axis in (0, 1))
+    assert scale_of(found) * (1 + 1e-12) >= max(np.abs(np.diff(every, axis=axis)).max() for axis in (0, 1))
     assert 0 <= found.pvalue <= 1
 
 
@@ -224,9 +231,9 @@ REFUSED = [
     ({"x": "grade"}, "'grade' has 3 categories, where two are needed"),
     ({"x": "arm"}, "the column that is tested"),
     ({"by": "ill"}, "the column that is tested"),
-    ({"by": "grade"}, "compares 2 groups|how many rows"),
-    ({"groups": ("drug",)}, "compares 2 groups"),
-    ({"groups": ("drug", "drug")}, "compares 2 groups"),
+    ({"by": "grade"}, "compares two groups|how many rows"),
+    ({"groups": ("drug",)}, "compares two groups"),
+    ({"groups": ("drug", "drug")}, "compares two groups"),
     ({"groups": ("drug", "herbs")}, "'herbs' is not a category"),
 ]
 

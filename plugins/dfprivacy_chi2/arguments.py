@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from scipy.special import chdtri
 
 from dfprivacy import ArgumentError
-from dfprivacy.schema import as_number
+from dfprivacy.schema import as_number, chosen_groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from dfprivacy_chi2.nulls import Rate
 
 __all__ = [
+    "MARGIN_SHARE",
     "TAU",
-    "TOTAL_SHARE",
     "checked_rate",
+    "checked_shares",
     "checked_tau",
     "choose",
     "different",
@@ -30,8 +31,8 @@ __all__ = [
 TAU = float(chdtri(1, 0.05))
 """The critical value of chi² at 5%, one degree of freedom."""
 
-TOTAL_SHARE = Fraction(1, 10)
-"""The part of the budget that method "calibrated" spends on the number of X = 1."""
+MARGIN_SHARE = Fraction(1, 10)
+"""The part of the budget that method "calibrated" spends on how many have X = 1, and how many none."""
 
 _ROWS_TO_CALIBRATE = 200  # rows times epsilon from which that pays
 
@@ -53,46 +54,18 @@ def different(x: Column, by: Column) -> None:
 
 
 def public_groups(
-    curator: Curator, x: Column, by: Column, groups: Sequence[Any] | None, *, least: int, most: int | None
+    curator: Curator, x: Column, by: Column, groups: Sequence[Any] | None, *, most: int | None = 2
 ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-    """Return the groups to compare and their public sizes, or say what is missing.
-
-    Parameters
-    ----------
-    curator : Curator
-        Knows the sizes.
-    x, by : Column
-        The columns.
-    groups : sequence or None
-        The groups asked for; None for all.
-    least, most : int
-        How many there must be.
-
-    Returns
-    -------
-    tuple
-        The groups, and the rows in each.
-    """
+    """Return the groups to compare and their public sizes, or say what is missing."""
     different(x, by)
-    known = by.categories or ()
-    chosen = known if groups is None else groups
-    enough = isinstance(chosen, list | tuple) and len(chosen) >= least and (most is None or len(chosen) <= most)
-    kept = tuple(known[by.code(value)] for value in chosen) if enough else ()
-    if not enough or len(set(map(str, kept))) < len(kept):
-        number = f"{least} groups" if most == least else f"at least {least} groups"
-        raise ArgumentError(
-            f"The test compares {number}; {by.name!r} has {list(known)!r}, and groups={groups!r}.",
-            "Name different categories of it: groups=(first, second).",
-        )
-    sizes = curator.sizes(by, kept)
+    kept = chosen_groups(by, groups, most=most)
+    sizes = curator.sizes(by, kept, least=1)
     if sizes is None:
         raise ArgumentError(
             f"The test needs to know how many rows each group of {by.name!r} has, and here that is private.",
             f"If neighbouring tables agree on it, say so: protect(..., public=[{by.name!r}]), and select rows by "
             "public columns only.",
         )
-    if sizes.min() < 1:
-        raise ArgumentError(f"A group of {by.name!r} has no rows.", "Name groups that have some.")
     return kept, tuple(int(size) for size in sizes)
 
 
@@ -122,8 +95,22 @@ def checked_tau(tau: Any) -> float:
     return number
 
 
-def choose(method: str, rows: int, epsilon: float, rate: object) -> str:
-    """Resolve the method ``"auto"``."""
+def choose(method: str, rows: int, epsilon: float, rate: object, *, fill: bool) -> str:
+    """Resolve the method ``"auto"`` for two categories in two public groups."""
     if method != "auto":
         return method
-    return "calibrated" if rate is None and rows * epsilon >= _ROWS_TO_CALIBRATE else "difference"
+    if rate is not None or (fill and rows * epsilon < _ROWS_TO_CALIBRATE):
+        return "difference"
+    return "calibrated"
+
+
+def checked_shares(rate: Any, categories: int) -> tuple[float, ...]:
+    """Return a share for each category, or say what is wrong with them."""
+    given = isinstance(rate, list | tuple) and len(rate) == categories
+    numbers = given and all(isinstance(share, int | float) and 0 < share < 1 for share in rate)
+    if not numbers or abs(sum(rate) - 1) > 1e-9:  # noqa: PLR2004
+        raise ArgumentError(
+            f"rate={rate!r} must hold a share above 0 for each of {categories} categories, 1 together.",
+            "Give what is known from outside the data, or leave it out.",
+        )
+    return tuple(float(share) for share in rate)

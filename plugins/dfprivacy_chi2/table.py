@@ -1,0 +1,177 @@
+r"""The test of a table of noisy counts: more categories, more groups, and groups that are private too.
+
+Pearson's statistic of noisy counts is the squared length of :math:`P\,(z + \xi/\sqrt{E})`, where z is standard
+normal, ξ the noise, E the expected counts, and P projects off the margins. Given the noise it has the noncentral χ²
+law with :math:`\|P\,\xi/\sqrt{E}\|^2`, so its law is the mean of those over the noise, which is public.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import chndtr
+
+__all__ = ["NoisyTable", "merged"]
+
+Array = NDArray[np.float64]
+
+_LEAST = 5.0  # expected rows in a cell from which Pearson's law is near enough
+_NOISES = 3.0  # and standard deviations of the noise
+_DRAWS = 20_000
+
+
+@dataclass(frozen=True)
+class NoisyTable:
+    """A table of noisy counts, rows for categories and columns for groups.
+
+    Attributes
+    ----------
+    counts : tuple of tuples of float
+        The noisy counts, some of them together where they are few (`merged`).
+    scales : tuple of tuples of float
+        Standard deviation of the noise in each.
+    """
+
+    counts: tuple[tuple[float, ...], ...]
+    scales: tuple[tuple[float, ...], ...]
+
+    @property
+    def df(self) -> int:
+        """Degrees of freedom."""
+        rows, columns = np.shape(self.counts)
+        return int((rows - 1) * (columns - 1))
+
+    @cached_property
+    def expected(self) -> Array:
+        """Counts that the noisy margins make expected if there is no association."""
+        return expected(np.array(self.counts))
+
+    @property
+    def statistic(self) -> float:
+        """Pearson's χ² of the noisy counts."""
+        apart = np.array(self.counts) - self.expected
+        return float((apart**2 / self.expected).sum())
+
+    @property
+    def rows(self) -> float:
+        """Noisy number of rows in the table."""
+        return float(np.sum(self.counts))
+
+    def residuals(self) -> Array:
+        """Return how far each cell is from expectation, in standard deviations of sampling and noise."""
+        table, e = np.array(self.counts), self.expected
+        of_row, of_column = (1 - table.sum(axis=axis) / table.sum() for axis in (1, 0))
+        spread = np.sqrt(e * np.outer(of_row.clip(0, 1), of_column.clip(0, 1)) + np.array(self.scales) ** 2)
+        apart: Array = (table - e) / np.maximum(spread, 1e-9)
+        return apart
+
+    def pvalue(self, statistic: float) -> float:
+        """Return the probability of a statistic beyond this one if there is no association, noise included."""
+        return float(np.mean(1 - chndtr(max(statistic, 0.0), self.df, self._noise))) if statistic > 0 else 1.0
+
+    def critical_value(self, alpha: float) -> float:
+        """Return the statistic that is exceeded with probability `alpha`."""
+        high = 10.0 * (self.df + float(self._noise.max()) + 10 * math.log(1 / alpha))
+        return float(brentq(lambda x: self.pvalue(x) - alpha, 0.0, high, xtol=1e-6))
+
+    def cramers_v(self) -> float:
+        """Return Cramér's V, what sampling and noise add on average taken out."""
+        return self._v(max(self.statistic - self.df - float(self._noise.mean()), 0.0))
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Return a confidence interval for Cramér's V: the effects that tests on either side do not reject.
+
+        The law is the noncentral χ² with the mean and the variance of the noise in its scale.
+        """
+        inflated = 1 + float(self._noise.mean()) / self.df  # the noise widens each direction by so much
+        tail = (1 - confidence) / 2
+        x = self.statistic / inflated
+        low = self._noncentral(x, 1 - tail) * inflated
+        high = self._noncentral(max(x, self.df), tail) * inflated  # less than expected by chance proves no absence
+        # At no effect the test itself decides, whose law is that of the noise.
+        low = 0.0 if self.pvalue(self.statistic) > tail else low
+        return self._v(low), self._v(high)
+
+    def _noncentral(self, x: float, level: float) -> float:
+        """Find the noncentrality at which x is exceeded with probability 1 - level."""
+
+        def apart(noncentrality: float) -> float:
+            return float(chndtr(x, self.df, noncentrality)) - level
+
+        if apart(0.0) <= 0:
+            return 0.0
+        high = x + 10.0
+        while apart(high) > 0:
+            high *= 2
+        return float(brentq(apart, 0.0, high, xtol=1e-6))
+
+    def _v(self, noncentrality: float) -> float:
+        smaller = min(np.shape(self.counts)) - 1
+        return min(1.0, math.sqrt(noncentrality / (max(self.rows, 1.0) * smaller)))
+
+    @cached_property
+    def _noise(self) -> Array:
+        """Squared lengths of the projected noise, drawn with a generator that is no secret."""
+        shape = np.shape(self.counts)
+        draws = np.random.default_rng(0).laplace(0, 1 / math.sqrt(2), (_DRAWS, *shape)) * np.array(self.scales)
+        roots = np.sqrt(self.expected)
+        scaled = draws / roots
+        of_rows, of_columns = np.sqrt(self.expected.sum(axis=1)), np.sqrt(self.expected.sum(axis=0))
+        of_rows, of_columns = of_rows / np.linalg.norm(of_rows), of_columns / np.linalg.norm(of_columns)
+        scaled = scaled - of_rows[:, None] * (of_rows @ scaled)[:, None, :]
+        scaled = scaled - (scaled @ of_columns)[:, :, None] * of_columns
+        return np.asarray((scaled**2).sum(axis=(1, 2)))
+
+
+def expected(table: Array) -> Array:
+    """Return expected counts from noisy margins, none of them below a small part of a row."""
+    rows, columns = (np.maximum(table.sum(axis=axis), 1e-6) for axis in (1, 0))
+    found: Array = np.maximum(np.outer(rows, columns) / max(table.sum(), 1e-6), 1e-9)
+    return found
+
+
+def merged(
+    counts: Array, scales: Array, *, groups: bool
+) -> tuple[NoisyTable | None, list[list[int]], list[list[int]]]:
+    """Put categories together until enough rows are expected in each cell, by the noisy margins alone.
+
+    Parameters
+    ----------
+    counts, scales : ndarray of shape (categories, groups)
+        Noisy counts, and the standard deviation of the noise.
+    groups : bool
+        Whether groups may be put together as well; else only categories are.
+
+    Returns
+    -------
+    NoisyTable or None
+        None if fewer than two categories, or groups, are left.
+    rows, columns : list of lists of int
+        Which categories, and which groups, are in each row and column.
+    """
+    parts = [[[at] for at in range(size)] for size in counts.shape]
+    while min(counts.shape) >= 2:  # noqa: PLR2004
+        needed = _LEAST + _NOISES * scales
+        if (expected(counts) >= needed).all():
+            table = NoisyTable(tuple(map(tuple, counts.tolist())), tuple(map(tuple, scales.tolist())))
+            return table, parts[0], parts[1]
+        # The smallest margin in units of what its cells need goes to the next smallest.
+        margins = [counts.sum(axis=1 - axis) / needed.sum(axis=1 - axis) for axis in (0, 1)]
+        axis = 0 if not groups or margins[0].min() <= margins[1].min() else 1
+        if counts.shape[axis] <= 2 < counts.shape[1 - axis] and groups:  # noqa: PLR2004
+            axis = 1 - axis
+        first, second = sorted(np.argsort(margins[axis], kind="stable")[:2].tolist())
+        counts, scales = _together(counts, first, second, axis), np.sqrt(_together(scales**2, first, second, axis))
+        parts[axis][first] += parts[axis].pop(second)
+    return None, parts[0], parts[1]
+
+
+def _together(table: Array, first: int, second: int, axis: int) -> Array:
+    table = np.moveaxis(table.copy(), axis, 0)
+    table[first] += table[second]
+    return np.moveaxis(np.delete(table, second, axis=0), 0, axis)
