@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import inspect
 import os
@@ -28,6 +29,7 @@ from dfprivacy._privacy.losses import Gaussian, Laplace
 ROOT = Path(__file__).parents[1]
 PAGES = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")} - {*(ROOT / "docs/example_plugin").rglob("*")})
 REFERENCE = "\n".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs/reference").glob("*.md")))
+INDEX = (ROOT / "docs/reference/sources.md").read_text(encoding="utf-8")
 SOURCES = sorted([*(ROOT / "dfprivacy").rglob("*.py"), *(ROOT / "plugins").rglob("*.py")])
 BUNDLED_MECHANISMS = [m for m in registry().mechanisms.values() if m.origin.startswith(f"{BUNDLED} ")]
 
@@ -209,6 +211,81 @@ def test_mechanisms_state_their_guarantee(mechanism):
     assert doc["References"]
     assert any(line.startswith(">>> ") for line in doc["Examples"])
     assert [p.name for p in doc["Parameters"]] == list(mechanism.signature.parameters)
+
+
+def test_the_index_of_sources_names_what_there_is():
+    """Every full name in the index of sources can be imported."""
+    names = set(re.findall(r"`(dfprivacy\w*(?:\.\w+)+)`", INDEX))
+
+    assert len(names) > 100
+    assert [name for name in sorted(names) if pydoc.locate(name) is None] == []
+
+
+def test_the_index_of_sources_names_tests_that_there_are():
+    """Every test in the index of sources is a function of its file."""
+    told = sorted(set(re.findall(r"`(tests/[^`:]*)::([^`]*)`", INDEX)))
+    there = {
+        file: {each.name for each in ast.parse((ROOT / file).read_text("utf-8")).body if hasattr(each, "name")}
+        for file in {file for file, _ in told if (ROOT / file).is_file()}
+    }
+
+    assert len(told) > 100
+    assert [f"{file}::{test}" for file, test in told if test not in there.get(file, ())] == []
+
+
+def test_the_index_of_sources_has_no_loose_ends():
+    """A row of the index names code and a test of it, or says what is left out and links to the reason."""
+    table = [
+        re.split(r" ?\| ?", line)[1:-1] for line in INDEX.splitlines() if re.match(r"\| (?!---|there|source)", line)
+    ]
+    loose = [
+        there
+        for there, says, here, test in table
+        if not (here.startswith("`dfprivacy") and test.startswith("`tests/"))
+        and not (re.search(r"\*Not (implemented|used)\*", says) and "{doc}" in says)
+    ]
+
+    assert len(table) > 100
+    assert loose == []
+
+
+def sections_of_references():
+    """Where there is a list of sources, in a docstring or at the end of an explanation, and the list."""
+    for source in SOURCES:
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                listed = re.search(
+                    r"(?s)\bReferences\n-+\n(.*?)(?=\n\n[^\n]+\n---|$)", ast.get_docstring(node) or ""
+                )
+                yield source, listed[1] if listed else ""
+    for page in sorted((ROOT / "docs/explanation").glob("*.md")):
+        yield page, page.read_text(encoding="utf-8").partition("\n## References\n")[2]
+
+
+CITED = sorted(
+    (place.relative_to(ROOT).as_posix(), " ".join(entry.split()))
+    for place, listed in sections_of_references()
+    for entry in re.split(r"(?m)^(?:\.\. \[\d+\]|\d+\.|-) ", listed)
+    if entry.strip()
+)
+
+
+def in_the_index(entry):
+    """Whether a source has a row, by its arXiv number, or else by its first author and its year."""
+    if numbers := re.findall(r"arXiv:\d+\.\d+", entry):
+        return all(number in INDEX for number in numbers)
+    author = re.match(r"(?:\w\.[ -]?)*([\w-]+)", entry)
+    year = re.search(r"\b(?:19|20)\d\d\b", entry)
+    return bool(author and year and re.search(rf"\b{author[1]}\b.*\({year[0]}\)", INDEX))
+
+
+def test_every_source_is_in_the_index():
+    """What a docstring or an explanation cites has a row in the index of sources, and any arXiv number too."""
+    numbers = {number for source in SOURCES for number in re.findall(r"arXiv:\d+\.\d+", source.read_text("utf-8"))}
+
+    assert len(CITED) > 50
+    assert sorted(number for number in numbers if number not in INDEX) == []
+    assert [entry for entry in CITED if not in_the_index(entry[1])] == []
 
 
 @pytest.mark.parametrize("page", [*PAGES, *SOURCES], ids=lambda page: page.relative_to(ROOT).as_posix())
