@@ -254,7 +254,7 @@ class Curator:
         ----------
         columns : iterable of Column
             The columns of a question, but not those of which a missing value contributes nothing anyway, as to
-            `OneHot`.
+            `~dfprivacy.features.OneHot`.
         nan_policy : {"omit", "fill", "raise"}
             ``"omit"``: rows with a missing value are left out. ``"fill"``: they count with the fill value.
             ``"raise"``: there must be none, of public columns, or nothing is measured.

@@ -28,7 +28,7 @@ class Given(RowFeatures):
     """Features of the rows in which some columns have a value; zero for any other row.
 
     A row with a missing value then contributes nothing and is not counted, where else it would count with its fill
-    value. What is missing is said by `Batch.missing <dfprivacy._table.batch.Batch.missing>`.
+    value. What is missing is said by `Batch.missing`.
 
     Parameters
     ----------
