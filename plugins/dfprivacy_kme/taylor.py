@@ -56,10 +56,11 @@ class Taylor(RowFeatures):
     function of the row.
 
     **Diameter.** The t of floating point are what `~dfprivacy.features.ProductKernel.distance` is taken of. Each
-    coordinate is a product of numbers that are computed to a few last bits each: with T the largest :math:`|t_i|`, the square of
-    which goes into an exponential, to a relative :math:`\sum_i T_i^2/2 + 4n + 8d` bits. So a vector, no longer than
-    1, is off by no more (`error`). Where :math:`e^{-t_i^2/2}` is no normal number of float64, the row's vector is
-    0; there the bounds are so far apart that the diameter is above 1. The norm of infinity is at most that of L2.
+    coordinate is a product of numbers that are computed to a few last bits each: with T the largest :math:`|t_i|`,
+    the square of which goes into an exponential, to a relative :math:`\sum_i T_i^2/2 + 4n + 8d` bits. So a vector,
+    no longer than 1, is off by no more (`error`). Where :math:`e^{-t_i^2/2}` is no normal number of float64, the
+    row's vector is 0; there the bounds are so far apart that the diameter is above 1. The norm of infinity is at
+    most that of L2.
 
     References
     ----------
