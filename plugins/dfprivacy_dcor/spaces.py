@@ -124,7 +124,7 @@ class Space:
 
     def _all_there(self, column: Column) -> bool:
         """Tell whether somebody said what a missing value of a column counts as."""
-        return column.other if self.metric == "discrete" else column.filled
+        return column.filled and (column.other or self.metric != "discrete")
 
     def complete(self, batch: Any) -> NDArray[np.bool_]:
         """Tell which rows count: all, or those in which no value is missing."""
