@@ -57,6 +57,8 @@ class Moments(RowFeatures):
         1: the sum of y. 2: the sums of y and y².
     count : bool
         Also measure how many rows there are, for tables whose size is private.
+    centred : bool
+        For noise of the cube, with degree 2 and no count: 2y²-1 in place of y², which is in [-1, 1] as y is.
 
     Notes
     -----
@@ -69,6 +71,7 @@ class Moments(RowFeatures):
     2, no          y, y²/2                          3/2, 2                √5/2, 2               1, 2
     1, yes         (1+y)/2, (1-y)/2                 1, 2                  1, √2                 1, 1
     2, yes         y, 1-y², y²/2                    3/2, 8/3              √5/2, 2               1, 2
+    2, centred     y, 2y²-1                         2, 25/8               √2, 2.20              1, 2
     ============== ================================ ===================== ===================== ==================
 
     For two values with difference d and sum s, :math:`|s| \le 2 - d`, so the distance of (y, c y²) is at most
@@ -77,14 +80,17 @@ class Moments(RowFeatures):
     each other, which is cheaper than a count and a square; likewise the halves (1±y)/2.
     """
 
-    def __init__(self, column: Column, *, degree: int = 2, count: bool = False) -> None:
+    def __init__(self, column: Column, *, degree: int = 2, count: bool = False, centred: bool = False) -> None:
         if degree not in {1, 2}:
             raise ArgumentError(f"degree={degree!r} is unknown.", "Moments have degree 1 or 2.")
+        if centred and (degree == 1 or count):
+            raise ArgumentError("Only squares without a count are centred.", "Use Stack for a count beside them.")
         self.columns = (column,)
         self.degree = degree
         self.count = count
         scale = {(1, False): [1], (2, False): [1, 0.5], (1, True): [1, 1], (2, True): [1, 1, 0.5]}
-        self.weights = np.array(scale[degree, count])
+        self.centred = centred
+        self.weights = np.array([1, 1] if centred else scale[degree, count])
         self.shape = self.weights.shape
 
     def coordinates(self, batch: Batch, unit: float = 1.0) -> NDArray[np.float64]:
@@ -100,7 +106,11 @@ class Moments(RowFeatures):
             square = np.multiply(y, found[0], out=found[-1])
             if self.count:
                 np.subtract(unit, square, out=found[1])
-            square /= 2
+            if self.centred:
+                square *= 2
+                square -= unit
+            else:
+                square /= 2
         return found
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
@@ -116,6 +126,8 @@ class Moments(RowFeatures):
         """Largest norm of a vector."""
         if self.degree == 1 or norm == math.inf:
             return 1.0
+        if self.centred:
+            return 2.0 if norm == 1 else root(2)
         return 1.5 if norm == 1 else root(1.25)
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
@@ -126,7 +138,7 @@ class Moments(RowFeatures):
             return {1: 2.0, 2: root(2), math.inf: 1.0}[norm] if self.count else 2.0
         if norm == math.inf:
             return 2.0
-        weights = np.atleast_1d(self.weights)[1:]
+        weights = np.array([2.0]) if self.centred else np.atleast_1d(self.weights)[1:]
         return _parabola_diameter(norm, float(np.linalg.norm(weights, ord=norm)))
 
 
