@@ -1,0 +1,48 @@
+"""How the methods are called when they are audited."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dfprivacy import hookimpl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfprivacy import Mechanism
+
+__all__ = ["dfprivacy_conformance_cases"]
+
+_X = {"bounds": {"x": (-3.0, 1.5)}}
+_GROUPED = {**_X, "categories": {"g": ["a", "b", "c"]}}
+_RELATIONS = ("replace_one", "add_remove")
+
+
+@hookimpl
+def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
+    """Give the cases: missing values left out or filled in, sizes public and private, all rows, some, by group."""
+    name = mechanism.name
+    if name in {"mean", "var", "std", "sum"}:
+        asked = {"column": "x"}
+        every = [case(arguments=asked, neighbors=relation, **_X) for relation in _RELATIONS]
+        if name != "mean":  # the same measurement
+            return every
+        return [
+            *every,
+            case(arguments={**asked, "nan_policy": "fill"}, **_X),
+            case(arguments={**asked, "nan_policy": "fill"}, neighbors="add_remove", **_X),
+            case(arguments={**asked, "covers": "population"}, **_X, missing={"x": -1.0}),
+            case(arguments=asked, **_GROUPED, where={"g": ["a", "b"]}),
+            case(arguments=asked, **_GROUPED, group_by="g"),
+            case(arguments=asked, **_GROUPED, group_by="g", neighbors="add_remove"),
+            case(arguments=asked, **_GROUPED, group_by="g", public=["g"]),
+        ]
+    if name in {"count", "missing"}:
+        both = {"columns": ["x", "g"]}
+        every = [case(arguments=both, neighbors=relation, **_GROUPED) for relation in _RELATIONS]
+        every.append(case(arguments={"columns": "x"}, **_GROUPED, group_by="g"))
+        if name == "count":
+            every.append(case(neighbors="add_remove", **_X))
+            every.append(case(**_GROUPED, where={"g": ["a", "b"]}))
+        return every
+    return []
