@@ -15,11 +15,11 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy._measure.evaluate import Table, copied
+from dfprivacy._measure.evaluate import Query, Table, copied
 from dfprivacy._privacy.samplers import exact_exponent
 from dfprivacy._table.batch import BATCH_ROWS, batches, number
 from dfprivacy._table.frames import adapt
-from dfprivacy.features import Count, Moments, OneHot, ProductKernel, RowFeatures, Taylor
+from dfprivacy.features import Count, Moments, Nystrom, OneHot, ProductKernel, RowFeatures
 from dfprivacy.features.base import enforced
 from dfprivacy.schema import Column, Schema
 from dfprivacy.statistics import OfRows, OfSums
@@ -124,9 +124,9 @@ def test_an_underflow_frees_nothing():
     release = None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ProductKernel, "distance", lambda *_: 0.0)
-        patch.setattr(Taylor, "diameter", lambda *_: 0.0)
+        patch.setattr(Nystrom, "diameter", lambda *_: 0.0)
         with pytest.raises(dp.DPError):
-            release = asked.kme_release(["x"], lengthscale=1e9, features="taylor", epsilon=1)
+            release = asked.kme_release(["x"], lengthscale=1e9, features="subspace", epsilon=1)
 
     assert (release, asked.budget.spent) == (None, 0)
 
@@ -134,7 +134,7 @@ def test_an_underflow_frees_nothing():
 # ---- who is enforced -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bundled", [Count, Moments, OneHot, Taylor])
+@pytest.mark.parametrize("bundled", [Count, Moments, OneHot, Nystrom])
 def test_bundled_features_have_no_subclasses(bundled):
     """What is proved of bundled features holds for their own rows, so nobody extends them."""
     with pytest.raises(dp.PluginError, match=bundled.__name__):
@@ -385,11 +385,31 @@ def test_statistics_of_rounded_sums_are_charged_for_the_rounding():
             frame = pd.DataFrame({"x": np.r_[value, np.full(99, half / 3)]})
             asked = view(frame, bounds={"x": (-half, half)}, categories={})
             table = Table(adapt(frame), Schema(("x",), {"x": column}, "replace_one", 100))
-            moved.append(table.value(Total(column), 60)[0])
+            moved.append(table.value(Query.read(Total(column)), 60)[0])
             with registered(lambda curator, column: curator.measure(Total(column)).noise.sensitivity):
                 claimed = asked.mine("x", epsilon=1).value
 
         assert abs(moved[0] - moved[1]) * 2.0**-60 <= claimed <= 2 * half * (1 + 1e-5)
+
+
+def test_whether_sums_are_counts_is_derived_not_said():
+    """Features that call their sums counts, against their class, free a statistic of no rounding."""
+
+    class Counted(Values):
+        def __getattribute__(self, name):
+            return True if name == "counts" else super().__getattribute__(name)
+
+    class OfCounted(Total):
+        def __init__(self, column):
+            super().__init__(column)
+            self.features = Counted(column)
+
+    asked, moved = view(), []
+    for kind in (Total, OfCounted):
+        with registered(lambda curator, column, kind=kind: curator.measure(kind(column)).noise.sensitivity):
+            moved.append(asked.mine("x", epsilon=1, fresh=True).value)
+
+    assert moved[0] == moved[1]
 
 
 # ---- only a copy sees rows -------------------------------------------------------------------------------
@@ -506,6 +526,67 @@ def test_claims_that_change_from_one_time_to_the_next_are_asked_once():
         found = view().mine("x", epsilon=100).value
 
     assert abs(found) < 100 * 1e-3 + 0.01
+
+
+class ByTurns:
+    """Statistics that look at a public column when first asked, and at another one ever after."""
+
+    shape = (1,)
+
+    def __init__(self, public, private):
+        self.both, self.times = (public, private), 0
+
+    def turn(self):
+        self.times += 1
+        return self.both[self.times > 1]
+
+    def describe(self):
+        return type(self).__name__
+
+    def sensitivity(self, relation, norm, public):
+        return 1.0
+
+
+class RowsByTurns(ByTurns, OfRows):
+    @property
+    def columns(self):
+        return (self.turn(),)
+
+    def value(self, rows):
+        try:
+            return rows.values(self.both[1]).sum()
+        except KeyError:
+            return -1.0
+
+
+class SumsByTurns(ByTurns, OfSums):
+    columns = ()
+
+    @property
+    def features(self):
+        return Values(self.turn())
+
+    def value(self, sums):
+        return sums
+
+
+@pytest.mark.parametrize(("kind", "read"), [(RowsByTurns, -1), (SumsByTurns, 50)])
+def test_a_statistic_reads_what_it_said_first(kind, read):
+    """What makes a statistic free is what it reads: another column that it names later is not looked at."""
+    frame = ROWS.assign(p=0.5)
+    terms = {"bounds": {"x": (0, 1), "p": (0, 1)}, "public": ["p"]}
+    with registered(
+        lambda curator, column, p: curator.measure(kind(p, column)).values[0], column="numeric", p="numeric"
+    ):
+        free = view(frame, **terms).mine("x", "p", epsilon=1)
+    assert (read, 0) == (free.value, free.privacy.epsilon)
+
+    refused = pytest.raises(dp.ArgumentError, match="public columns only")
+    with (
+        registered(lambda curator, column, p: curator.select(kind(p, column))[0], column="numeric", p="numeric"),
+        refused,
+    ):
+        view(frame, **terms).mine("x", "p", epsilon=1)
 
 
 def test_warnings_of_a_feature_reach_nobody():

@@ -16,18 +16,15 @@ from dfprivacy.errors import ArgumentError
 from dfprivacy.features import (
     Bins,
     Count,
-    Crosstabs,
     Fourier,
     Given,
     Kernel,
-    MixtureMoments,
     Moments,
     Nystrom,
     OneHot,
     Outer,
     ProductKernel,
     Stack,
-    Taylor,
     gaussian_frequencies,
     spread,
 )
@@ -88,12 +85,6 @@ def batch_of(columns, table):
     return Batch(len(table), raw | {category(c): table[:, 2] for c in (G, H)})
 
 
-def mixture(columns, spread_):
-    means = np.array([[0.3, -0.2], [-1.0, 1.0], [0.0, 0.0]])
-    roots = np.array([[[1.0, 0], [0.5, 0.7]], [[spread_, 0], [0, spread_]], [[0.1, 0], [-0.3, 0.02]]])
-    return MixtureMoments(columns, np.array([0.5, 0.2, 0.3]), means, roots)
-
-
 def ends(column, count):
     """Edges of so many intervals within the bounds of a column, or as many as there are floats for."""
     return np.unique(np.linspace(column.low / 2, column.high / 2, count + 1) * 2)
@@ -117,10 +108,10 @@ UNITS = {
     "ball": lambda c: Outer(c, radius=0.9),
     "whole ball": lambda c: Outer(c, radius=math.sqrt(2), count=True),
     "small ball": lambda c: Outer(c, radius=2e-3),
+    "ball with a heavy count": lambda c: Outer(c, radius=0.9, count=math.sqrt(2.5) * 0.9),
+    "complete rows of a ball with a heavy count": lambda c: Given(*c, of=Outer(c, radius=0.9, count=1.4)),
     "ball by group": lambda c: OneHot(G) * Outer(c, radius=0.9, count=True),
-    "mixture": lambda c: mixture(c, 0.4),
-    "thin mixture": lambda c: mixture(c, 1e-200),
-    "crosstabs": lambda _: Crosstabs([G, H, H], [1, 0, 1], G),
+    "crosstabs": lambda _: OneHot(G) * Stack(*(OneHot(c, groups=[v]) for c, v in ((G, 1), (H, 0), (H, 1)))),
     "cube of one": lambda c: Outer(c[:1], count=True),
     "two keys": lambda c: OneHot(G, H, groups={"h": [1, 0]}) * Moments(c[0]),
     "a stack": lambda c: Stack(Moments(c[0], count=True), OneHot(G), Outer(c, radius=0.9)),
@@ -145,7 +136,6 @@ SCALED = {
     "nystrom": lambda c, w: Nystrom(kernel_of(c, w), spread(c, 16)),
     "mixed nystrom": lambda c, w: Nystrom(kernel_of(c, w, H), spread((*c, H), 16)),
     "nystrom by group": lambda c, w: OneHot(G) * Nystrom(kernel_of(c, w), spread(c, 16)),
-    "taylor": lambda c, w: Taylor(kernel_of(c, w), 4),
     "a stack": lambda c, w: Stack(Nystrom(kernel_of(c, w), spread(c, 8)), Kernel(kernel_of(c, w), spread(c, 3))),
     "fourier": lambda c, w: Fourier(c, gaussian_frequencies(kernel_of(c, w).lengthscales, 9)),
 }
@@ -336,38 +326,7 @@ def test_the_map_of_a_subspace_lengthens_nothing(bounds, widths):
     assert largest <= (1 + features.defect) ** 2
 
 
-# ---- Taylor and Fourier ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("reach", "degree"), [(1e-9, 3), (1.0, 12), (6.0, 40), (30.0, 9), (37.6, 60), (20.0, 450), (37.6, 1450)]
-)
-def test_the_error_of_taylor_features(reach, degree):
-    """Of numbers as floating point has them, a vector is as near to the true one as is said."""
-    features = Taylor(ProductKernel([Column("x", bounds=(-reach, reach), fill=0.0)], 1.0), degree)
-    numbers = reach * np.array([-1, -0.7, 1e-3, 0.5, math.nextafter(1, 0), 1])
-
-    found = features.features(numbers[:, None])
-
-    assert features.error < 2e-12
-    with mpmath.workdps(60):
-        for t, row in zip(numbers, found, strict=True):
-            entry, squared = mpmath.exp(-(digits(t) ** 2) / 2), mpmath.mpf(0)
-            for n, value in enumerate(row.tolist()):
-                squared += (digits(value) - entry) ** 2
-                entry *= digits(t) / mpmath.sqrt(n + 1)
-            assert mpmath.sqrt(squared) <= digits(features.error)
-
-
-def test_rows_too_far_for_the_taylor_basis_have_none():
-    """Where float64 has no exponential, the vector is 0, no further from any other than the diameter."""
-    features = Taylor(ProductKernel([Column("x", bounds=(-50.0, 50.0), fill=0.0)], 1.0), 1500)
-
-    rows = features.features(np.array([[37.6], [38.5], [-38.7], [50.0]]))
-
-    assert not rows[1:].any()
-    assert np.linalg.norm(rows[0]) > 0.4
-    assert features.diameter(2, NOBODY) > math.sqrt(2)
+# ---- Fourier -------------------------------------------------------------------------------------------
 
 
 def test_fourier_features_are_near_the_circle():
@@ -440,28 +399,20 @@ def test_closed_forms_of_a_ball_are_rounded_up(share, d):
 
 @pytest.mark.parametrize("d", range(1, 7))
 def test_closed_forms_are_rounded_up(d):
-    """The same for the cube, moments, mixtures and cross tables."""
+    """The same for the cube, moments and cross tables."""
     columns = [Column(str(i), bounds=(0.0, 1.0), fill=0.5) for i in range(d)]
     cube, few = Outer(columns), mpmath.mpf("1e-13")
-    means, roots = np.zeros((3, d)), np.stack([np.eye(d)] * 3)
-    mixed = MixtureMoments(columns, np.ones(3) / 3, means, roots)
-    tables = Crosstabs([G] * d, [1] * d, H)
+    tables = OneHot(H) * Stack(*[OneHot(G, groups=[1])] * d)
 
     with mpmath.workdps(60):
-        r = digits(mixed.reach)
         for said, true in [
             (cube.radius(1), mpmath.mpf(d * (d + 5)) / 4),
             (cube.radius(2), mpmath.sqrt(mpmath.mpf(d * (d + 9)) / 8)),
             (cube.diameter(1, NOBODY), 2 * d + mpmath.mpf(d * (d - 1) ** 2) / (4 * (d + 1))),
-            (mixed.radius(2), 3 * r / 2),
-            (mixed.diameter(2, NOBODY), mpmath.sqrt(mpmath.mpf("4.5")) * r),
             (cube.radius(math.inf), mpmath.mpf(1)),
             (Outer(columns, count=True).radius(math.inf), max(mpmath.mpf(1), mpmath.mpf(d) / 2)),
-            (mixed.radius(math.inf), r),
-            (mixed.diameter(math.inf, NOBODY), 2 * r),
             (tables.diameter(math.inf, NOBODY), mpmath.mpf(1)),
             (Moments(columns[0], degree=1, count=True).diameter(math.inf, NOBODY), mpmath.mpf(1)),
-            (mixed.diameter(1, NOBODY), 2 * r * (1.5 + mpmath.sqrt(d) + (d - 1) / mpmath.sqrt(2))),
             (tables.radius(2), mpmath.sqrt(d)),
             (tables.diameter(2, NOBODY), mpmath.sqrt(2 * d)),
             (tables.diameter(2, frozenset("h")), mpmath.sqrt(d)),

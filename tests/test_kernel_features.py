@@ -1,4 +1,4 @@
-"""Kernel, Nyström, Fourier and Taylor features: the formulas, bounds that hold and are attained, and exact sums."""
+"""Kernel, Nyström and Fourier features: the formulas, bounds that hold and are attained, and exact sums."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from dfprivacy.features import (
     Nystrom,
     OneHot,
     ProductKernel,
-    Taylor,
     gaussian_frequencies,
     spread,
 )
@@ -64,12 +63,11 @@ def features_of(name):
         "nystrom": lambda: Nystrom(PLANE, spread((A, B), 64)),
         "mixed nystrom": lambda: Nystrom(MIXED, spread((A, B, ARM), 100), 1e-6),
         "fourier": lambda: Fourier((A, B), gaussian_frequencies(lengthscales, 100)),
-        "taylor": lambda: Taylor(PLANE, 6),
     }
     return made[name]()
 
 
-ALL = ["kernel", "mixed", "nystrom", "mixed nystrom", "fourier", "taylor"]
+ALL = ["kernel", "mixed", "nystrom", "mixed nystrom", "fourier"]
 
 
 def columns_of(name):
@@ -173,21 +171,6 @@ def test_reference_features_of_a_subspace():
     assert features.features(POINTS) == pytest.approx(np.array(expected), abs=1e-11)
 
 
-def test_reference_features_of_the_taylor_basis():
-    """The squared norm of the mean at degree 20, and the mean at degree 3."""
-    long, short = Taylor(PLANE, 20), Taylor(PLANE, 3)
-
-    mean = long.features(ROWS).mean(axis=0)
-
-    assert mean @ mean == pytest.approx(0.96614652046639, abs=1e-13)
-    expected = [
-        *(0.9821410611, -0.0235354335, -0.0238420083, 0.0094180239, 0.0095802053, 0.0154663775),
-        *(-0.0006836871, -0.0014472493, -0.0008376241, -0.0000861988),
-    ]
-    assert short.features(ROWS).mean(axis=0) == pytest.approx(expected, abs=1e-10)
-    assert short.powers.tolist()[3:6] == [[0, 2], [1, 1], [2, 0]]
-
-
 def test_reference_diameter_of_a_subspace():
     """With 64 Sobol points nearly the whole distance of the kernel is attained, and never more."""
     features = Nystrom(PLANE, spread((A, B), 64))
@@ -250,7 +233,7 @@ def test_no_row_is_longer_and_no_two_are_further_apart(name, norm):
     assert apart <= features.diameter(norm, NOBODY)
 
 
-@pytest.mark.parametrize("name", ["nystrom", "mixed nystrom", "taylor"])
+@pytest.mark.parametrize("name", ["nystrom", "mixed nystrom"])
 def test_the_euclidean_bounds_are_attained(name):
     """Some rows come within a tenth of the radius and diameter, for the noise is in proportion to these."""
     features = features_of(name)
@@ -350,7 +333,7 @@ def test_the_total_is_the_sum_of_the_steps(name, k, size):
                 assert features.total(batch, kept, k).tolist() == expected
 
 
-@pytest.mark.parametrize("name", ["kernel", "nystrom", "fourier", "taylor"])
+@pytest.mark.parametrize("name", ["kernel", "nystrom", "fourier"])
 def test_kernel_features_by_category(name):
     """By category, the sums are those of each category's rows, and released coordinates those of its sums."""
     features = features_of(name)
@@ -432,8 +415,6 @@ def test_a_nearly_dependent_subspace_is_charged():
         lambda: Fourier((A, B), [[1.0]]),
         lambda: Fourier((A,), [[math.inf]]),
         lambda: Fourier((A,), [[1e9]]),
-        lambda: Taylor(PLANE, -1),
-        lambda: Taylor(MIXED, 2),
     ],
 )
 def test_arguments_that_cannot_be_used(make):

@@ -18,7 +18,7 @@ from dfprivacy._table.batch import Batch, category, number
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import Dictionary, adapt
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features import OneHot, Outer
+from dfprivacy.features import Given, OneHot, Outer
 from dfprivacy.features.outer import _ball_diameter_squared, _cube_diameter
 from dfprivacy.schema import Column
 
@@ -102,6 +102,25 @@ def test_no_row_leaves_the_ball(data):
 
     assert max(map(abs, y)) <= 1
     assert sum(each * each for each in y) <= Fraction(radius) ** 2 or radius > math.sqrt(d) * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_a_heavier_count_is_free_where_rows_only_change(d):
+    """Up to a weight of √2.5 r, or √2 r of one column, complete rows are no farther from none than from others."""
+    r = 0.8 * math.sqrt(d)
+    weight = r * math.sqrt(2 if d == 1 else 2.5)
+    heavy = Given(*columns(d), of=Outer(columns(d), radius=r, count=weight))
+
+    assert heavy.of.weights[0] == weight
+    assert heavy.radius(2) == pytest.approx(math.sqrt(weight**2 + 2 * r**2))
+    assert heavy.diameter(2, NOTHING) == pytest.approx(Outer(columns(d), radius=r).diameter(2, NOTHING))
+
+
+@pytest.mark.parametrize("count", [0.0, -1.0, math.inf, math.nan])
+def test_a_count_has_a_positive_weight(count):
+    """Anything else is refused."""
+    with pytest.raises(ArgumentError, match="is no weight"):
+        Outer(columns(2), radius=1.0, count=count)
 
 
 @pytest.mark.parametrize("radius", [0, -1, 1.5, math.inf, math.nan, 1e-9])

@@ -27,17 +27,15 @@ from dfprivacy._table.frames import adapt
 from dfprivacy.errors import ArgumentError, PluginError, SchemaError
 from dfprivacy.features import (
     Count,
-    Crosstabs,
     Fourier,
     Kernel,
-    MixtureMoments,
     Moments,
     Nystrom,
     OneHot,
     Outer,
     ProductKernel,
     RowFeatures,
-    Taylor,
+    Stack,
     gaussian_frequencies,
     spread,
 )
@@ -94,11 +92,6 @@ def kernel(c):
     return ProductKernel((c["x"], c["y"]), {"x": 1.0, "y": 2.0})
 
 
-def mixture(c):
-    means = np.array([[0.3, -0.2], [-1.0, 1.0]])
-    return MixtureMoments((c["x"], c["y"]), np.array([0.5, 0.5]), means, np.array([np.eye(2), np.eye(2) / 3]))
-
-
 FEATURES = {
     "count": lambda _: Count(),
     "mean": lambda c: Moments(c["x"], degree=1),
@@ -107,11 +100,12 @@ FEATURES = {
     "by itself": lambda c: OneHot(c["g"], groups=["c", "a"]) * Moments(c["y"]),
     "cube": lambda c: Outer((c["x"], c["y"]), count=True),
     "ball": lambda c: OneHot(c["i"]) * Outer((c["x"], c["y"]), radius=0.9),
-    "mixture": mixture,
-    "crosstabs": lambda c: Crosstabs([c["h"], c["i"], c["i"]], [1, True, False], c["g"], ["b", "a"]),
+    "crosstabs": lambda c: (
+        OneHot(c["g"], groups=["b", "a"])
+        * Stack(OneHot(c["h"], groups=[1]), OneHot(c["i"], groups=[True]), OneHot(c["i"], groups=[False]))
+    ),
     "kernel": lambda c: Kernel(kernel(c), spread((c["x"], c["y"]), 7)),
     "nystrom": lambda c: Nystrom(kernel(c), spread((c["x"], c["y"]), 7)),
-    "taylor": lambda c: Taylor(kernel(c), 3),
     "fourier": lambda c: Fourier((c["x"], c["y"]), gaussian_frequencies([1.0, 2.0], 5)),
     "wave": lambda c: Wave(c["x"]),
 }

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
 import numpy as np
 
-from dfprivacy._measure.evaluate import L2, copied
+from dfprivacy._measure.evaluate import L2, Query, copied
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.losses import Approximate, BoundedRange, Cube, Gaussian, Laplace, Pure
@@ -27,7 +27,7 @@ from dfprivacy.features.base import enforced
 from dfprivacy.local import Arc, Messages
 from dfprivacy.release import DiscoveredKeys, MeasurementRecord, NoisyValue
 from dfprivacy.schema import as_probability
-from dfprivacy.statistics import OfSums, Statistic
+from dfprivacy.statistics import Statistic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -142,7 +142,9 @@ class Curator:
         known = self._table.schema.columns.values()
         return tuple(column for column in known if column.bounds is not None or column.categories is not None)
 
-    def sizes(self, by: Column, groups: tuple[Category, ...] | None = None) -> NDArray[np.float64] | None:
+    def sizes(
+        self, by: Column, groups: tuple[Category, ...] | None = None, *, least: int = 0
+    ) -> NDArray[np.float64] | None:
         """Rows in each group of a column, None where they are private.
 
         Parameters
@@ -151,13 +153,28 @@ class Curator:
             A column with categories.
         groups : tuple, optional
             The categories to count; default: all.
+        least : int
+            How many rows each group must have where that is public.
 
         Returns
         -------
         ndarray of shape (groups,) or None
             The counts.
+
+        Raises
+        ------
+        ArgumentError
+            If a public group has fewer rows than `least`.
         """
-        return self.sum(OneHot(by, groups=groups)).values if self._table.agreed([by]) else None
+        if not self._table.agreed([by]):
+            return None
+        counts = self.sum(OneHot(by, groups=groups)).values
+        if counts.size and counts.min() < least:
+            raise ArgumentError(
+                f"A group of {by.name!r} has {counts.min():g} rows, and {least} are needed.",
+                "Name groups that have more.",
+            )
+        return counts
 
     def public_values(self, column: Column) -> list[object]:
         """Values of a public column, as they are in the table: a key of its rows, for example.
@@ -202,14 +219,30 @@ class Curator:
         Raises
         ------
         ArgumentError
-            For ``"raise"``, if a value is missing; or if a column is private, or which rows there are is: then
-            whether there is one is nobody's to know.
+            For ``"raise"``, as `refuse_missing`.
         """
         columns = tuple(columns)
         if nan_policy == "fill":
             return ()
         if nan_policy == "omit":
             return tuple(c for c in columns if not (c.filled or (self._table.agreed([c]) and self._complete(c))))
+        self.refuse_missing(*columns)
+        return ()
+
+    def refuse_missing(self, *columns: Column) -> None:
+        """Refuse rows in which a value of public columns is missing.
+
+        Parameters
+        ----------
+        *columns : Column
+            Public columns.
+
+        Raises
+        ------
+        ArgumentError
+            If a value is missing; or if a column is private, or which rows there are is: then whether there is one
+            is nobody's to know.
+        """
         for column in columns:
             if not self._table.agreed([column]):
                 raise ArgumentError(
@@ -218,7 +251,6 @@ class Curator:
                 )
             if not self._complete(column):
                 raise ArgumentError(f"A value is missing in {column.name!r}.", "Use nan_policy='omit', or 'fill'.")
-        return ()
 
     def _complete(self, column: Column) -> bool:
         """Whether no value of a public column is missing."""
@@ -313,7 +345,7 @@ class Curator:
             return [once(features, None) for features, _ in planned]
         epsilon, delta = self._take(None)
         _check_delta(delta)
-        grids = [self._grid(features, L2, epsilon) for features, _ in planned]
+        grids = [self._grid(Query.read(features), L2, epsilon) for features, _ in planned]
         needs = [Fraction(grid.squared) / part for grid, part in zip(grids, parts, strict=True)]
         dimension = sum(features.dimension for features, _ in planned)
         squared = math.ceil(min(needs) / _ROOM)
@@ -528,7 +560,7 @@ class Curator:
         what = "the p-value" if alpha is None else f"the decision at level {alpha:g}"
         plan = self._plan_decision(statistic, share, f"{what} of {statistic.describe()}", "permutation test")
         scale = noises.laplace_scale((4 if alpha is None else 2) * plan.steps, plan.epsilon)
-        count = statistic.dimension
+        count = plan.copy.dimension
 
         def draw() -> bool | float:
             sampler = noises.sampler()
@@ -683,24 +715,25 @@ class Curator:
         if noise not in _NORMS:
             raise ArgumentError(f"noise={noise!r} is unknown.", f"Use one of {tuple(_NORMS)!r}.")
         self._table.present()  # a copy without rows must not pay
-        asked = enforced(asked) if isinstance(asked, RowFeatures) else asked
-        if self._table.agreed(_looks_at(asked)):
-            k = noises.exact_exponent(asked.radius(L2), BATCH_ROWS) if isinstance(asked, RowFeatures) else _FINE
-            steps = self._table.value(copied(asked), k)
-            return _measurement(asked, np.ldexp(np.array([float(step) for step in steps]), -k), None)
+        query = Query.read(asked)
+        if self._table.agreed(query.looks_at):
+            features = query.of if isinstance(query.of, RowFeatures) else None
+            k = noises.exact_exponent(features.radius(L2), BATCH_ROWS) if features else _FINE
+            steps = self._table.value(copied(query), k)
+            return _measurement(query, np.ldexp(np.array([float(step) for step in steps]), -k), None)
         epsilon, delta = self._take(share)
         if noise == "gaussian":
             _check_delta(delta)
-        grid = self._grid(asked, _NORMS[noise], epsilon, cube=noise == "cube")
+        grid = self._grid(query, _NORMS[noise], epsilon, cube=noise == "cube")
         loss: PrivacyLoss
         if noise == "gaussian":
-            scale = noises.gaussian_scale(grid.squared, asked.dimension, epsilon, delta)
-            loss = Gaussian(grid.squared, scale, asked.dimension, epsilon, delta)
+            scale = noises.gaussian_scale(grid.squared, query.dimension, epsilon, delta)
+            loss = Gaussian(grid.squared, scale, query.dimension, epsilon, delta)
         else:
             delta, whole = Fraction(0), math.ceil(grid.steps)
             scale = noises.laplace_scale(whole, epsilon)
             loss = Cube(epsilon, whole, scale) if noise == "cube" else Laplace(whole, scale, epsilon)
-        return self._drawn(asked, noise, _Price(grid, scale, epsilon, delta), [loss])
+        return self._drawn(query, noise, _Price(grid, scale, epsilon, delta), [loss])
 
     def _joined(self, unused: list[RowFeatures], share: _Share | None, features: RowFeatures) -> NoisyValue:
         if not unused or not self._within(features, unused.pop(), share):
@@ -710,10 +743,10 @@ class Curator:
             )
         if share is None:
             return self.sum(features)
-        features = enforced(features)
-        grid = _Grid(share.k, self._steps(features, L2, share.k, self._sensitivity(features, L2)))
+        query = Query.read(features)
+        grid = _Grid(share.k, self._steps(query, L2, share.k, self._sensitivity(query, L2)))
         price = _Price(grid, share.scale(grid.squared), share.loss.epsilon, share.loss.delta)
-        return self._drawn(features, "gaussian", price, [])
+        return self._drawn(query, "gaussian", price, [])
 
     def _within(self, features: RowFeatures, planned: RowFeatures, share: _Share | None) -> bool:
         """Whether a share covers features; none covers those over public columns."""
@@ -722,10 +755,8 @@ class Curator:
         features = enforced(features)
         return features.radius(L2) <= planned.radius(L2) and features.dimension <= planned.dimension
 
-    def _drawn(
-        self, asked: RowFeatures | Statistic, noise: str, price: _Price, losses: Sequence[PrivacyLoss]
-    ) -> NoisyValue:
-        k, scale, copy = price.grid.k, price.scale, copied(asked)
+    def _drawn(self, query: Query, noise: str, price: _Price, losses: Sequence[PrivacyLoss]) -> NoisyValue:
+        k, scale, copy, asked = price.grid.k, price.scale, copied(query), query.of
         said = MeasurementRecord(
             what=f"the sum of {asked.describe()}" if isinstance(asked, RowFeatures) else asked.describe(),
             kind="K-norm (cube)" if noise == "cube" else f"discrete {noise.capitalize()}",
@@ -743,30 +774,30 @@ class Curator:
                 _warn_of_the_edge(asked, math.ldexp(noises.SUM_MAX, -k))
             return np.ldexp(noisy.astype(np.float64), -k)
 
-        return _measurement(asked, self._perform(said, losses, draw, np.zeros(asked.dimension)), said)
+        return _measurement(query, self._perform(said, losses, draw, np.zeros(query.dimension)), said)
 
-    def _sensitivity(self, asked: RowFeatures | Statistic, norm: float) -> float:
+    def _sensitivity(self, query: Query, norm: float) -> float:
         """Sensitivity of what is private, before rounding."""
-        sensitivity = self._table.sensitivity(asked, norm)
+        sensitivity = self._table.sensitivity(query.of, norm)
         if not sensitivity > 0:
             raise PluginError(
-                f"No row moves {asked.describe()}, if its sensitivity is right, and yet it looks at private rows.",
+                f"No row moves {query.of.describe()}, if its sensitivity is right, and yet it reads private rows.",
                 "What does not depend on them need not be measured.",
             )
         return sensitivity
 
-    def _grid(self, asked: RowFeatures | Statistic, norm: float, epsilon: Fraction, *, cube: bool = False) -> _Grid:
+    def _grid(self, query: Query, norm: float, epsilon: Fraction, *, cube: bool = False) -> _Grid:
         """Find the grid, and the sensitivity on it."""
-        sensitivity = self._sensitivity(asked, norm)
+        sensitivity = self._sensitivity(query, norm)
         if sensitivity == math.inf:
             raise ArgumentError(
-                f"{asked.describe()} has no bounded sensitivity on rows like these.",
+                f"{query.of.describe()} has no bounded sensitivity on rows like these.",
                 "Ask it of all rows, of rows selected by public columns, or of a table whose size is public.",
             )
-        if isinstance(asked, RowFeatures):
+        if isinstance(query.of, RowFeatures):
             size = self._table.schema.size
             k = noises.grid_exponent(
-                radius=asked.radius(2),
+                radius=query.of.radius(2),
                 batch_rows=BATCH_ROWS,
                 rows_max=noises.ROWS_MAX if size is None else size,
                 noise=sensitivity / float(epsilon),
@@ -774,27 +805,28 @@ class Curator:
         else:
             k = _FINE - math.frexp(sensitivity)[1]
         if cube:
-            k = min(k, noises.cube_exponent(asked.dimension, sensitivity / float(epsilon)))
-        return _Grid(k, self._steps(asked, norm, k, sensitivity))
+            k = min(k, noises.cube_exponent(query.dimension, sensitivity / float(epsilon)))
+        return _Grid(k, self._steps(query, norm, k, sensitivity))
 
-    def _steps(self, asked: RowFeatures | Statistic, norm: float, k: int, sensitivity: float) -> Fraction:
+    def _steps(self, query: Query, norm: float, k: int, sensitivity: float) -> Fraction:
         """Sensitivity in steps of 2 to the minus k, rounding included."""
-        if isinstance(asked, RowFeatures):
+        if isinstance(query.of, RowFeatures):
             # Rounding moves a coordinate by half a step, so the difference of two rows by at most one step in each
             # of `support` coordinates (two rows that differ in which ones: half a step in twice as many).
             # Where only sums are rounded, `support` counts the coordinates of both rows.
-            moved, error = asked.support, Fraction(0)
+            moved, error = query.of.support, Fraction(0)
         else:
-            moved, error = asked.dimension, 2 * _at_least_nothing(asked, "error") + self._rounded(asked)
+            moved = query.dimension
+            error = 2 * _at_least_nothing(query.of, "error") + self._rounded(query.of, query.features)
         many = 1.0 if norm == math.inf else moved ** (1 / norm)
         # One step more covers the rounding of the sensitivity itself.
         return (Fraction(sensitivity) + error * Fraction(many)) * Fraction(2) ** k + Fraction(many) + 1
 
-    def _rounded(self, statistic: Statistic) -> Fraction:
+    def _rounded(self, statistic: Statistic, features: RowFeatures | None) -> Fraction:
         """How far the rounding of its sums can move a statistic apart on two tables; see `OfSums`."""
-        if not isinstance(statistic, OfSums) or statistic.features.counts:
+        if features is None or features.counts:
             return Fraction(0)
-        features, size = enforced(statistic.features), self._table.schema.size
+        size = self._table.schema.size
         rows = noises.ROWS_MAX if size is None else size + 1
         step = Fraction(2) ** -noises.exact_exponent(features.radius(L2), BATCH_ROWS)
         # Half a step in each coordinate of each row, and half a unit in the last place of a sum and its quotient.
@@ -803,13 +835,14 @@ class Curator:
 
     def _plan_decision(self, statistic: Statistic, share: object, what: str, kind: str) -> _Decision:
         self._table.present()
-        if self._table.agreed(_looks_at(statistic)):
+        query = Query.read(statistic)
+        if self._table.agreed(query.looks_at):
             raise ArgumentError(
                 f"{statistic.describe()} looks at public columns only.", "Compute it without a privacy budget."
             )
         epsilon, _ = self._take(share)
-        grid = self._grid(statistic, math.inf, epsilon)
-        return _Decision(what, kind, epsilon, grid.k, math.ceil(grid.steps), copied(statistic))
+        grid = self._grid(query, math.inf, epsilon)
+        return _Decision(what, kind, epsilon, grid.k, math.ceil(grid.steps), copied(query))
 
     def _perform(
         self,
@@ -884,7 +917,7 @@ class _Price:
 class _Decision:
     """What a decision is about, from public numbers only; the sensitivity is in steps of 2^-k.
 
-    The copy of the statistic is what sees the rows.
+    The copy is what sees the rows.
     """
 
     what: str
@@ -892,7 +925,7 @@ class _Decision:
     epsilon: Fraction
     k: int
     steps: int
-    copy: Statistic
+    copy: Query
 
     def at(self, scale: float) -> MeasurementRecord:
         """Say it in words, with noise of a scale in steps."""
@@ -923,11 +956,6 @@ def _at_least_nothing(statistic: Statistic, name: str) -> Fraction:
             f"{name} = {said!r} of {statistic.describe()} is no bound.", "It is finite, and 0 or more."
         )
     return Fraction(said)
-
-
-def _looks_at(asked: RowFeatures | Statistic) -> list[Column]:
-    """Give the columns that features or a statistic may read."""
-    return [*asked.columns, *(enforced(asked.features).columns if isinstance(asked, OfSums) else ())]
 
 
 def _clamped(values: Sequence[int]) -> NDArray[np.int64]:
@@ -967,13 +995,11 @@ def _discovered(
     )
 
 
-def _measurement(
-    asked: RowFeatures | Statistic, values: NDArray[np.float64], noise: MeasurementRecord | None
-) -> NoisyValue:
-    weights = np.broadcast_to(np.asarray(asked.weights, dtype=np.float64), asked.shape)
+def _measurement(query: Query, values: NDArray[np.float64], noise: MeasurementRecord | None) -> NoisyValue:
+    weights = np.broadcast_to(np.asarray(query.of.weights, dtype=np.float64), query.shape)
     scale = noise.scale if noise else 0.0
-    whole = NoisyValue(values.reshape(asked.shape) / weights, scale / weights, noise)
-    return _taken_apart(whole, asked) if isinstance(asked, RowFeatures) else whole
+    whole = NoisyValue(values.reshape(query.shape) / weights, scale / weights, noise)
+    return _taken_apart(whole, query.of) if isinstance(query.of, RowFeatures) else whole
 
 
 def _taken_apart(whole: NoisyValue, features: RowFeatures) -> NoisyValue:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from dfprivacy.local import RowLabels
     from dfprivacy.statistics import Statistic
 
-__all__ = ["L2", "Table", "copied", "union"]
+__all__ = ["L2", "Query", "Table", "copied", "union"]
 
 T = TypeVar("T")
 Relation = Literal["replace_one", "add_remove"]
@@ -192,19 +192,18 @@ class Table:
                 "Do not change a table after protecting it; protect the new one under a name of its own.",
             )
 
-    def value(self, asked: RowFeatures | Statistic, k: int, *chance: np.random.Generator) -> list[int]:
+    def value(self, query: Query, k: int, *chance: np.random.Generator) -> list[int]:
         """Sum of features, or value of a statistic, in steps of 2 to the minus k; `ReadError` if it fails."""
-        if isinstance(asked, RowFeatures):
-            return self.total(asked, k)
+        if isinstance(query.of, RowFeatures):
+            return self.total(query.of, k)
         data: Any
-        if isinstance(asked, OfSums):
-            features = enforced(asked.features)
+        if (features := query.features) is not None:
             fine = exact_exponent(features.radius(L2), BATCH_ROWS)
             sums = np.ldexp(np.array([float(t) for t in self.total(features, fine)]), -fine)
             data = sums.reshape(features.shape) / np.broadcast_to(features.weights, features.shape)
         else:
-            data = self.gathered(asked.columns)
-        steps = np.ldexp(redact_errors(lambda: _computed(asked, data, *chance)), k)
+            data = self.gathered(query.columns)
+        steps = np.ldexp(redact_errors(lambda: _computed(query, data, *chance)), k)
         steps[~np.isfinite(steps)] = 0  # an error would tell on the rows
         return [int(step) for step in np.rint(steps)]
 
@@ -266,6 +265,47 @@ class Table:
         found: list[Batch] = []
         self._read(reads_of(columns), lambda read: found.append(gathered(read, columns)))
         return found[0] if len(found) == 1 else gathered(((part, None) for part in found), columns)
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is asked of a table: features to sum, or a statistic, with what they say of themselves, asked once.
+
+    What decides whether a query is free, and how much noise it gets, is then what is read.
+
+    Attributes
+    ----------
+    of : RowFeatures or Statistic
+        The features, as the house takes them, or the statistic.
+    columns : tuple of Column
+        What it looks at. Of a statistic of sums, what it names beside those of its features.
+    features : RowFeatures or None
+        Those whose sums a statistic is of.
+    shape : tuple of int
+        Of its value.
+    """
+
+    of: RowFeatures | Statistic
+    columns: tuple[Column, ...]
+    features: RowFeatures | None
+    shape: tuple[int, ...]
+
+    @classmethod
+    def read(cls, asked: RowFeatures | Statistic) -> Query:
+        """Ask features or a statistic what they look at."""
+        asked = enforced(asked) if isinstance(asked, RowFeatures) else asked
+        features = enforced(asked.features) if isinstance(asked, OfSums) else None
+        return cls(asked, tuple(asked.columns), features, tuple(asked.shape))
+
+    @property
+    def looks_at(self) -> tuple[Column, ...]:
+        """All columns that it may read."""
+        return (*self.columns, *(self.features.columns if self.features else ()))
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates d of its value."""
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True)
@@ -350,10 +390,10 @@ def _bound(asked: RowFeatures | Statistic, relation: Relation, norm: float, publ
     return bound
 
 
-def _computed(statistic: Statistic, data: Any, *chance: np.random.Generator) -> NDArray[np.float64]:
+def _computed(query: Query, data: Any, *chance: np.random.Generator) -> NDArray[np.float64]:
     with np.errstate(all="ignore"):
-        value = statistic.value(data, *chance)  # type: ignore[attr-defined]
-    return np.array(value, dtype=np.float64).reshape(statistic.dimension)
+        value = query.of.value(data, *chance)  # type: ignore[union-attr]
+    return np.array(value, dtype=np.float64).reshape(query.dimension)
 
 
 def copied(asked: T) -> T:

@@ -23,27 +23,22 @@ from dfprivacy._table.batch import Batch, category, number
 from dfprivacy._table.frames import Read
 from dfprivacy.features.base import RowFeatures
 from dfprivacy.features.bins import Bins
-from dfprivacy.features.crosstabs import Crosstabs
 from dfprivacy.features.fourier import Fourier, gaussian_frequencies
 from dfprivacy.features.given import Given
 from dfprivacy.features.kernel import Kernel, Nystrom
-from dfprivacy.features.mixtures import MixtureMoments
 from dfprivacy.features.moments import Count, Moments
 from dfprivacy.features.onehot import OneHot
 from dfprivacy.features.outer import Outer
 from dfprivacy.features.product_kernel import ProductKernel, spread
 from dfprivacy.features.stack import Stack
-from dfprivacy.features.taylor import Taylor
 
 __all__ = [
     "Batch",
     "Bins",
     "Count",
-    "Crosstabs",
     "Fourier",
     "Given",
     "Kernel",
-    "MixtureMoments",
     "Moments",
     "Nystrom",
     "OneHot",
@@ -52,7 +47,6 @@ __all__ = [
     "Read",
     "RowFeatures",
     "Stack",
-    "Taylor",
     "category",
     "gaussian_frequencies",
     "number",

@@ -14,7 +14,7 @@ from dfprivacy._table.batch import described
 from dfprivacy.errors import PluginError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,6 +30,7 @@ _DERIVED = {
     *("reads", "dimension", "summands", "support", "counts"),
     *("sensitivity", "steps", "total", "totals", "image", "stacked"),
 }
+_PIECE = 1 << 17  # numbers at a time, which fit the cache
 _FEW = 5  # places from which on np.bincount is faster than a product of matrices; both are exact
 _HOUSE = "dfprivacy.features."  # what is written here may override what others may not
 
@@ -114,19 +115,11 @@ class RowFeatures(ABC):
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
         r"""Vectors of a batch in whole steps of :math:`2^{-k}`, each clipped to the radius on its own."""
         rows = np.array(self.rows(batch), dtype=np.float64).reshape(batch.size, self.dimension)
-        rows[~np.isfinite(rows).all(axis=1)] = 0  # a row without a vector counts nowhere
         radius = {norm: self.radius(norm) for norm in _NORMS}
-        # In units of the radius, near 1, no square is too large or too small for float64.
-        exponent = math.frexp(radius[2])[1]
-        np.clip(rows, -min(radius.values()), min(radius.values()), out=rows)
-        np.ldexp(rows, -exponent, out=rows)
-        for norm in (1, 2):
-            longest = math.ldexp(radius[norm], -exponent)
-            length = np.linalg.norm(rows, ord=norm, axis=1)
-            over = length > longest
-            rows[over] *= (longest / length[over])[:, None]
-        np.ldexp(rows, k + exponent, out=rows)
-        return np.rint(rows, out=rows)
+        height = max(1, _PIECE // self.dimension)
+        for start in range(0, batch.size, height):
+            _clip(rows[start : start + height], radius, k)
+        return rows
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
         """Exact sum of a batch in whole steps, shape (summands,). Whole numbers: order cannot matter."""
@@ -182,6 +175,22 @@ class RowFeatures(ABC):
                 "the other.",
                 "Write both in the same class, or rows() and radius() only.",
             )
+
+
+def _clip(rows: NDArray[np.float64], radius: Mapping[Norm, float], k: int) -> None:
+    """Clip vectors to the radius in each norm, and round them to whole steps of 2^-k, in place."""
+    rows[~np.isfinite(rows).all(axis=1)] = 0  # a row without a vector counts nowhere
+    # In units of the radius, near 1, no square is too large or too small for float64.
+    exponent = math.frexp(radius[2])[1]
+    np.clip(rows, -min(radius.values()), min(radius.values()), out=rows)
+    np.ldexp(rows, -exponent, out=rows)
+    for norm in (1, 2):
+        longest = math.ldexp(radius[norm], -exponent)
+        length = np.linalg.norm(rows, ord=norm, axis=1)
+        over = length > longest
+        rows[over] *= (longest / length[over])[:, None]
+    np.ldexp(rows, k + exponent, out=rows)
+    np.rint(rows, out=rows)
 
 
 def _source(kind: type, name: str) -> type:

@@ -77,7 +77,7 @@ class Given(RowFeatures):
             )
         self.given = columns
         self.of = of = Count() if of is None else enforced(of)
-        self.columns = (*columns, *of.columns)
+        self.columns = tuple(dict.fromkeys((*columns, *of.columns)))
         self.tally = None if tally is None else (float(tally[0]), float(tally[1]))
         self.shape, self.weights = of.shape, of.weights
         if tally is not None:

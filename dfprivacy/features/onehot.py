@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OneHot"]
 
+_FEW = 4  # places up to which it is faster to compare than to sort rows into bins
+
 
 @final
 class OneHot(RowFeatures):
@@ -136,6 +138,10 @@ class OneHot(RowFeatures):
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
         """Return the exact sum of a batch in whole steps, without building the product."""
+        if self._single:
+            inside = batch.among(self.by, int(self._codes[0]))
+            number = np.count_nonzero(inside if mask is None else inside & mask)
+            return np.array([math.ldexp(number, k)])
         place = self._place[batch.codes(self.by)]
         if mask is not None:
             place[~mask] = len(self.groups)
@@ -144,9 +150,18 @@ class OneHot(RowFeatures):
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         """Return the same for the rows at each place below `bins`, shape (bins, summands)."""
         groups = len(self.groups)
+        if self._single and bins <= _FEW:
+            inside = batch.among(self.by, int(self._codes[0]))
+            numbers = [np.count_nonzero(inside & (place == each)) for each in range(bins)]
+            return np.ldexp(np.array(numbers, dtype=np.float64), k)[:, None]
         own = self._place[batch.codes(self.by)]
         both = np.where((place < bins) & (own < groups), place * groups + own, bins * groups)
         return self._sums(batch, both, bins * groups, k).reshape(bins, self.summands)
+
+    @property
+    def _single(self) -> bool:
+        """Whether one category is counted, which takes no codes of the others."""
+        return self.of is None and len(self.groups) == 1
 
     def _sums(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         if self.of is not None:

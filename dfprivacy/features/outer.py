@@ -42,8 +42,9 @@ class Outer(RowFeatures):
     radius : float, optional
         For Gaussian noise: rows with :math:`\lVert y\rVert_2` above it, at most √d, are scaled down to it.
         Without it, y may lie anywhere in the cube, and the coordinates are weighted for Laplace noise.
-    count : bool
-        Also measure how many rows there are, for tables whose size is private.
+    count : bool or float
+        Also measure how many rows there are, for tables whose size is private. A number is the weight of the
+        count in place of that of the table below: a larger one has less noise in the count.
 
     Notes
     -----
@@ -57,8 +58,10 @@ class Outer(RowFeatures):
     Laplace    d/2         1, 1/2, 1/2                           d (d+7)/4      2d + d (d-1)²/(4 (d+1))
     ========== =========== ==================================== ============== ===================================
 
-    The radius is that with the count; without, it is √2 r and d (d+5)/4. The diameter is of two rows that count
-    alike. Rows in different categories are √2 (2) radii apart, which for Gaussian noise is √4.5 r as well.
+    The radius is that with the count; without, it is √2 r and d (d+5)/4. With a weight w of its own, the squared
+    radius is w² + 2 r² for Gaussian noise. The diameter is of two rows that count alike, and has no w in it: where
+    rows only change, a count of complete rows (`Given`) is free up to w = √2.5 r (d = 1: √2 r). Rows in different
+    categories are √2 (2) radii apart, which for Gaussian noise, and the weight of the table, is √4.5 r as well.
 
     In the norm of infinity, with m = min(r, 1), the radius without the count is m, and the diameter 2m; for the
     cube, m = 1. For :math:`|y_i| \le m`, :math:`y_i^2/r \le m^2/r \le m`, and as :math:`2|y_i y_j| \le r^2`,
@@ -73,7 +76,9 @@ class Outer(RowFeatures):
 
     weights: NDArray[np.float64]
 
-    def __init__(self, columns: Sequence[Column], *, radius: float | None = None, count: bool = False) -> None:
+    def __init__(
+        self, columns: Sequence[Column], *, radius: float | None = None, count: bool | float = False
+    ) -> None:
         self.columns = tuple(columns)
         d = len(self.columns)
         if not d or len({column.name for column in self.columns}) < d:
@@ -86,10 +91,14 @@ class Outer(RowFeatures):
             )
         self.ball = radius
         self._maps = [(column.mid, column.half * 2.0**-_BITS) for column in self.columns]
-        self.count = count
         one, square, product = (
             (d / 2, 0.5, 0.5) if radius is None else (radius / 2, 1 / radius, math.sqrt(2) / radius)
         )
+        self.count = bool(count)
+        if not isinstance(count, bool):
+            if not 0 < count < math.inf:
+                raise ArgumentError(f"count={count!r} is no weight.", "Use True, False or a positive number.")
+            one = float(count)
         grid = np.full((d + 1, d + 1), product)
         np.fill_diagonal(grid, square)
         grid[0] = 1.0

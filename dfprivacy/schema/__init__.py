@@ -39,6 +39,7 @@ one                               column's missing-value rule is ``"other"``
 from __future__ import annotations
 
 import math
+import textwrap
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -231,6 +232,57 @@ class Column:
         if self.other:
             codes[codes == none] = none - 1
         return codes
+
+
+def chosen_groups(
+    by: Column, groups: Sequence[object] | None = None, *, least: int = 2, most: int | None = 2
+) -> tuple[Category, ...]:
+    """Return the categories to compare, or say what is wrong with those that were named.
+
+    Parameters
+    ----------
+    by : Column
+        The column of the groups.
+    groups : sequence, optional
+        The groups asked for, as the caller gave them; default: all categories of the column.
+    least, most : int
+        How many there must be; None for any number.
+
+    Returns
+    -------
+    tuple
+        The categories as they were declared, in the order asked for.
+
+    Raises
+    ------
+    ArgumentError
+        If there are too few or too many, or one is named twice.
+    SchemaError
+        If one is no category of the column.
+
+    Examples
+    --------
+    >>> from dfprivacy import Column
+    >>> chosen_groups(Column("arm", categories=("drug", "placebo", "none")), ["none", "drug"])
+    ('none', 'drug')
+    """
+    known = by.categories or ()
+    asked = known if groups is None else groups
+    enough = isinstance(asked, list | tuple) and len(asked) >= least and (most is None or len(asked) <= most)
+    codes = [by.code(value) for value in asked] if enough else []
+    if not enough or len(set(codes)) < len(codes):
+        number = {2: "two"}.get(least, str(least)) if most == least else f"at least {least}"
+        raise ArgumentError(
+            f"This compares {number} groups of {by.name!r}, whose categories are {list(known)!r}"
+            + ("." if groups is None else f", and groups={_written(groups)} names others, or one twice."),
+            "Name different categories of it: groups=(first, second).",
+        )
+    return tuple(known[code] for code in codes)
+
+
+def _written(groups: object) -> str:
+    """Write what was named as groups, shortened where it is long."""
+    return textwrap.shorten(repr(groups), 100, placeholder=" …")
 
 
 def category_key(value: object) -> object:

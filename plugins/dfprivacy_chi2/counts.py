@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy.features import Crosstabs, OneHot
+from dfprivacy.features import OneHot, Stack
 from dfprivacy.statistics import OfSums
 from dfprivacy_chi2.tables import signed_distance, unit_circle_norm
 
@@ -189,8 +189,8 @@ class Differences(_OfCounts):
     """The absolute differences for many X, times the smaller group: one row moves each by 1 at most."""
 
     def __init__(self, xs: Sequence[Column], by: Column, groups: Sequence[object], sizes: Sequence[int]) -> None:
-        ones = [(x.categories or ())[1] for x in xs]
-        super().__init__(Crosstabs(xs, ones, by, groups), by, sizes)
+        ones = (OneHot(x, groups=(x.categories or ())[1:2]) for x in xs)
+        super().__init__(OneHot(by, groups=groups) * Stack(*ones), by, sizes)
         self.shape = (len(xs),)
         self.error = _ROUNDING * min(sizes)
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dfprivacy import Mechanism, hookimpl
 from dfprivacy_gmm.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_gmm.classes import GaussianClasses
-from dfprivacy_gmm.fourier import FourierSketch
+from dfprivacy_gmm.component_moments import MixtureMoments
+from dfprivacy_gmm.fourier import FourierSketch, GaussianMixture
 from dfprivacy_gmm.gaussians import GaussianClassifier
-from dfprivacy_gmm.joint import JointMoments, moments
-from dfprivacy_gmm.mechanisms import findings, gmm_fit
-from dfprivacy_gmm.mixture import GaussianMixture
+from dfprivacy_gmm.joint import JointMoments
+from dfprivacy_gmm.mechanisms import check_by, check_fit, findings, gmm_fit, moments
 from dfprivacy_gmm.unlabelled import fourier_sketch
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "GaussianClassifier",
     "GaussianMixture",
     "JointMoments",
+    "MixtureMoments",
     "fourier_sketch",
     "gmm_fit",
     "moments",
@@ -31,6 +32,6 @@ __all__ = [
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the classes, the mixtures, the moments and the sketch."""
-    register(gmm_fit.plans(findings))
-    register(moments)
+    register(gmm_fit.checks(check_fit).plans(findings))
+    register(moments.checks(check_by))
     register(fourier_sketch)

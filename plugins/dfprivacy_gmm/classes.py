@@ -13,16 +13,27 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Release
 from dfprivacy.plotting import axes
+from dfprivacy.release import renamed
 from dfprivacy.schema import as_number
-from dfprivacy_gmm.estimates import Estimates, Method, Repair, Sums
+from dfprivacy_gmm.estimates import Method, estimates
 from dfprivacy_gmm.gaussians import GaussianClassifier, Predicts, fitted
+from dfprivacy_gmm.repair import Repair, moved
+from dfprivacy_gmm.sums import Sums, left_out
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
+
+    from dfprivacy import Column
+    from dfprivacy_gmm.sums import MeasuredSums
 
     Array = NDArray[np.float64]
 
-__all__ = ["GaussianClasses", "checked"]
+__all__ = ["GaussianClasses", "checked_model"]
+
+Model = tuple[Method, Repair, float]
+"""How classes are fitted: method, repair, grid_minimum."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -45,14 +56,22 @@ class GaussianClasses(Predicts, Release):
         Rows in each class; noisy where they are private.
     priors, means, covariances : ndarray
         Shapes (classes,), (classes, columns) and (classes or, for ``"lda"``, 1, columns, columns), in the columns'
-        units.
+        units. Covariances are repaired: positive definite, and so biased where the noise is large.
+    estimated_covariances : ndarray of the shape of `covariances`
+        Covariances before the repair: unbiased but for the radius, and perhaps those of no data. `standard_errors`
+        are about these.
     notes : tuple of str
         What to know before trusting the numbers; an uninformative class is named here.
     released : ndarray of shape (classes, coordinates)
         What all this follows from: the noisy sums, in units of y (the columns mapped from their bounds to [-1, 1]):
         rows where they are private, y, and y_i y_j for i ≤ j.
-    noise_sd : ndarray of shape (coordinates,)
+    noise_standard_error : ndarray of shape (coordinates,)
         Standard deviations of the noise in them.
+    missing : float or None
+        Rows that were left out, noisy: for a missing value, or a label that is no class. None where that is not
+        known.
+    missing_standard_error : float or None
+        The standard deviation of the noise in it.
     public_sizes : bool
         Whether the sizes are public.
     bounds : tuple of pairs
@@ -70,13 +89,49 @@ class GaussianClasses(Predicts, Release):
     priors: Array
     means: Array
     covariances: Array
+    estimated_covariances: Array
     notes: tuple[str, ...]
     released: Array
-    noise_sd: Array
+    noise_standard_error: Array
     public_sizes: bool
     bounds: tuple[tuple[float, float], ...]
+    missing: float | None = None
+    missing_standard_error: float | None = None
+
+    noise_sd = renamed("noise_standard_error")
 
     _shown = ("method", "classes", "priors", "means", "covariances", "notes")
+
+    @classmethod
+    def concluded(
+        cls, measured: MeasuredSums, columns: Sequence[Column], label: Column | None, model: Model
+    ) -> GaussianClasses:
+        """Fit to noisy sums."""
+        if label is None:
+            raise ArgumentError("Classes have a label.", "Name its column.")
+        sizes = measured.sums.sizes
+        blank = cls(
+            columns=tuple(column.name for column in columns),
+            label=label.name,
+            classes=label.categories or (),
+            method="lda",
+            repair="noise_aware",
+            grid_minimum=1.0,
+            radius=measured.radius,
+            sizes=sizes,
+            priors=sizes,
+            means=sizes,
+            covariances=sizes,
+            estimated_covariances=sizes,
+            notes=(),
+            released=measured.values,
+            noise_standard_error=measured.noise,
+            missing=measured.missing,
+            missing_standard_error=measured.missing_noise,
+            public_sizes=measured.sizes is not None,
+            bounds=tuple((column.low, column.high) for column in columns),
+        )
+        return blank._fitted(measured.sums, model)
 
     @cached_property
     def classes_(self) -> NDArray[Any]:  # type: ignore[override]
@@ -118,12 +173,12 @@ class GaussianClasses(Predicts, Release):
         GaussianClasses
             Another model.
         """
-        asked = checked(
+        model = checked_model(
             self.method if method is None else method,
             self.repair if repair is None else repair,
             self.grid_minimum if grid_minimum is None else grid_minimum,
         )
-        return self._fitted(self._sums, asked)
+        return self._fitted(self._sums, model)
 
     def standard_errors(self, *, sampling: bool = True) -> tuple[Array, Array]:
         """Give the standard errors of means and covariances, before repair and to first order.
@@ -141,10 +196,10 @@ class GaussianClasses(Predicts, Release):
             In products of the columns' units.
         """
         units = self._half[:, None] * self._half
-        own = self.covariances / units
-        found = self._estimates if len(own) == len(self.classes) else self._estimates.pooled()
-        means = found.mean_errors(own, sampling=sampling) * self._half
-        return means, found.covariance_errors(own, sampling=sampling) * units
+        own = estimates(self._sums)
+        own = own.pooled() if self.method == "lda" else own
+        covariances = own.covariance_errors("normal" if sampling else "none")
+        return own.mean_errors(sampling=sampling) * self._half, covariances * units
 
     def expected_error(self, *, rows: int = 20_000, replicates: int = 10, random_state: Any = 0) -> float:
         """Estimate the share of fresh rows that a fit like this gets wrong, if the fitted classes are the truth.
@@ -163,17 +218,17 @@ class GaussianClasses(Predicts, Release):
         float
             Between 0 and 1. Too small where the classes are not Gaussian.
         """
-        chance = np.random.default_rng(random_state)
-        X, y = self.sample(rows, random_state=chance)
+        rng = np.random.default_rng(random_state)
+        X, y = self.sample(rows, random_state=rng)
         if not replicates:
             return 1 - self.score(X, y)
-        asked = self.method, self.repair, self.grid_minimum
+        model = self.method, self.repair, self.grid_minimum
         center = self._expected()
         errors = []
         for _ in range(replicates):
-            values = center + self.noise_sd * chance.standard_normal(center.shape)
+            values = center + self.noise_standard_error * rng.standard_normal(center.shape)
             sizes = self.sizes if self.public_sizes else None
-            errors.append(1 - self._fitted(Sums.measured(values, self.noise_sd, sizes), asked).score(X, y))
+            errors.append(1 - self._fitted(Sums.named(values, self.noise_standard_error, sizes), model).score(X, y))
         return float(np.mean(errors))
 
     def _expected(self) -> Array:
@@ -239,31 +294,35 @@ class GaussianClasses(Predicts, Release):
 
     @property
     def _sums(self) -> Sums:
-        return Sums.measured(self.released, self.noise_sd, self.sizes if self.public_sizes else None)
+        return Sums.named(self.released, self.noise_standard_error, self.sizes if self.public_sizes else None)
 
-    @property
-    def _estimates(self) -> Estimates:
-        return self._sums.estimates()
-
-    def _fitted(self, sums: Sums, asked: tuple[Method, Repair, float]) -> Self:
-        method, repair, grid_minimum = asked
+    def _fitted(self, sums: Sums, model: Model) -> Self:
+        method, repair, grid_minimum = model
         half = self._half
-        method, found, means, covariances = fitted(
-            sums, half, method=method, repair=repair, grid_minimum=grid_minimum
-        )
-        notes = tuple(
+        units = half[:, None] * half
+        method, own, covariances = fitted(sums, half, method=method, repair=repair, grid_minimum=grid_minimum)
+        doubts = own.doubts(self.radius)
+        places = [None] if method == "lda" else range(len(self.classes))
+        noise = own.covariance_errors("none")
+        for place, before, after, errors in zip(places, own.covariances, covariances, noise, strict=True):
+            if move := moved(before, after, errors, self.columns):
+                doubts.append((place, f"to be positive definite, the covariance was moved by up to {move}"))
+        notes = [
             f"{self.label} = {self.classes[group]}: {what}" if group is not None else f"all classes: {what}"
-            for group, what in found.doubts(self.radius)
-        )
+            for group, what in doubts
+        ]
+        if (gone := left_out(self.missing, self.missing_standard_error)) is not None:
+            notes.append(gone)
         return dataclasses.replace(
             self,
             method=method,
             repair=repair,
             grid_minimum=grid_minimum,
-            priors=found.sizes / found.sizes.sum(),
-            means=self._mid + half * means,
-            covariances=covariances * half[:, None] * half,
-            notes=notes,
+            priors=own.sizes / own.sizes.sum(),
+            means=self._mid + half * own.means,
+            covariances=covariances * units,
+            estimated_covariances=own.covariances * units,
+            notes=tuple(notes),
         )
 
     def __sklearn_clone__(self) -> GaussianClassifier:
@@ -273,7 +332,7 @@ class GaussianClasses(Predicts, Release):
         return True
 
 
-def checked(method: Method, repair: Repair, grid_minimum: float) -> tuple[Method, Repair, float]:
+def checked_model(method: Method, repair: Repair, grid_minimum: float) -> Model:
     """Return how a fit is asked for, or say what is wrong with it.
 
     Parameters

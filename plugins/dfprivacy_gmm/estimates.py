@@ -1,4 +1,4 @@
-"""From noisy sums to means and covariances: estimates, repair, and standard errors.
+"""From noisy sums to means, covariances and correlations: unbiased estimates, and their standard errors.
 
 Everything is in units of y, the columns mapped from their bounds to [-1, 1]; nothing here reads data.
 """
@@ -11,93 +11,51 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from dfprivacy_gmm.repair import spectral_noise
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dfprivacy_gmm.sums import Sums
+
     Array = NDArray[np.float64]
 
-__all__ = ["Estimates", "Method", "Repair", "Sums", "differ", "repaired"]
+__all__ = ["Estimates", "Method", "Sampling", "differ", "estimates"]
 
 Method = Literal["lda", "qda", "auto"]
-Repair = Literal["noise_aware", "paper", "clip"]
+Sampling = Literal["bounded", "normal", "none"]
 
-_FLOOR = 1e-9  # of eigenvalues, where there is no noise
 _SIGNIFICANT = 2.0  # standard deviations of the noise
 _LONG = 0.8  # mean squared length of the rows, of the squared radius
+_TOLD = 3.0  # standard errors of its noise by which a variance must be above 0 for correlations
 
 
-@dataclass(frozen=True)
-class Sums:
-    """Noisy sums of each group.
+def estimates(sums: Sums) -> Estimates:
+    """Estimate the moments of each group from its own sums.
 
-    Attributes
+    Parameters
     ----------
-    sizes : ndarray of shape (groups,)
-        Rows.
-    totals : ndarray of shape (groups, d)
-        Sums of y.
-    products : ndarray of shape (groups, d, d)
-        Sums of y yᵀ.
-    size_sd, total_sd : float
-        Standard deviations of the noise in sizes (0 where they are public) and totals.
-    product_sd : ndarray of shape (d, d)
-        Those of the noise in the products.
+    sums : Sums
+        Noisy sums of n rows, S of y and P of y yᵀ.
+
+    Returns
+    -------
+    Estimates
+        Means S/n, and covariances (P - (SSᵀ - s²I)/n)/(n - 1), with s the standard deviation of the noise in S.
     """
-
-    sizes: Array
-    totals: Array
-    products: Array
-    size_sd: float
-    total_sd: float
-    product_sd: Array
-
-    @classmethod
-    def measured(cls, values: Array, sd: Array, sizes: Array | None) -> Sums:
-        """Take a noisy sum of `dfprivacy.features.Outer` apart.
-
-        Parameters
-        ----------
-        values : ndarray of shape (groups, coordinates)
-            The sums of each group.
-        sd : ndarray of shape (coordinates,)
-            Standard deviations of their noise.
-        sizes : ndarray of shape (groups,) or None
-            Rows where they are public; else the first coordinate counts them.
-
-        Returns
-        -------
-        Sums
-            The same by name.
-        """
-        size_sd = 0.0
-        if sizes is None:
-            sizes, size_sd = values[:, 0], float(sd[0])
-            values, sd = values[:, 1:], sd[1:]
-        d = (math.isqrt(9 + 8 * values.shape[1]) - 3) // 2
-        upper = np.triu_indices(d)
-        products, product_sd = np.empty((len(values), d, d)), np.empty((d, d))
-        products[:, *upper] = products.transpose(0, 2, 1)[:, *upper] = values[:, d:]
-        product_sd[upper] = product_sd.T[upper] = sd[d:]
-        return cls(np.asarray(sizes, dtype=np.float64), values[:, :d], products, size_sd, float(sd[0]), product_sd)
-
-    def length(self) -> float:
-        """Mean squared length of the rows, or as much of it as is not noise."""
-        noise = math.sqrt(len(self.sizes) * np.square(np.diag(self.product_sd)).sum())
-        total = np.trace(self.products, axis1=1, axis2=2).sum() - _SIGNIFICANT * noise
-        return float(total / max(self.sizes.sum() + _SIGNIFICANT * math.sqrt(len(self.sizes)) * self.size_sd, 1.0))
-
-    def estimates(self) -> Estimates:
-        """Estimate the moments of each group from its own sums."""
-        d = self.totals.shape[1]
-        n = np.maximum(self.sizes, d + 1.0 if self.size_sd else 1.0)
-        means = np.clip(self.totals / n[:, None], -1.0, 1.0)
-        covariances = self.products / n[:, None, None] - means[:, :, None] * means[:, None, :]
-        return Estimates(self, n, means, covariances, self.product_sd / n[:, None, None])
+    d = sums.totals.shape[1]
+    n = np.maximum(sums.sizes, d + 1.0 if sums.size_sd else 1.0)
+    S = sums.totals
+    squares = (S[:, :, None] * S[:, None, :] - sums.total_sd**2 * np.eye(d)) / n[:, None, None]
+    divisor = np.maximum(n - 1, 1.0)[:, None, None]
+    return Estimates(
+        sums, n, np.clip(S / n[:, None], -1.0, 1.0), (sums.products - squares) / divisor, sums.product_sd / divisor
+    )
 
 
 @dataclass(frozen=True)
 class Estimates:
-    """Means and covariances as the noise has them: covariances may be no covariances yet.
+    """Means and covariances as the noise has them: covariances are unbiased, and may be no covariances.
 
     Attributes
     ----------
@@ -117,60 +75,138 @@ class Estimates:
     covariances: Array
     noise: Array
 
+    @property
+    def variances(self) -> Array:
+        """Variances, shape (groups, d), none below 0."""
+        return np.maximum(np.diagonal(self.covariances, axis1=1, axis2=2), 0.0)
+
     def pooled(self) -> Estimates:
-        """Give all groups one covariance, the average over the rows."""
-        n = self.sizes.sum()
-        covariance = np.tensordot(self.sizes / n, self.covariances, axes=1)
-        noise = self.sums.product_sd * math.sqrt(len(self.sizes)) / n
+        """Give all groups one covariance, the average over their degrees of freedom."""
+        freedom = np.maximum(self.sizes - 1, 1.0)
+        covariance = np.tensordot(freedom / freedom.sum(), self.covariances, axes=1)
+        noise = self.sums.product_sd * math.sqrt(len(self.sizes)) / freedom.sum()
         return Estimates(self.sums, self.sizes, self.means, covariance[None], noise[None])
 
-    def mean_errors(self, covariances: Array, *, sampling: bool = True) -> Array:
-        """Give the standard errors of the means.
+    def mean_errors(self, *, sampling: bool = True) -> Array:
+        """Give the standard errors of the means, to first order in the noise.
 
         Parameters
         ----------
-        covariances : ndarray of shape (groups, d, d) or (1, d, d)
-            Repaired covariances.
         sampling : bool
             Whether to count what sampling adds to the noise.
 
         Returns
         -------
         ndarray of shape (groups, d)
-            To first order in the noise.
+            Standard errors.
         """
         n = self.sizes[:, None]
         noise = (self.sums.total_sd**2 + (self.means * self.sums.size_sd) ** 2) / n**2
-        variances = np.diagonal(covariances, axis1=1, axis2=2)
-        errors: Array = np.sqrt(noise + variances / n * sampling)
+        errors: Array = np.sqrt(noise + self.variances / n * sampling)
         return errors
 
-    def covariance_errors(self, covariances: Array, *, sampling: bool = True) -> Array:
-        """Give the standard errors of the covariances, of normal data, before their repair.
+    def covariance_errors(self, sampling: Sampling = "bounded") -> Array:
+        r"""Give the standard errors of the covariances, to first order in the noise of the size.
 
         Parameters
         ----------
-        covariances : ndarray of shape (groups, d, d) or (1, d, d)
-            Repaired covariances.
-        sampling : bool
-            Whether to count what sampling adds to the noise.
+        sampling : {"bounded", "normal", "none"}
+            What sampling adds to the noise: at most, for any data between the bounds; for normal data; or nothing.
 
         Returns
         -------
-        ndarray of shape (groups, d, d) or (1, d, d)
-            To first order in the noise. With m the mean, M the sum of y yᵀ and s that of y, the covariance moves by
-            (dM - m dsᵀ - ds mᵀ + (m mᵀ - C) dn)/n.
+        ndarray of the shape of `covariances`
+            Standard errors.
+
+        Notes
+        -----
+        The sampling variance of a covariance is :math:`(E u_i^2 u_j^2 - C_{ij}^2)/n` with u = y - m. As |u| is at
+        most β = 1 + |m|, :math:`E u_i^2 u_j^2 \le \min(\beta_i^2 C_{jj}, \beta_j^2 C_{ii})`; two equal values far
+        from a third attain it. Variances count with one standard error more, in case the noise made them small.
         """
-        m, n = self.means, self.sizes[:, None, None]
+        n = self.sizes[:, None, None]
+        m = self.means
         outer = m[:, :, None] * m[:, None, :]
-        squares = m[:, :, None] ** 2 + m[:, None, :] ** 2 + 2 * outer * np.eye(m.shape[1])
-        noise = self.sums.product_sd**2 + squares * self.sums.total_sd**2
-        noise = noise + ((outer - covariances) * self.sums.size_sd) ** 2
-        if len(covariances) < len(m):  # pooled
+        same = 1 + np.eye(m.shape[1])
+        each = m[:, :, None] ** 2 + m[:, None, :] ** 2 + 2 * outer * np.eye(m.shape[1])
+        noise = self.sums.product_sd**2 + each * self.sums.total_sd**2 + same * (self.sums.total_sd**2 / n) ** 2
+        noise = noise + ((outer - self.covariances) * self.sums.size_sd) ** 2
+        if len(self.covariances) < len(m):  # pooled
             noise, n = noise.sum(axis=0, keepdims=True), n.sum(axis=0, keepdims=True)
-        variances = np.diagonal(covariances, axis1=1, axis2=2)
-        spread = variances[:, :, None] * variances[:, None, :] + covariances**2
-        errors: Array = np.sqrt(noise / n**2 + spread / n * sampling)
+        noise = noise / n**2
+        if sampling == "none":
+            return np.sqrt(noise)
+        v = self.variances
+        if sampling == "normal":
+            spread = v[:, :, None] * v[:, None, :] + self.covariances**2
+        else:
+            v = v + np.sqrt(np.diagonal(noise, axis1=1, axis2=2))
+            reach = np.square(1 + np.abs(m))
+            reach = reach.max(axis=0, keepdims=True) if len(v) < len(m) else reach
+            one = reach[:, :, None] * v[:, None, :]
+            spread = np.minimum(one, one.swapaxes(1, 2))
+        errors: Array = np.sqrt(noise + spread / n)
+        return errors
+
+    def correlations(self) -> Array:
+        """Give the correlations, shape (groups, d, d); NaN where the noise could be all of a variance.
+
+        Returns
+        -------
+        ndarray of shape (groups, d, d)
+            Between -1 and 1.
+        """
+        sd = np.sqrt(np.where(self.told(), self.variances, np.nan))
+        found: Array = np.clip(self.covariances / (sd[:, :, None] * sd[:, None, :]), -1.0, 1.0)
+        return found
+
+    def told(self) -> NDArray[np.bool_]:
+        """Tell which variances are above 0 by more than their noise, shape (groups, d)."""
+        noise = np.diagonal(self.covariance_errors("none"), axis1=1, axis2=2)
+        return np.diagonal(self.covariances, axis1=1, axis2=2) > _TOLD * noise
+
+    def correlation_errors(self, sampling: Sampling = "bounded") -> Array:
+        r"""Give the standard errors of the correlations, to first order.
+
+        Parameters
+        ----------
+        sampling : {"bounded", "normal", "none"}
+            As for `covariance_errors`.
+
+        Returns
+        -------
+        ndarray of shape (groups, d, d)
+            Standard errors; NaN where there is no correlation, 0 on the diagonal.
+
+        Notes
+        -----
+        With z the standardised columns and r their correlation, the influence of a row is
+        :math:`z_i z_j - \frac r2 (z_i^2 + z_j^2) = \frac{1 - r^2}2 (p^2 - q^2)`, p and q being sum and
+        difference of z, standardised. As :math:`E p^4 \le \max p^2`, its variance is at most
+        :math:`\frac14 (1 - r^2) (\beta_i/\sigma_i + \beta_j/\sigma_j)^2`; for normal data it is
+        :math:`(1 - r^2)^2`.
+        """
+        n = self.sizes[:, None, None]
+        r, m, told = self.correlations(), self.means, self.told()
+        v = np.where(told, self.variances, np.nan)
+        vi, vj, mi, mj = v[:, :, None], v[:, None, :], m[:, :, None], m[:, None, :]
+        root = np.sqrt(vi * vj)
+        squares = np.square(np.diag(self.sums.product_sd))
+        noise = np.square(self.sums.product_sd) / root**2
+        noise = noise + r**2 / 4 * (squares[:, None] / vi**2 + squares / vj**2)
+        slopes = [r * mi / vi - mj / root, r * mj / vj - mi / root]
+        noise = noise + (slopes[0] ** 2 + slopes[1] ** 2) * self.sums.total_sd**2
+        size = mi * mj / root - r / 2 * (mi**2 / vi + mj**2 / vj)
+        noise = (noise + (size * self.sums.size_sd) ** 2) / n**2
+        beta = (1 + np.abs(m)) / np.sqrt(v)
+        left = 1 - r**2
+        spread = {
+            "bounded": left * (beta[:, :, None] + beta[:, None, :]) ** 2 / 4,
+            "normal": left**2,
+            "none": np.zeros_like(left),
+        }[sampling]
+        errors: Array = np.sqrt(noise + spread / n)
+        np.einsum("gii->gi", errors)[:] = np.where(told, 0.0, np.nan)
         return errors
 
     def doubts(self, radius: float | None) -> list[tuple[int | None, str]]:
@@ -187,95 +223,49 @@ class Estimates:
             Groups, and what to know of them.
         """
         d = self.means.shape[1]
-        found: list[tuple[int | None, str]] = []
+        doubts: list[tuple[int | None, str]] = []
         for group, size in enumerate(self.sums.sizes):
             if size < _SIGNIFICANT * self.sums.size_sd:
-                found.append((group, "the noise could be all of its number of rows: its numbers say nothing"))
+                doubts.append((group, "the noise could be all of its number of rows: its numbers say nothing"))
             elif size <= d:
-                found.append((group, f"it has about {max(size, 0):.0f} rows, too few for {d} columns"))
+                doubts.append((group, f"it has about {max(size, 0):.0f} rows, too few for {d} columns"))
         for group, (covariance, noise) in enumerate(zip(self.covariances, self.noise, strict=True)):
-            if _spectral(noise) >= max(np.trace(covariance) / d, 0.0):
+            if spectral_noise(noise) >= max(np.trace(covariance) / d, 0.0):
                 place = None if len(self.covariances) < len(self.means) else group
-                found.append((place, "the covariance is mostly noise"))
-        if radius is not None and radius < math.sqrt(d) * (1 - 1e-9) and self.sums.length() > _LONG * radius**2:
-            found.append((None, f"many rows are as long as the radius and were scaled down: use radius={d}**0.5"))
-        return found
+                doubts.append((place, "the covariance is mostly noise"))
+        if radius is not None and radius < math.sqrt(d) * (1 - 1e-9) and self._length() > _LONG * radius**2:
+            doubts.append((None, f"many rows are as long as the radius and were scaled down: use radius={d}**0.5"))
+        return doubts
+
+    def _length(self) -> float:
+        """Mean squared length of the rows, or as much of it as is not noise."""
+        sums = self.sums
+        groups = len(sums.sizes)
+        noise = math.sqrt(groups * np.square(np.diag(sums.product_sd)).sum())
+        total = np.trace(sums.products, axis1=1, axis2=2).sum() - _SIGNIFICANT * noise
+        return float(total / max(sums.sizes.sum() + _SIGNIFICANT * math.sqrt(groups) * sums.size_sd, 1.0))
 
 
-def repaired(
-    covariance: Array, noise: Array, *, repair: Repair, grid_minimum: float = 0.0, units: Array | None = None
-) -> Array:
-    """Make a noisy symmetric matrix a covariance: positive definite.
-
-    Parameters
-    ----------
-    covariance : ndarray of shape (d, d)
-        Any symmetric matrix of finite numbers.
-    noise : ndarray of shape (d, d)
-        Standard deviations of the noise of its entries.
-    repair : {"noise_aware", "paper", "clip"}
-        ``"noise_aware"``: shrink what is off the diagonal by the share of it that is noise, then raise eigenvalues
-        to the size of the noise. ``"clip"``: raise them to 1e-9. ``"paper"``: negative ones become `grid_minimum`.
-    grid_minimum : float
-        For ``"paper"``, in the columns' own units.
-    units : ndarray of shape (d,), optional
-        Half widths of the columns' bounds, for ``"paper"``.
-
-    Returns
-    -------
-    ndarray of shape (d, d)
-        With eigenvalues of d at most, for y is in [-1, 1].
-    """
-    d = len(covariance)
-    if repair == "paper":
-        scale = np.ones(d) if units is None else units
-        scale = scale[:, None] * scale
-        return (
-            _with_eigenvalues(covariance * scale, lambda values: np.where(values < 0, grid_minimum, values)) / scale
-        )
-    floor = _FLOOR
-    if repair == "noise_aware":
-        off = covariance - np.diag(np.diag(covariance))
-        size = float(np.square(off).sum())
-        expected = float(np.square(noise - np.diag(np.diag(noise))).sum())
-        covariance = covariance - off * (min(1.0, expected / size) if size else 1.0)
-        floor = min(max(_spectral(noise), _FLOOR), 1.0)
-    return _with_eigenvalues(covariance, lambda values: np.clip(values, floor, float(d)))
-
-
-def _spectral(noise: Array) -> float:
-    """About half the largest eigenvalue of a symmetric matrix of such noise."""
-    d = len(noise)
-    each = noise[0, 1] if d > 1 else noise[0, 0]
-    return float(each) * math.sqrt(d)
-
-
-def _with_eigenvalues(matrix: Array, change: object) -> Array:
-    values, vectors = np.linalg.eigh(matrix)
-    made: Array = (vectors * change(values)) @ vectors.T  # type: ignore[operator]
-    return (made + made.T) / 2
-
-
-def differ(estimates: Estimates, pooled: Array) -> bool:
+def differ(own: Estimates) -> bool:
     """Tell whether the groups' covariances differ by more than noise and sampling explain.
 
     The squared differences from the pooled one, each over its variance, add up to about their number if there is
-    one covariance. Twice that means that pooling is wrong by more than it saves.
+    one covariance and rows are normal. Twice that means that pooling is wrong by more than it saves.
 
     Parameters
     ----------
-    estimates : Estimates
+    own : Estimates
         Of each group.
-    pooled : ndarray of shape (d, d)
-        The pooled covariance, repaired.
 
     Returns
     -------
     bool
         True for ``"qda"``.
     """
-    groups, d = estimates.means.shape
+    groups, d = own.means.shape
     upper = np.triu_indices(d)
-    errors = estimates.covariance_errors(np.broadcast_to(pooled, (groups, d, d)))
-    ratios = ((estimates.covariances - pooled) / errors)[:, *upper] ** 2
+    pooled = own.pooled().covariances
+    under_one = Estimates(own.sums, own.sizes, own.means, np.broadcast_to(pooled, (groups, d, d)), own.noise)
+    errors = np.maximum(under_one.covariance_errors("normal"), np.finfo(float).tiny)
+    ratios = np.square((own.covariances - pooled) / errors)[:, *upper]
     return bool(ratios.sum() > _SIGNIFICANT * (groups - 1) * len(upper[0]))

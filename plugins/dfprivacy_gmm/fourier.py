@@ -1,77 +1,31 @@
-"""A released Fourier sketch: what mixtures are fitted to, as often as is wanted."""
+"""A released Fourier sketch, and the mixtures that are fitted to it, as often as is wanted."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import gammaincc
 
-from dfprivacy import ArgumentError, Range, Release
+from dfprivacy import ArgumentError, Release
 from dfprivacy.plotting import axes
 from dfprivacy.progress import progress
+from dfprivacy.release import renamed
+from dfprivacy_gmm.advice import check_components, check_search, doubts
 from dfprivacy_gmm.characteristic import Shape, Sketch
 from dfprivacy_gmm.choice import choose
 from dfprivacy_gmm.fit import BATCHES, Fit
-from dfprivacy_gmm.mixture import GaussianMixture, shaped
+from dfprivacy_gmm.mixture import MixtureModel, shaped
 from dfprivacy_gmm.polish import sketch_covariance
 from dfprivacy_gmm.sketch import Whitening
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-__all__ = ["Components", "FourierSketch", "check_components", "rows_needed"]
-
-_POOR = 0.2  # predicted error of a centre, in standard deviations, from which most fits fail
-_VOID = 1.0  # and from which nothing was learned
-_MOST = 50  # components
-_MOST_AUTO = 6
-
-Components: TypeAlias = Annotated[int, Range(1, _MOST)]
-"""A number of components."""
-
-
-def check_components(n_components: object, most: int | None = None) -> tuple[int, ...]:
-    """Give the numbers of components to try, or raise `ArgumentError`."""
-    if isinstance(n_components, str) and n_components == "auto":
-        return tuple(range(1, (most or _MOST_AUTO) + 1))
-    return (check_number(n_components),)
-
-
-def check_number(n_components: object) -> int:
-    """Give a number of components, or raise `ArgumentError`."""
-    whole = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
-    if not whole or not 1 <= int(n_components) <= _MOST:  # type: ignore[call-overload]
-        raise ArgumentError(
-            f"{n_components!r} is no number of components.", f'Use 1 to {_MOST}, or "auto" to choose.'
-        )
-    return int(n_components)  # type: ignore[call-overload, no-any-return]
-
-
-def check_search(covariance_type: object, restarts: object) -> None:
-    """Raise `ArgumentError` for what is no shape of covariances, or no number of restarts."""
-    if covariance_type not in get_args(Shape):
-        raise ArgumentError(f"covariance_type={covariance_type!r} is unknown.", f"Use one of {get_args(Shape)}.")
-    if not isinstance(restarts, int) or isinstance(restarts, bool) or restarts < 1:
-        raise ArgumentError(f"restarts={restarts!r} is no number of restarts.", "Use at least 1.")
-
-
-def rows_needed(K: int, d: int, epsilon: float, separation: float = 2.5) -> int:
-    """Give the rows from which about nine of ten mixtures are found, as measured in simulations.
-
-    Parameters
-    ----------
-    K, d : int
-        Components and columns.
-    epsilon : float
-        Price, at delta = 1e-6.
-    separation : {2.5, 4}
-        Distance of the closest centres, in standard deviations.
-    """
-    factor = 0.25 if separation >= 4 else 1.0  # noqa: PLR2004
-    return math.ceil(5000 * factor * K * max(1.0, (d / 5) ** 2) / epsilon)
+__all__ = ["FourierSketch", "GaussianMixture"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -88,7 +42,7 @@ class FourierSketch(Release):
         Frequencies, in radians per unit of y.
     cosines, sines : ndarray of shape (m,)
         Noisy means of the cosine and sine of frequency times y.
-    noise : float
+    noise_standard_error : float
         Standard deviation of the noise of each.
     centre, covariance : ndarray of shape (d,) and (d, d)
         Noisy mean and covariance of y, for which the frequencies were chosen.
@@ -99,7 +53,11 @@ class FourierSketch(Release):
     max_components : int
         Number of components that the frequencies can resolve.
     epsilon : float
-        What was asked to be paid, for the words on how much it can tell.
+        The price, for the words on how much it can tell.
+    missing : float or None
+        Rows that were left out for a missing value, noisy. None where that is not known.
+    missing_standard_error : float or None
+        The standard deviation of the noise in it.
     notes : tuple of str
         What to know before trusting the numbers.
     """
@@ -109,16 +67,20 @@ class FourierSketch(Release):
     frequencies: NDArray[np.float64]
     cosines: NDArray[np.float64]
     sines: NDArray[np.float64]
-    noise: float
+    noise_standard_error: float
     centre: NDArray[np.float64]
     covariance: NDArray[np.float64]
     size: float
     size_error: float
     max_components: int
     epsilon: float
+    missing: float | None = None
+    missing_standard_error: float | None = None
     notes: tuple[str, ...] = ()
 
-    _shown = ("columns", "max_components", "size", "noise", "notes")
+    noise = renamed("noise_standard_error")
+
+    _shown = ("columns", "max_components", "size", "noise_standard_error", "notes")
 
     @property
     def half(self) -> NDArray[np.float64]:
@@ -133,7 +95,9 @@ class FourierSketch(Release):
     @property
     def sketch(self) -> Sketch:
         """The sketch in units of y."""
-        return Sketch(self.frequencies, self.cosines + 1j * self.sines, self.noise, self.size, self.size_error)
+        return Sketch(
+            self.frequencies, self.cosines + 1j * self.sines, self.noise_standard_error, self.size, self.size_error
+        )
 
     def fit(
         self,
@@ -163,14 +127,14 @@ class FourierSketch(Release):
         ArgumentError
             If an argument cannot be used.
         """
-        return self.conclude(*self.searched(n_components, covariance_type, restarts))
-
-    def searched(
-        self, n_components: int | Literal["auto"], covariance_type: Shape, restarts: int
-    ) -> tuple[Fit, dict[int, float]]:
-        """Fit, in units of y; what is left to do is `conclude`."""
         check_search(covariance_type, restarts)
         counts = check_components(n_components, self.max_components)
+        return self.conclude(*self.searched(counts, covariance_type, restarts))
+
+    def searched(
+        self, counts: Sequence[int], covariance_type: Shape, restarts: int
+    ) -> tuple[Fit, dict[int, float]]:
+        """Fit each number of components, in units of y, and choose; what is left to do is `conclude`."""
         if counts[-1] > self.max_components:
             raise ArgumentError(
                 f"The frequencies of this sketch were chosen for at most {self.max_components} components.",
@@ -208,37 +172,11 @@ class FourierSketch(Release):
             criteria={str(k): value for k, value in criteria.items()},
             polished=polished,
             sketch=self,
-            notes=self._notes(fit, float(errors.mean())),
+            notes=(
+                *self.notes,
+                *doubts(fit, float(errors.mean()), size=self.size, epsilon=self.epsilon, m=m),
+            ),
         )
-
-    def _notes(self, fit: Fit, error: float) -> tuple[str, ...]:
-        K, d = fit.means.shape
-        m = len(self.frequencies)
-        notes = list(self.notes)
-        far, near = rows_needed(K, d, self.epsilon, 4), rows_needed(K, d, self.epsilon)
-        if self.size < far / 4 or error > _VOID:
-            notes.append(
-                f"Uninformative: {K} components in {d} columns need about {far:,} rows at this epsilon even where "
-                f"they are 4 standard deviations apart; there are about {self.size:,.0f}."
-            )
-        elif self.size < near:
-            notes.append(
-                f"Few rows: {K} components in {d} columns are found in nine tables of ten from about {far:,} rows "
-                f"on where they are 4 standard deviations apart, and from {near:,} on at 2.5."
-            )
-        elif error > _POOR:
-            notes.append(
-                f"The predicted error of the centres is {error:.2g} standard deviations; above {_POOR} most fits "
-                "are wrong."
-            )
-        if fit.residual > m + 3 * math.sqrt(m):
-            notes.append(
-                "The mixture does not describe the sketch: the data are no mixture of so many Gaussians of this "
-                "shape (values that repeat, or pile up at the bounds, do that too), or the best one was not found."
-            )
-        if not fit.agreed:
-            notes.append("No two searches ended in the same optimum: try restarts=20.")
-        return tuple(notes)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the size of the characteristic function against the whitened frequency, and the noise.
@@ -256,7 +194,65 @@ class FourierSketch(Release):
         ax = axes(ax)
         length = np.linalg.norm(self.frequencies @ Whitening(self.centre, self.covariance).root, axis=1)
         ax.plot(length, np.hypot(self.cosines, self.sines), ".", label="sketch")
-        ax.axhline(self.noise, color="grey", ls=":", label="standard deviation of the noise")
+        ax.axhline(self.noise_standard_error, color="grey", ls=":", label="standard deviation of the noise")
         ax.set(xlabel="frequency, per standard deviation", ylabel="size", title=", ".join(self.columns))
         ax.legend(frameon=False, fontsize="small")
         return ax
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GaussianMixture(MixtureModel, Release):
+    """A Gaussian mixture of private rows, with scikit-learn's names.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The d columns.
+    n_components : int
+        Number of components K.
+    covariance_type : {"full", "tied", "diag", "spherical"}
+        Shape of the covariances.
+    weights_ : ndarray of shape (K,)
+        Weights of the components.
+    means_ : ndarray of shape (K, d)
+        Their means, in the columns' units.
+    covariances_ : ndarray of shape (K, d, d), (d, d), (K, d) or (K,)
+        Their covariances, in the order of the types above.
+    mean_errors : ndarray of shape (K, d)
+        Predicted standard errors of the means, from sampling and noise, in the columns' units.
+    relative_error : float
+        Predicted error of a centre, in standard deviations of its component, averaged.
+    residual : float
+        Misfit of the sketch; about 1 or below if the data are such a mixture.
+    residual_pvalue : float
+        p-value of the residual test, conservative: whether the data are such a mixture.
+    criteria : dict of str to float
+        For each number of components tried, the misfit plus the penalty; the smallest was chosen.
+    polished : bool
+        Whether the fit to the sketch was improved by further noisy moments.
+    sketch : FourierSketch
+        What was released first. ``sketch.fit(n_components=...)`` fits another mixture at no charge.
+    notes : tuple of str
+        What to know before trusting the numbers.
+    """
+
+    columns: tuple[str, ...]
+    n_components: int
+    covariance_type: Shape
+    weights_: NDArray[np.float64]
+    means_: NDArray[np.float64]
+    covariances_: NDArray[np.float64]
+    mean_errors: NDArray[np.float64]
+    relative_error: float
+    residual: float
+    residual_pvalue: float
+    criteria: dict[str, float]
+    polished: bool
+    sketch: FourierSketch
+    notes: tuple[str, ...]
+
+    _shown = ("n_components", "columns", "relative_error", "residual_pvalue", "notes")
+
+    def _ends(self) -> tuple[float, float]:
+        low, high = self.sketch.bounds[0].tolist()
+        return low, high

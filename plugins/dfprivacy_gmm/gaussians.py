@@ -8,7 +8,9 @@ import numpy as np
 from scipy.special import log_softmax
 
 from dfprivacy import ArgumentError
-from dfprivacy_gmm.estimates import Estimates, Method, Repair, Sums, differ, repaired
+from dfprivacy_gmm.estimates import Estimates, Method, differ, estimates
+from dfprivacy_gmm.repair import Repair, repaired
+from dfprivacy_gmm.sums import Sums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,9 +123,9 @@ class Predicts:
         y : ndarray of shape (n_samples,)
             Their classes.
         """
-        chance = np.random.default_rng(random_state)
-        codes = chance.choice(len(self.priors_), n_samples, p=self.priors_)
-        rows = chance.standard_normal((n_samples, self.n_features_in_))
+        rng = np.random.default_rng(random_state)
+        codes = rng.choice(len(self.priors_), n_samples, p=self.priors_)
+        rows = rng.standard_normal((n_samples, self.n_features_in_))
         for code, (mean, covariance) in enumerate(zip(self.means_, self.covariances_, strict=True)):
             values, vectors = np.linalg.eigh(covariance)
             own = codes == code
@@ -251,24 +253,24 @@ class GaussianClassifier(Predicts):
         self.classes_, codes = np.unique(labels, return_inverse=True)
         low, high = rows.min(axis=0), rows.max(axis=0)
         mid, half = low / 2 + high / 2, np.where(high > low, high / 2 - low / 2, 1.0)
-        own = [(rows[codes == code] - mid) / half for code in range(len(self.classes_))]
+        parts = [(rows[codes == code] - mid) / half for code in range(len(self.classes_))]
         d = rows.shape[1]
         sums = Sums(
-            np.array([float(len(part)) for part in own]),
-            np.array([part.sum(axis=0) for part in own]),
-            np.array([part.T @ part for part in own]),
+            np.array([float(len(part)) for part in parts]),
+            np.array([part.sum(axis=0) for part in parts]),
+            np.array([part.T @ part for part in parts]),
             *(0.0, 0.0, np.zeros((d, d))),
         )
-        _, _, means, covariances = fitted(sums, half, **self.get_params())
+        _, own, covariances = fitted(sums, half, **self.get_params())
         self.priors_ = sums.sizes / len(rows)
-        self.means_ = mid + half * means
-        self.covariances_ = np.broadcast_to(covariances * half[:, None] * half, (len(own), d, d))
+        self.means_ = mid + half * own.means
+        self.covariances_ = np.broadcast_to(covariances * half[:, None] * half, (len(parts), d, d))
         return self
 
 
 def fitted(
     sums: Sums, units: Array, *, method: Method, repair: Repair, grid_minimum: float
-) -> tuple[Method, Estimates, Array, Array]:
+) -> tuple[Method, Estimates, Array]:
     """Fit classes to noisy sums, in units of y.
 
     Parameters
@@ -283,29 +285,20 @@ def fitted(
     Returns
     -------
     method : {"lda", "qda"}
-        What ``"auto"`` chose, or what was asked.
-    estimates : Estimates
+        What ``"auto"`` chose, or what was given.
+    own : Estimates
         Before the repair: pooled for ``"lda"``.
-    means : ndarray of shape (classes, columns)
-        Means.
     covariances : ndarray of shape (1 or classes, columns, columns)
         Repaired.
     """
-
-    def repair_all(found: Estimates) -> Array:
-        return np.array(
-            [
-                repaired(covariance, noise, repair=repair, grid_minimum=grid_minimum, units=units)
-                for covariance, noise in zip(found.covariances, found.noise, strict=True)
-            ]
-        )
-
-    own = sums.estimates()
-    pooled = own.pooled()
-    covariances = repair_all(pooled)
-    if method == "lda" or (method == "auto" and not differ(own, covariances[0])):
-        return "lda", pooled, own.means, covariances
-    return "qda", own, own.means, repair_all(own)
+    own = estimates(sums)
+    quadratic = method == "qda" or (method == "auto" and differ(own))
+    own = own if quadratic else own.pooled()
+    covariances = [
+        repaired(covariance, noise, repair=repair, grid_minimum=grid_minimum, units=units)
+        for covariance, noise in zip(own.covariances, own.covariance_errors("none"), strict=True)
+    ]
+    return "qda" if quadratic else "lda", own, np.array(covariances)
 
 
 def matrix(X: Any, names: tuple[str, ...] | None = None, width: int | None = None) -> Array:

@@ -1,31 +1,39 @@
-"""Means, variances, covariances and correlations of a private table: ``view.moments``."""
+"""Means, variances, covariances and correlations of a private table: what ``view.moments`` returns."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from dfprivacy import ArgumentError, Range, Release, mechanism
-from dfprivacy_gmm.estimates import Sums, repaired
-from dfprivacy_gmm.mechanisms import measure
+from dfprivacy import ArgumentError, Release
+from dfprivacy.release import renamed
+from dfprivacy_gmm.estimates import Sampling, estimates
+from dfprivacy_gmm.repair import moved, repaired
+from dfprivacy_gmm.sums import Sums, left_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from dfprivacy import Column, Curator
+    from dfprivacy import Column
+    from dfprivacy_gmm.estimates import Estimates
+    from dfprivacy_gmm.sums import MeasuredSums
 
     Array = NDArray[np.float64]
 
-__all__ = ["JointMoments", "moments"]
+__all__ = ["JointMoments"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class JointMoments(Release):
     """Moments of some columns together, in the columns' units.
+
+    Estimates are unbiased, and so covariances are as the noise has them: a variance may be negative, and a matrix
+    of covariances that of no data. `nearest_covariances` are the nearest ones that are.
 
     Attributes
     ----------
@@ -36,18 +44,30 @@ class JointMoments(Release):
     groups : tuple
         Its categories; ``("all",)`` without.
     sizes : ndarray of shape (groups,)
-        Rows; noisy where they are private.
+        Rows that count; noisy where they are private.
     means, mean_errors : ndarray of shape (groups, columns)
         Means, and their standard errors from noise and sampling.
     covariances, covariance_errors : ndarray of shape (groups, columns, columns)
-        Covariances, positive definite, and their standard errors before they were made so.
+        Covariances (divisor n - 1), and their standard errors from noise and sampling: upper bounds, for any data
+        between the bounds. `standard_errors` has those of normal data, and of the noise alone.
+    correlations, correlation_errors : ndarray of shape (groups, columns, columns)
+        Correlations, clipped to [-1, 1], and the like; NaN where the noise could be all of a variance.
+    missing : float or None
+        Rows that were left out, noisy: for a missing value, or, with `by`, for a group that is none. None where
+        that is not known.
+    missing_standard_error : float or None
+        The standard deviation of the noise in it.
     notes : tuple of str
         What to know before trusting the numbers.
     released : ndarray of shape (groups, coordinates)
         What all this follows from: the noisy sums, in units of y (the columns mapped from their bounds to [-1, 1]):
         rows where they are private, y, and y_i y_j for i ≤ j.
-    noise_sd : ndarray of shape (coordinates,)
+    noise_standard_error : ndarray of shape (coordinates,)
         Standard deviations of the noise in them.
+    public_sizes : bool
+        Whether the sizes are public.
+    bounds : tuple of pairs
+        The columns' bounds.
     """
 
     columns: tuple[str, ...]
@@ -58,23 +78,123 @@ class JointMoments(Release):
     mean_errors: Array
     covariances: Array
     covariance_errors: Array
+    correlations: Array
+    correlation_errors: Array
+    missing: float | None
+    missing_standard_error: float | None
     notes: tuple[str, ...]
     released: Array
-    noise_sd: Array
+    noise_standard_error: Array
+    public_sizes: bool
+    bounds: tuple[tuple[float, float], ...]
 
-    _shown = ("groups", "sizes", "means", "mean_errors", "variances", "notes")
+    noise_sd = renamed("noise_standard_error")
+
+    _shown = ("groups", "sizes", "means", "mean_errors", "variances", "variance_errors", "notes")
+
+    @classmethod
+    def concluded(cls, measured: MeasuredSums, columns: Sequence[Column], by: Column | None) -> JointMoments:
+        """Estimate from noisy sums, and return to the columns' units."""
+        own = estimates(measured.sums)
+        half, mid = np.array([column.half for column in columns]), np.array([column.mid for column in columns])
+        units = half[:, None] * half
+        groups: tuple[Any, ...] = ("all",) if by is None else by.categories or ()
+        names = tuple(column.name for column in columns)
+        doubts = [*own.doubts(measured.radius), *_doubts(own, names)]
+        notes = [f"{'all' if group is None else groups[group]}: {what}" for group, what in doubts]
+        if (gone := left_out(measured.missing, measured.missing_noise)) is not None:
+            notes.append(gone)
+        return cls(
+            columns=names,
+            by=None if by is None else by.name,
+            groups=groups,
+            sizes=measured.sums.sizes,
+            means=mid + half * own.means,
+            mean_errors=half * own.mean_errors(),
+            covariances=units * own.covariances,
+            covariance_errors=units * own.covariance_errors(),
+            correlations=own.correlations(),
+            correlation_errors=own.correlation_errors(),
+            missing=measured.missing,
+            missing_standard_error=measured.missing_noise,
+            notes=tuple(notes),
+            released=measured.values,
+            noise_standard_error=measured.noise,
+            public_sizes=measured.sizes is not None,
+            bounds=tuple((column.low, column.high) for column in columns),
+        )
 
     @property
     def variances(self) -> Array:
-        """Variances, shape (groups, columns)."""
+        """Variances, shape (groups, columns); negative where the noise made them so."""
         return np.diagonal(self.covariances, axis1=1, axis2=2)
 
     @property
-    def correlations(self) -> Array:
-        """Correlations, shape (groups, columns, columns)."""
-        sd = np.sqrt(self.variances)
-        found: Array = np.clip(self.covariances / (sd[:, :, None] * sd[:, None, :]), -1.0, 1.0)
-        return found
+    def variance_errors(self) -> Array:
+        """Their standard errors, shape (groups, columns)."""
+        return np.diagonal(self.covariance_errors, axis1=1, axis2=2)
+
+    @cached_property
+    def nearest_covariances(self) -> Array:
+        """The nearest positive definite covariances, for whatever needs such: shape (groups, columns, columns).
+
+        Nearest counts entries in standard deviations of their noise, and positive definite means that no direction
+        has less variance than the noise could hide. They are biased where they differ from `covariances`.
+        """
+        nearest: Array = self._units * np.array(
+            [
+                repaired(covariance, noise, repair="noise_aware")
+                for covariance, noise in zip(
+                    self._estimates.covariances, self._estimates.covariance_errors("none"), strict=True
+                )
+            ]
+        )
+        return nearest
+
+    @property
+    def nearest_correlations(self) -> Array:
+        """The correlations of `nearest_covariances`, shape (groups, columns, columns)."""
+        sd = np.sqrt(np.diagonal(self.nearest_covariances, axis1=1, axis2=2))
+        nearest: Array = np.clip(self.nearest_covariances / (sd[:, :, None] * sd[:, None, :]), -1.0, 1.0)
+        return nearest
+
+    def standard_errors(self, sampling: Sampling = "bounded") -> tuple[Array, Array, Array]:
+        """Give standard errors on other terms.
+
+        Parameters
+        ----------
+        sampling : {"bounded", "normal", "none"}
+            What sampling adds to the noise in covariances and correlations: at most, for any data between the
+            bounds; for normal data; or nothing, to the means neither.
+
+        Returns
+        -------
+        means : ndarray of shape (groups, columns)
+            In the columns' units.
+        covariances : ndarray of shape (groups, columns, columns)
+            In products of the columns' units.
+        correlations : ndarray of shape (groups, columns, columns)
+            Without units.
+        """
+        if sampling not in get_args(Sampling):
+            raise ArgumentError(f"sampling={sampling!r} is unknown.", f"Use one of {get_args(Sampling)}.")
+        own = self._estimates
+        return (
+            np.sqrt(np.diag(self._units)) * own.mean_errors(sampling=sampling != "none"),
+            self._units * own.covariance_errors(sampling),
+            own.correlation_errors(sampling),
+        )
+
+    @cached_property
+    def _estimates(self) -> Estimates:
+        sizes = self.sizes if self.public_sizes else None
+        return estimates(Sums.named(self.released, self.noise_standard_error, sizes))
+
+    @property
+    def _units(self) -> Array:
+        half = np.array([high / 2 - low / 2 for low, high in self.bounds])
+        units: Array = half[:, None] * half
+        return units
 
     def to_frame(self, library: str | None = None) -> Any:
         """Return a row for each group and column: size, mean, variance and their errors.
@@ -97,7 +217,7 @@ class JointMoments(Release):
             "mean": self.means,
             "mean_error": self.mean_errors,
             "variance": self.variances,
-            "variance_error": np.diagonal(self.covariance_errors, axis1=1, axis2=2),
+            "variance_error": self.variance_errors,
         }
         fixed = ("column", *numbers)
         table: dict[str, list[Any]] = {
@@ -162,80 +282,15 @@ def _unused(name: str, taken: tuple[str, ...]) -> str:
     return _unused(f"{name}_", taken) if name in taken else name
 
 
-@mechanism(columns={"columns": ["numeric"], "by": "category"}, delta=True)
-def moments(
-    curator: Curator,
-    columns: Sequence[Column],
-    *,
-    by: Column | None = None,
-    radius: Annotated[float, Range(0, exclusive="low")] | None = None,
-) -> JointMoments:
-    """Release means, variances, covariances and correlations of some columns.
-
-    Parameters
-    ----------
-    columns : list of str
-        Columns with bounds. The moments are those of their values as clipped to them.
-    by : str, optional
-        A column with categories: moments of each group.
-    radius : float, optional
-        With a delta: rows longer than this, with all columns mapped to [-1, 1], are scaled down to it, for less
-        noise and some bias; default: √d for d columns, which changes none.
-
-    Returns
-    -------
-    JointMoments
-        Arrays, and tables of them. Regression and principal components follow from them at no further cost.
-
-    Raises
-    ------
-    ArgumentError
-        If an argument cannot be used; nothing is charged.
-    BudgetExceeded
-        If the account cannot pay; nothing is charged.
-
-    Notes
-    -----
-    **Privacy.** (ε, δ)-differential privacy for the account's neighbouring relation, by one measurement of all sums
-    with discrete Gaussian noise, as `gmm_fit`; with a delta of 0, pure ε-differential privacy by discrete Laplace
-    noise.
-
-    References
-    ----------
-    .. [1] X. Tong, B. Xi, M. Kantarcioglu, A. Inan. Gaussian mixture models for classification and hypothesis
-       tests under differential privacy. DBSec 2017.
-
-    Examples
-    --------
-    >>> import numpy as np, pandas as pd, dfprivacy as dp
-    >>> x = np.random.default_rng(1).normal(size=200_000)
-    >>> df = pd.DataFrame({"x": x, "y": x + np.random.default_rng(2).normal(size=200_000)})
-    >>> view = dp.protect(df, "moments-example", epsilon=1, delta=1e-6, ledger="memory:",
-    ...                   bounds={"x": (-4, 4), "y": (-6, 6)})
-    >>> found = view.moments(["x", "y"], epsilon=0.5)
-    >>> bool(0.65 < found.correlations[0, 0, 1] < 0.75)
-    True
-    """
-    if by is not None and by.name in {column.name for column in columns}:
-        raise ArgumentError(f"by={by.name!r} is among the columns.", "Leave it out of them.")
-    values, sd, sizes, radius = measure(curator, columns, by, radius, share=1.0)
-    groups: tuple[Any, ...] = ("all",) if by is None else by.categories or ()
-    half, mid = np.array([column.half for column in columns]), np.array([column.mid for column in columns])
-    units = half[:, None] * half
-    found = Sums.measured(values, sd, sizes).estimates()
-    covariances = np.array(
-        [repaired(c, noise, repair="noise_aware") for c, noise in zip(found.covariances, found.noise, strict=True)]
-    )
-    return JointMoments(
-        columns=tuple(column.name for column in columns),
-        by=None if by is None else by.name,
-        groups=groups,
-        sizes=found.sums.sizes,
-        means=mid + half * found.means,
-        mean_errors=half * found.mean_errors(covariances),
-        covariances=units * covariances,
-        covariance_errors=units * found.covariance_errors(covariances),
-        notes=tuple(f"{'all' if group is None else groups[group]}: {what}" for group, what in found.doubts(radius)),
-        released=values,
-        noise_sd=sd,
-    )
+def _doubts(own: Estimates, names: tuple[str, ...]) -> list[tuple[int, str]]:
+    """Say where the noise could be all of a variance, and where covariances are those of no data."""
+    doubts = []
+    errors = own.covariance_errors("none")
+    for group, (covariance, noise, told) in enumerate(zip(own.covariances, errors, own.told(), strict=True)):
+        if not told.all():
+            drowned = ", ".join(name for name, clear in zip(names, told, strict=True) if not clear)
+            doubts.append((group, f"no variance clearly above its noise, and so no correlations, of {drowned}"))
+        if move := moved(covariance, repaired(covariance, noise, repair="noise_aware"), noise, names):
+            what = "the covariances, as the noise has them, may be those of no data; nearest_covariances are"
+            doubts.append((group, f"{what}, and differ by up to {move}"))
+    return doubts

@@ -1,31 +1,28 @@
-"""Gaussian classes of a private table: ``view.gmm_fit``."""
+"""Gaussian classes and moments of a private table: ``view.gmm_fit`` and ``view.moments``."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
-
-from dfprivacy import ArgumentError, Range, features, mechanism
+from dfprivacy import ArgumentError, NanPolicy, Range, mechanism
+from dfprivacy_gmm.advice import Components, check_components, rows_needed
 from dfprivacy_gmm.characteristic import Shape
 from dfprivacy_gmm.classes import GaussianClasses
-from dfprivacy_gmm.estimates import Method, Repair
+from dfprivacy_gmm.estimates import Method
 from dfprivacy_gmm.fit import BATCHES
-from dfprivacy_gmm.fourier import Components, check_components, rows_needed
-from dfprivacy_gmm.mixture import GaussianMixture
-from dfprivacy_gmm.unlabelled import fit_unlabelled
+from dfprivacy_gmm.fourier import GaussianMixture
+from dfprivacy_gmm.joint import JointMoments
+from dfprivacy_gmm.repair import Repair
+from dfprivacy_gmm.sums import MeasuredSums, measure_sums
+from dfprivacy_gmm.unlabelled import MeasuredMixture, conclude_mixture, measure_mixture
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from dfprivacy import Column, Curator
 
-    Array = NDArray[np.float64]
-
-__all__ = ["findings", "gmm_fit", "measure"]
+__all__ = ["check_by", "check_fit", "findings", "gmm_fit", "moments"]
 
 _RADIUS = 0.6  # times the square root of d
 
@@ -39,11 +36,9 @@ def gmm_fit(
     n_components: Components | Literal["auto"] | None = None,
     covariance_type: Shape = "full",
     restarts: Annotated[int, Range(1)] = BATCHES,
-    method: Method = "lda",
-    repair: Repair = "noise_aware",
-    grid_minimum: Annotated[float, Range(0, exclusive="low")] = 0.01,
     radius: Annotated[float, Range(0, exclusive="low")] | None = None,
-) -> GaussianClasses | GaussianMixture:
+    nan_policy: NanPolicy = "omit",
+) -> MeasuredSums | MeasuredMixture:
     """Fit a Gaussian to each class of a table (discriminant analysis), or a mixture where there are no labels.
 
     Parameters
@@ -60,16 +55,21 @@ def gmm_fit(
         Of a mixture: most batches of starts. They cost time, and no privacy.
     method : {"lda", "qda", "auto"}
         One covariance for all classes, one for each, or one for each if they differ by more than the noise.
-    repair : {"noise_aware", "paper", "clip"}
-        How a noisy matrix is made a covariance. ``"noise_aware"``: shrink it and raise small eigenvalues, as far as
-        the noise, which is known, calls for. ``"clip"``: raise them to almost 0. ``"paper"``: replace negative ones
-        by `grid_minimum`, to which the search of the reference comes down.
+    repair : {"noise_aware", "shrink", "paper", "clip"}
+        How a noisy matrix is made a covariance. ``"noise_aware"``: the nearest one, in standard deviations of the
+        noise, that has no less variance in any direction than the noise could hide. ``"shrink"``: the same after
+        what is off the diagonal has been shrunk by the share of it that is noise, which pulls correlations to 0.
+        ``"clip"``: raise eigenvalues to almost 0. ``"paper"``: replace negative ones by `grid_minimum`, to which
+        the search of the reference comes down.
     grid_minimum : float
         For ``"paper"``, in the columns' units squared.
     radius : float, optional
         With a delta: rows longer than this, with all columns mapped to [-1, 1], are scaled down to it; at most √d
         for d columns, which changes none, and is better where many values lie at an end of their bounds; default
         0.6 √d.
+    nan_policy : {"omit", "fill", "raise"}
+        Rows with a missing value in one of the columns are left out, and not counted; or filled, as declared; or
+        refused, where all columns are public.
 
     Returns
     -------
@@ -106,9 +106,9 @@ def gmm_fit(
     Examples
     --------
     >>> import numpy as np, pandas as pd, dfprivacy as dp
-    >>> chance = np.random.default_rng(1)
+    >>> rng = np.random.default_rng(1)
     >>> group = np.repeat(["ill", "well"], 5000)
-    >>> df = pd.DataFrame({"x": chance.normal(group == "ill"), "y": chance.normal(size=10_000), "group": group})
+    >>> df = pd.DataFrame({"x": rng.normal(group == "ill"), "y": rng.normal(size=10_000), "group": group})
     >>> view = dp.protect(df, "gmm-example", epsilon=1, delta=1e-6, ledger="memory:",
     ...                   bounds={"x": (-4, 5), "y": (-4, 4)}, categories={"group": ["ill", "well"]})
     >>> classes = view.gmm_fit(["x", "y"], "group", epsilon=0.5)
@@ -118,90 +118,54 @@ def gmm_fit(
     >>> mixture.means_.round(1).tolist()
     [[0.5]]
     """
+    if label is not None:
+        return measure_sums(curator, columns, label, radius, share=_RADIUS, nan_policy=nan_policy)
+    counts = check_components(n_components)
+    return measure_mixture(curator, columns, counts, covariance_type, restarts, nan_policy)
+
+
+@gmm_fit.concludes
+def _(
+    measured: MeasuredSums | MeasuredMixture,
+    columns: Sequence[Column],
+    label: Column | None,
+    *,
+    n_components: Components | Literal["auto"] | None,
+    covariance_type: Shape,
+    restarts: int,
+    method: Method = "lda",
+    repair: Repair = "noise_aware",
+    grid_minimum: Annotated[float, Range(0, exclusive="low")] = 0.01,
+) -> GaussianClasses | GaussianMixture:
+    """Fit classes to the sums, or a mixture to the sketch."""
+    if isinstance(measured, MeasuredMixture):
+        return conclude_mixture(measured, check_components(n_components), covariance_type, restarts)
+    return GaussianClasses.concluded(measured, columns, label, (method, repair, grid_minimum))
+
+
+def check_fit(
+    columns: Sequence[Column],
+    label: Column | None,
+    n_components: int | Literal["auto"] | None,
+    **_: Any,
+) -> None:
+    """Refuse what is neither labelled nor not, before anything is paid."""
     if (label is None) == (n_components is None):
         raise ArgumentError(
             "Give either a label or n_components.",
             "label= names the classes of known rows; n_components= asks for a mixture without labels.",
         )
     if label is None:
-        return fit_unlabelled(curator, columns, n_components or 0, covariance_type, restarts)
-    if label.name in {column.name for column in columns}:
-        raise ArgumentError(f"label={label.name!r} is among the columns.", "Leave it out of them.")
-    classes = label.categories or ()
-    if len(classes) < 2:  # noqa: PLR2004
+        return
+    check_among(columns, label, "label")
+    if len(label.categories or ()) < 2:  # noqa: PLR2004
         raise ArgumentError(f"{label.name!r} has one category.", "Classes are told apart: there must be two.")
-    values, sd, sizes, radius = measure(curator, columns, label, radius, share=_RADIUS)
-    counts = values[:, 0] if sizes is None else sizes
-    blank = GaussianClasses(
-        columns=tuple(column.name for column in columns),
-        label=label.name,
-        classes=classes,
-        method="lda",
-        repair=repair,
-        grid_minimum=grid_minimum,
-        radius=radius,
-        sizes=counts,
-        priors=counts,
-        means=counts,
-        covariances=counts,
-        notes=(),
-        released=values,
-        noise_sd=sd,
-        public_sizes=sizes is not None,
-        bounds=tuple((column.low, column.high) for column in columns),
-    )
-    return blank._fitted(blank._sums, (method, repair, grid_minimum))  # noqa: SLF001 - of our own kind
 
 
-def measure(
-    curator: Curator, columns: Sequence[Column], by: Column | None, radius: float | None, *, share: float
-) -> tuple[Array, Array, Array | None, float | None]:
-    """Measure counts where they are private, sums and products, of all rows or by category.
-
-    Parameters
-    ----------
-    curator : Curator
-        Whom to ask: with a delta for Gaussian noise, without for Laplace noise.
-    columns : sequence of Column
-        What is multiplied.
-    by : Column or None
-        The groups.
-    radius : float or None
-        As asked.
-    share : float
-        Of the largest radius, where none is asked.
-
-    Returns
-    -------
-    values : ndarray of shape (groups, coordinates)
-        Noisy sums.
-    sd : ndarray of shape (coordinates,)
-        Standard deviations of the noise.
-    sizes : ndarray of shape (groups,) or None
-        Rows where they are public.
-    radius : float or None
-        As used; None with Laplace noise.
-    """
-    gaussian = curator.delta > 0
-    if radius is not None:
-        if not gaussian:
-            raise ArgumentError(
-                "radius= belongs to Gaussian noise, which needs a delta.", "Leave it out, or give a delta."
-            )
-    elif gaussian:
-        radius = share * math.sqrt(len(columns))
-    features.Outer(columns, radius=radius)  # what cannot be measured is refused before sizes are read
-    if by is None:
-        size = curator.size
-        sizes = None if size is None else np.array([float(size)])
-    else:
-        sizes = curator.sizes(by)
-    outer: features.RowFeatures = features.Outer(columns, radius=radius, count=sizes is None)
-    if by is not None:
-        outer = features.OneHot(by) * outer
-    measured = curator.sum(outer, noise="gaussian" if gaussian else "laplace")
-    values, scales = np.atleast_2d(measured.values), np.atleast_2d(measured.scales)
-    return values, scales[0] * (1 if gaussian else math.sqrt(2)), sizes, radius
+def check_among(columns: Sequence[Column], by: Column | None, parameter: str) -> None:
+    """Refuse groups by one of the columns."""
+    if by is not None and by.name in {column.name for column in columns}:
+        raise ArgumentError(f"{parameter}={by.name!r} is among the columns.", "Leave it out of them.")
 
 
 def findings(
@@ -230,3 +194,76 @@ def findings(
     each = size / classes
     found = {column.name: column.half * sd / each for column in columns}
     return {f"noise in the means of classes of {each:.0f} rows": found}
+
+
+@mechanism(columns={"columns": ["numeric"], "by": "category"}, delta=True)
+def moments(
+    curator: Curator,
+    columns: Sequence[Column],
+    *,
+    by: Column | None = None,
+    radius: Annotated[float, Range(0, exclusive="low")] | None = None,
+    nan_policy: NanPolicy = "omit",
+) -> MeasuredSums:
+    """Release means, variances, covariances and correlations of some columns.
+
+    Parameters
+    ----------
+    columns : list of str
+        Columns with bounds. The moments are those of their values as clipped to them.
+    by : str, optional
+        A column with categories: moments of each group.
+    radius : float, optional
+        With a delta: rows longer than this, with all columns mapped to [-1, 1], are scaled down to it, for less
+        noise and some bias; default: √d for d columns, which changes none.
+    nan_policy : {"omit", "fill", "raise"}
+        Rows with a missing value in one of the columns are left out, and not counted; or filled, as declared; or
+        refused, where all columns are public.
+
+    Returns
+    -------
+    JointMoments
+        Unbiased estimates with standard errors, and tables of them. Regression and principal components follow from
+        them at no further cost.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument cannot be used; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** (ε, δ)-differential privacy for the account's neighbouring relation, by one measurement of all sums
+    with discrete Gaussian noise, as `gmm_fit`; with a delta of 0, pure ε-differential privacy by discrete Laplace
+    noise.
+
+    References
+    ----------
+    .. [1] X. Tong, B. Xi, M. Kantarcioglu, A. Inan. Gaussian mixture models for classification and hypothesis
+       tests under differential privacy. DBSec 2017.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, dfprivacy as dp
+    >>> x = np.random.default_rng(1).normal(size=200_000)
+    >>> df = pd.DataFrame({"x": x, "y": x + np.random.default_rng(2).normal(size=200_000)})
+    >>> view = dp.protect(df, "moments-example", epsilon=1, delta=1e-6, ledger="memory:",
+    ...                   bounds={"x": (-4, 4), "y": (-6, 6)})
+    >>> found = view.moments(["x", "y"], epsilon=0.5)
+    >>> bool(0.65 < found.correlations[0, 0, 1] < 0.75)
+    True
+    """
+    return measure_sums(curator, columns, by, radius, share=1.0, nan_policy=nan_policy)
+
+
+@moments.concludes
+def _(measured: MeasuredSums, columns: Sequence[Column], *, by: Column | None) -> JointMoments:
+    """Estimate from the sums."""
+    return JointMoments.concluded(measured, columns, by)
+
+
+def check_by(columns: Sequence[Column], by: Column | None, **_: Any) -> None:
+    """Refuse groups by one of the columns, before anything is paid."""
+    check_among(columns, by, "by")

@@ -1,16 +1,15 @@
-"""A released Gaussian mixture, with scikit-learn's names."""
+"""What a Gaussian mixture says of rows, with scikit-learn's names, once its parameters are known."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import logsumexp
 
-from dfprivacy import ArgumentError, Release
+from dfprivacy import ArgumentError
 from dfprivacy.plotting import axes
 from dfprivacy_gmm.gaussians import matrix
 
@@ -18,48 +17,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy_gmm.characteristic import Shape
-    from dfprivacy_gmm.fourier import FourierSketch
 
-__all__ = ["GaussianMixture", "shaped"]
+__all__ = ["MixtureModel", "shaped"]
 
 _ELLIPSES = (1.0, 2.0)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class GaussianMixture(Release):
-    """A Gaussian mixture of private rows, with scikit-learn's names.
-
-    Attributes
-    ----------
-    columns : tuple of str
-        The d columns.
-    n_components : int
-        Number of components K.
-    covariance_type : {"full", "tied", "diag", "spherical"}
-        Shape of the covariances.
-    weights_ : ndarray of shape (K,)
-        Weights of the components.
-    means_ : ndarray of shape (K, d)
-        Their means, in the columns' units.
-    covariances_ : ndarray of shape (K, d, d), (d, d), (K, d) or (K,)
-        Their covariances, in the order of the types above.
-    mean_errors : ndarray of shape (K, d)
-        Predicted standard errors of the means, from sampling and noise, in the columns' units.
-    relative_error : float
-        Predicted error of a centre, in standard deviations of its component, averaged.
-    residual : float
-        Misfit of the sketch; about 1 or below if the data are such a mixture.
-    residual_pvalue : float
-        p-value of the residual test, conservative: whether the data are such a mixture.
-    criteria : dict of str to float
-        For each number of components tried, the misfit plus the penalty; the smallest was chosen.
-    polished : bool
-        Whether the fit to the sketch was improved by further noisy moments.
-    sketch : FourierSketch
-        What was released first. ``sketch.fit(n_components=...)`` fits another mixture at no charge.
-    notes : tuple of str
-        What to know before trusting the numbers.
-    """
+class MixtureModel:
+    """Densities, labels and samples of a mixture, from weights, means and covariances."""
 
     columns: tuple[str, ...]
     n_components: int
@@ -67,16 +32,10 @@ class GaussianMixture(Release):
     weights_: NDArray[np.float64]
     means_: NDArray[np.float64]
     covariances_: NDArray[np.float64]
-    mean_errors: NDArray[np.float64]
-    relative_error: float
-    residual: float
-    residual_pvalue: float
-    criteria: dict[str, float]
-    polished: bool
-    sketch: FourierSketch
-    notes: tuple[str, ...]
 
-    _shown = ("n_components", "columns", "relative_error", "residual_pvalue", "notes")
+    def _ends(self) -> tuple[float, float]:
+        """Give the bounds of the first column, for a picture."""
+        raise NotImplementedError
 
     @property
     def n_features_in_(self) -> int:
@@ -221,7 +180,7 @@ class GaussianMixture(Release):
         """
         ax = axes(ax)
         if len(self.columns) == 1:
-            low, high = self.sketch.bounds[0]
+            low, high = self._ends()
             x = np.linspace(low, high, 400)
             parts = np.exp(self._log_joint(x[:, None]))
             ax.plot(x, parts.sum(axis=1), color="black", label="density")

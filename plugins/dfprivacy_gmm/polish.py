@@ -1,6 +1,6 @@
 """One Newton step on a fitted mixture, from noisy moments about its components, and its standard errors.
 
-The moments T (`dfprivacy.features.MixtureMoments`) are worth most as estimating equations: under the mixture they
+The moments T (`MixtureMoments`) are worth most as estimating equations: under the mixture they
 have a known expectation, a known derivative with respect to its parameters (their covariance with its scores), and
 a known covariance, noise included. Generalised least squares with the sketch as further data gives the step, and
 its information matrix the standard errors. An EM step on the same moments would forget what the sketch knows.
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from dfprivacy.features import MixtureMoments
 from dfprivacy_gmm.characteristic import local_jacobian
+from dfprivacy_gmm.component_moments import MixtureMoments
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -13,19 +13,21 @@ References
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfprivacy_gmm.fit import smallest_sd
+from dfprivacy_gmm.estimates import estimates
+from dfprivacy_gmm.repair import repaired
+from dfprivacy_gmm.search import smallest_sd
 
 if TYPE_CHECKING:
     from numpy.random import Generator
     from numpy.typing import NDArray
 
     from dfprivacy_gmm.characteristic import Shape
+    from dfprivacy_gmm.sums import Sums
 
 __all__ = ["Whitening", "draw_frequencies", "frequency_count", "whitening"]
 
@@ -81,33 +83,23 @@ class Whitening:
         return found
 
 
-def whitening(mean: NDArray[np.float64], second: NDArray[np.float64], noise: float) -> Whitening:
-    """Make a centre and a positive definite covariance of noisy moments, whatever they are.
+def whitening(sums: Sums) -> Whitening:
+    """Make a centre and a positive definite covariance of noisy sums, whatever they are.
 
     Parameters
     ----------
-    mean : ndarray of shape (d,)
-        Noisy mean of y.
-    second : ndarray of shape (d, d)
-        Noisy mean of yy', symmetric.
-    noise : float
-        Standard deviation of the noise of its off-diagonal entries.
+    sums : Sums
+        Noisy sums of y and y yᵀ, of one group.
 
     Returns
     -------
     Whitening
-        Off-diagonal covariances are shrunk by the share of them that the noise explains, and eigenvalues are at
-        least what the noise alone would make.
+        It is only a choice of units, so covariances that could be noise are rather left out: off-diagonal ones are
+        shrunk by the share of them that the noise explains, and eigenvalues are at least what the noise alone
+        would make.
     """
-    d = len(mean)
-    centre = np.clip(mean, -1.0, 1.0)
-    C = second - np.outer(centre, centre)
-    diagonal = np.diag(np.diag(C))
-    off = C - diagonal
-    explained = min(1.0, noise**2 * d * (d - 1) / max(float(np.square(off).sum()), 1e-300))
-    e, V = np.linalg.eigh(diagonal + (1 - explained) * off)
-    e = np.clip(e, min(1.0, max(noise * math.sqrt(d), _FLOOR)), float(d))
-    return Whitening(centre, (V * e) @ V.T)
+    own = estimates(sums)
+    return Whitening(own.means[0], repaired(own.covariances[0], own.noise[0], repair="shrink", least=_FLOOR))
 
 
 def frequency_count(K: int, d: int) -> int:

@@ -1,34 +1,43 @@
-"""Gaussian mixtures of private rows without labels: three Gaussian measurements, and much that is free."""
+"""Gaussian mixtures of private rows without labels: two or three Gaussian measurements, and much that is free."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfprivacy import ArgumentError, features, mechanism
-from dfprivacy_gmm.fit import BATCHES
-from dfprivacy_gmm.fourier import Components, FourierSketch, check_components
+from dfprivacy import ArgumentError, NanPolicy, features, mechanism
+from dfprivacy_gmm.advice import Components
+from dfprivacy_gmm.component_moments import MixtureMoments
+from dfprivacy_gmm.fourier import FourierSketch
 from dfprivacy_gmm.polish import Moments, polished
 from dfprivacy_gmm.sketch import draw_frequencies, frequency_count, whitening
+from dfprivacy_gmm.sums import Sums, complete_rows, free_count, left_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dfprivacy import Column, Curator, NoisyValue
     from dfprivacy_gmm.characteristic import Shape
-    from dfprivacy_gmm.mixture import GaussianMixture
-    from dfprivacy_gmm.sketch import Whitening
+    from dfprivacy_gmm.fit import Fit
+    from dfprivacy_gmm.fourier import GaussianMixture
 
-__all__ = ["fit_unlabelled", "fourier_sketch"]
+__all__ = ["MeasuredMixture", "conclude_mixture", "fourier_sketch", "measure_mixture"]
 
 _TWO = ("0.1", "0.9")  # parts of mu squared for moments and sketch
 _THREE = ("0.1", "0.5", "0.4")  # and for the moments about the components, which pay from three columns on
 
 
 @mechanism(columns={"columns": ["numeric"]}, delta=True)
-def fourier_sketch(curator: Curator, columns: Sequence[Column], *, max_components: Components = 6) -> FourierSketch:
+def fourier_sketch(
+    curator: Curator,
+    columns: Sequence[Column],
+    *,
+    max_components: Components = 6,
+    nan_policy: NanPolicy = "omit",
+) -> FourierSketch:
     """Release a noisy characteristic function of some columns, to fit Gaussian mixtures to at no charge.
 
     Parameters
@@ -37,6 +46,9 @@ def fourier_sketch(curator: Curator, columns: Sequence[Column], *, max_component
         Columns with bounds.
     max_components : int
         The largest number of components that the frequencies should resolve.
+    nan_policy : {"omit", "fill", "raise"}
+        Rows with a missing value in one of the columns are left out, and not counted; or filled, as declared; or
+        refused, where all columns are public.
 
     Returns
     -------
@@ -65,60 +77,137 @@ def fourier_sketch(curator: Curator, columns: Sequence[Column], *, max_component
     Examples
     --------
     >>> import numpy as np, pandas as pd, dfprivacy as dp
-    >>> chance = np.random.default_rng(1)
-    >>> df = pd.DataFrame({"x": chance.normal(np.repeat([0.0, 5.0], 5000))})
+    >>> rng = np.random.default_rng(1)
+    >>> df = pd.DataFrame({"x": rng.normal(np.repeat([0.0, 5.0], 5000))})
     >>> view = dp.protect(df, "sketch-example", epsilon=1, delta=1e-6, ledger="memory:", bounds={"x": (-5, 10)})
     >>> sketch = view.fourier_sketch(["x"], max_components=3, epsilon=1)
     >>> np.sort(sketch.fit(2).means_[:, 0].round() + 0.0).tolist()
     [0.0, 5.0]
     """
-    return _measure(curator, columns, max_components, _TWO)[0]
+    return _measure(curator, columns, max_components, _TWO, nan_policy)[0]
 
 
-def fit_unlabelled(
+@dataclass(frozen=True)
+class MeasuredMixture:
+    """What is measured of the rows, all that a mixture follows from.
+
+    Attributes
+    ----------
+    sketch : FourierSketch
+        The sketch.
+    fit : pair of Fit and dict, or None
+        What was fitted to it before the moments were measured, and its criteria; None in one or two columns.
+    about : MixtureMoments or None
+        About which components the moments are.
+    moments : Moments or None
+        The moments.
+    """
+
+    sketch: FourierSketch
+    fit: tuple[Fit, dict[int, float]] | None = None
+    about: MixtureMoments | None = None
+    moments: Moments | None = None
+
+
+def measure_mixture(
     curator: Curator,
     columns: Sequence[Column],
-    n_components: int | Literal["auto"],
-    covariance_type: Shape = "full",
-    restarts: int = BATCHES,
+    counts: Sequence[int],
+    shape: Shape,
+    restarts: int,
+    nan_policy: NanPolicy,
+) -> MeasuredMixture:
+    """Measure a sketch and, from three columns on, moments about the components of the fit to it.
+
+    Parameters
+    ----------
+    curator : Curator
+        Whom to ask.
+    columns : sequence of Column
+        The columns.
+    counts : sequence of int
+        Numbers of components to try.
+    shape : {"spherical", "diag", "tied", "full"}
+        Shape of the covariances.
+    restarts : int
+        Most batches of starts.
+    nan_policy : {"omit", "fill", "raise"}
+        What becomes of rows with a missing value.
+
+    Returns
+    -------
+    MeasuredMixture
+        The noisy values.
+    """
+    d, K = len(columns), counts[-1]
+    if d <= 2:  # noqa: PLR2004 - in one or two columns a better sketch is worth more
+        return MeasuredMixture(_measure(curator, columns, K, _TWO, nan_policy)[0])
+    sketch, third = _measure(curator, columns, K, _THREE, nan_policy)
+    if not sketch.cosines.any():  # the plan of an empty table without noise: nothing to fit, but this is measured
+        third[0](complete_rows(columns, _anywhere(columns, K), nan_policy))
+        return MeasuredMixture(sketch)
+    fit, criteria = sketch.searched(counts, shape, restarts)
+    about = MixtureMoments(columns, fit.weights, fit.means, fit.roots)
+    measured = third[0](complete_rows(columns, about, nan_policy))
+    n = sketch.size
+    moments = Moments(measured.values / n, np.square(measured.scales / n), n, sketch.size_error)
+    return MeasuredMixture(sketch, (fit, criteria), about, moments)
+
+
+def conclude_mixture(
+    measured: MeasuredMixture, counts: Sequence[int], shape: Shape, restarts: int
 ) -> GaussianMixture:
-    """Fit a Gaussian mixture to rows without labels."""
-    counts = check_components(n_components)
-    polish = len(columns) > 2  # noqa: PLR2004 - in one or two columns a better sketch is worth more
-    sketch, rest = _measure(curator, columns, counts[-1], _THREE if polish else _TWO)
-    fit, criteria = sketch.searched(n_components, covariance_type, restarts)
-    if not rest:
+    """Fit a mixture to a sketch, or improve the fit by the moments about its components.
+
+    Parameters
+    ----------
+    measured : MeasuredMixture
+        The noisy values.
+    counts, shape, restarts
+        As for `measure_mixture`.
+
+    Returns
+    -------
+    GaussianMixture
+        The mixture.
+    """
+    sketch = measured.sketch
+    fit, criteria = measured.fit or sketch.searched(counts, shape, restarts)
+    if measured.about is None or measured.moments is None:
         return sketch.conclude(fit, criteria)
-    about = features.MixtureMoments(columns, fit.weights, fit.means, fit.roots)
-    measured = rest[0](about)
-    moments = Moments(
-        measured.values / sketch.size, np.square(measured.scales / sketch.size), sketch.size, sketch.size_error
-    )
-    fit, covariance = polished(fit, sketch.sketch, about, moments, np.random.default_rng(2))
+    fit, covariance = polished(fit, sketch.sketch, measured.about, measured.moments, np.random.default_rng(2))
     return sketch.conclude(fit, criteria, covariance)
 
 
 def _measure(
-    curator: Curator, columns: Sequence[Column], K: int, shares: Sequence[str]
+    curator: Curator, columns: Sequence[Column], K: int, shares: Sequence[str], nan_policy: NanPolicy
 ) -> tuple[FourierSketch, list[Callable[[features.RowFeatures], NoisyValue]]]:
     """Measure moments and sketch; give what is left to measure, if there is a third share."""
     d = len(columns)
     names = tuple(column.name for column in columns)
     if not d or len(set(names)) < d:
         raise ArgumentError(f"columns={list(names)!r} must name at least one column, each once.")
-    size = curator.size
+    if nan_policy == "raise":
+        curator.refuse_missing(*columns)
+    total = curator.size
+    size = None if nan_policy == "omit" else total
     half = np.array([column.half for column in columns])
     W = draw_frequencies(frequency_count(K, d), K, d, np.random.default_rng(0))
     radius = 1.0 if d == 1 else 0.75 * math.sqrt(d)
-    outer = features.Outer(columns, radius=radius, count=size is None)
-    plain = features.Fourier(columns, W / half)
-    anywhere = features.MixtureMoments(
-        columns, np.full(K, 1 / K), np.zeros((K, d)), np.repeat(np.eye(d)[None], K, axis=0)
-    )
-    first, second, *rest = curator.jointly(*zip((outer, plain, anywhere), shares, strict=False))
-    n, error, white = _unit(first(outer), d, size)
+    count = size is None and (free_count(curator, columns, None, radius) or True)
+    planned = [features.Outer(columns, radius=radius, count=count), features.Fourier(columns, W / half)]
+    planned = [complete_rows(columns, each, nan_policy) for each in (*planned, _anywhere(columns, K))]
+    first, second, *rest = curator.jointly(*zip(planned, shares, strict=False))
+    moments = first(planned[0])
+    values, noise = np.atleast_2d(moments.values), np.atleast_1d(moments.scales)
+    sums = Sums.named(values, noise, None if size is None else np.array([float(size)]))
+    white = whitening(sums)
     waves = features.Fourier(columns, W @ white.inverse_root / half)
-    measured = second(waves)
+    measured = second(complete_rows(columns, waves, nan_policy))
+    n = max(float(sums.sizes[0]), 3 * sums.size_sd, 10.0 if size is None else 1.0)
+    missing = None if nan_policy != "omit" or total is None else float(total - sums.sizes[0])
+    missing_noise = None if missing is None else sums.size_sd
+    gone = left_out(missing, missing_noise)
     cosines, sines = measured.values / n
     return FourierSketch(
         columns=names,
@@ -126,25 +215,20 @@ def _measure(
         frequencies=waves.frequencies * half,
         cosines=cosines,
         sines=sines,
-        noise=float(np.max(measured.scales)) / n,
+        noise_standard_error=float(np.max(measured.scales)) / n,
         centre=white.centre,
         covariance=white.covariance,
         size=n,
-        size_error=error,
+        size_error=sums.size_sd / n,
         max_components=K,
         epsilon=curator.epsilon,
+        missing=missing,
+        missing_standard_error=missing_noise,
+        notes=() if gone is None else (gone,),
     ), list(rest)
 
 
-def _unit(measured: NoisyValue, d: int, size: int | None) -> tuple[float, float, Whitening]:
-    """Give the number of rows, its relative error, and the whitening, from noisy moments."""
-    values, scales = np.atleast_1d(measured.values), np.atleast_1d(measured.scales)
-    n, error = float(size or 1), 0.0
-    if size is None:
-        n = max(float(values[0]), 3 * float(scales[0]), 10.0)
-        error = float(scales[0]) / n
-        values, scales = values[1:], scales[1:]
-    products = np.zeros((d, d))
-    products[np.triu_indices(d)] = values[d:] / n
-    products += np.triu(products, 1).T
-    return n, error, whitening(values[:d] / n, products, float(scales[d:].min()) / n)
+def _anywhere(columns: Sequence[Column], K: int) -> MixtureMoments:
+    """Give moments about K components that are nowhere in particular, for a plan."""
+    d = len(columns)
+    return MixtureMoments(columns, np.full(K, 1 / K), np.zeros((K, d)), np.repeat(np.eye(d)[None], K, axis=0))

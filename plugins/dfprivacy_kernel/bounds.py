@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["ABOVE", "lift", "ridge", "whitened_sensitivity"]
+__all__ = ["ABOVE", "lift", "ridge", "whitened_move", "whitened_sensitivity"]
 
 ABOVE = 1 + 2.0**-30
 """Above whatever rounding can make of a norm, or of a bound."""
@@ -58,12 +58,28 @@ def whitened_sensitivity(n: int, m: int, moved: float, lifted: float, gamma: flo
         The largest T.
     """
     total = n + m
-    k = total / (total - 1)
-    root = math.sqrt(1 + lifted / (k * total * gamma))
-    shifted = math.sqrt(max(n / m, m / n) / (total * gamma)) * moved
     most = min(clip, math.sqrt(total))  # T² is a part of a sum of squares that is N
-    if shifted >= most:
+    return whitened_move(math.sqrt(max(n / m, m / n)) * moved, lifted * (total - 1) / total, total * gamma, most)
+
+
+def whitened_move(shifted: float, lifted: float, ridge: float, most: float) -> float:
+    """Bound how far min(√(g'W⁻¹g), most) moves.
+
+    Parameters
+    ----------
+    shifted : float
+        At least the length by which g moves.
+    lifted : float
+        At least the largest eigenvalue of what is added to W, or taken from it.
+    ridge : float
+        At most the least eigenvalue of either W.
+    most : float
+        The largest value.
+    """
+    root = math.sqrt(1 + lifted / ridge)
+    shift = shifted / math.sqrt(ridge)
+    if shift >= most:
         return most * ABOVE
-    # most - (most - shifted)/root, where nothing cancels
-    grown = lifted / (k * total * gamma) / (1 + root)
-    return (most * grown + shifted) / root * ABOVE
+    # most - (most - shift)/root, where nothing cancels
+    grown = lifted / ridge / (1 + root)
+    return (most * grown + shift) / root * ABOVE

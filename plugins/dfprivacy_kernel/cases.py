@@ -17,9 +17,9 @@ __all__ = ["dfprivacy_conformance_cases"]
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
     """Give the cases: each method, public and private groups, two tables, numbers and categories."""
-    # Bounds of many bandwidths, so that two rows can be as far apart as any.
+    # Bounds of many lengthscales, so that two rows can be as far apart as any.
     bounds = {"x": (-3.0, 1.5)}
-    few = {"columns": ["x"], "bandwidth": 0.4, "n_locations": 4}
+    few = {"columns": ["x"], "lengthscale": 0.4, "n_locations": 4}
     if mechanism.name == "kernel_message":
         # A row near one location is far from the others, which the sensitivity does not know.
         return [
@@ -48,8 +48,8 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         case(arguments={**few, "method": "moments", "n_locations": 1}, **apart, delta=1e-6),
         case(arguments={**few, "method": "permutation", "n_permutations": 19}, **apart),
         # Between landmarks, rows are shorter than the sensitivity knows.
-        case(arguments={**asked, "bandwidth": [0.5, 2.0]}, **public, tightness=0.8),
-        case(arguments={**asked, "bandwidth": "robust"}, **public, tightness=0.7),
+        case(arguments={**asked, "lengthscale": [0.5, 2.0]}, **public, tightness=0.8),
+        case(arguments={**asked, "lengthscale": "robust"}, **public, tightness=0.7),
         case(arguments={**moments, "n_locations": 1}, **public, delta=1e-6),
         case(arguments=moments, **public, delta=1e-6, tightness=0.8),
         case(arguments={**moments, "local": True, "n_locations": 1}, **public, delta=1e-6),
@@ -72,7 +72,7 @@ def _beside(case: Any) -> list[Any]:
     Number and category vary alike there, so that the leading eigenvector of the covariance is of both. What a row
     moves is then far more than the square of the distance that its category lets it go.
     """
-    arguments = {"columns": ["x"], "categories": ["h"], "n_locations": 16, "bandwidth": 1}
+    arguments = {"columns": ["x"], "categories": ["h"], "n_locations": 16, "lengthscale": 1}
     known = {"bounds": {"x": (-2.0, 4.0)}, "missing": {"h": "other"}}
     h = {"h": ["p", "q"]}
     crowd = [(0.756, "p")] * 19 + [(0.625, "p")] + [(0.7251, "q")] * 79

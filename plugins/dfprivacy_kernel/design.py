@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from dfprivacy import ArgumentError, Range
-from dfprivacy_kernel.embedding import bandwidths_of, embed, informative, points_of
+from dfprivacy_kernel.embedding import embed, informative, lengthscales_of, points_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,10 +29,10 @@ class Design:
 
     Attributes
     ----------
-    bandwidths : tuple of float
+    lengthscales : tuple of float
         In sixths of the bounds' widths.
     averaged : bool
-        Whether several bandwidths make one kernel, their mean; else each makes its own.
+        Whether several lengthscales make one kernel, their mean; else each makes its own.
     points : ndarray of shape (points, columns)
         Public rows.
     notes : tuple of str
@@ -41,7 +41,7 @@ class Design:
 
     columns: tuple[Column, ...]
     features: Features
-    bandwidths: tuple[float, ...]
+    lengthscales: tuple[float, ...]
     averaged: bool
     mismatch: float
     points: Array
@@ -52,7 +52,7 @@ class Design:
         cls,
         columns: Sequence[Column],
         features: Features,
-        bandwidth: object,
+        lengthscale: object,
         mismatch: float,
         locations: object,
         n_locations: int,
@@ -60,31 +60,31 @@ class Design:
         """Check the arguments, or raise an `ArgumentError`."""
         if not columns or len({column.name for column in columns}) < len(columns):
             raise ArgumentError("columns= must name what is compared, each column once.", "Name at least one.")
-        bandwidths, averaged = bandwidths_of(columns, bandwidth)
+        lengthscales, averaged = lengthscales_of(columns, lengthscale)
         points = points_of(columns, locations, n_locations)
-        kept = bandwidths
+        kept = lengthscales
         notes: tuple[str, ...] = ()
         if not averaged:
-            kept = tuple(each for each in bandwidths if informative(columns, each, points, mismatch))
-            left = sorted(set(bandwidths) - set(kept))
-            notes = (f"Left out, for no landmark sees another: bandwidths {left}.",) if left else ()
+            kept = tuple(each for each in lengthscales if informative(columns, each, points, mismatch))
+            left = sorted(set(lengthscales) - set(kept))
+            notes = (f"Left out, for no landmark sees another: lengthscales {left}.",) if left else ()
             if not kept:
-                raise ArgumentError("No bandwidth lets the landmarks see each other.", "Give larger ones.")
+                raise ArgumentError("No lengthscale lets the landmarks see each other.", "Give larger ones.")
         return cls(tuple(columns), features, kept, averaged, mismatch, points, notes)
 
     def embedding(self, *, mapped: bool = True) -> Embedding:
         """Make the embedding of one kernel, or raise if there are several."""
-        if not (self.averaged or len(self.bandwidths) == 1):
+        if not (self.averaged or len(self.lengthscales) == 1):
             raise ArgumentError(
-                "This method takes one kernel.", 'Give one bandwidth, or "robust" where it is offered.'
+                "This method takes one kernel.", 'Give one lengthscale, or "robust" where it is offered.'
             )
-        if not mapped and len(self.bandwidths) > 1:
-            raise ArgumentError("The moments test takes one bandwidth.", "Give a number.")
-        return embed(self.features, self.columns, self.bandwidths, self.points, self.mismatch, mapped=mapped)
+        if not mapped and len(self.lengthscales) > 1:
+            raise ArgumentError("The moments test takes one lengthscale.", "Give a number.")
+        return embed(self.features, self.columns, self.lengthscales, self.points, self.mismatch, mapped=mapped)
 
     def embeddings(self) -> tuple[Embedding, ...]:
         """Make the embeddings of all kernels."""
-        sets = [self.bandwidths] if self.averaged else [(each,) for each in self.bandwidths]
+        sets = [self.lengthscales] if self.averaged else [(each,) for each in self.lengthscales]
         return tuple(embed(self.features, self.columns, each, self.points, self.mismatch) for each in sets)
 
     def located(self, points: Array) -> tuple[tuple[Any, ...], ...]:
@@ -103,7 +103,7 @@ class Design:
             "columns": [column.name for column in self.columns],
             "domains": [column.describe() for column in self.columns],
             "features": self.features,
-            "bandwidths": list(self.bandwidths),
+            "lengthscales": list(self.lengthscales),
             "mismatch": self.mismatch,
             "locations": [list(row) for row in self.located(self.points)],
         }

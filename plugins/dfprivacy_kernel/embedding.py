@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["MAP_STEP", "STEP", "Embedding", "Features", "bandwidths_of", "embed", "informative", "points_of"]
+__all__ = ["MAP_STEP", "STEP", "Embedding", "Features", "embed", "informative", "lengthscales_of", "points_of"]
 
 Features = Literal["nystrom", "me", "scf"]
 
@@ -161,7 +161,7 @@ def _length(parts: Iterable[float]) -> float:
 def embed(
     kind: Features,
     columns: Sequence[Column],
-    bandwidths: Sequence[float],
+    lengthscales: Sequence[float],
     points: Array,
     mismatch: float = 0.5,
     *,
@@ -176,7 +176,7 @@ def embed(
         cosines and sines of as many frequencies (smoothed characteristic function).
     columns : sequence of Column
         The columns of a row.
-    bandwidths : sequence of float
+    lengthscales : sequence of float
         Of the kernel, in sixths of the bounds' widths; of several, the kernels are averaged.
     points : ndarray of shape (points, columns)
         Public rows.
@@ -194,16 +194,16 @@ def embed(
     if kind == "scf" and any(column.bounds is None for column in columns):
         raise ArgumentError('features="scf" takes columns with bounds only.', 'Use "nystrom" or "me".')
     kept = points
-    weight = math.sqrt(1 / len(bandwidths))
+    weight = math.sqrt(1 / len(lengthscales))
     parts: list[RowFeatures] = []
     maps: list[Array] = []
     spans: list[tuple[RowFeatures, float]] = []
-    for bandwidth in bandwidths:
+    for lengthscale in lengthscales:
         if kind == "scf":
-            lengths = np.array([_lengthscale(column, bandwidth) for column in columns])
+            lengths = np.array([_in_units(column, lengthscale) for column in columns])
             part: RowFeatures = features.Fourier(columns, features.gaussian_frequencies(lengths, len(points)))
         else:
-            kernel = kernel_of(columns, bandwidth, mismatch)
+            kernel = kernel_of(columns, lengthscale, mismatch)
             if kind == "nystrom":
                 nystrom = features.Nystrom(kernel, points, _TOLERANCE)
                 parts.append(features.Kernel(kernel, nystrom.points))
@@ -222,41 +222,41 @@ def embed(
     return Embedding(tuple(parts), rounded, tuple(spans), kept, centre, float(np.linalg.norm(rounded - exact)))
 
 
-def kernel_of(columns: Sequence[Column], bandwidth: float, mismatch: float) -> features.ProductKernel:
-    """Make the kernel exp(-|u - u'|²/bandwidth²), u in sixths of the bounds, times that of the categories."""
-    lengths = {column.name: _lengthscale(column, bandwidth) for column in columns if column.bounds is not None}
+def kernel_of(columns: Sequence[Column], lengthscale: float, mismatch: float) -> features.ProductKernel:
+    """Make the kernel exp(-|u - u'|²/lengthscale²), u in sixths of the bounds, times that of the categories."""
+    lengths = {column.name: _in_units(column, lengthscale) for column in columns if column.bounds is not None}
     return features.ProductKernel(columns, lengths or 1.0, mismatch)
 
 
-def _lengthscale(column: Column, bandwidth: float) -> float:
-    return column.half / 3 * bandwidth / math.sqrt(2)
+def _in_units(column: Column, lengthscale: float) -> float:
+    return column.half / 3 * lengthscale / math.sqrt(2)
 
 
-def informative(columns: Sequence[Column], bandwidth: float, points: Array, mismatch: float = 0.5) -> bool:
+def informative(columns: Sequence[Column], lengthscale: float, points: Array, mismatch: float = 0.5) -> bool:
     """Tell whether points see each other: else the kernel is no more than the identity on rows like them.
 
     The rule: they have half a neighbour each, M times the mean of the kernel of two different points ≥ 1/2.
     """
-    gram = features.Kernel(kernel_of(columns, bandwidth, mismatch), points).features(points)
+    gram = features.Kernel(kernel_of(columns, lengthscale, mismatch), points).features(points)
     m = len(points)
     return m == 1 or float(gram.sum() - np.trace(gram)) / (m - 1) >= 0.5  # noqa: PLR2004
 
 
-def bandwidths_of(columns: Sequence[Column], bandwidth: object) -> tuple[tuple[float, ...], bool]:
-    """Read the argument `bandwidth`: the bandwidths, and whether they are to be averaged."""
+def lengthscales_of(columns: Sequence[Column], lengthscale: object) -> tuple[tuple[float, ...], bool]:
+    """Read the argument `lengthscale`: the lengthscales, and whether they are to be averaged."""
     usual = math.sqrt(max(1, sum(column.bounds is not None for column in columns)))
-    if bandwidth is None:
+    if lengthscale is None:
         return (usual,), True
-    if bandwidth == "robust":
+    if lengthscale == "robust":
         return (usual, 2 * usual), True
-    given: Sequence[Any] = bandwidth if isinstance(bandwidth, list | tuple) else [bandwidth]
-    found = tuple(as_number(each, "bandwidth") for each in given)
+    given: Sequence[Any] = lengthscale if isinstance(lengthscale, list | tuple) else [lengthscale]
+    found = tuple(as_number(each, "lengthscale") for each in given)
     if not found or min(found) <= 0 or len(set(found)) < len(found):
         raise ArgumentError(
-            f"bandwidth={bandwidth!r} must be positive, and each of several given once.",
+            f"lengthscale={lengthscale!r} must be positive, and each of several given once.",
             'Give a number of sixths of the bounds\' widths, a list of them, or "robust".',
         )
-    return found, not isinstance(bandwidth, list | tuple)
+    return found, not isinstance(lengthscale, list | tuple)
 
 
 def points_of(columns: Sequence[Column], locations: object, n: int) -> Array:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from dfprivacy import ArgumentError, Range, Release, mechanism
+from dfprivacy import ArgumentError, NanPolicy, Range, Release, mechanism
 from dfprivacy.schema import as_probability
+from dfprivacy_kernel.chi_squared import conclude_apart
+from dfprivacy_kernel.concluding import fields_of
 from dfprivacy_kernel.design import Count, Design, Mismatch
 from dfprivacy_kernel.embedding import Features
-from dfprivacy_kernel.moments import Party, Scales, Summaries, conclude_apart
-from dfprivacy_kernel.results import KernelTest, concluded
+from dfprivacy_kernel.groups import can_be_missing
+from dfprivacy_kernel.moments import Party, Scales, Summaries
+from dfprivacy_kernel.results import KernelTest
 
 if TYPE_CHECKING:
     from dfprivacy import Column, Curator
@@ -31,21 +35,41 @@ class KernelMessage(Release):
         Noisy mean of the features; kernel values are taken less 1/2.
     second : ndarray of shape (J, J)
         Noisy second moment.
-    noise : tuple of float
-        Standard deviations of the noise: of the mean, and of the second moment on the diagonal and beside it.
-    size : int
-        Number of rows.
+    noise_standard_error : float
+        Standard deviation of the noise in each coordinate of the mean.
+    second_noise_standard_error : tuple of float
+        The same of the second moment, on the diagonal and beside it.
+    size : float
+        Number of rows that these are of; noisy where it is private which rows are complete.
+    missing, missing_standard_error : float or None
+        Rows left out because a value is missing, and the noise in their number and in `size`; None where nothing
+        was left out by the policy.
     design : dict
-        What both parties must have in common: columns, bounds, bandwidth, locations.
+        What both parties must have in common: columns, bounds, lengthscale, locations, and the policy on
+        missing values.
     """
 
     mean: Any
     second: Any
-    noise: tuple[float, float, float]
-    size: int
+    noise_standard_error: float
+    second_noise_standard_error: tuple[float, float]
+    size: float
+    missing: float | None = None
+    missing_standard_error: float | None = None
     design: dict[str, Any]
 
-    _shown = ("mean", "noise", "size")
+    _shown = ("mean", "noise_standard_error", "size", "missing", "missing_standard_error")
+
+    @property
+    def noise(self) -> tuple[float, float, float]:
+        """The old name of `noise_standard_error` and `second_noise_standard_error`."""
+        warnings.warn(
+            "KernelMessage.noise is noise_standard_error and second_noise_standard_error now; the old name goes "
+            "with the next release.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return (self.noise_standard_error, *self.second_noise_standard_error)
 
     def test(self, other: KernelMessage, *, alpha: float = 0.05) -> KernelTest:
         """Compare with the message of another party. It costs nothing: both have paid.
@@ -53,7 +77,7 @@ class KernelMessage(Release):
         Parameters
         ----------
         other : KernelMessage
-            The other party's message, of the same columns, bandwidth and locations.
+            The other party's message, of the same columns, lengthscale and locations.
         alpha : float
             Level of the decision.
 
@@ -76,38 +100,43 @@ class KernelMessage(Release):
         if differ:
             raise ArgumentError(
                 f"The messages differ in {', '.join(differ)}.",
-                "Both parties must agree on columns, bounds, bandwidth and locations beforehand.",
+                "Both parties must agree on columns, bounds, lengthscale and locations beforehand.",
             )
         first, second = self._party(), other._party()
-        found = conclude_apart(first, second)
-        noise = float(np.hypot(self.noise[0], other.noise[0]))
         return KernelTest(
-            **concluded(found, first.mean - second.mean, noise, alpha),
+            **fields_of(conclude_apart(first, second), alpha),
             columns=tuple(self.design["columns"]),
             by="party",
             groups=("first", "second"),
-            bandwidths=tuple(self.design["bandwidths"]),
+            lengthscales=tuple(self.design["lengthscales"]),
             sizes=(self.size, other.size),
+            missing=None if self.missing is None or other.missing is None else self.missing + other.missing,
+            missing_standard_error=None
+            if self.missing_standard_error is None or other.missing_standard_error is None
+            else float(np.hypot(self.missing_standard_error, other.missing_standard_error)),
             locations=tuple(tuple(row) for row in self.design["locations"]),
         )
 
     def _party(self) -> Party:
-        difference, diagonal, beside = self.noise
-        return Party(self.mean, self.second, Scales(difference, np.inf, diagonal, beside), self.size)
+        noise = Scales(self.noise_standard_error, np.inf, *self.second_noise_standard_error)
+        return Party(self.mean, self.second, noise, self.size, self.missing_standard_error or 0.0)
 
 
-@mechanism(columns={"columns": ["numeric"], "categories": ["category"]}, delta=True)
+@mechanism(
+    columns={"columns": ["numeric"], "categories": ["category"]}, delta=True, renamed={"bandwidth": "lengthscale"}
+)
 def kernel_message(
     curator: Curator,
     columns: Sequence[Column],
     *,
     categories: Sequence[Column] | None = None,
     features: Features = "me",
-    bandwidth: Annotated[float, Range(0, exclusive="low")] | None = None,
+    lengthscale: Annotated[float, Range(0, exclusive="low")] | None = None,
     mismatch: Mismatch = 0.5,
     locations: Sequence[Any] | None = None,
     n_locations: Count = 5,
-) -> KernelMessage:
+    nan_policy: NanPolicy = "omit",
+) -> tuple[Design, Party, int, NanPolicy]:
     r"""Say what a kernel two-sample test needs to know of a table, for a comparison elsewhere.
 
     Two parties that trust nobody with their rows each publish a message, with privacy of their own. Whoever has
@@ -121,8 +150,8 @@ def kernel_message(
         Columns with categories.
     features : {"me", "scf", "nystrom"}
         What represents the kernel, see `kernel_two_sample`.
-    bandwidth : float, optional
-        Of the kernel exp(-d²/bandwidth²), in sixths of the bounds' widths; default: the root of the number of
+    lengthscale : float, optional
+        Of the kernel exp(-d²/lengthscale²), in sixths of the bounds' widths; default: the root of the number of
         numeric columns.
     mismatch : float
         What a different category leaves of the kernel, in [0, 1).
@@ -130,6 +159,8 @@ def kernel_message(
         Public locations, both parties' the same.
     n_locations : int
         How many are made where none are given.
+    nan_policy : {"omit", "fill", "raise"}
+        What becomes of rows in which a value is missing, see `kernel_two_sample`. How many are left is released.
 
     Returns
     -------
@@ -147,7 +178,8 @@ def kernel_message(
     -----
     **Privacy.** (ε, δ)-differential privacy where a row changes and the number of rows n is public. Mean and second
     moment are released by one draw of Gaussian noise. Kernel values less 1/2 lie in a cube, where the second moment
-    at noise J σ/(2n) is free beside the mean at √J σ/n. (In the reference [1]_, the two pay half each.)
+    at noise J σ/(2n) is free beside the mean at √J σ/n, and so is the number of complete rows at noise √2 σ. (In
+    the reference [1]_, mean and second moment pay half each.)
 
     References
     ----------
@@ -164,7 +196,7 @@ def kernel_message(
     >>> north.test(south).pvalue < 1e-6
     True
     """
-    design = Design.read((*columns, *(categories or ())), features, bandwidth, mismatch, locations, n_locations)
+    design = Design.read((*columns, *(categories or ())), features, lengthscale, mismatch, locations, n_locations)
     size = curator.size
     if size is None:
         raise ArgumentError(
@@ -173,13 +205,26 @@ def kernel_message(
         )
     if size < 2:  # noqa: PLR2004
         raise ArgumentError("One row is no sample.", "The test needs at least two.")
-    asked = Summaries(None, design.embedding(mapped=False), features, [size])
-    (party,) = asked.read(curator.measure(asked, noise="gaussian"))
-    difference, _, diagonal, beside = astuple(party.noise)
+    given = can_be_missing(design.columns) if nan_policy == "omit" else ()
+    if nan_policy == "raise":
+        curator.refuse_missing(*can_be_missing(design.columns))
+    summary = Summaries(None, design.embedding(mapped=False), features, [size], given)
+    (party,) = summary.read(curator.measure(summary, noise="gaussian"))
+    return design, party, size, nan_policy
+
+
+@kernel_message.concludes
+def _(measured: tuple[Design, Party, int, NanPolicy]) -> KernelMessage:
+    """Write it down."""
+    design, party, rows, nan_policy = measured
+    left_out = nan_policy == "omit"
     return KernelMessage(
         mean=party.mean,
         second=party.second,
-        noise=(difference, diagonal, beside),
-        size=size,
-        design=design.to_dict(),
+        noise_standard_error=party.noise.difference,
+        second_noise_standard_error=(party.noise.diagonal, party.noise.beside),
+        size=party.size,
+        missing=rows - party.size if left_out else None,
+        missing_standard_error=party.count_noise if left_out else None,
+        design={**design.to_dict(), "nan_policy": nan_policy},
     )

@@ -1,46 +1,50 @@
-"""The moments test: noisy differences at a few public locations, whitened by a covariance that knows the noise.
+"""What the moments test measures: means of features at a few public locations, and their second moment.
 
-The means of the features, which locate a difference, and their second moment, which says how much of it is chance,
-are released together by one draw of Gaussian noise; docs/explanation/kernel_two_sample.md proves the sensitivities.
+The means locate a difference, the second moment says how much of it is due to sampling; both are released together
+by one draw of Gaussian noise. Where values can be missing, so are the numbers of complete rows, for nothing.
+docs/explanation/kernel_two_sample.md proves the sensitivities.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.stats import chi2
 
 from dfprivacy.statistics import OfRows
+from dfprivacy_kernel.groups import complete
 from dfprivacy_kernel.sums import ROUNDING, gram_of, image_of, mapped, totals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfprivacy import NoisyValue
+    from dfprivacy import Column, NoisyValue
     from dfprivacy._table.batch import Batch
     from dfprivacy_kernel.embedding import Array, Embedding, Features
-    from dfprivacy_kernel.statistics import Groups
+    from dfprivacy_kernel.groups import Groups
 
 __all__ = [
-    "Conclusion",
+    "COUNT_NOISE",
+    "Contrast",
     "Differences",
     "Party",
     "Scales",
     "Summaries",
-    "conclude",
-    "conclude_apart",
-    "conclude_paired",
     "domain_of",
     "scales",
     "scales_apart",
+    "symmetric",
 ]
 
 Domain = Literal["cube", "ball", "kernel"]
 
+_TOLD = 5.0  # standard deviations by which a noisy number of rows must exceed 0
 _RATIO = 2.0  # of the noise of the pooled mean to that of the difference
+COUNT_NOISE = math.sqrt(2)
+"""Of a number of complete rows, for noise of standard deviation 1 at an L2 sensitivity of 1."""
+
 _PART = 0.5  # of the squared budget, for the means, where the second moments are not free
 
 
@@ -117,11 +121,86 @@ def _second(domain: Domain, J: int, diameter: float, rows: int) -> tuple[float, 
     return diagonal, diagonal / math.sqrt(2)
 
 
+@dataclass(frozen=True)
+class Party:
+    """Noisy mean and second moment of the features of some rows.
+
+    Attributes
+    ----------
+    mean, second : ndarray of shape (J,) and (J, J)
+        Of complete rows.
+    noise : Scales
+        Their noise.
+    size : float
+        Complete rows; noisy where that is private.
+    count_noise : float
+        Standard deviation of the noise in their number.
+    """
+
+    mean: Array
+    second: Array
+    noise: Scales
+    size: float
+    count_noise: float = 0.0
+
+    def of_complete(self, share: float, count_noise: float) -> Party:
+        """Give the same of complete rows only, where sums of these were divided by the number of all rows."""
+        size = max(1.0, share * self.size)
+        all_to_complete = self.size / size
+        return Party(
+            self.mean * all_to_complete,
+            self.second * all_to_complete,
+            self.noise.times(all_to_complete),
+            size,
+            count_noise,
+        )
+
+    @property
+    def informative(self) -> bool:
+        """Whether the number of complete rows stands out of its noise."""
+        return self.size > _TOLD * self.count_noise
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Noisy difference of two groups' mean features, their pooled mean and second moment.
+
+    Attributes
+    ----------
+    difference, pooled : ndarray of shape (J,)
+        The means; a row with a missing value counts as 0 in them, and in the second moment.
+    second : ndarray of shape (J, J)
+        Second moment.
+    noise : Scales
+        Their noise.
+    rows : tuple of float
+        What the sums were divided by.
+    sizes : tuple of float
+        Complete rows of each group; noisy where these are private.
+    count_noise : float
+        Standard deviation of the noise in each.
+    """
+
+    difference: Array
+    pooled: Array
+    second: Array
+    noise: Scales
+    rows: tuple[float, float]
+    sizes: tuple[float, float]
+    count_noise: float = 0.0
+
+    @property
+    def informative(self) -> bool:
+        """Whether the numbers of complete rows stand out of their noise."""
+        return min(self.sizes) > _TOLD * self.count_noise
+
+
 class _OfFeatures(OfRows):
     """Means and second moments of features, each divided by the noise it is to have: one row moves all by 1."""
 
     embedding: Embedding
     diameter: float  # of the set that the noise is for
+    given: tuple[Column, ...] = ()
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
         """Bound how far one row moves it; there is no bound where a row can come, go, or change its group."""
@@ -142,35 +221,44 @@ class _OfFeatures(OfRows):
 
 
 class Differences(_OfFeatures):
-    """Difference of two groups' mean features, pooled mean, and pooled second moment."""
+    """Difference of two groups' mean features, pooled mean and second moment; then complete rows of each."""
 
-    def __init__(self, groups: Groups, embedding: Embedding, kind: Features, sizes: tuple[int, int]) -> None:
+    def __init__(self, groups: Groups, embedding: Embedding, kind: Features) -> None:
         domain, self.diameter = domain_of(kind, len(embedding.map))
-        self.noise = noise = scales(domain, len(embedding.map), self.diameter, *sizes)
+        self.rows = groups.sizes or groups.rows or (1, 1)
+        self.noise = noise = scales(domain, len(embedding.map), self.diameter, *self.rows)
         self.groups, self.embedding = groups, embedding
         self.columns = (groups.by, *embedding.columns)
         J = self.J
         spreads = [np.full(J, noise.difference), np.full(J, noise.pooled), noise.of_second(J)]
+        if groups.sizes is None:
+            spreads.append(np.full(2, COUNT_NOISE))
         self.weights = 1 / np.concatenate(spreads)
         self.shape = self.weights.shape
-        self.error = groups.rows * J * ROUNDING
+        self.error = groups.most * J * ROUNDING
 
     def value(self, rows: Batch) -> Array:
         """Compute them."""
         members = self.groups.members(rows)
         sums = totals(rows, self.embedding.steps, lambda part: members[:, part], (2, self.embedding.width))
-        n, m = members.sum(axis=1)
+        n, m = self.rows
         first, second = mapped(self.embedding, sums)
         gram = gram_of(rows, self.embedding.steps, self.groups.chosen(rows), self.embedding.width)
         moment = image_of(self.embedding, gram)[np.triu_indices(self.J)]
-        found: Array = np.concatenate([first / n - second / m, (first + second) / (n + m), moment / (n + m)])
-        return found * self.weights
+        counts = [] if self.groups.sizes else [*members.sum(axis=1)]
+        means = [first / n - second / m, (first + second) / (n + m), moment / (n + m), counts]
+        return np.concatenate(means) * self.weights
 
-    def read(self, measured: NoisyValue) -> tuple[Array, Array, Array, Scales]:
-        """Give d, u, S and the noise that a measurement is of."""
+    def read(self, measured: NoisyValue) -> Contrast:
+        """Give what a measurement says."""
         J = self.J
-        d, u, upper = np.split(measured.values, [J, 2 * J])
-        return d, u, symmetric(upper, J), self.noise.times(float(measured.scales[0]) / self.noise.difference)
+        d, u, upper, counts = np.split(measured.values, [J, 2 * J, 2 * J + J * (J + 1) // 2])
+        sigma = float(measured.scales[0]) / self.noise.difference
+        contrast = Contrast(d, u, symmetric(upper, J), self.noise.times(sigma), self.rows, self.rows)
+        if self.groups.sizes:
+            return contrast
+        n, m = (max(1.0, float(count)) for count in counts)
+        return replace(contrast, sizes=(n, m), count_noise=sigma * COUNT_NOISE)
 
     def describe(self) -> str:
         """Name them in words."""
@@ -178,43 +266,62 @@ class Differences(_OfFeatures):
 
 
 class Summaries(_OfFeatures):
-    """Mean and second moment of the features of all rows, or of each of two groups: every row counts in one."""
+    """Mean and second moment of the features of all rows, or of each of two groups; then how many are complete."""
 
-    def __init__(self, groups: Groups | None, embedding: Embedding, kind: Features, sizes: Sequence[int]) -> None:
+    def __init__(
+        self,
+        groups: Groups | None,
+        embedding: Embedding,
+        kind: Features,
+        rows: Sequence[int],
+        given: Sequence[Column] = (),
+    ) -> None:
         domain, self.diameter = domain_of(kind, len(embedding.map))
-        self.noise = [scales_apart(domain, len(embedding.map), self.diameter, size) for size in sizes]
-        self.groups, self.embedding, self.sizes = groups, embedding, sizes
+        self.noise = [scales_apart(domain, len(embedding.map), self.diameter, size) for size in rows]
+        self.groups, self.embedding, self.rows, self.given = groups, embedding, rows, tuple(given)
         self.columns = (*((groups.by,) if groups else ()), *embedding.columns)
-        spreads = [
-            np.concatenate([np.full(self.J, each.difference), each.of_second(self.J)]) for each in self.noise
-        ]
-        self.weights = 1 / np.stack(spreads)
+        self.weights = 1 / np.stack(
+            [
+                np.concatenate(
+                    [
+                        np.full(self.J, noise.difference),
+                        noise.of_second(self.J),
+                        np.full(1 if given else 0, COUNT_NOISE / size),
+                    ]
+                )
+                for noise, size in zip(self.noise, rows, strict=True)
+            ]
+        )
         self.shape = self.weights.shape
-        self.error = sum(sizes) * self.J * ROUNDING
+        self.error = sum(rows) * self.J * ROUNDING
 
     def value(self, rows: Batch) -> Array:
         """Compute them."""
-        members = np.ones((1, rows.size)) if self.groups is None else self.groups.members(rows)
+        present = complete(rows, self.given)[None].astype(np.float64)
+        members = present if self.groups is None else self.groups.members(rows)
         sums = mapped(
             self.embedding,
             totals(rows, self.embedding.steps, lambda part: members[:, part], (len(members), self.embedding.width)),
         )
-        found = []
-        for member, total in zip(members, sums, strict=True):
+        of_groups = []
+        for member, total, size in zip(members, sums, self.rows, strict=True):
             gram = gram_of(rows, self.embedding.steps, member.astype(np.bool_), self.embedding.width)
             moment = image_of(self.embedding, gram)[np.triu_indices(self.J)]
-            found.append(np.concatenate([total, moment]) / max(member.sum(), 1.0))
-        return np.stack(found) * self.weights
+            counts = [member.sum()] if self.given else []
+            of_groups.append(np.concatenate([total, moment, counts]) / size)
+        return np.stack(of_groups) * self.weights
 
     def read(self, measured: NoisyValue) -> list[Party]:
         """Give what a measurement says of each group."""
-        J = self.J
-        return [
-            Party(values[:J], symmetric(values[J:], J), noise.times(float(spread[0]) / noise.difference), size)
-            for values, spread, noise, size in zip(
-                measured.values, measured.scales, self.noise, self.sizes, strict=True
-            )
-        ]
+        parties = []
+        for values, spread, noise, size in zip(
+            measured.values, measured.scales, self.noise, self.rows, strict=True
+        ):
+            mean, upper, share = np.split(values, [self.J, len(values) - bool(self.given)])
+            sigma = float(spread[0]) / noise.difference
+            party = Party(mean, symmetric(upper, self.J), noise.times(sigma), float(size))
+            parties.append(party.of_complete(float(share[0]), sigma * COUNT_NOISE) if self.given else party)
+        return parties
 
     def describe(self) -> str:
         """Name them in words."""
@@ -226,66 +333,3 @@ def symmetric(upper: Array, J: int) -> Array:
     S = np.zeros((J, J))
     S[np.triu_indices(J)] = upper
     return S + np.triu(S, 1).T
-
-
-@dataclass(frozen=True)
-class Party:
-    """What one party says: noisy mean and second moment of its features, their noise, and its number of rows."""
-
-    mean: Array
-    second: Array
-    noise: Scales
-    size: int
-
-
-@dataclass(frozen=True)
-class Conclusion:
-    """A chi-squared test of the differences."""
-
-    statistic: float
-    pvalue: float
-    covariance: Array
-
-    @property
-    def standard_errors(self) -> Array:
-        """Of the differences, from sampling and noise together."""
-        errors: Array = np.sqrt(np.diag(self.covariance))
-        return errors
-
-
-def conclude(d: Array, u: Array, S: Array, *, noise: Scales, n: int, m: int) -> Conclusion:
-    """Test a difference of means, with pooled mean u and pooled second moment S; all noisy."""
-    J, total, h = len(d), n + m, 1 / n + 1 / m
-    eye, variance = np.eye(J), noise.difference**2
-    C = S - np.outer(u, u) + noise.pooled**2 * eye - n * m / total**2 * (np.outer(d, d) - variance * eye)
-    margin = h * max(noise.diagonal, noise.beside) * math.sqrt(J)
-    return _test(d, h * C + (variance + margin) * eye, variance)
-
-
-def conclude_apart(first: Party, second: Party) -> Conclusion:
-    """Test the difference of two parties' means, each with its own second moment; all noisy."""
-    J = len(first.mean)
-    parties = first, second
-    eye, floor = np.eye(J), sum(each.noise.difference**2 for each in parties)
-    V = floor * eye
-    for each in parties:
-        V += (each.second - np.outer(each.mean, each.mean) + each.noise.difference**2 * eye) / each.size
-    V += math.sqrt(J) * math.hypot(*(each.noise.diagonal / each.size for each in parties)) * eye
-    return _test(first.mean - second.mean, V, floor)
-
-
-def conclude_paired(party: Party) -> Conclusion:
-    """Test the mean of pairs' differences, given what is released of half of them; noisy."""
-    eye, floor = np.eye(len(party.mean)), party.noise.difference**2
-    C = party.second - np.outer(party.mean, party.mean) + floor * eye
-    margin = math.sqrt(len(party.mean)) * party.noise.diagonal / party.size
-    half = _test(party.mean, C / party.size + (floor + margin) * eye, floor)
-    return Conclusion(half.statistic, half.pvalue, 4 * half.covariance)
-
-
-def _test(d: Array, V: Array, floor: float) -> Conclusion:
-    """Compare d'V⁻¹d with chi-squared, the eigenvalues of V kept above those of the noise alone."""
-    values, vectors = np.linalg.eigh((V + V.T) / 2)
-    values = np.maximum(values, floor)
-    statistic = float(np.sum((vectors.T @ d) ** 2 / values))
-    return Conclusion(statistic, float(chi2.sf(statistic, len(d))), vectors * values @ vectors.T)

@@ -164,13 +164,17 @@ class Null:
         return cls._settled(moments, factor, none + _CAP_OF_PAIRS, none, uniform, uniform >= 0)
 
     @classmethod
-    def of_private_sizes(cls, noisy: Array, scales: Array, noise: tuple[Array, Array]) -> Null:
-        """Draw (N pq, N, N tr, N F, N l, ...) of N rows of which the parts p and q are in the two groups."""
+    def of_private_sizes(
+        cls, noisy: Array, scales: Array, most: tuple[float, float] | None, noise: tuple[Array, Array]
+    ) -> Null:
+        """Draw (n, m, N tr, N F, N l, ...) of n and m rows, of which there are so many at most."""
         cube, uniform = noise
-        labels, rows, *moments = noisy[:, None] + scales[:, None] * cube
-        allowed = (rows >= 2) & (labels > 0) & (labels <= rows / 4)  # noqa: PLR2004 - one row has no variance
-        rows = np.maximum(rows, 2)
-        pq = np.clip(labels / rows, 1 / rows**2, 0.25)
+        n, m, *moments = noisy[:, None] + scales[:, None] * cube
+        most_n, most_m = most or (np.inf, np.inf)
+        allowed = (n >= 1) & (m >= 1) & (n <= most_n) & (m <= most_m)
+        n, m = np.clip(n, 1, most_n), np.clip(m, 1, most_m)
+        rows = n + m
+        pq = n * m / rows**2
         each = np.reshape(moments, (-1, 3, len(uniform))) / rows
         part = (1 / pq - 3) / (2 * rows)
         return cls._settled(

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.plotting import axes
+from dfprivacy.release import renamed
 from dfprivacy.schema import as_probability
 from dfprivacy_kernel.mmd import Measured
 
-if TYPE_CHECKING:
-    from dfprivacy_kernel.moments import Conclusion
-
-__all__ = ["KernelTest", "Method", "concluded"]
+__all__ = ["KernelTest", "Method"]
 
 Method: TypeAlias = Literal["mmd", "permutation", "moments", "whitened"]
+
+_CLEARLY = 3.0  # standard errors above 0 from which a number of missing rows is shown
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -27,55 +28,84 @@ class KernelTest(Release):
 
     Attributes
     ----------
-    reject : bool
+    rejected : bool
         Whether the hypothesis of one distribution is rejected at level alpha.
     alpha : float
         The level.
     pvalue : float or None
         The p-value, noise included; None where only the decision was paid for.
     statistic : float or None
-        ``"mmd"``: the noisy MMD, of public sizes and one kernel. ``"moments"``: chi-squared.
+        ``"mmd"``: the noisy MMD, of one kernel. ``"moments"``: chi-squared.
     mmd2 : float or None
         Estimate of the squared MMD; it can be below 0 (``"mmd"``).
     low, high : float or None
-        Ends of an approximate interval for the MMD of the populations (``"mmd"``).
-    sizes : tuple of int or None
-        Rows in each group, where they are public.
-    columns, by, groups, method, confidence, bandwidths
-        What was asked; by two views, `groups` are the data sets.
+        Ends of an approximate interval for the MMD of the populations (``"mmd"``, of groups).
+    noise_standard_error : float or None
+        Standard deviation of the noise in the statistic (``"mmd"``), or in each of the differences (``"moments"``).
+    sizes : tuple of float or None
+        Rows of each group that were compared; noisy where that is private, None where it was not measured.
+    missing, missing_standard_error : float or None
+        Rows, or pairs, left out because a value is missing, and the noise in their number; None where nothing was
+        left out by the policy, or it was not measured.
+    columns, by, groups, method, confidence, lengthscales
+        What was asked; by two views, `groups` are the data sets. Lengthscales are in sixths of the bounds' widths.
     locations : tuple of tuples
         Where ``"moments"`` looks: rows of the columns, or frequencies.
-    differences, standard_errors, noise_standard_errors : tuple of float
-        Witness function there, the mean feature of the first group minus that of the second; its standard error,
-        and the part of it that is due to privacy (``"moments"``).
+    differences, standard_errors : tuple of float
+        Witness function there, the mean feature of the first group minus that of the second, and its standard
+        errors from sampling and noise together (``"moments"``).
     notes : tuple of str
         What to know before trusting the numbers.
     released : tuple
-        What ``"mmd"`` follows from: noisy separation, its scale, noisy spread, its scales, and c of each kernel.
+        What ``"mmd"`` follows from: noisy separation, its scale, noisy spread, its scales, public sizes, rows of
+        each group where these are public, and c of each kernel.
     """
 
-    reject: bool
+    rejected: bool
     alpha: float
     method: Method
     columns: tuple[str, ...]
     by: str
     groups: tuple[Any, Any]
-    bandwidths: tuple[float, ...]
-    sizes: tuple[int, int] | None
+    lengthscales: tuple[float, ...]
+    sizes: tuple[float, float] | None
     pvalue: float | None = None
     statistic: float | None = None
     mmd2: float | None = None
     low: float | None = None
     high: float | None = None
     confidence: float = 0.95
+    noise_standard_error: float | None = None
+    missing: float | None = None
+    missing_standard_error: float | None = None
     locations: tuple[tuple[Any, ...], ...] = ()
     differences: tuple[float, ...] = ()
     standard_errors: tuple[float, ...] = ()
-    noise_standard_errors: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
     released: tuple[Any, ...] = ()
 
-    _shown = ("reject", "alpha", "pvalue", "statistic", "mmd2", "low", "high", "sizes", "differences", "notes")
+    reject = renamed("rejected")
+    bandwidths = renamed("lengthscales")
+
+    _shown = (
+        *("rejected", "alpha", "pvalue", "statistic", "mmd2", "low", "high", "noise_standard_error"),
+        *("sizes", "missing", "missing_standard_error", "differences", "notes"),
+    )
+
+    @property
+    def noise_standard_errors(self) -> tuple[float, ...]:
+        """The noise in each difference; it is one number today, `noise_standard_error`."""
+        warnings.warn(
+            "KernelTest.noise_standard_errors is one number, noise_standard_error, now; the old name goes with the "
+            "next release.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return (self.noise_standard_error or 0.0,) * len(self.differences)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        hidden = self.missing is not None and self.missing < _CLEARLY * (self.missing_standard_error or 0.0)
+        return [row for row in super()._rows() if not (hidden and row[0].startswith("missing"))]
 
     def confidence_interval(
         self, confidence_level: float | None = None, *, of: Literal["populations", "samples"] = "populations"
@@ -97,19 +127,17 @@ class KernelTest(Release):
         Raises
         ------
         ArgumentError
-            If there is none: it needs public sizes, and one kernel.
+            If there is none: it needs two groups, and one kernel.
         """
-        if self.low is None or self.sizes is None:
-            raise ArgumentError(
-                "This test has no interval.", 'Use method="mmd", a public column and one bandwidth.'
-            )
+        if self.low is None:
+            raise ArgumentError("This test has no interval.", 'Use method="mmd" of groups, and one lengthscale.')
         level = as_probability(
             self.confidence if confidence_level is None else confidence_level, "confidence_level"
         )
         if of not in {"populations", "samples"}:
             raise ArgumentError(f"of={of!r} is unknown.", 'Use "populations" or "samples".')
-        separation, scale, spread, scales, critical = self.released
-        measured = Measured(separation, scale, np.array(spread), np.array(scales), self.sizes, critical)
+        separation, scale, spread, scales, *public = self.released
+        measured = Measured(separation, scale, np.array(spread), np.array(scales), *public)
         ends = measured.sample_interval(level) if of == "samples" else measured.interval(level)
         return ConfidenceInterval(*ends)
 
@@ -138,12 +166,10 @@ class KernelTest(Release):
         at: Any = [location[0] for location in self.locations] if line else np.arange(len(self.differences))
         reach = float(ndtri((1 + self.confidence) / 2))
         for errors, color, width, label in (
-            (self.standard_errors, "tab:orange", 3, f"{self.confidence:.0%}, noise included"),
-            (self.noise_standard_errors, "tab:blue", 7, "of it from noise"),
+            (np.array(self.standard_errors), "tab:orange", 3, f"{self.confidence:.0%}, noise included"),
+            (np.full(len(at), self.noise_standard_error), "tab:blue", 7, "of it from noise"),
         ):
-            ax.errorbar(
-                at, self.differences, yerr=reach * np.array(errors), fmt="none", color=color, lw=width, label=label
-            )
+            ax.errorbar(at, self.differences, yerr=reach * errors, fmt="none", color=color, lw=width, label=label)
         ax.plot(at, self.differences, "o", color="black", label="witness")
         ax.axhline(0, color="grey", ls=":")
         if not line:
@@ -152,17 +178,3 @@ class KernelTest(Release):
         ax.set_ylabel(f"{self.groups[0]} minus {self.groups[1]}")
         ax.legend()
         return ax
-
-
-def concluded(found: Conclusion, differences: Any, noise: float, alpha: float) -> dict[str, Any]:
-    """Give what a moments test says, as fields of the result."""
-    return {
-        "method": "moments",
-        "alpha": alpha,
-        "reject": found.pvalue <= alpha,
-        "pvalue": found.pvalue,
-        "statistic": found.statistic,
-        "differences": tuple(differences.tolist()),
-        "standard_errors": tuple(found.standard_errors.tolist()),
-        "noise_standard_errors": (noise,) * len(differences),
-    }

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Integers = NDArray[Any]  # int64, or Python integers of any size
 
-__all__ = ["ROUNDING", "differences", "gram_of", "image_of", "mapped", "totals"]
+__all__ = ["ROUNDING", "differences", "gram_of", "image_of", "mapped", "middle", "totals"]
 
 _ROWS = 1 << 12  # rows at a time: products of 26 bits, added over 2^12 rows, stay below 2^53
 _HALF = 13  # bits of the lower half of a value, so that a product of halves has 26
@@ -34,7 +34,7 @@ ROUNDING = 2.0**-48
 class _Part:
     """Some consecutive rows, as features read them."""
 
-    whole: Batch
+    batch: Batch
     rows: slice
 
     @property
@@ -42,24 +42,50 @@ class _Part:
         return int(self.rows.stop - self.rows.start)
 
     def values(self, column: Column) -> Array:
-        values: Array = self.whole.values(column)[self.rows]
+        values: Array = self.batch.values(column)[self.rows]
         return values
 
     def standardized(self, column: Column) -> Array:
         return (self.values(column) - column.mid) / column.half
 
     def codes(self, column: Column) -> Any:
-        return self.whole.codes(column)[self.rows]
+        return self.batch.codes(column)[self.rows]
 
 
-def differences(rows: Batch, embedding: Embedding) -> tuple[Any, Callable[[Any], Array]]:
-    """Pair the first half of some rows with the second: the first half, and what gives its rows' differences."""
+class _Middle:
+    """One public row, in the middle of the bounds, with the first of the categories, as features read it."""
+
+    size = 1
+
+    def values(self, column: Column) -> Array:
+        return np.array([column.mid])
+
+    def standardized(self, column: Column) -> Array:  # noqa: ARG002
+        return np.zeros(1)
+
+    def codes(self, column: Column) -> Any:  # noqa: ARG002
+        return np.zeros(1, dtype=np.intp)
+
+
+def middle(embedding: Embedding) -> Integers:
+    """Give the values of a public row in whole steps, shape (M,)."""
+    values: Integers = embedding.steps(_Middle())[0].astype(np.int64).astype(object)
+    return values
+
+
+def differences(
+    rows: Batch, embedding: Embedding, complete: NDArray[np.bool_]
+) -> tuple[Any, Callable[[Any], Array]]:
+    """Pair the first half of some rows with the second: the first half, and what gives its rows' differences.
+
+    Pairs that are not complete, shape (pairs,), have a difference of 0.
+    """
     half = rows.size // 2
 
     def values(part: _Part) -> Array:
         later = _Part(rows, slice(part.rows.start + half, part.rows.stop + half))
         difference: Array = embedding.steps(part) - embedding.steps(later)
-        return difference
+        return np.where(complete[part.rows, None], difference, 0.0)
 
     return _Part(rows, slice(0, half)), values
 
@@ -114,15 +140,15 @@ def gram_of(rows: Batch, values: Callable[[Any], Array], chosen: NDArray[np.bool
 
 def mapped(embedding: Embedding, sums: Integers) -> Array:
     """Apply the map of an embedding to sums, shape (sums, M), exactly; rounded to float64 in the end."""
-    whole = _product(sums.astype(object), _integers(embedding.map).T)
-    return np.ldexp(whole.astype(np.float64), -STEP - MAP_STEP)
+    steps = _product(sums.astype(object), _integers(embedding.map).T)
+    return np.ldexp(steps.astype(np.float64), -STEP - MAP_STEP)
 
 
 def image_of(embedding: Embedding, gram: Integers) -> Array:
     """Apply the map of an embedding to both sides of a sum of outer products, exactly."""
     integers = _integers(embedding.map)
-    whole = _product(_product(integers, gram), integers.T)
-    return np.ldexp(whole.astype(np.float64), -2 * (STEP + MAP_STEP))
+    squared = _product(_product(integers, gram), integers.T)
+    return np.ldexp(squared.astype(np.float64), -2 * (STEP + MAP_STEP))
 
 
 def _integers(map_: Array) -> Integers:
@@ -139,10 +165,10 @@ def _product(left: Integers, right: Integers) -> Integers:
     return total
 
 
-def _digits(whole: Integers) -> Iterator[Array]:
+def _digits(numbers: Integers) -> Iterator[Array]:
     """Give the digits of whole numbers, the lowest first, with the numbers' signs."""
-    sign = np.where(whole < 0, -1.0, 1.0)
-    rest: Any = abs(whole)
+    sign = np.where(numbers < 0, -1.0, 1.0)
+    rest: Any = abs(numbers)
     while rest.any():
         yield sign * (rest & ((1 << _DIGIT) - 1)).astype(np.float64)
         rest = rest >> _DIGIT

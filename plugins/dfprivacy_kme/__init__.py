@@ -11,10 +11,12 @@ from dfprivacy_kme.fitting import absolute, shrunk, simplex
 from dfprivacy_kme.mechanisms import findings, kme_release
 from dfprivacy_kme.points import TwoSample, WeightedPoints
 from dfprivacy_kme.release import KME, Expectation
+from dfprivacy_kme.taylor import Taylor
 
 __all__ = [
     "KME",
     "Expectation",
+    "Taylor",
     "TwoSample",
     "WeightedPoints",
     "absolute",

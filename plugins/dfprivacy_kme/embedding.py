@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, public_table
-from dfprivacy.features import Fourier, Nystrom, ProductKernel, Taylor
+from dfprivacy.features import Fourier, Nystrom, ProductKernel
 from dfprivacy.schema import as_number
+from dfprivacy_kme.taylor import Taylor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

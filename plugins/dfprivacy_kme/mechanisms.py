@@ -10,10 +10,11 @@ import numpy as np
 from scipy.stats import poisson
 
 from dfprivacy import ArgumentError, Range, mechanism
-from dfprivacy.features import Fourier, Nystrom, ProductKernel, Taylor, gaussian_frequencies, spread
+from dfprivacy.features import Fourier, Nystrom, ProductKernel, gaussian_frequencies, spread
 from dfprivacy_kme.embedding import Space, coded
 from dfprivacy_kme.fitting import absolute, hull, shrunk
 from dfprivacy_kme.release import KME, grid
+from dfprivacy_kme.taylor import Taylor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,7 +6,7 @@ Null: SG, N(0, I) in 50 columns, and blobs against blobs. Alternatives: GMD, 100
 differs in mean by 1; GVD, 50 columns of which the first has variance 2; blobs, a 4 by 4 grid in the plane whose
 blobs are stretched by the root of 2 in one sample, along an axis; and the same along a diagonal. The paper's
 program means to turn the blobs, but turns normal rows before it stretches them, which does nothing: its figures are
-those of the axis. n rows in each sample; bandwidth the root of the number of columns (blobs: of 2).
+those of the axis. n rows in each sample; lengthscale the root of the number of columns (blobs: of 2).
 
 Statistics are computed in float64 and the noise is NumPy's, which is fine here, where nothing is private. Prints
 a Markdown table of rejection rates at 5%; with 0.05 the level, and R data sets in a cell, a rate p has the
@@ -31,9 +31,10 @@ from dfprivacy import Column
 from dfprivacy._privacy.conversions import gaussian_scale
 from dfprivacy_kernel import null
 from dfprivacy_kernel.bounds import ridge, whitened_sensitivity
+from dfprivacy_kernel.chi_squared import conclude, conclude_apart
 from dfprivacy_kernel.design import Design
-from dfprivacy_kernel.moments import Party, conclude, conclude_apart, scales, scales_apart
-from dfprivacy_kernel.statistics import CLIP, subset
+from dfprivacy_kernel.moments import Contrast, Party, scales, scales_apart
+from dfprivacy_kernel.permutations import CLIP, subset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +141,7 @@ class Cell:
             for mean, part in zip(means, (v[:n], v[n:]), strict=True)
         ]
         return {
-            "moments": conclude(d, u, S, noise=noise, n=n, m=n).pvalue,
+            "moments": conclude(Contrast(d, u, S, noise, (n, n), (n, n))).pvalue,
             "local moments": conclude_apart(*parties).pvalue,
         }
 

@@ -17,9 +17,9 @@ from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_gmm import JointMoments
 
 NAMES = (f"moments-{number}" for number in itertools.count())
-chance = np.random.default_rng(1)
-GROUP = chance.choice(["a", "b"], 20_000)
-X = chance.standard_normal((20_000, 2)) @ [[1.0, 0.6], [0.0, 0.8]]
+rng = np.random.default_rng(1)
+GROUP = rng.choice(["a", "b"], 20_000)
+X = rng.standard_normal((20_000, 2)) @ [[1.0, 0.6], [0.0, 0.8]]
 Y = X[:, 1] + (GROUP == "a")
 TABLE = {"x": X[:, 0], "y": Y, "g": GROUP}
 BOTH = np.clip(np.array([X[:, 0], Y]), -5, 6)
@@ -175,7 +175,7 @@ def test_little_data_are_uninformative():
     found = protect(few).moments(["x", "y"], by="g", epsilon=0.01, delta=1e-6)
 
     assert found.notes != ()
-    for numbers in (found.means, found.covariances, found.correlations, found.mean_errors, found.covariance_errors):
+    for numbers in (found.means, found.covariances, found.nearest_correlations, found.mean_errors):
         assert np.isfinite(numbers).all()
 
 
@@ -185,15 +185,19 @@ def test_a_group_that_never_occurs_is_named():
 
     assert {note.split(":")[0] for note in found.notes} == {"never"}
     assert np.isfinite(found.covariances).all()
-    assert np.isfinite(found.correlations).all()
+    assert np.isfinite(found.nearest_correlations).all()
+    assert np.isnan(found.correlations[1]).all()
 
 
 def test_a_constant_column_has_almost_no_variance():
-    """Its variance is positive, of the size of the noise, and its mean is right."""
+    """Its variance is 0 to within the noise, it has no correlations, and its mean is right."""
     found = measured(terms={"table": {**TABLE, "y": np.full(20_000, 2.0)}})
 
     assert found.means[0, 1] == pytest.approx(2, abs=0.01)
-    assert 0 < found.variances[0, 1] < 0.1
+    assert abs(found.variances[0, 1]) < 0.1
+    assert np.isnan(found.correlations[0, 1]).all()
+    assert found.nearest_covariances[0, 1, 1] > 0
+    assert any("no correlations, of y" in note for note in found.notes)
 
 
 def test_more_columns_than_rows_are_answered():
@@ -207,7 +211,7 @@ def test_more_columns_than_rows_are_answered():
     found = view.moments(names, epsilon=50, delta=1e-6)
 
     assert "all: it has about 6 rows, too few for 10 columns" in found.notes
-    assert np.linalg.eigvalsh(found.covariances[0]).min() > 0
+    assert np.linalg.eigvalsh(found.nearest_covariances[0]).min() > 0
 
 
 REFUSED = {

@@ -29,9 +29,9 @@ PLENTY = 50  # an epsilon at which the noise is far smaller than what is compare
 
 def drawn(d, rows, *, equal=True, seed=1):
     """Rows of the experiments of Tong et al., with the sign of Table 2, and their labels."""
-    chance = np.random.default_rng(seed)
-    y = chance.choice(["one", "two"], rows)
-    z = chance.standard_normal((rows, d))
+    rng = np.random.default_rng(seed)
+    y = rng.choice(["one", "two"], rows)
+    z = rng.standard_normal((rows, d))
     own = z @ np.linalg.cholesky(0.64 * (0.5 * np.eye(d) + 0.5)).T
     return np.where((y == "one")[:, None], 0.75 + (own if equal else z), -0.25 + own), y
 
@@ -83,7 +83,7 @@ def test_the_noise_is_the_analytic_gaussian(delta, epsilon, scale, neighbors, se
 
     found = fit(*SMALL, epsilon=epsilon, delta=delta, terms={"neighbors": neighbors})
 
-    size, *totals, square, product, _ = found.noise_sd / (scale * sensitivity * r)
+    size, *totals, square, product, _ = found.noise_standard_error / (scale * sensitivity * r)
     assert found.radius == pytest.approx(r)
     assert size == pytest.approx(2 / r, rel=1e-3)
     assert totals == pytest.approx([1, 1], rel=1e-3)
@@ -102,13 +102,15 @@ def test_pure_noise_is_laplaces(neighbors, times, d):
     assert found.radius is None
     assert found.privacy.delta == 0
     assert found.privacy.noise[0].kind == "discrete Laplace"
-    assert found.noise_sd[:2] == pytest.approx(math.sqrt(2) * sensitivity / 0.5 / np.array([d / 2, 1]), rel=1e-3)
-    assert found.noise_sd[d + 1 :] == pytest.approx(math.sqrt(2) * sensitivity / 0.5 / 0.5, rel=1e-3)
+    assert found.noise_standard_error[:2] == pytest.approx(
+        math.sqrt(2) * sensitivity / 0.5 / np.array([d / 2, 1]), rel=1e-3
+    )
+    assert found.noise_standard_error[d + 1 :] == pytest.approx(math.sqrt(2) * sensitivity / 0.5 / 0.5, rel=1e-3)
 
 
 def test_public_classes_cost_less():
-    """Rows that cannot change class have public sizes, and no noise in them."""
-    found = fit(*SMALL, terms={"public": ["y"]})
+    """Rows that cannot change class have public sizes, and no noise in them, if missing values are filled."""
+    found = fit(*SMALL, terms={"public": ["y"]}, nan_policy="fill")
 
     assert found.public_sizes
     assert found.sizes.tolist() == [int((SMALL[1] == name).sum()) for name in ("one", "two")]
@@ -337,14 +339,15 @@ def test_no_noise_makes_it_fail(data):
         priors=np.ones(2),
         means=np.zeros((2, d)),
         covariances=np.ones((1, d, d)),
+        estimated_covariances=np.ones((1, d, d)),
         notes=(),
         released=released,
-        noise_sd=np.full(shape[1], data.draw(st.sampled_from([1e-3, 10.0, 1e9]))),
+        noise_standard_error=np.full(shape[1], data.draw(st.sampled_from([1e-3, 10.0, 1e9]))),
         public_sizes=public,
         bounds=((0.0, 1.0),) * d,
     )
 
-    for method, repair in itertools.product(["lda", "qda", "auto"], ["noise_aware", "paper", "clip"]):
+    for method, repair in itertools.product(["lda", "qda", "auto"], ["noise_aware", "shrink", "paper", "clip"]):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             found = blank.refit(method=method, repair=repair)
@@ -408,10 +411,10 @@ def test_a_constant_column_changes_little():
 
 def test_rows_at_the_end_of_their_bounds_are_noted():
     """Columns that are 0 for most make rows long: with the default radius a note says so, with √d none does."""
-    chance = np.random.default_rng(6)
-    X = np.where(chance.random((5000, 3)) < 0.9, 0, chance.uniform(0, 100, (5000, 3)))
+    rng = np.random.default_rng(6)
+    X = np.where(rng.random((5000, 3)) < 0.9, 0, rng.uniform(0, 100, (5000, 3)))
     terms = {"bounds": dict.fromkeys(["x0", "x1", "x2"], (0, 100))}
-    y = chance.choice(["one", "two"], 5000)
+    y = rng.choice(["one", "two"], 5000)
 
     default, whole = fit(X, y, terms=terms), fit(X, y, terms=terms, radius=math.sqrt(3))
 
@@ -431,15 +434,15 @@ def test_unseen_labels_count_nowhere():
 
 def test_many_classes_and_columns():
     """Fifty classes of a hundred columns are fitted and described."""
-    chance = np.random.default_rng(8)
+    rng = np.random.default_rng(8)
     y = np.repeat(np.arange(50), 200)
-    X = np.clip(chance.normal(size=(10_000, 100)) + y[:, None] / 25 - 1, *BOUNDS)
+    X = np.clip(rng.normal(size=(10_000, 100)) + y[:, None] / 25 - 1, *BOUNDS)
 
     found = fit(X, y, terms={"categories": {"y": list(range(50))}}, epsilon=PLENTY)
 
     assert found.released.shape == (50, 5151)
     assert found.covariances.shape == (1, 100, 100)
-    assert found.score(X, y) > 0.2  # by chance: 0.02
+    assert found.score(X, y) > 0.2  # by rng: 0.02
 
 
 # What is refused, before any charge.

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
 import dfprivacy as dp
-from dfprivacy.features import MixtureMoments
 from dfprivacy_gmm.characteristic import Family, Sketch, local_jacobian
 from dfprivacy_gmm.choice import choose
-from dfprivacy_gmm.fit import Fit, Search
+from dfprivacy_gmm.component_moments import MixtureMoments
+from dfprivacy_gmm.fit import Fit
 from dfprivacy_gmm.polish import Moments, polished, scores
+from dfprivacy_gmm.search import Search
 from dfprivacy_gmm.sketch import draw_frequencies, whitening
+from dfprivacy_gmm.sums import Sums
 
 W = np.array([[0.5, -1], [1, 0.25], [0, 2]])
 WEIGHTS = np.array([0.3, 0.7])
@@ -295,8 +297,9 @@ def test_whitening_of_any_moments(data: st.DataObject) -> None:
     size = data.draw(st.sampled_from([0.0, 1e-9, 1.0, 1e9]))
     numbers = st.lists(st.floats(-1, 1), min_size=d * d, max_size=d * d)
     M = size * np.array(data.draw(numbers)).reshape(d, d)
+    noise = data.draw(st.sampled_from([0.0, 1e-3, 1e6]))
 
-    found = whitening(M[0], M + M.T, data.draw(st.sampled_from([0.0, 1e-3, 1e6])))
+    found = whitening(Sums(np.array([5.0]), M[:1], (M + M.T)[None], noise, noise, np.full((d, d), noise)))
 
     assert np.linalg.eigvalsh(found.covariance).min() > 0
     assert np.isfinite(found.inverse_root).all()

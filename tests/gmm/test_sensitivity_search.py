@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dfprivacy import Column, features
+from dfprivacy_gmm.component_moments import MixtureMoments
 
 X = Column("x", bounds=(-3.0, 1.5), fill=-0.75)
 KNOWN = Column("k", bounds=(-8e307, 8e307), fill=0.0, public=True)
@@ -42,10 +43,10 @@ def test_no_row_moves_the_sketch_more(search, columns):
     """Cosines and sines, and moments about the components of a fit."""
     of = COLUMNS[columns]
     d, half = len(of), np.array([column.half for column in of])
-    chance = np.random.default_rng(d)
-    waves = features.Fourier(of, chance.normal(size=(5, d)) * 2 / half)
-    roots = chance.normal(size=(2, d, d)) + 2 * np.eye(d)
-    about = features.MixtureMoments(of, np.array([0.3, 0.7]), chance.uniform(-1, 1, (2, d)), roots)
+    rng = np.random.default_rng(d)
+    waves = features.Fourier(of, rng.normal(size=(5, d)) * 2 / half)
+    roots = rng.normal(size=(2, d, d)) + 2 * np.eye(d)
+    about = MixtureMoments(of, np.array([0.3, 0.7]), rng.uniform(-1, 1, (2, d)), roots)
 
     most = [search(of, 2).features(asked, 2, tries=3, steps=120) for asked in (waves, about)]
 

@@ -19,8 +19,8 @@ from sklearn.mixture import GaussianMixture as Reference
 
 import dfprivacy as dp
 from dfprivacy.testing.noise import seeded_noise
-from dfprivacy_gmm import FourierSketch, GaussianMixture
-from dfprivacy_gmm.fourier import rows_needed
+from dfprivacy_gmm import FourierSketch, GaussianMixture, choice
+from dfprivacy_gmm.advice import rows_needed
 
 NAMES = (f"mixture-{number}" for number in itertools.count())
 SHAPES = ["spherical", "diag", "tied", "full"]
@@ -248,7 +248,7 @@ def test_no_noise_makes_it_fail(data):
         frequencies=rng.normal(0, 5, (30, d)),
         cosines=scale * rng.normal(size=30),
         sines=scale * rng.normal(size=30),
-        noise=data.draw(st.sampled_from([0.0, 1e-4, 1.0, 1e4])),
+        noise_standard_error=data.draw(st.sampled_from([0.0, 1e-4, 1.0, 1e4])),
         centre=np.zeros(d),
         covariance=data.draw(st.sampled_from([1e-4, 0.1, 1.0])) * np.eye(d),
         size=size,
@@ -304,7 +304,9 @@ def test_a_sketch_is_the_characteristic_function():
 
     expected = np.exp(1j * X @ found[0].frequencies.T).mean(axis=0)
 
-    np.testing.assert_allclose(found[0].cosines + 1j * found[0].sines, expected, atol=6 * found[0].noise + 1e-6)
+    np.testing.assert_allclose(
+        found[0].cosines + 1j * found[0].sines, expected, atol=6 * found[0].noise_standard_error + 1e-6
+    )
     assert found[0].cosines.tolist() == found[1].cosines.tolist()
 
 
@@ -391,6 +393,16 @@ def test_explain_says_how_many_rows_it_takes():
     assert sorted(plan.findings.values()) == [2500, 10_000]
     assert str(plan).count("discrete Gaussian") == 3
     assert view.budget.spent == 0
+
+
+def test_a_plan_searches_for_nothing():
+    """What would be measured is known without a fit: a plan leaves none behind."""
+    view, names = protect(np.zeros((1000, 3)))
+    before = dict(choice._known)
+
+    view.explain("gmm_fit", names, n_components=6, epsilon=1, delta=1e-6)
+
+    assert choice._known == before
 
 
 # What is refused, before any charge.

@@ -69,13 +69,13 @@ def test_lift_bounds_eigenvalues_and_is_attained():
 
 
 @pytest.mark.parametrize("mismatch", [1e-12, 0.5, 1 - 1e-6, 1 - 1e-12])
-@pytest.mark.parametrize("bandwidth", [0.01, 1.0, 1000.0])
+@pytest.mark.parametrize("lengthscale", [0.01, 1.0, 1000.0])
 @pytest.mark.parametrize("kind", ["nystrom", "me"])
-def test_what_is_claimed_of_rows_is_rounded_up(kind, bandwidth, mismatch):
+def test_what_is_claimed_of_rows_is_rounded_up(kind, lengthscale, mismatch):
     """Diameter and lift are above those of the exact kernel of rounded rows, whatever the scale of the bounds."""
     for high in (1e-300, 1e-6, 1.0, 1e300):
         columns = (Column("x", bounds=(-high, high), fill=0.0), Column("z", categories=("p", "q"), other=True))
-        embedding = embed(kind, columns, [bandwidth], points_of(columns, None, 4), mismatch)
+        embedding = embed(kind, columns, [lengthscale], points_of(columns, None, 4), mismatch)
         ((part, scale),) = embedding.spans
         ends = part.kernel.left(np.array([[-high, high], [0, 1]]))
         nearness = {

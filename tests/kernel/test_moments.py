@@ -8,7 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from dfprivacy_kernel.moments import Party, conclude, conclude_apart, scales, scales_apart
+from dfprivacy_kernel.chi_squared import conclude, conclude_apart
+from dfprivacy_kernel.moments import Contrast, Party, scales, scales_apart
 
 SIGMA = {(1.0, 1e-5): 3.730632, (0.5, 1e-5): 7.031827, (2.5, 1e-5): 1.634002}
 
@@ -61,7 +62,7 @@ def released(rng, n, m, J, sigma, shift=0.0):
     u = v.mean(0) + noise.pooled * sigma * rng.standard_normal(J)
     S = v.T @ v / (n + m) + error + np.triu(error, 1).T
     scaled = type(noise)(*(sigma * x for x in (noise.difference, noise.pooled, noise.diagonal, noise.beside)))
-    return {"d": d, "u": u, "S": S, "noise": scaled, "n": n, "m": m}
+    return Contrast(d, u, S, scaled, (n, m), (n, m))
 
 
 @pytest.mark.statistical
@@ -70,14 +71,14 @@ def test_level(epsilon):
     """With the margin the test rejects a true hypothesis at most in 6.5% of cases."""
     rng = np.random.default_rng(7)
 
-    rejected = sum(conclude(**released(rng, 400, 900, 5, SIGMA[epsilon, 1e-5])).pvalue < 0.05 for _ in range(1000))
+    rejected = sum(conclude(released(rng, 400, 900, 5, SIGMA[epsilon, 1e-5])).pvalue < 0.05 for _ in range(1000))
 
     assert rejected / 1000 <= 0.065 + 4 * math.sqrt(0.05 * 0.95 / 1000)
 
 
 def test_finds_a_shift():
     """A shift far above the noise is found."""
-    found = conclude(**released(np.random.default_rng(1), 20_000, 20_000, 5, SIGMA[1, 1e-5], shift=0.05))
+    found = conclude(released(np.random.default_rng(1), 20_000, 20_000, 5, SIGMA[1, 1e-5], shift=0.05))
 
     assert found.pvalue < 1e-6
 
@@ -88,7 +89,7 @@ def test_any_noisy_numbers():
     S = -100 * np.eye(3)
 
     found = [
-        conclude(np.full(3, 9.0), np.full(3, -7.0), S, noise=noise, n=50, m=60).pvalue,
+        conclude(Contrast(np.full(3, 9.0), np.full(3, -7.0), S, noise, (50, 60), (50, 60))).pvalue,
         conclude_apart(Party(np.ones(3), S, noise, 50), Party(-np.ones(3), S, noise, 60)).pvalue,
     ]
 

@@ -17,9 +17,11 @@ import pytest
 from dfprivacy._table.batch import Batch
 from dfprivacy.schema import Column
 from dfprivacy_kernel.embedding import embed, points_of
+from dfprivacy_kernel.groups import Groups
 from dfprivacy_kernel.moments import Differences, Summaries
 from dfprivacy_kernel.pairs import Flipped, PairedSeparation, PairedSpread, PairedSummary
-from dfprivacy_kernel.statistics import Groups, Rearranged, Separation, Spread, Whitened
+from dfprivacy_kernel.permutations import Rearranged, Whitened
+from dfprivacy_kernel.statistics import Separation, Spread
 
 SEARCHES = int(os.environ.get("DFPRIVACY_TEST_SEARCH", "1"))
 ATOMS = 3
@@ -37,25 +39,25 @@ class Mixture:
     columns: tuple[Column, ...]
     public: str
     kind: str = "nystrom"
-    bandwidths: tuple[float, ...] = (1.0,)
+    lengthscales: tuple[float, ...] = (1.0,)
     mismatch: float = 0.5
     points: int = 6
 
     def embedding(self, *, mapped=True):
         """Make the embedding."""
         points = points_of(self.columns, None, self.points)
-        return embed(self.kind, self.columns, self.bandwidths, points, self.mismatch, mapped=mapped)
+        return embed(self.kind, self.columns, self.lengthscales, points, self.mismatch, mapped=mapped)
 
 
 MIXTURES = {
-    "numbers": Mixture((X, Y), "", bandwidths=(0.3,)),
+    "numbers": Mixture((X, Y), "", lengthscales=(0.3,)),
     "public number, category": Mixture((X, Z), "x", points=16),
     "public number, other": Mixture((X, O), "x", mismatch=0.99, points=16),
-    "public category, wide number": Mixture((X, O), "o", bandwidths=(40.0,)),
-    "public number, wide number": Mixture((X, Y), "y", bandwidths=(10.0,)),
-    "two kernels": Mixture((X, Z), "x", bandwidths=(1.0, 2.0)),
+    "public category, wide number": Mixture((X, O), "o", lengthscales=(40.0,)),
+    "public number, wide number": Mixture((X, Y), "y", lengthscales=(10.0,)),
+    "two kernels": Mixture((X, Z), "x", lengthscales=(1.0, 2.0)),
     "locations": Mixture((X, O), "x", "me", mismatch=0.9),
-    "waves": Mixture((X, Y), "x", "scf", bandwidths=(3.0,)),
+    "waves": Mixture((X, Y), "x", "scf", lengthscales=(3.0,)),
 }
 
 
@@ -72,19 +74,21 @@ class Tables:
     before: np.ndarray  # (2, columns)
     after: np.ndarray
     aligned: bool  # whether the public groups follow the atoms
+    gone: np.ndarray  # (atoms + 2, 2): whether a value is missing in atoms, and in the row before and after
 
     def rows(self, sizes, *, changed):
-        """Write out the rows, shape (rows, 2, columns), the one that changes first, and private groups."""
+        """Write out rows, shape (rows, 2, columns), that which changes first; private groups; what is missing."""
         total = sum(sizes) - 1
         ends = np.rint(np.sort(self.cuts) * total).astype(int)
         of = np.repeat(np.arange(ATOMS), np.diff([0, *ends, total]))
         if not self.aligned:
             of = np.concatenate([of[k::3] for k in range(3)])
         row, label = (self.after, self.labels[-1]) if changed else (self.before, self.labels[-2])
-        return np.concatenate([row[None], self.atoms[of]]), np.r_[label, self.labels[of]]
+        gone = np.concatenate([self.gone[[-1 if changed else -2]], self.gone[of]])
+        return np.concatenate([row[None], self.atoms[of]]), np.r_[label, self.labels[of]], gone
 
 
-def batch(columns, values, by, labels):
+def batch(columns, values, by, labels, gone=None):
     rows = Batch(len(values), {})
     for column, of in zip(columns, values.T, strict=True):
         if column.bounds is None:
@@ -92,6 +96,8 @@ def batch(columns, values, by, labels):
         else:
             rows._cleaned[column] = of
     rows._encoded[by] = np.asarray(labels, dtype=np.intp)
+    if gone is not None:
+        rows._missing.update(dict.fromkeys(columns, gone))
     return rows
 
 
@@ -100,6 +106,7 @@ class Search:
 
     def __init__(self, mixture, seed, sizes):
         self.mixture, self.sizes, self.rng = mixture, sizes, np.random.default_rng(seed)
+        self.gaps = np.random.default_rng([seed, 1])
         self.points = mixture.embedding().points
         self.agreed = np.array([column.name in mixture.public for column in mixture.columns])
 
@@ -126,11 +133,21 @@ class Search:
         if rng.random() < 0.3:  # a few rows like the one that changes, and the others elsewhere
             cuts[:], drawn[1] = [0.97, 1.0], drawn[-2]
         return Tables(
-            drawn[:-2], cuts, rng.integers(3, size=ATOMS + 2), drawn[-2], drawn[-1], bool(rng.integers(2))
+            drawn[:-2],
+            cuts,
+            rng.integers(3, size=ATOMS + 2),
+            drawn[-2],
+            drawn[-1],
+            bool(rng.integers(2)),
+            self.gaps.random((ATOMS + 2, 2)) < self.gaps.choice([0.1, 0.4]),
         )
 
     def near(self, tables):
         """Change something."""
+        if self.gaps.random() < 0.2:
+            gone = tables.gone.copy()
+            gone[self.gaps.integers(len(gone)), self.gaps.integers(2)] ^= True
+            tables = replace(tables, gone=gone)
         rng, what = self.rng, self.rng.integers(10)
         if what == 0:
             return replace(tables, cuts=np.clip(tables.cuts + rng.normal(0, 0.1, ATOMS - 1), 0, 1))
@@ -153,7 +170,7 @@ class Search:
             np.ravel(statistic.value(*self._given(statistic, grouped, tables, changed=changed)))
             for changed in (False, True)
         ]
-        public = frozenset({*(name for name in self.mixture.public), *(("g",) if grouped != "private" else ())})
+        public = frozenset({*self.mixture.public, *(("g",) if grouped != "private" else ())})
         relation = "add_remove" if grouped == "add_remove" else "replace_one"
         claimed = statistic.sensitivity(relation, norm, public)
         many = 1.0 if norm == math.inf else statistic.dimension ** (1 / norm)
@@ -161,15 +178,17 @@ class Search:
 
     def _given(self, statistic, grouped, tables, *, changed):
         columns = self.mixture.columns
-        chance = [np.random.default_rng(7)] if isinstance(statistic, Rearranged | Flipped) else []
-        values, labels = tables.rows(self.sizes, changed=changed)
-        if grouped == "pairs":
-            values = np.concatenate([values[:, 0], values[:, 1]])
-            return batch(columns, values, BY["public"], np.repeat([0, 1], len(labels))), *chance
-        if grouped == "public":
+        rng = [np.random.default_rng(7)] if isinstance(statistic, Rearranged | Flipped) else []
+        values, labels, missing = tables.rows(self.sizes, changed=changed)
+        if grouped in {"pairs", "complete pairs"}:
+            values, missing = np.concatenate([values[:, 0], values[:, 1]]), missing.T.ravel()
+            return batch(columns, values, BY["public"], np.repeat([0, 1], len(labels)), missing), *rng
+        if grouped in {"public", "complete"}:
             labels = np.repeat([0, 1], self.sizes)
+        if grouped == "one table":
+            labels = np.zeros_like(labels)
         gone = grouped == "add_remove" and changed
-        return batch(columns, values[gone:, 0], BY[grouped], labels[gone:]), *chance
+        return batch(columns, values[gone:, 0], BY[grouped], labels[gone:], missing[gone:, 0]), *rng
 
     def largest(self, question, starts=8, steps=24):
         """Search once."""
@@ -188,6 +207,7 @@ BY = {
     "private": Column("g", categories=LABELS),
     "add_remove": Column("g", categories=LABELS),
 }
+BY["complete"] = BY["one table"] = BY["public"]
 
 
 def questions(mixture, sizes):
@@ -207,11 +227,40 @@ def questions(mixture, sizes):
         hidden = Groups(BY[grouped], ("a", "b"), None)
         asked[f"separation, {grouped}"] = Separation(hidden, (embedding,), np.zeros(1)), 1, grouped
         asked[f"spread, {grouped}"] = Spread(hidden, (embedding,)), math.inf, grouped
-    if len(mixture.bandwidths) == 1:
+    asked["separation, private complete"] = (
+        Separation(Groups(BY["private"], ("a", "b"), None, mixture.columns), (embedding,), np.zeros(1)),
+        1,
+        "private",
+    )
+    asked["spread, private complete"] = (
+        Spread(Groups(BY["private"], ("a", "b"), None, mixture.columns), (embedding,)),
+        math.inf,
+        "private",
+    )
+    gaps = Groups(BY["public"], ("a", "b"), None, mixture.columns, sizes)
+    for low, high in ((0.0, 1.0), (0.4, 0.5), (0.02, 0.05), (0.9, 1.0)):
+        held = Separation(gaps, (embedding,), np.zeros(1), (low, high))
+        asked[f"separation, complete, {low} to {high}"] = held, 1, "complete"
+    by_pair = BY["public"], embedding, total
+    asked |= {
+        "spread, complete": (Spread(gaps, (embedding,)), math.inf, "complete"),
+        "permutation, complete": (Rearranged(gaps, embedding, 5), math.inf, "complete"),
+        "whitened, complete": (Whitened(gaps, embedding, 5, 1.0), math.inf, "complete"),
+        "separation of complete pairs": (PairedSeparation(*by_pair, mixture.columns), 1, "complete pairs"),
+        "spread of complete pairs": (PairedSpread(*by_pair, mixture.columns), math.inf, "complete pairs"),
+        "flipped complete": (Flipped(*by_pair, 5, mixture.columns), math.inf, "complete pairs"),
+    }
+    if len(mixture.lengthscales) == 1:
         located = replace(mixture, points=3).embedding(mapped=False)
-        asked["differences"] = Differences(known, located, mixture.kind, sizes), 2, "public"
+        asked["differences"] = Differences(known, located, mixture.kind), 2, "public"
         asked["summaries"] = Summaries(known, located, mixture.kind, sizes), 2, "public"
+        asked["differences, complete"] = Differences(gaps, located, mixture.kind), 2, "complete"
+        given = mixture.columns
+        asked["summaries, complete"] = Summaries(gaps, located, mixture.kind, sizes, given), 2, "complete"
+        asked["summary, complete"] = Summaries(None, located, mixture.kind, [total], given), 2, "one table"
         if mixture.kind != "nystrom":
+            of_pairs = PairedSummary(BY["public"], located, total, mixture.kind, given)
+            asked["summary of complete pairs"] = of_pairs, 2, "complete pairs"
             asked["summary of pairs"] = PairedSummary(BY["public"], located, total, mixture.kind), 2, "pairs"
     return asked
 

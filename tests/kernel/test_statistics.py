@@ -14,16 +14,11 @@ from dfprivacy._table.batch import Batch
 from dfprivacy.schema import Column
 from dfprivacy_kernel.bounds import whitened_sensitivity
 from dfprivacy_kernel.embedding import STEP, Embedding, embed, informative, points_of
+from dfprivacy_kernel.groups import Groups
 from dfprivacy_kernel.moments import Differences, Summaries
 from dfprivacy_kernel.pairs import Flipped, PairedSeparation, PairedSpread, PairedSummary
-from dfprivacy_kernel.statistics import (
-    Groups,
-    Rearranged,
-    Separation,
-    Spread,
-    Whitened,
-    subset,
-)
+from dfprivacy_kernel.permutations import Rearranged, Whitened, subset
+from dfprivacy_kernel.statistics import Separation, Spread
 from dfprivacy_kernel.sums import gram_of, image_of, mapped, totals
 
 BY = Column("g", categories=("a", "b"), public=True)
@@ -269,7 +264,7 @@ def test_neighbours_move_moments_by_one(kind):
     rng = np.random.default_rng(10)
     embedding = embed(kind, PLANE, [0.5], points_of(PLANE, None, 3), mapped=False)
     sizes, codes, of = (4, 9), np.repeat([0, 1], [4, 9]), frozenset({"g"})
-    together = Differences(Groups(BY, ("a", "b"), sizes), embedding, kind, sizes)
+    together = Differences(Groups(BY, ("a", "b"), sizes), embedding, kind)
     apart = Summaries(Groups(BY, ("a", "b"), sizes), embedding, kind, sizes)
     corners = [*itertools.product([-3.0, 0.0, 3.0], repeat=2), *np.round(embedding.points[:3], 3).clip(-3, 3)]
     largest = 0.0
@@ -294,7 +289,7 @@ def test_moments_are_what_they_say():
     points, codes = rng.uniform(-3, 3, (50, 2)), np.repeat([0, 1], [20, 30])
     embedding = embed("me", PLANE, [1.0], points_of(PLANE, None, 4), mapped=False)
     v = np.ldexp(embedding.steps(batch(points, codes, PLANE)), -STEP)
-    asked = Differences(Groups(BY, ("a", "b"), (20, 30)), embedding, "me", (20, 30))
+    asked = Differences(Groups(BY, ("a", "b"), (20, 30)), embedding, "me")
 
     found = asked.value(batch(points, codes, PLANE)) / asked.weights
 
@@ -325,10 +320,12 @@ def test_pairs_move_by_what_is_charged():
         others = points.copy()
         others[[0, 6]] = rng.choice([-3.0, 0.0, 3.0], (2, 2))
         for i, (statistic, norm) in enumerate(asked):
-            chance = [np.random.default_rng(5)] if isinstance(statistic, Flipped) else []
-            after = statistic.value(batch(others, codes, PLANE), *chance)
-            chance = [np.random.default_rng(5)] if isinstance(statistic, Flipped) else []
-            moved = float(np.linalg.norm(after - statistic.value(batch(points, codes, PLANE), *chance), ord=norm))
+            generator = [np.random.default_rng(5)] if isinstance(statistic, Flipped) else []
+            after = statistic.value(batch(others, codes, PLANE), *generator)
+            generator = [np.random.default_rng(5)] if isinstance(statistic, Flipped) else []
+            moved = float(
+                np.linalg.norm(after - statistic.value(batch(points, codes, PLANE), *generator), ord=norm)
+            )
             largest[i] = max(largest[i], moved / statistic.sensitivity("replace_one", norm, of))
 
     assert (largest > 0.2).all()
@@ -370,14 +367,14 @@ def test_the_printed_sensitivity_is_none():
 
 
 def test_a_kernel_that_sees_no_landmark_is_dropped():
-    """A bandwidth is kept if landmarks have half a neighbour each: M times their mean kernel is 1/2."""
+    """A lengthscale is kept if landmarks have half a neighbour each: M times their mean kernel is 1/2."""
     points = np.array([[0.0], [1], [2]])
-    bandwidths = (0.75, 0.84, 0.86, 1.0)
+    lengthscales = (0.75, 0.84, 0.86, 1.0)
 
-    means = [(2 * math.exp(-1 / w**2) + math.exp(-4 / w**2)) / 3 for w in bandwidths]
+    means = [(2 * math.exp(-1 / w**2) + math.exp(-4 / w**2)) / 3 for w in lengthscales]
 
     assert [3 * mean >= 0.5 for mean in means] == [False, False, True, True]
-    assert [informative(LINE, w, points) for w in bandwidths] == [False, False, True, True]
+    assert [informative(LINE, w, points) for w in lengthscales] == [False, False, True, True]
 
 
 def test_sensitivity_of_the_mmd():

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import dfprivacy as dp
-from dfprivacy.features import Nystrom, ProductKernel, Taylor, spread
+from dfprivacy.features import Nystrom, ProductKernel, spread
 from dfprivacy_kme.embedding import Space
 from dfprivacy_kme.fitting import absolute, hull, shrunk, simplex
+from dfprivacy_kme.taylor import Taylor
 
 COLUMNS = tuple(dp.Column(name, bounds=(0.0, 200.0)) for name in "xy")
 KERNEL = ProductKernel(COLUMNS, 100.0)  # gamma = 5e-5

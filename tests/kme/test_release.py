@@ -15,10 +15,11 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dp
-from dfprivacy.features import ProductKernel, Taylor
+from dfprivacy.features import ProductKernel
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_kme import KME, WeightedPoints
 from dfprivacy_kme.embedding import Space
+from dfprivacy_kme.taylor import Taylor
 
 NAMES = (f"kme-{number}" for number in itertools.count())
 ROWS = 20_000

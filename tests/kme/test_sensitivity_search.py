@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from dfprivacy import Column
-from dfprivacy.features import Fourier, Nystrom, ProductKernel, Taylor, gaussian_frequencies, spread
+from dfprivacy.features import Fourier, Nystrom, ProductKernel, gaussian_frequencies, spread
+from dfprivacy_kme.taylor import Taylor
 
 X = Column("x", bounds=(-3.0, 1.5), fill=-0.75)
 PUBLIC_X = replace(X, public=True)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import Norm, Selective
-from dfprivacy.features.threads import RoundedSum, add_up
+from dfprivacy import ArgumentError
+from dfprivacy.features import RowFeatures
 from dfprivacy.features.upward import UP, root
 
 if TYPE_CHECKING:
@@ -18,19 +17,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy._table.batch import Batch
-    from dfprivacy.features.product_kernel import ProductKernel
-    from dfprivacy.features.threads import Piece
+    from dfprivacy.features import ProductKernel
 
 __all__ = ["Taylor"]
 
 _ULP = 2.0**-52
+_PIECE = 1 << 17  # numbers at a time: 1 MB of float64
 _DEEP = 710.0  # |t|²/2 from which on exp(-t²/2) is not a normal number, and taken for 0
 _NORMAL = float(np.finfo(np.float64).tiny)
 
 
-@final
-class Taylor(Selective):
+class Taylor(RowFeatures):
     r"""Coordinates of a row's Gaussian kernel feature in an orthonormal basis, up to a total degree.
 
     .. math:: e_\nu(x) = \prod_i \frac{t_i^{\nu_i}}{\sqrt{\nu_i!}}\, e^{-t_i^2/2}, \qquad
@@ -84,7 +81,7 @@ class Taylor(Selective):
         deep = sum(min(float(np.abs(t).max()) ** 2 / 2, _DEEP) for t in ends)
         self.error = (deep + 4 * degree + 8 * len(ends)) * _ULP
 
-    def _vectors(self, columns: Sequence[NDArray[np.float64]], out: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _fill(self, columns: Sequence[NDArray[np.float64]], out: NDArray[np.float64]) -> None:
         out[:] = 1
         for i, numbers in enumerate(columns):
             t = self.kernel.scaled(numbers, i)
@@ -94,40 +91,30 @@ class Taylor(Selective):
             for n in range(self.degree):
                 np.multiply(powers[n], t / math.sqrt(n + 1), out=powers[n + 1])
             out *= powers[self.powers[:, i]].T
-        return out
 
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Vectors of public rows, shape (rows, F)."""
-        rows = np.asarray(rows, dtype=np.float64)
-        return self._vectors(list(rows.T), np.empty((len(rows), self.dimension)))
+        return self._of(list(np.asarray(rows, dtype=np.float64).T))
 
-    def rows(self, batch: Batch) -> NDArray[np.float64]:
+    def rows(self, batch: Any) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
-        return self._vectors(self.kernel.columns_of(batch), np.empty((batch.size, self.dimension)))
+        return self._of(self.kernel.columns_of(batch))
 
-    def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
-        """Return the vectors of a batch in whole steps."""
-        steps = self.rows(batch)
-        steps *= 2.0**k
-        return np.rint(steps, out=steps)
+    def _of(self, columns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Give the vectors of rows, as many at a time as fit the cache."""
+        vectors = np.empty((len(columns[0]), self.dimension))
+        height = max(1, _PIECE // self.dimension)
+        for start in range(0, len(vectors), height):
+            piece = slice(start, start + height)
+            self._fill([column[piece] for column in columns], vectors[piece])
+        return vectors
 
-    def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
-        """Return the exact sum of a batch in whole steps, piece by piece."""
-        columns = self.kernel.columns_of(batch, mask)
-
-        rounded_sum = RoundedSum(k)
-
-        def part(piece: Piece, room: NDArray[np.float64]) -> NDArray[np.int64]:
-            return rounded_sum(self._vectors([column[slice(*piece)] for column in columns], room))
-
-        return add_up(len(columns[0]), self.dimension, part).astype(np.float64)
-
-    def radius(self, norm: Norm) -> float:
+    def radius(self, norm: float) -> float:
         """Largest norm of a vector."""
         euclidean = (1 + self.error) * UP
         return euclidean if norm != 1 else root(self.dimension) * euclidean * UP
 
-    def diameter(self, norm: Norm, public: frozenset[str]) -> float:
+    def diameter(self, norm: float, public: frozenset[str]) -> float:
         """Largest distance of two vectors."""
         distance = self.kernel.distance(public, exact=False)
         euclidean = (distance + 2 * self.error) * UP if distance else 0.0

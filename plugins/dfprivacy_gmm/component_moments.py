@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import Norm, RowFeatures
+from dfprivacy import ArgumentError
+from dfprivacy.features import RowFeatures
 from dfprivacy.features.upward import UP
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy._table.batch import Batch
-    from dfprivacy.schema import Column
+    from dfprivacy import Column
+    from dfprivacy.features.base import Norm
 
 __all__ = ["MixtureMoments"]
 
@@ -57,9 +57,9 @@ class MixtureMoments(RowFeatures):
     :math:`\sqrt 2\,|u_{ka} u_{kb}|/r \le r/\sqrt 2` are at most r.
 
     *Rounding.* Floating point keeps each :math:`g_k \ge 0`, their sum below :math:`1 + (K+2)u`, the length of
-    each :math:`u_k` below :math:`r(1 + (d+4)u)`, and every coordinate to a few u, the last bit. Vectors are clipped
-    to the radius; the diameter is raised by :math:`(K + 4d + 32)` bits. A row too far from all components for
-    float64 has the vector 0.
+    each :math:`u_k` below :math:`r(1 + (d+4)u)`, and every coordinate to a few u, the last bit. The core clips
+    vectors to the radius; the diameter is raised by :math:`(K + 4d + 32)` bits. A row too far from all components
+    for float64 has the vector 0, which is a radius from any other, and so less than the diameter.
     """
 
     def __init__(
@@ -141,12 +141,14 @@ class MixtureMoments(RowFeatures):
             found[k, 1:] *= g[k]
         return found
 
-    def rows(self, batch: Batch) -> NDArray[np.float64]:
+    def rows(self, batch: Any) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
         y = np.stack([batch.standardized(column) for column in self.columns])
         found = self.coordinates(y)
         found *= np.asarray(self.weights)[..., None]
-        return found.reshape(self.dimension, batch.size).T
+        vectors = found.reshape(self.dimension, batch.size).T
+        vectors[~np.isfinite(vectors).all(axis=1)] = 0.0
+        return vectors
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""

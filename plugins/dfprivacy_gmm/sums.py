@@ -1,0 +1,220 @@
+"""Noisy sums of numbers and of their products: how they are measured, and what each of them is.
+
+y is a row, mapped from the columns' bounds to [-1, 1]^d. With n, S and P the number of complete rows, the sum of y
+and that of y yᵀ, all moments follow, of all rows or of each group.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfprivacy import ArgumentError, features
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy import Column, Curator, NanPolicy
+
+    Array = NDArray[np.float64]
+
+__all__ = ["MeasuredSums", "Sums", "complete_rows", "free_count", "left_out", "measure_sums"]
+
+_CLEARLY = 4.0  # standard errors above 0 from which rows are said to have been left out
+_BELOW = 1 - 1e-12  # what is free stays free after rounding
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Noisy sums of each group.
+
+    Attributes
+    ----------
+    sizes : ndarray of shape (groups,)
+        Rows n.
+    totals : ndarray of shape (groups, d)
+        Sums S of y.
+    products : ndarray of shape (groups, d, d)
+        Sums P of y yᵀ.
+    size_sd, total_sd : float
+        Standard deviations of the noise in sizes (0 where they are public) and totals.
+    product_sd : ndarray of shape (d, d)
+        Those of the noise in the products.
+    """
+
+    sizes: Array
+    totals: Array
+    products: Array
+    size_sd: float
+    total_sd: float
+    product_sd: Array
+
+    @classmethod
+    def named(cls, values: Array, noise: Array, sizes: Array | None) -> Sums:
+        """Take a noisy sum of `dfprivacy.features.Outer` apart.
+
+        Parameters
+        ----------
+        values : ndarray of shape (groups, coordinates)
+            The sums of each group.
+        noise : ndarray of shape (coordinates,)
+            Standard deviations of their noise.
+        sizes : ndarray of shape (groups,) or None
+            Rows where they are public; else the first coordinate counts them.
+
+        Returns
+        -------
+        Sums
+            The same by name.
+        """
+        size_sd = 0.0
+        if sizes is None:
+            sizes, size_sd = values[:, 0], float(noise[0])
+            values, noise = values[:, 1:], noise[1:]
+        d = (math.isqrt(9 + 8 * values.shape[1]) - 3) // 2
+        upper = np.triu_indices(d)
+        products, product_sd = np.empty((len(values), d, d)), np.empty((d, d))
+        products[:, *upper] = products.transpose(0, 2, 1)[:, *upper] = values[:, d:]
+        product_sd[upper] = product_sd.T[upper] = noise[d:]
+        return cls(
+            np.asarray(sizes, dtype=np.float64), values[:, :d], products, size_sd, float(noise[0]), product_sd
+        )
+
+
+@dataclass(frozen=True)
+class MeasuredSums:
+    """What is measured of the rows, all that the moments and the classes follow from.
+
+    Attributes
+    ----------
+    values : ndarray of shape (groups, coordinates)
+        Noisy sums, in the order of `dfprivacy.features.Outer`.
+    noise : ndarray of shape (coordinates,)
+        Standard deviations of their noise.
+    sizes : ndarray of shape (groups,) or None
+        Rows where they are public; else the first coordinate counts them.
+    radius : float or None
+        To which longer rows were scaled down; None with Laplace noise.
+    missing, missing_noise : float or None
+        Rows that were left out, and the standard deviation of the noise in their number.
+    """
+
+    values: Array
+    noise: Array
+    sizes: Array | None
+    radius: float | None
+    missing: float | None
+    missing_noise: float | None
+
+    @property
+    def sums(self) -> Sums:
+        """The same by name."""
+        return Sums.named(self.values, self.noise, self.sizes)
+
+
+def measure_sums(
+    curator: Curator,
+    columns: Sequence[Column],
+    by: Column | None,
+    radius: float | None,
+    *,
+    share: float,
+    nan_policy: NanPolicy,
+) -> MeasuredSums:
+    """Measure counts where they are private, sums and products, of all rows or by category.
+
+    Parameters
+    ----------
+    curator : Curator
+        Whom to ask: with a delta for Gaussian noise, without for Laplace noise.
+    columns : sequence of Column
+        What is multiplied.
+    by : Column or None
+        The groups.
+    radius : float or None
+        As the caller gave it.
+    share : float
+        Of the largest radius, where none is given.
+    nan_policy : {"omit", "fill", "raise"}
+        What becomes of rows with a missing value.
+
+    Returns
+    -------
+    MeasuredSums
+        The noisy sums.
+    """
+    gaussian = curator.delta > 0
+    if radius is not None:
+        if not gaussian:
+            raise ArgumentError(
+                "radius= belongs to Gaussian noise, which needs a delta.", "Leave it out, or give a delta."
+            )
+    elif gaussian:
+        radius = share * math.sqrt(len(columns))
+    features.Outer(columns, radius=radius)  # what cannot be measured is refused before sizes are read
+    if nan_policy == "raise":
+        curator.refuse_missing(*columns, *(() if by is None or by.other else (by,)))
+    size, sizes = curator.size, None
+    if nan_policy != "omit" and by is not None:
+        sizes = curator.sizes(by)
+    elif nan_policy != "omit" and size is not None:
+        sizes = np.array([float(size)])
+    count = sizes is None and (free_count(curator, columns, by, radius) or True)
+    summed: features.RowFeatures = features.Outer(columns, radius=radius, count=count)
+    summed = complete_rows(columns, summed, nan_policy)
+    if by is not None:
+        summed = features.OneHot(by) * summed
+    measured = curator.sum(summed, noise="gaussian" if gaussian else "laplace")
+    values, scales = np.atleast_2d(measured.values), np.atleast_2d(measured.scales)
+    noise = scales[0] * (1 if gaussian else math.sqrt(2))
+    missing = missing_noise = None
+    if nan_policy == "omit" and size is not None:
+        missing = float(size - values[:, 0].sum())
+        missing_noise = float(noise[0]) * math.sqrt(len(values))
+    return MeasuredSums(values, noise, sizes, radius, missing, missing_noise)
+
+
+def complete_rows(
+    columns: Sequence[Column], summed: features.RowFeatures, nan_policy: NanPolicy
+) -> features.RowFeatures:
+    """Give the same features of complete rows only, if rows with missing values are to be left out."""
+    return features.Given(*columns, of=summed) if nan_policy == "omit" else summed
+
+
+def free_count(
+    curator: Curator, columns: Sequence[Column], by: Column | None, radius: float | None
+) -> float | None:
+    """Give the largest weight at which complete rows are counted for nothing, or None where no count is free.
+
+    Where rows change but neither come nor go nor change their group, two complete rows are √4.5 r apart (2r in one
+    column) whatever the weight w of the count, and a complete row is √(w² + 2r²) from an incomplete one.
+    """
+    if radius is None or curator.neighbors != "replace_one" or not (by is None or by.public):
+        return None
+    return _BELOW * radius * math.sqrt(2.0 if len(columns) == 1 else 2.5)
+
+
+def left_out(gone: float | None, noise: float | None) -> str | None:
+    """Say how many rows were left out, where that is clearly above 0.
+
+    Parameters
+    ----------
+    gone : float or None
+        Their noisy number.
+    noise : float or None
+        Standard deviation of the noise in it.
+
+    Returns
+    -------
+    str or None
+        A note.
+    """
+    if gone is None or noise is None or gone <= max(_CLEARLY * noise, 0.5):
+        return None
+    about = f"about {gone:,.0f} ± {noise:,.0f}" if noise else f"{gone:,.0f}"
+    return f"{about} rows were left out, for a missing value or a group that is none of the categories"

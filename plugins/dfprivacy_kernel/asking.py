@@ -1,0 +1,77 @@
+"""What a test may be asked: refusals, before anything is measured."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from dfprivacy import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfprivacy import Column
+    from dfprivacy_kernel.design import Design
+    from dfprivacy_kernel.groups import Groups
+    from dfprivacy_kernel.results import Method
+
+__all__ = ["check_groups", "check_method", "column_of", "pair_of"]
+
+
+def column_of(by: Column | None, other: Column | None, *, paired: bool) -> Column:
+    """Give the column that tells the samples apart."""
+    if (by is None) == (other is None):
+        raise ArgumentError(
+            "Two samples are compared: two groups of one view, or two views.", "Give either by= or other=."
+        )
+    if paired and other is None:
+        raise ArgumentError("Pairs are rows of two tables.", "Give the other table's view: other=.")
+    column = by or other
+    assert column is not None  # noqa: S101 - one of them is given
+    return column
+
+
+def pair_of(by: Column, groups: Sequence[Any] | None) -> tuple[Any, Any]:
+    """Give the two groups."""
+    known = by.categories or ()
+    pair = known if groups is None else groups
+    if not isinstance(pair, tuple | list) or len(pair) != 2:  # noqa: PLR2004
+        raise ArgumentError("Two groups are compared.", f"Name two of {list(known)!r}: groups=(first, second).")
+    first, second = (known[by.code(value)] for value in pair)
+    if first == second:
+        raise ArgumentError(f"groups={groups!r} are the same group.", "Name two different ones.")
+    return first, second
+
+
+def check_method(
+    method: Method, *, paired: bool, local: bool, pvalue: bool, permutations: int, alpha: float
+) -> None:
+    """Refuse arguments that a method has no use for."""
+    if local and (method != "moments" or paired):
+        raise ArgumentError("Only groups' moments can be said apart.", 'Use method="moments" without paired=.')
+    if pvalue and method not in {"permutation", "whitened"}:
+        raise ArgumentError(f"method={method!r} has its p-value anyway.", "Leave out pvalue=.")
+    if paired and method == "whitened":
+        raise ArgumentError('method="whitened" knows no pairs.', 'Use "mmd", "permutation" or "moments".')
+    if method in {"permutation", "whitened"} and (permutations + 1) * alpha < 1:
+        raise ArgumentError(
+            f"{permutations} permutations can never reject at level {alpha}.",
+            f"Use {math.ceil(1 / alpha)} or more.",
+        )
+
+
+def check_groups(groups: Groups, design: Design, method: Method, *, paired: bool) -> None:
+    """Refuse groups that a method cannot compare."""
+    if groups.by.name in {column.name for column in design.columns}:
+        raise ArgumentError(f"by={groups.by.name!r} is among what is compared.", "Name the column of the groups.")
+    if groups.rows is None and (method != "mmd" or paired):
+        raise ArgumentError(
+            f"method={method!r} needs groups whose sizes are public.",
+            'Use method="mmd", protect the table with public=[...], or select rows by public columns only.',
+        )
+    if paired and groups.rows and groups.rows[0] != groups.rows[1]:
+        raise ArgumentError(
+            f"{groups.rows[0]} and {groups.rows[1]} rows are no pairs.", "Pairs need as many rows in both tables."
+        )
+    if paired and method == "moments" and design.features == "nystrom":
+        raise ArgumentError("Moments of pairs need locations.", 'Use features="me" or "scf".')

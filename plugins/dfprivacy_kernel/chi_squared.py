@@ -1,0 +1,110 @@
+"""The chi-squared test of noisy moments: differences, whitened by a covariance that knows the noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import chi2
+
+if TYPE_CHECKING:
+    from dfprivacy_kernel.embedding import Array
+    from dfprivacy_kernel.moments import Contrast, Party
+
+__all__ = ["Conclusion", "conclude", "conclude_apart", "conclude_paired"]
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """A chi-squared test of differences.
+
+    Attributes
+    ----------
+    differences : ndarray of shape (J,)
+        What is tested to be 0.
+    noise : float
+        Standard deviation of the noise in each.
+    statistic, pvalue : float
+        The test.
+    covariance : ndarray of shape (J, J)
+        Of the differences, from sampling and noise together.
+    informative : bool
+        Whether numbers of complete rows stand out of their noise; if not, the p-value is 1.
+    """
+
+    differences: Array
+    noise: float
+    statistic: float
+    pvalue: float
+    covariance: Array
+    informative: bool = True
+
+    @property
+    def standard_errors(self) -> Array:
+        """Of the differences."""
+        errors: Array = np.sqrt(np.diag(self.covariance))
+        return errors
+
+
+def conclude(contrast: Contrast) -> Conclusion:
+    """Test the difference of two groups' means, with their pooled mean and second moment."""
+    noise, (n0, m0), (n, m) = contrast.noise, contrast.rows, contrast.sizes
+    J, total, h = len(contrast.difference), n + m, 1 / n + 1 / m
+    eye = np.eye(J)
+    # Sums of complete rows were divided by the number of all rows.
+    first_up, second_up, up = n0 / n, m0 / m, (n0 + m0) / total
+    by_difference = (m0 * first_up + n0 * second_up) / (n0 + m0)
+    d = by_difference * contrast.difference + (first_up - second_up) * contrast.pooled
+    u, S = up * contrast.pooled, up * contrast.second
+    variance = (by_difference * noise.difference) ** 2 + ((first_up - second_up) * noise.pooled) ** 2
+    pooled = (up * noise.pooled) ** 2
+    C = S - np.outer(u, u) + pooled * eye - n * m / total**2 * (np.outer(d, d) - variance * eye)
+    margin = h * up * max(noise.diagonal, noise.beside) * math.sqrt(J)
+    counted = contrast.count_noise**2 * (1 / n**2 + 1 / m**2) * np.outer(u, u)
+    V = h * C + counted + (variance + margin) * eye
+    return _test(d, V, variance, math.sqrt(variance), min(n, m), informative=contrast.informative)
+
+
+def conclude_apart(first: Party, second: Party) -> Conclusion:
+    """Test the difference of two parties' means, each with its own second moment."""
+    J = len(first.mean)
+    parties = first, second
+    eye, floor = np.eye(J), sum(each.noise.difference**2 for each in parties)
+    V = floor * eye
+    for each in parties:
+        V += (each.second - np.outer(each.mean, each.mean) + each.noise.difference**2 * eye) / each.size
+        V += (each.count_noise / each.size) ** 2 * np.outer(each.mean, each.mean)
+    V += math.sqrt(J) * math.hypot(*(each.noise.diagonal / each.size for each in parties)) * eye
+    informative = all(each.informative for each in parties)
+    smaller = min(each.size for each in parties)
+    return _test(first.mean - second.mean, V, floor, math.sqrt(floor), smaller, informative=informative)
+
+
+def conclude_paired(party: Party) -> Conclusion:
+    """Test the mean of pairs' differences, of which the halves were measured."""
+    eye, floor = np.eye(len(party.mean)), party.noise.difference**2
+    C = party.second - np.outer(party.mean, party.mean) + floor * eye
+    margin = math.sqrt(len(party.mean)) * party.noise.diagonal / party.size
+    half = _test(
+        party.mean,
+        C / party.size + (floor + margin) * eye,
+        floor,
+        party.noise.difference,
+        party.size,
+        informative=party.informative,
+    )
+    return Conclusion(
+        2 * half.differences, 2 * half.noise, half.statistic, half.pvalue, 4 * half.covariance, half.informative
+    )
+
+
+def _test(d: Array, V: Array, floor: float, noise: float, smaller: float, *, informative: bool) -> Conclusion:
+    """Compare d'V⁻¹d with chi-squared, the eigenvalues of V kept above those of the noise alone."""
+    del smaller
+    values, vectors = np.linalg.eigh((V + V.T) / 2)
+    values = np.maximum(values, floor)
+    statistic = float(np.sum((vectors.T @ d) ** 2 / values))
+    pvalue = float(chi2.sf(statistic, len(d))) if informative else 1.0
+    return Conclusion(d, noise, statistic, pvalue, vectors * values @ vectors.T, informative)
