@@ -15,6 +15,16 @@ __all__ = ["dfprivacy_conformance_cases"]
 
 _X = {"bounds": {"x": (-3.0, 1.5)}}
 _GROUPED = {**_X, "categories": {"g": ["a", "b", "c"]}}
+_TABLE = {**_X, "categories": {"g": ["a", "b", "c"], "h": ["u", "v"]}}
+_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "quantile": {"column": "x", "q": [0.25, 0.5], "step": 0.1},
+    "median": {"column": "x", "step": 0.5},
+    "histogram": {"column": "x", "bins": [-2, 0, 1]},
+    "value_counts": {"column": "g"},
+    "crosstab": {"a": "g", "b": "h"},
+    "describe": {},
+    "find_bounds": {"columns": ["x"]},
+}
 _RELATIONS = ("replace_one", "add_remove")
 
 
@@ -45,4 +55,17 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             every.append(case(neighbors="add_remove", **_X))
             every.append(case(**_GROUPED, where={"g": ["a", "b"]}))
         return every
-    return []
+    asked = _ARGUMENTS[name]
+    every = [case(arguments=asked, neighbors=relation, **_TABLE) for relation in _RELATIONS]
+    if name in {"describe", "quantile"}:
+        every += [
+            case(arguments=asked, **_TABLE, group_by="h"),
+            case(arguments=asked, **_TABLE, where={"h": ["u"]}),
+            case(arguments={**asked, "nan_policy": "fill"}, **_TABLE),
+        ]
+    if name == "quantile":  # one alone, of which a row that comes or goes moves the score by 2/3
+        every += [
+            case(arguments={"column": "x", "q": 1 / 3, "step": 0.5}, neighbors=relation, **_TABLE)
+            for relation in _RELATIONS
+        ]
+    return every

