@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,7 +64,7 @@ class Sums:
         """The four numbers, as measured."""
         return self.start + self.map @ self.values
 
-    @property
+    @cached_property
     def possible(self) -> Numbers:
         """What the four numbers of the table may be, given what was measured: a draw in each row."""
         if not len(self.noise):
