@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -203,8 +204,9 @@ def _accounts(options: argparse.Namespace, name: str | None) -> int:
 def _audit(options: argparse.Namespace) -> int:
     from dfprivacy.testing import report
 
+    start = time.perf_counter()
     outcomes = report.run(options.name, options.samples, options.processes)
-    print(report.as_table(outcomes))
+    print(report.as_table(outcomes, time.perf_counter() - start))
     if options.output:
         Path(options.output).write_text(report.as_json(outcomes) + "\n", encoding="utf-8")
     return int(any(outcome.status == "failed" for outcome in outcomes))

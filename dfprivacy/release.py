@@ -59,7 +59,9 @@ class MeasurementRecord:
     sensitivity : float
         L1 (Laplace), L2 (Gaussian) or L∞ (cube) sensitivity it was scaled to, in the same units, rounding included.
     epsilon, delta : float
-        What it cost.
+        What it cost; 0 if it was kept in the ledger.
+    reused : str
+        When it was measured, if it was kept in the ledger: ISO 8601 in UTC. Else empty.
     """
 
     what: str
@@ -69,9 +71,11 @@ class MeasurementRecord:
     sensitivity: float
     epsilon: float
     delta: float
+    reused: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kind} noise of scale {self.scale:.4g} on {self.what} (sensitivity {self.sensitivity:.4g})"
+        said = f"{self.kind} noise of scale {self.scale:.4g} on {self.what} (sensitivity {self.sensitivity:.4g})"
+        return f"{said}, measured on {_moment(self.reused)} and reused at no charge" if self.reused else said
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,10 @@ class Privacy:
         """The guarantee in words."""
         if not self.private:
             return "NOT PRIVATE: the noise came from a test-only sampler"
+        reused = [each for each in self.noise if each.reused]
+        when = " and ".join(dict.fromkeys(_moment(each.reused) for each in reused))
+        if reused and not self.epsilon:
+            return f"nothing more was paid: it follows from what was measured on {when}"
         kind = f"{self.epsilon:g}-differential privacy"
         if self.delta:
             kind = f"({self.epsilon:g}, {self.delta:g})-differential privacy"
@@ -123,11 +131,16 @@ class Privacy:
             "replace_one": "tables that differ in the content of one row",
             "add_remove": "tables that differ by one row more or less",
         }[self.neighbors]
-        return f"{kind} for {relation}"
+        return f"{kind} for {relation}" + (f", beside what was measured on {when}" if reused else "")
 
     def __str__(self) -> str:
         again = f", answered on {self.at} and replayed at no charge" if self.replayed else ""
         return f"{self.guarantee}{again}"
+
+
+def _moment(at: str) -> str:
+    """Shorten a moment to its second."""
+    return at.partition(".")[0].partition("+")[0]
 
 
 @dataclass(frozen=True)
@@ -366,6 +379,7 @@ class renamed:  # noqa: N801 - it stands where a field's name stood
 
     def __init__(self, new: str) -> None:
         self._new = new
+        self.__doc__ = f"Give `{new}`: its old name, which warns."
 
     def __set_name__(self, owner: type, old: str) -> None:
         self._old = old

@@ -15,17 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+from dfprivacy._privacy.calibrate import gaussian_scale, laplace_scale
 from dfprivacy._privacy.conversions import (
     above,
     alpha_star,
     below,
     delta_gauss,
     gaussian_delta,
-    gaussian_scale,
     gaussian_unit_scale,
     laplace_mu,
     laplace_renyi,
-    laplace_scale,
     log_delta_zcdp,
     mu_budget,
     pure_mu,

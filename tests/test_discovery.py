@@ -22,6 +22,7 @@ from dfprivacy import ArgumentError, PluginError
 from dfprivacy._measure.curator import Curator
 from dfprivacy._measure.evaluate import Table, union
 from dfprivacy._plugins.loader import register_mechanism, unregister
+from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.losses import Approximate
 from dfprivacy._table import batch as rows
@@ -193,16 +194,16 @@ def test_keys_of_two_tables_tell_which():
 )
 def test_the_thresholds_of_known_prices(epsilon, delta, thresholds):
     """The thresholds are those that were computed elsewhere, for one row more or less and for one that changes."""
-    scales = [noise.laplace_scale(moved, Fraction(epsilon)) for moved in (1, 2)]
+    scales = [calibrate.laplace_scale(moved, Fraction(epsilon)) for moved in (1, 2)]
 
-    assert thresholds == tuple(noise.discovery_threshold(scale, Fraction(1, 10**delta)) for scale in scales)
+    assert thresholds == tuple(calibrate.discovery_threshold(scale, Fraction(1, 10**delta)) for scale in scales)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 0.4, 1.0, 2.7, 60.0, 1e4, 1e9])
 @pytest.mark.parametrize("delta", ["0.9", "0.4", "0.01", "1e-9", "1e-30", "1e-100"])
 def test_the_threshold_is_the_smallest(scale, delta):
     """To 60 digits, a single row is shown with probability delta at most, and one row less on with more."""
-    found = noise.discovery_threshold(scale, Fraction(delta))
+    found = calibrate.discovery_threshold(scale, Fraction(delta))
 
     with mpmath.workdps(60):
         q, wanted = mpmath.exp(-1 / mpmath.mpf(scale)), mpmath.mpf(delta)
@@ -251,8 +252,8 @@ def neighbours(relation):
 
 def worst(relation, epsilon, delta, lower=0, moved=None):
     """The largest divergence of neighbouring tables, either way; other keys have one law on both, and drop out."""
-    scale = noise.laplace_scale(moved or RELATIONS[relation], epsilon)
-    threshold = noise.discovery_threshold(scale, delta) - lower
+    scale = calibrate.laplace_scale(moved or RELATIONS[relation], epsilon)
+    threshold = calibrate.discovery_threshold(scale, delta) - lower
     found = mpmath.mpf(0)
     for pair in neighbours(relation):
         one, other = (joint(counts, scale, threshold) for counts in pair)
@@ -266,8 +267,8 @@ def test_the_divergence_of_neighbouring_tables_is_at_most_delta(relation, price)
     """Over small neighbouring tables, by enumeration of all that can be seen, it is what one row alone shows."""
     epsilon, delta = price
     with mpmath.workdps(40):
-        scale = noise.laplace_scale(RELATIONS[relation], epsilon)
-        alone = 1 - law(1, scale, noise.discovery_threshold(scale, delta))[None]
+        scale = calibrate.laplace_scale(RELATIONS[relation], epsilon)
+        alone = 1 - law(1, scale, calibrate.discovery_threshold(scale, delta))[None]
 
         found = worst(relation, epsilon, delta)
 

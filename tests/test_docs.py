@@ -21,7 +21,7 @@ import dfprivacy as dp
 from dfprivacy import cli, errors, features, statistics
 from dfprivacy._plugins import hookspecs
 from dfprivacy._plugins.loader import BUNDLED, registry
-from dfprivacy._privacy.conversions import gaussian_scale, laplace_scale
+from dfprivacy._privacy.calibrate import gaussian_scale, laplace_scale
 from dfprivacy._privacy.filters import Accountant, exact
 from dfprivacy._privacy.losses import Gaussian, Laplace
 

@@ -16,7 +16,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy._measure.evaluate import Query, Table, copied
-from dfprivacy._privacy.samplers import exact_exponent
+from dfprivacy._privacy.grid import exact_exponent
 from dfprivacy._table.batch import BATCH_ROWS, batches, number
 from dfprivacy._table.frames import adapt
 from dfprivacy.features import Count, Moments, Nystrom, OneHot, ProductKernel, RowFeatures

@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -14,6 +17,8 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy._measure.curator import Curator, _Share
+from dfprivacy._privacy.conversions import mu_budget
+from dfprivacy._privacy.filters import Accountant
 from dfprivacy._privacy.losses import Gaussian
 from dfprivacy.features import Count, Fourier, Moments, Outer
 from dfprivacy.testing import Case, check_mechanism
@@ -233,3 +238,96 @@ def test_groups_share_the_charge():
     assert Fraction(1) == view.budget.spent
     scales = [each.value["scales"] for each in found.releases]
     np.testing.assert_allclose(scales, 2 * UNIT * math.sqrt(2), rtol=1e-6)
+
+
+# ---- Gaussian sums that are paid one by one --------------------------------------------------------------
+
+
+class Purse:
+    """A call's budget on an account of (1, 1e-6), which it may share with other calls."""
+
+    basic_composition = False
+
+    def __init__(self, accountant, spent):
+        self.epsilon, self.delta = Fraction(1, 10), Fraction(1, 10**8)
+        self.accountant, self.spent = accountant, spent
+
+    def pay(self, losses, reserve):
+        after = functools.reduce(self.accountant.after, losses, self.spent)
+        whole = functools.reduce(self.accountant.after, reserve, after)
+        if not (self.accountant.holds(after) and self.accountant.holds(whole)):
+            raise dp.BudgetExceeded("It does not fit.", "")
+        self.spent = after
+
+
+def calls(share, then):
+    """How many calls of two Gaussian sums fit, and whether one of them ended half way."""
+    table, accountant = protected()._target.table, Accountant.open(None, Fraction(1), Fraction(1, 10**6))
+    asked, spent = Moments(table.schema.columns["x"]), accountant.nothing
+    count = measured = 0
+    with contextlib.suppress(dp.BudgetExceeded):
+        while True:
+            curator, measured = Curator(table, Purse(accountant, spent)), 0
+            for part in (share, None):
+                curator.sum(asked, noise="gaussian", share=part, then=then)
+                measured += 1
+            count, spent = count + 1, curator._budget.spent
+    return count, measured
+
+
+@pytest.mark.parametrize("share", ["1/2", "1/10"])
+def test_a_call_of_gaussian_sums_reserves_gaussian_noise(share):
+    """What the rest of a call may lose is little if it says so: many times as many fit, and none ends half way."""
+    (many, half_way), (few, never) = calls(share, "gaussian"), calls(share, "any")
+
+    assert (half_way, never) == (0, 0)
+    assert many > 10 * few
+
+
+def test_a_reserve_covers_every_way_to_divide_it():
+    """Parts of a price, each spent on Gaussian noise, never lose more than the whole at once: the theorem."""
+    rng = np.random.default_rng(4)
+    for _ in range(60):
+        epsilon, delta = 10 ** rng.uniform(-2, 1.3), 10 ** rng.uniform(-12, -2)
+        shares = rng.dirichlet(np.ones(rng.integers(2, 6)))
+        parts = sum(mu_budget(epsilon * share, delta * share) ** 2 for share in shares)
+
+        assert parts <= mu_budget(epsilon, delta) ** 2 * (1 + 1e-9)
+
+
+def test_a_call_is_held_to_what_it_reserved():
+    """After then="gaussian" other noise is refused, and nothing was paid for it."""
+    curator = Curator(protected()._target.table, Unlimited())
+    column = curator._table.schema.columns["x"]
+    curator.sum(Moments(column), noise="gaussian", share="1/2", then="gaussian")
+    with pytest.raises(dp.PluginError, match="for which nothing is reserved"):
+        curator.sum(Moments(column))
+    with pytest.raises(dp.PluginError, match="unknown"):
+        curator.sum(Moments(column), noise="gaussian", then="laplace")
+
+    assert len(curator.measured) == 1
+
+
+class Unlimited:
+    """A budget without an end."""
+
+    epsilon, delta, basic_composition = Fraction(1), Fraction(1, 10**6), True
+
+    def pay(self, losses, reserve):
+        pass
+
+
+def test_a_budget_that_is_short_names_what_this_noise_could_have():
+    """A question at all of the delta is refused with the epsilon that Gaussian noise could have, and how."""
+    view = protected(accounting=None)
+    with pytest.raises(dp.BudgetExceeded) as refused:
+        view.moments(["x", "y"], epsilon=1, delta=1e-6)
+    text = str(refused.value)
+    at_this = float(re.search(r"can have epsilon = (\S+) at this delta", text)[1])
+    at_none = float(re.search(r"or epsilon = (\S+) at the delta of delta=None", text)[1])
+
+    assert "Laplace" not in text
+    assert view.budget.spent == 0
+    assert at_this < 1 == at_none
+    assert at_this == view.moments(["x"], epsilon=at_this, delta=1e-6).privacy.epsilon
+    assert protected(accounting=None).moments(["x"], epsilon=at_none).privacy.epsilon == 1

@@ -215,9 +215,9 @@ def test_a_database_of_another_program(path):
 
 def test_a_newer_schema(path, account):
     """A ledger written by a newer version is not touched."""
-    sqlite(path, "UPDATE ledger SET schema_version = 2")
+    sqlite(path, "UPDATE ledger SET schema_version = 3")
 
-    assert "newer dfprivacy (schema 2, not 1)" in refused(path)
+    assert "newer dfprivacy (schema 3, not 2)" in refused(path)
 
 
 def test_a_read_only_file(path, account):

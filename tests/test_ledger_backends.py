@@ -15,9 +15,12 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._ledger.measurements import Measurement, digest
+from dfprivacy._ledger.tables import SCHEMA_VERSION, tables
 from dfprivacy._privacy.losses import Pure
 from dfprivacy.errors import AccountMismatch, BudgetExceeded, LedgerError
 
@@ -202,14 +205,14 @@ def test_a_refusal_charges_nothing(account):
 def test_the_rest_of_a_call_must_fit(account):
     """A measurement is refused if the rest of its call could not be paid."""
     with pytest.raises(BudgetExceeded, match=r"epsilon = 1\.1"):
-        pay(account, "0.5", then=[Pure(Fraction(6, 10))])
+        pay(account, "0.5", reserve=[Pure(Fraction(6, 10))])
 
     assert account.entries() == []
 
 
 def test_the_rest_of_a_call_is_charged_later(account):
     """What must fit is not charged before it is measured."""
-    pay(account, "0.4", then=[Pure(Fraction(6, 10))])
+    pay(account, "0.4", reserve=[Pure(Fraction(6, 10))])
 
     assert [Fraction(4, 10)] == [entry.epsilon for entry in account.entries()]
     pay(account, "0.6")
@@ -293,6 +296,8 @@ from fractions import Fraction
 from dfprivacy._privacy.losses import Pure
 from dfprivacy.errors import BudgetExceeded
 from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._ledger.measurements import Measurement, digest
+from dfprivacy._ledger.tables import SCHEMA_VERSION, tables
 import sqlalchemy
 
 print("ready", flush=True)
@@ -340,6 +345,8 @@ from fractions import Fraction
 from dfprivacy._privacy.losses import Pure
 from dfprivacy.errors import BudgetExceeded
 from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._ledger.measurements import Measurement, digest
+from dfprivacy._ledger.tables import SCHEMA_VERSION, tables
 
 account = open_ledger(sys.argv[1]).account("fork")
 account.charge(Pure(Fraction(1, 100)), call="parent", mechanism="mean")
@@ -546,6 +553,8 @@ import sys, time
 from fractions import Fraction
 from dfprivacy._ledger.joint import JointAccount
 from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._ledger.measurements import Measurement, digest
+from dfprivacy._ledger.tables import SCHEMA_VERSION, tables
 from dfprivacy._privacy.losses import Pure
 
 ledger = open_ledger(sys.argv[1])
@@ -581,3 +590,42 @@ def test_questions_of_two_accounts_in_both_orders(new_database, isolation):
     for account in accounts:
         assert sum(map(int, asked)) == len(account.entries()) == len(account.answers())
         assert replayed(account) == account.spent()
+
+
+def test_measurements_are_kept_to_the_last_bit(account, ledger):
+    """What was measured comes back by its description, kind of noise and sampler, oldest first."""
+    steps = np.array([-(2**63), -1, 0, 2**63 - 1], dtype=np.int64)
+    for private, scale, grid in ((True, 1 / 3, 39), (True, 2.5, -7), (False, 1.0, 0)):
+        new = Measurement('{"what":"é"}', "laplace", scale, grid, private, steps)
+        account.keep(call="c", mechanism="mean", question=None, release=None, measurements=[new])
+
+    key = digest('{"what":"é"}')
+    (found,) = account.measurements(key, private=True).values()
+
+    assert [(each.steps_scale, each.grid) for each in found] == [(1 / 3, 39), (2.5, -7)]
+    assert all((steps == account.steps(each)).all() for each in found)
+    assert {(key, "laplace"): found} == account.measurements(private=True)
+    assert [len(each) for each in account.measurements(private=False).values()] == [1]
+    assert account.measurements(digest('{"what":"e"}'), private=True) == {}
+    other = ledger.open_account(f"{account.name} other", epsilon=Fraction(1), **TERMS)
+    assert not other.measurements(private=True)
+    assert account.answers() == []
+
+
+def test_an_old_ledger_on_a_server_goes_on(new_database):
+    """On a server what schema 1 had not is made in one transaction, and no other row changes."""
+    url = new_database()
+    ledger = open_ledger(url)
+    account = ledger.open_account("survey", epsilon=Fraction(1), **TERMS)
+    pay(account, "1/4")
+    account.keep(call="c", mechanism="mean", question='"?"', release={"mean": 1.0})
+    with ledger.transaction(write=True) as connection:
+        tables().measurements.drop(connection)
+        connection.execute(tables().ledger.update().values(schema_version=1))
+
+    again = open_ledger(url)
+
+    assert (again._version(), again.keeps_measurements) == (SCHEMA_VERSION, True)
+    known = again.account("survey")
+    assert (account.spent(), {"mean": 1.0}) == (known.spent(), known.answer('"?"').release)
+    assert not known.measurements(private=True)

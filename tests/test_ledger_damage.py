@@ -29,12 +29,18 @@ MUST = {
     "accounts": ["name", "epsilon", "delta", "accounting", "neighbors", "public", "accountant", "opened", "spent"],
     "charges": ["at", "loss", "epsilon", "delta"],
     "answers": ["at", "release"],
+    "measurements": ["at", "scale", "steps"],
 }
 COLUMNS = [
     *((table, column) for table, columns in MUST.items() for column in columns),
-    *((table, column) for table in ("charges", "answers") for column in ("id", "account", "call", "mechanism")),
+    *(
+        (table, column)
+        for table in ("charges", "answers", "measurements")
+        for column in ("id", "account", "call", "mechanism")
+    ),
     ("answers", "question"),
     ("answers", "question_sha256"),
+    *(("measurements", column) for column in ("description", "description_sha256", "noise", "grid", "private")),
 ]
 
 
@@ -62,6 +68,7 @@ def everything(path, held):
     view = protect(path)
     yield lambda: [repr(release) for release in view.releases]
     yield lambda: view.ttest("x", popmean=0.5, epsilon=0.25)
+    yield lambda: view.ttest("x", popmean=0.25, epsilon=0.25)
     yield held.ledger.problems
 
 
@@ -117,7 +124,7 @@ def protect(name):
     return df.dp.protect(name, epsilon=1, bounds={"x": (0, 1)}, ledger=address)
 view = protect("survey")
 print(view.ttest("x", popmean=0.5, epsilon=0.25).privacy.replayed, view.budget.remaining, len(view.releases))
-for refused in (lambda: view.ttest("x", popmean=0.5, epsilon=0.125), lambda: protect("other")):
+for refused in (lambda: view.ttest("x", popmean=0.5, epsilon=0.5), lambda: protect("other")):
     try:
         refused()
     except LedgerError as error:
@@ -156,7 +163,7 @@ def test_a_ledger_that_cannot_be_written_can_be_read(locked, whole, address, ahe
     shutil.copy(whole, path)
     writer = sqlite3.connect(path)
     if ahead:
-        writer.execute("UPDATE ledger SET schema_version = 1")
+        writer.execute("UPDATE ledger SET schema_version = 2")
         writer.commit()
     else:
         writer.close()

@@ -265,6 +265,21 @@ def test_complete_rows_of_no_column():
         Given(of=Moments(X))
 
 
+def test_complete_rows_can_be_gathered():
+    """Columns that must be there and are summed are named once, so that a kit can show features their rows."""
+    frame = pd.DataFrame({"x": [1.0, math.nan, 3.0]})
+    schema = read_schema(
+        adapt(frame), bounds={"x": (0, 10)}, categories=None, public=(), missing=None, neighbors="replace_one"
+    )
+    column = schema.columns["x"]
+    features = Given(column, of=Moments(column, degree=1))
+
+    rows = features.rows(Table(adapt(frame), schema).gathered(features.columns))
+
+    assert (column,) == features.columns
+    assert [[-0.8], [0.0], [-0.4]] == rows.tolist()
+
+
 def test_complete_rows_in_words():
     """An explanation says of which rows the features are."""
     assert "Moments(x) given x, y" == Given(X, Y, of=Moments(X)).describe()

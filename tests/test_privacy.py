@@ -23,6 +23,7 @@ from scipy import stats
 
 import dfprivacy as dp
 from dfprivacy._measure.evaluate import Table
+from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.losses import Laplace
 from dfprivacy.errors import ArgumentError
@@ -349,8 +350,8 @@ def test_no_event_betrays_a_presence():
 
 
 def half_the_noise(patch):
-    right = noise.laplace_scale
-    patch.setattr(noise, "laplace_scale", lambda *request: right(*request) / 2)
+    right = calibrate.laplace_scale
+    patch.setattr(calibrate, "laplace_scale", lambda *request: right(*request) / 2)
     patch.setattr(Laplace, "__post_init__", lambda _: None)
 
 
@@ -384,7 +385,8 @@ def scale_from_the_data(patch):
 
     def total(self, features, k):
         found = right(self, features, k)
-        patch.setattr(noise, "laplace_scale", lambda steps, epsilon: 2 * steps / epsilon + abs(found[0]) * 2.0**-k)
+        more = abs(found[0]) * 2.0**-k
+        patch.setattr(calibrate, "laplace_scale", lambda steps, epsilon: 2 * steps / epsilon + more)
         return found
 
     patch.setattr(Table, "total", total)
@@ -449,8 +451,8 @@ def test_the_audit_from_outside_finds_half_the_noise(monkeypatch):
 
 def test_too_little_noise_is_refused(monkeypatch):
     """A scale that does not carry its claim is refused before anything is charged."""
-    right = noise.laplace_scale
-    monkeypatch.setattr(noise, "laplace_scale", lambda *request: right(*request) * (1 - 1e-9))
+    right = calibrate.laplace_scale
+    monkeypatch.setattr(calibrate, "laplace_scale", lambda *request: right(*request) * (1 - 1e-9))
     view = Case().view(CROWD, next(NAMES))
 
     with pytest.raises(ArgumentError, match="is not 1-differentially private"):

@@ -9,16 +9,15 @@ import mpmath
 import numpy as np
 import pytest
 
+from dfprivacy._privacy.calibrate import gaussian_scale, laplace_scale
 from dfprivacy._privacy.conversions import (
     above,
     alpha_star,
     below,
     delta_gauss,
     gaussian_delta,
-    gaussian_scale,
     laplace_mu,
     laplace_renyi,
-    laplace_scale,
     mu_budget,
     pure_mu,
     pure_renyi,

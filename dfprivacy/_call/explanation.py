@@ -23,7 +23,9 @@ class Explanation:
     method, account : str
         What would be asked of which account.
     epsilon, delta : float
-        The price.
+        The price asked.
+    left : float
+        The epsilon that is left of it to pay: that of what the ledger keeps already is spared.
     measurements : tuple of MeasurementRecord
         What would be measured, in order.
     largest : float
@@ -39,16 +41,18 @@ class Explanation:
     account: str
     epsilon: float
     delta: float
+    left: float
     measurements: tuple[MeasurementRecord, ...]
     largest: float
     findings: Mapping[str, Any]
     ended: str = ""
 
     def _lines(self) -> list[str]:
-        afford = "can" if self.epsilon <= self.largest else "CANNOT"
+        afford = "can" if self.left <= self.largest else "CANNOT"
+        spared = f", of which {self.left:g} is left to pay" if self.left < self.epsilon else ""
         return [
-            f"price: epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else ""),
-            *(f"measures {noise}" for noise in self.measurements),
+            f"price: epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "") + spared,
+            *(f"{'reuses' if noise.reused else 'measures'} {noise}" for noise in self.measurements),
             *([f"may measure more: without data it ends here, with {self.ended}"] if self.ended else []),
             *(
                 f"{name}: {value:.4g}" if isinstance(value, float) else f"{name}: {value}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import uuid
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from dfprivacy._call.kept import Kept
 from dfprivacy.errors import PluginError
 
 if TYPE_CHECKING:
@@ -23,13 +24,23 @@ __all__ = ["CallPayer", "GroupPayer", "Unpaid", "delta_of", "epsilon_of"]
 class CallPayer:
     """What pays for one call: every loss goes to the account, durably, before it is incurred."""
 
-    def __init__(self, account: Account | JointAccount, mechanism: str, epsilon: Fraction, delta: Fraction) -> None:
+    def __init__(
+        self,
+        account: Account | JointAccount,
+        mechanism: str,
+        epsilon: Fraction,
+        delta: Fraction,
+        *,
+        fresh: bool = False,
+        many: bool = False,
+    ) -> None:
         self.id = uuid.uuid4().hex
         self.epsilon = epsilon
         self.delta = delta
         self.losses: list[PrivacyLoss] = []
         self.noise: list[MeasurementRecord] = []
         self.looked = False
+        self.kept = Kept(account, fresh=fresh, many=many)
         self._account = account
         self._mechanism = mechanism
 
@@ -38,7 +49,7 @@ class CallPayer:
         """Whether epsilons simply add up on the account."""
         return self._account.basic_composition
 
-    def pay(self, losses: Sequence[PrivacyLoss], then: Sequence[PrivacyLoss]) -> None:
+    def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
         """Charge losses at once, or none of them and raise."""
         whole = [*self.losses, *losses]
         if epsilon_of(whole) > self.epsilon or delta_of(whole) > self.delta:
@@ -47,8 +58,22 @@ class CallPayer:
                 "and all groups together more than the call may cost.",
                 "Tell its authors: shares must not depend on the group.",
             )
-        self._account.charge(*losses, call=self.id, mechanism=self._mechanism, then=then)
+        self._account.charge(*losses, call=self.id, mechanism=self._mechanism, reserve=reserve)
         self.losses += losses
+
+    def spare(self, losses: Sequence[PrivacyLoss]) -> None:
+        """Pay nothing for what was paid before."""
+
+    def keep(self, question: str | None = None, release: dict[str, Any] | None = None) -> None:
+        """Keep what was measured, with the release if there is one."""
+        if release is not None or self.kept.new:
+            self._account.keep(
+                call=self.id,
+                mechanism=self._mechanism,
+                question=question,
+                release=release,
+                measurements=self.kept.new,
+            )
 
 
 class GroupPayer:
@@ -66,25 +91,34 @@ class GroupPayer:
         self._paid = paid
         self._next = 0
 
-    def pay(self, losses: Sequence[PrivacyLoss], then: Sequence[PrivacyLoss]) -> None:
+    def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
         """Charge what no other group has paid."""
         for loss in losses:
             if (self._next, loss) not in self._paid:
-                self._call.pay([loss], then)
+                self._call.pay([loss], reserve)
                 self._paid.add((self._next, loss))
             self._next += 1
 
+    def spare(self, losses: Sequence[PrivacyLoss]) -> None:
+        """Count losses that another measurement has paid for: this group's next one is that of the others still."""
+        self._next += len(losses)
+
 
 class Unpaid:
-    """What pays for a plan: nothing."""
+    """What pays for a plan: nothing. It notes what the ledger spares."""
 
     def __init__(self, target: Target, epsilon: Fraction, delta: Fraction) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.basic_composition = target.payer.basic_composition
+        self.spared = Fraction(0)
 
-    def pay(self, losses: Sequence[PrivacyLoss], then: Sequence[PrivacyLoss]) -> None:
+    def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
         """Charge nothing."""
+
+    def spare(self, losses: Sequence[PrivacyLoss]) -> None:
+        """Note what need not be charged."""
+        self.spared += epsilon_of(losses)
 
 
 def epsilon_of(losses: Sequence[PrivacyLoss]) -> Fraction:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import traceback
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dfprivacy._call.explanation import Explanation
+from dfprivacy._call.kept import Kept
 from dfprivacy._call.payment import CallPayer, GroupPayer, Unpaid, delta_of, epsilon_of
 from dfprivacy._call.replay import written
 from dfprivacy._call.target import Target, is_rest
@@ -20,7 +22,7 @@ from dfprivacy._call.two_tables import second_view, together
 from dfprivacy._measure.curator import Curator, Holder, Planner
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy import samplers as noises
-from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, PluginError, ReadError, quoted
+from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, LedgerError, PluginError, ReadError, quoted
 from dfprivacy.release import Groups, Privacy, Release, Value
 
 if TYPE_CHECKING:
@@ -130,7 +132,7 @@ class Question:
 
     def _kept(self) -> Release | None:
         texts = [text for text in (self.wide_text, self.text) if text is not None and not self.fresh]
-        kept = next((found for text in texts if (found := self.target.payer.answer(text))), None)
+        kept = self.target.payer.answer(*texts) if texts else None
         if kept is None:
             return None
         release = Release.from_dict(kept.release)
@@ -138,19 +140,30 @@ class Question:
 
     def _paid(self) -> Release:
         self._check_rest()
-        call = CallPayer(self.target.payer, self.mechanism.name, self.epsilon, self.delta)
+        terms = (self.mechanism.name, self.epsilon, self.delta)
+        call = CallPayer(self.target.payer, *terms, fresh=self.fresh, many=bool(self.by))
+        try:
+            release, plain = self._answered(call)
+        except BaseException:
+            with suppress(LedgerError):  # what was measured is paid for, and can be asked again
+                call.keep()
+            raise
+        text = self.wide_text if call.looked else self.text
+        with nullcontext() if call.losses else suppress(LedgerError):  # what was free need not be kept
+            call.keep(text, plain)
+        registry().announce(release, self.target.payer.name)
+        return release
+
+    def _answered(self, call: CallPayer) -> tuple[Release, dict[str, Any]]:
+        """Measure and conclude; the release, and the same as JSON."""
         found = (
             self._found_by_group(call) if self.by else self._conclude(self._measure(self.target.table, call), call)
         )
         release = found.paid(self._privacy(call))
         try:
-            plain = release.to_dict()
+            return release, release.to_dict()
         except TypeError as error:
             raise _failure(self.mechanism, error, call) from error
-        text = self.wide_text if call.looked else self.text
-        self.target.payer.keep(call=call.id, mechanism=self.mechanism.name, question=text, release=plain)
-        registry().announce(release, self.target.payer.name)
-        return release
 
     def _check_rest(self) -> None:
         if not self.epsilon > 0:
@@ -178,7 +191,7 @@ class Question:
 
     def _measure(self, table: Table, call: CallPayer, payer: CallBudget | None = None) -> Any:
         """Let the mechanism measure, and nothing after it."""
-        curator = Curator(table, payer or call)
+        curator = Curator(table, payer or call, call.kept)
         try:
             measured = _run(self.mechanism, lambda: self.mechanism.measure(curator, self.arguments), call)
         finally:
@@ -211,16 +224,19 @@ class Question:
         self._check()
         table = self.target.table
         if not self.by:
-            return self._explained(table)
+            return self._explained([table])
         with table.groups(self.by) as parts:
-            return self._explained(parts[0])
+            return self._explained(parts)
 
-    def _explained(self, table: Table) -> Explanation:
-        planner, void = self._plan(table)
+    def _explained(self, tables: Sequence[Table]) -> Explanation:
+        kept = Kept(self.target.payer, fresh=self.fresh, many=len(tables) > 1)
+        planner, void, spared = self._plan(tables[0], kept)
         if void is not None and _of_a_measurement(void):
             raise _failure(self.mechanism, void) from void
         find = self.mechanism.planner
         findings = {} if find is None else _run(self.mechanism, lambda: find(planner, **self.arguments))
+        if spared:  # what one group has paid, all have: only what is kept of every group is spared
+            spared = min([spared, *(self._plan(table, kept)[2] for table in tables[1:])])
         account = self.target.payer
         gaussian = {"Gaussian" in noise.kind for noise in planner.measured if noise.delta}
         kind = "gaussian" if gaussian == {True} else "approximate"
@@ -230,18 +246,28 @@ class Question:
             account=account.name,
             epsilon=float(self.epsilon),
             delta=float(self.delta),
+            left=float(self.epsilon - spared),
             measurements=tuple(planner.measured),
             largest=float(largest),
             findings=dict(findings),
             ended="" if void is None else type(void).__name__,
         )
 
-    def _plan(self, table: Table) -> tuple[Planner, Exception | None]:
-        """Let the mechanism plan its measurements of a table, and give what ended the plan of one in one piece.
+    def _plan(self, table: Table, kept: Kept | None = None) -> tuple[Planner, Exception | None, Fraction]:
+        """Let the mechanism plan its measurements of a table, of which some may be kept in the ledger.
 
-        That one goes on from measurements of nothing, so what it raises after the first need not be its fault.
+        Returns
+        -------
+        Planner
+            What was planned.
+        Exception or None
+            What ended the plan of a mechanism in one piece. That one goes on from measurements of nothing, so what
+            it raises after the first need not be its fault.
+        Fraction
+            The epsilon of what is kept in the ledger and need not be paid.
         """
-        planner = Planner(table, Unpaid(self.target, self.epsilon, self.delta))
+        payer = Unpaid(self.target, self.epsilon, self.delta)
+        planner = Planner(table, payer, kept)
         try:
             with np.errstate(all="ignore"):  # of an empty table
                 self.mechanism.measure(planner, self.arguments)
@@ -250,8 +276,8 @@ class Question:
         except Exception as error:
             if self.mechanism.conclusion or not planner.measured:
                 raise _failure(self.mechanism, error) from error
-            return planner, error
-        return planner, None
+            return planner, error, payer.spared
+        return planner, None, payer.spared
 
 
 def _of_a_measurement(error: Exception) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import secrets
 import time
@@ -11,8 +10,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
 
+from dfprivacy._ledger.measurements import KeptMeasurement, Measurement, digest, read_kept, read_steps, written
 from dfprivacy._ledger.records import (
     charged,
     covers,
@@ -23,12 +23,14 @@ from dfprivacy._ledger.records import (
 )
 from dfprivacy._ledger.remembered import Known
 from dfprivacy._ledger.tables import tables
-from dfprivacy._privacy.losses import PrivacyLoss, loss_from_dict
+from dfprivacy._privacy.losses import Gaussian, PrivacyLoss, loss_from_dict
 from dfprivacy.errors import BudgetExceeded, LedgerError
 
 if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
     from collections.abc import Callable, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
     from sqlalchemy import Row, Table
 
     from dfprivacy._ledger.ledger import Ledger
@@ -177,7 +179,7 @@ class Account:
         *losses: PrivacyLoss,
         call: str,
         mechanism: str,
-        then: Sequence[PrivacyLoss] = (),
+        reserve: Sequence[PrivacyLoss] = (),
         also: Sequence[Account] = (),
     ) -> int:
         """Charge losses, all at once or none; when this returns, the charge is on the disk, for good.
@@ -190,9 +192,9 @@ class Account:
             The call the measurement belongs to; a call may make several.
         mechanism : str
             The mechanism's name.
-        then : sequence of PrivacyLoss, optional
-            The losses of the rest of the call. They must fit as well, so that no call ends half way for want of
-            budget; they are charged only when they are incurred.
+        reserve : sequence of PrivacyLoss, optional
+            What the rest of the call may lose. It must fit as well, so that no call ends half way for want of
+            budget; it is charged only when it is incurred.
         also : sequence of Account, optional
             Accounts of the same ledger that are charged the same: all of them or none, in one transaction.
 
@@ -216,9 +218,9 @@ class Account:
                 this = accounts.select().where(accounts.c.name == account.name).with_for_update()
                 spent = account._spent(connection.execute(this).one())  # noqa: SLF001 - of our own kind
                 after[account.name] = functools.reduce(account.accountant.after, losses, spent)
-                whole = functools.reduce(account.accountant.after, then, after[account.name])
+                whole = functools.reduce(account.accountant.after, reserve, after[account.name])
                 if not (account.accountant.holds(after[account.name]) and account.accountant.holds(whole)):
-                    raise account._exceeded(spent, [*losses, *then], mechanism)  # noqa: SLF001
+                    raise account._exceeded(spent, [*losses, *reserve], mechanism)  # noqa: SLF001
             for account in every:
                 written = accounts.update().where(accounts.c.name == account.name)
                 connection.execute(written.values(spent=json.dumps(after[account.name].to_list())))
@@ -239,10 +241,11 @@ class Account:
         call: str,
         mechanism: str,
         question: str | None,
-        release: dict[str, Any],
+        release: dict[str, Any] | None,
+        measurements: Sequence[Measurement] = (),
         also: Sequence[Account] = (),
     ) -> None:
-        """Keep an answer, so that the same question can be answered again at no charge.
+        """Keep an answer and what it was concluded from, so that neither has to be paid twice.
 
         Parameters
         ----------
@@ -250,8 +253,10 @@ class Account:
             The call that paid for the answer, and the mechanism's name.
         question : str or None
             The canonical JSON text of what was asked; None for an answer that is never given again.
-        release : dict
-            The answer, of JSON types.
+        release : dict or None
+            The answer, of JSON types; None if the call failed after it had measured.
+        measurements : sequence of Measurement, optional
+            What the call measured.
         also : sequence of Account, optional
             Accounts of the same ledger that have paid for it too.
 
@@ -260,18 +265,60 @@ class Account:
         LedgerError
             If the answer could not be kept; its charge stays.
         """
-        asked = {"question": question, "question_sha256": None if question is None else _sha256(question)}
-        answer = {**asked, "release": json.dumps(release)}
+        asked = {"question": question, "question_sha256": None if question is None else digest(question)}
+        answers = [] if release is None else [{**asked, "release": json.dumps(release)}]
+        kept = [written(each) for each in measurements] if self.ledger.keeps_measurements else []
         with self.ledger.transaction(write=True, failure=ChargeStandsError) as connection:
             for account in self._in_order(also):  # a new row locks its account too
                 event = account._event(call, mechanism)  # noqa: SLF001 - of our own kind
-                connection.execute(tables().answers.insert().values({**event, **answer}))
+                for table, rows in ((tables().answers, answers), (tables().measurements, kept)):
+                    if rows:
+                        connection.execute(table.insert(), [{**event, **row} for row in rows])
 
-    def answer(self, question: str) -> Answer | None:
-        """Return the newest answer to a question (its canonical JSON text), or None."""
+    def answer(self, *questions: str) -> Answer | None:
+        """Return the newest answer to the first of some questions (canonical JSON texts) that has one, or None."""
         answers = tables().answers
-        same = self._answers(answers.c.question_sha256 == _sha256(question), answers.c.question == question)
-        return same[-1] if same else None
+        found = self._answers(
+            answers.c.question_sha256.in_(map(digest, questions)), answers.c.question.in_(questions)
+        )
+        newest = {answer.question: answer for answer in found}
+        return next((newest[question] for question in questions if question in newest), None)
+
+    def measurements(
+        self, key: str | None = None, *, private: bool
+    ) -> dict[tuple[str, str], list[KeptMeasurement]]:
+        """Return what is kept of measurements, by the digest of what they are of and their kind of noise.
+
+        Parameters
+        ----------
+        key : str, optional
+            The `digest` of a description; default: all that there are.
+        private : bool
+            Whether their noise protects anybody; no other will do.
+
+        Returns
+        -------
+        dict of (str, str) to list of KeptMeasurement
+            Oldest first, without their values; see `steps`.
+        """
+        found: dict[tuple[str, str], list[KeptMeasurement]] = {}
+        if not self.ledger.keeps_measurements:
+            return found
+        table = tables().measurements
+        conditions = (table.c.private == int(private), *((table.c.description_sha256 == key,) if key else ()))
+        columns = (table.c.description_sha256, table.c.noise, table.c.id, table.c.at, table.c.scale, table.c.grid)
+        rows = self._rows(table, *conditions, columns=columns)
+        with self.ledger.decoding():
+            for row in rows:
+                found.setdefault((row.description_sha256, row.noise), []).append(read_kept(row))
+        return found
+
+    def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
+        """Return the noisy values of a measurement, in steps of its grid."""
+        table = tables().measurements
+        rows = self._rows(table, table.c.id == kept.id, columns=(table.c.steps,))
+        with self.ledger.decoding():
+            return read_steps(rows[0].steps)
 
     def answers(self) -> list[Answer]:
         """Return every answer kept, oldest first."""
@@ -295,8 +342,9 @@ class Account:
     def _event(self, call: str, mechanism: str) -> dict[str, str]:
         return {"account": self.name, "call": call, "at": now(), "mechanism": mechanism}
 
-    def _rows(self, table: Table, *conditions: Any) -> list[Row[Any]]:
+    def _rows(self, table: Table, *conditions: Any, columns: Sequence[Any] = ()) -> list[Row[Any]]:
         query = table.select().where(table.c.account == self.name, *conditions).order_by(table.c.id)
+        query = query.with_only_columns(*columns) if columns else query
         with self.ledger.transaction() as connection:
             return list(connection.execute(query))
 
@@ -307,11 +355,23 @@ class Account:
     def _exceeded(self, spent: Spent, losses: list[PrivacyLoss], mechanism: str) -> BudgetExceeded:
         epsilon = _shown(sum((loss.epsilon for loss in losses), Fraction()))
         delta = _shown(sum((loss.delta for loss in losses), Fraction()))
-        left = _shown(self.accountant.largest(spent, "laplace"))
+        asked = f"{mechanism} asks for epsilon = {epsilon}, delta = {delta} of the data set {self.name!r}, where"
+        again = "a question that was answered before can be asked again at no charge."
+        if not any(loss.delta for loss in losses):
+            laplace = _shown(self.accountant.largest(spent, "laplace"))
+            return BudgetExceeded(
+                f"{asked} one more release with Laplace noise can have epsilon = {laplace}.",
+                f"Ask for less; {again}",
+            )
+        gaussian = all(isinstance(loss, Gaussian) for loss in losses)
+        kind: Literal["gaussian", "approximate"] = "gaussian" if gaussian else "approximate"
+        left = self.accountant.largest(spent, kind)
+        same = self.accountant.largest(spent, kind, sum((loss.delta for loss in losses), Fraction()))
+        share = _shown(self.accountant.default_delta(left))
         return BudgetExceeded(
-            f"{mechanism} asks for epsilon = {epsilon}, delta = {delta} of the data set {self.name!r}, where "
-            f"one more release with Laplace noise can have epsilon = {left}.",
-            "Ask for less; a question that was answered before can be asked again at no charge.",
+            f"{asked} one more release with {'Gaussian noise' if gaussian else 'a delta'} can have epsilon = "
+            f"{_shown(same)} at this delta, or epsilon = {_shown(left)} at the delta of delta=None, {share}.",
+            f"Ask for less, or leave out delta=, which then takes the budget's in proportion to epsilon; {again}",
         )
 
 
@@ -329,10 +389,6 @@ def _event(row: Row[Any]) -> tuple[int, str, datetime, str]:
 
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds")
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _shown(number: Fraction) -> str:

@@ -6,26 +6,26 @@ made by SQLite itself, while the ledger is in use, and stand alone.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from dfprivacy import _forks as forks
-from dfprivacy._ledger.address import LOCK_SECONDS
+from dfprivacy._ledger.address import place
+from dfprivacy._ledger.copies import address, connect, copied, sync
 from dfprivacy._ledger.ledger import Ledger, open_ledger
 from dfprivacy._ledger.records import covers
 from dfprivacy._ledger.remembered import Known, Memory
 from dfprivacy.errors import LedgerError
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Iterator
 
 __all__ = ["backup", "forget", "restore"]
 
-_TABLES = ("answers", "charges", "accounts", "ledger")
+_TABLES = ("measurements", "answers", "charges", "accounts", "ledger")
 
 
 def backup(ledger: Ledger, target: str | os.PathLike[str]) -> Path:
@@ -56,11 +56,11 @@ def backup(ledger: Ledger, target: str | os.PathLike[str]) -> Path:
     with (
         _errors(f"The ledger {ledger.where} cannot be copied to {path}"),
         forks.turn(),
-        _copied(ledger.memory.ledger, path) as new,
+        copied(ledger.memory.ledger, path) as new,
     ):
         _refuse_damage(new)
         new.replace(path)
-        _sync(path.parent)
+        sync(path.parent)
     return path
 
 
@@ -92,7 +92,7 @@ def restore(source: str | os.PathLike[str], where: str | os.PathLike[str]) -> Pa
     with (
         _errors(f"The ledger {path} cannot be restored from {source}"),
         forks.turn(),
-        _copied(Path(source).absolute(), path) as new,
+        copied(Path(source).absolute(), path) as new,
     ):
         found = _refuse_damage(new)
         _refuse_less(found, memory.recall().values(), path)
@@ -102,7 +102,7 @@ def restore(source: str | os.PathLike[str], where: str | os.PathLike[str]) -> Pa
             new.replace(path)
             for more in ("-wal", "-shm", "-journal"):
                 path.with_name(path.name + more).unlink(missing_ok=True)
-            _sync(path.parent)
+            sync(path.parent)
     open_ledger(path).close()
     return path
 
@@ -132,30 +132,16 @@ def forget(where: str | os.PathLike[str]) -> bool:
     return known
 
 
-@contextmanager
-def _copied(source: Path, beside: Path) -> Iterator[Path]:
-    """Copy a SQLite file, with what was written ahead, to a passing name in a folder; it is on the disk."""
-    new = beside.with_name(f"{beside.name}.{os.getpid()}.copy")
-    try:
-        with closing(_connect(source, mode="ro")) as old, closing(_connect(new, mode="rwc")) as copy:
-            old.backup(copy)
-            copy.execute("PRAGMA journal_mode = DELETE")
-            if copy.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
-                raise sqlite3.DatabaseError("it is damaged")
-        _sync(new)
-        yield new
-    finally:
-        for more in ("", "-wal", "-shm", "-journal", ".remembered"):
-            new.with_name(new.name + more).unlink(missing_ok=True)
-
-
 def _exchange(new: Path, path: Path, found: dict[str, Known]) -> None:
     """Exchange all rows, in one transaction that whoever charges has to wait for."""
-    with closing(_connect(path, mode="rw")) as live:
+    with closing(connect(path, mode="rw")) as live:
         live.execute("PRAGMA synchronous = FULL")
-        live.execute("ATTACH ? AS new", [_address(new, "ro")])
+        live.execute("ATTACH ? AS new", [address(new, "ro")])
         live.execute("BEGIN IMMEDIATE")
         _refuse_less(found, _rows(live), path)
+        there = "SELECT name FROM main.sqlite_master"
+        for (made,) in live.execute(f"SELECT sql FROM new.sqlite_master WHERE name NOT IN ({there})").fetchall():  # noqa: S608
+            live.execute(made)
         for table in _TABLES:
             live.execute(f"DELETE FROM main.{table}")  # noqa: S608 - names of ours
         for table in reversed(_TABLES):
@@ -165,11 +151,11 @@ def _exchange(new: Path, path: Path, found: dict[str, Known]) -> None:
 
 def _refuse_damage(copy: Path) -> dict[str, Known]:
     """Read a copy through, as a ledger of its own; its accounts by name."""
-    ledger = open_ledger(copy)
+    ledger = Ledger(place(copy), str(copy), backup=False)
     for account in ledger.accounts():
         account.check()
     ledger.close()
-    with closing(_connect(copy, mode="rw")) as connection:
+    with closing(connect(copy, mode="rw")) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")  # nothing stays beside it
         return {each.name: each for each in _rows(connection)}
 
@@ -191,30 +177,10 @@ def _rows(connection: sqlite3.Connection) -> list[Known]:
 
 def _works(path: Path) -> bool:
     """Whether there is a ledger that somebody may be charging."""
-    with suppress(sqlite3.DatabaseError, ValueError, TypeError), closing(_connect(path, mode="rw")) as live:
+    with suppress(sqlite3.DatabaseError, ValueError, TypeError), closing(connect(path, mode="rw")) as live:
         _rows(live)
         return live.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     return False
-
-
-def _address(path: Path, mode: str) -> str:
-    return f"file:{quote(str(path))}?mode={mode}"
-
-
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    options = {"uri": True, "timeout": LOCK_SECONDS, "isolation_level": None, "check_same_thread": False}
-    return sqlite3.connect(_address(path, mode), factory=forks.Connection, **options)  # type: ignore[call-overload, no-any-return]
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
-    if path.is_dir() and os.name == "nt":  # Windows has no such wait
-        return
-    file = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
 
 
 @contextmanager

@@ -11,7 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from dfprivacy._ledger.accounts import Account, Answer
+    from dfprivacy._ledger.measurements import KeptMeasurement
     from dfprivacy._privacy.losses import PrivacyLoss
 
 __all__ = ["JointAccount"]
@@ -70,14 +74,24 @@ class JointAccount:
         """Give the smaller of the two deltas in proportion."""
         return min(self.first.default_delta(epsilon), self.second.default_delta(epsilon))
 
-    def charge(self, *losses: PrivacyLoss, call: str, mechanism: str, then: Sequence[PrivacyLoss] = ()) -> int:
+    def charge(self, *losses: PrivacyLoss, call: str, mechanism: str, reserve: Sequence[PrivacyLoss] = ()) -> int:
         """Charge losses to both, or to neither; see `Account.charge`."""
-        return self.first.charge(*losses, call=call, mechanism=mechanism, then=then, also=[self.second])
+        return self.first.charge(*losses, call=call, mechanism=mechanism, reserve=reserve, also=[self.second])
 
-    def answer(self, question: str) -> Answer | None:
-        """Return the newest answer to a question, or None."""
-        return self.first.answer(question)
+    def answer(self, *questions: str) -> Answer | None:
+        """Return the newest answer to the first of some questions that has one, or None."""
+        return self.first.answer(*questions)
 
-    def keep(self, *, call: str, mechanism: str, question: str | None, release: dict[str, Any]) -> None:
-        """Keep an answer under both; see `Account.keep`."""
-        self.first.keep(call=call, mechanism=mechanism, question=question, release=release, also=[self.second])
+    def measurements(
+        self, key: str | None = None, *, private: bool
+    ) -> dict[tuple[str, str], list[KeptMeasurement]]:
+        """Return what is kept of measurements of both; a description names them, so the first account knows."""
+        return self.first.measurements(key, private=private)
+
+    def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
+        """Return the noisy values of a measurement."""
+        return self.first.steps(kept)
+
+    def keep(self, **what: Any) -> None:
+        """Keep an answer, and what it was concluded from, under both; see `Account.keep`."""
+        self.first.keep(**what, also=[self.second])

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from dfprivacy import _forks as forks
 from dfprivacy._ledger.accounts import Account, ChargeStandsError, now, tried_again
 from dfprivacy._ledger.address import ELSEWHERE, MEMORY, begin, engine_of, file_of, place, readable, turn_of
+from dfprivacy._ledger.copies import copied, sync
 from dfprivacy._ledger.names import has_invisible, look_alikes, name_key
 from dfprivacy._ledger.records import (
     covers,
@@ -53,10 +55,15 @@ class Ledger:
         The file, the address without its password, or ``"memory:"``.
     memory : Memory or None
         What is remembered of it beside its file; None where there is no file.
+    keeps_measurements : bool
+        False for a ledger of an older dfprivacy that could not be brought up to date.
     """
 
-    def __init__(self, url: URL, where: str) -> None:
+    keeps_measurements = True
+
+    def __init__(self, url: URL, where: str, *, backup: bool = True) -> None:
         self.where = where
+        self._backup = backup
         self._process = os.getpid()
         self._engine: Engine | None = engine_of(url, where)
         file = file_of(url)
@@ -204,6 +211,11 @@ class Ledger:
             f"{len(names)} budgets, and what was lost of it adds up."
             for names in alike
         ]
+        if not self.keeps_measurements:
+            found.append(
+                "It was made by an older dfprivacy and cannot be brought up to date from here: no measurements are "
+                "kept in it. Open it once where tables can be made."
+            )
         for account in accounts:
             try:
                 account.check()
@@ -306,7 +318,12 @@ class Ledger:
                 if self._version() is None:  # else another process made it at this moment
                     raise
         version = self._version()
-        if version != SCHEMA_VERSION:
+        if version == 1:
+            with suppress(LedgerError):  # such as a file or a server that may only be read: it is used as it is
+                self._bring_up_to_date()
+            version = self._version()
+            self.keeps_measurements = version == SCHEMA_VERSION
+        if version not in {1, SCHEMA_VERSION}:
             raise LedgerError(
                 f"The ledger {self.where} is of a newer dfprivacy (schema {version}, not {SCHEMA_VERSION}).",
                 "Upgrade dfprivacy, or choose another ledger.",
@@ -315,6 +332,34 @@ class Ledger:
             # Writing ahead is a matter of speed, not of safety: who finds the file busy leaves it as it is.
             with self.transaction() as connection, suppress(OperationalError):
                 connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+
+    def _bring_up_to_date(self) -> None:
+        """Add what schema 1 had not, after a backup of the file. What was spent and released is not touched."""
+        copy = self._copy() if self._backup and self.memory is not None else None
+        ledger = tables().ledger
+        try:
+            with self.transaction(write=True) as connection:
+                if (
+                    connection.execute(ledger.select().with_for_update()).scalar_one() == 1
+                ):  # else another was faster
+                    tables().measurements.create(connection)
+                    connection.execute(ledger.update().values(schema_version=SCHEMA_VERSION))
+        except LedgerError:
+            if copy is not None:
+                copy.unlink(missing_ok=True)
+            raise
+
+    def _copy(self) -> Path:
+        """Make a backup of the file beside it."""
+        file = cast("Memory", self.memory).ledger
+        kept = file.with_name(f"{file.name}.schema-1.{now().translate(str.maketrans('', '', '-:.+'))}")
+        try:
+            with forks.turn(), copied(file, file) as copy:
+                copy.replace(kept)
+                sync(file.parent)
+        except (sqlite3.Error, OSError, forks.TornError) as error:
+            raise LedgerError(f"The ledger {self.where} cannot be copied: {error}.", ELSEWHERE) from error
+        return kept
 
     def _version(self) -> int | None:
         from sqlalchemy import inspect

@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits fo
 
 __all__ = ["NAME_LENGTH", "SCHEMA_VERSION", "Tables", "tables"]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # 1 had no measurements
 NAME_LENGTH = 200
 
 
@@ -20,12 +20,13 @@ class Tables(NamedTuple):
     accounts: Table
     charges: Table
     answers: Table
+    measurements: Table
 
 
 @functools.cache
 def tables() -> Tables:
     """Return the tables. Numbers are exact text (``p/q``), times are ISO 8601 text in UTC."""
-    from sqlalchemy import Column, ForeignKey, Index, Integer, MetaData, String, Table, Text
+    from sqlalchemy import Column, ForeignKey, Index, Integer, LargeBinary, MetaData, String, Table, Text
 
     def text(*names: str) -> list[Column[str]]:
         return [Column(name, Text, nullable=False) for name in names]
@@ -38,9 +39,13 @@ def tables() -> Tables:
     name = Column("name", String(NAME_LENGTH), primary_key=True)
     terms = text("epsilon", "delta", "accounting", "neighbors", "public", "accountant", "opened")
     question = [Column("question", Text), Column("question_sha256", String(64))]
-    by_account, by_question = (
+    description = [Column("description_sha256", String(64), nullable=False), *text("description", "noise", "scale")]
+    numbers = [Column(name, Integer, nullable=False) for name in ("grid", "private")]
+    steps = Column("steps", LargeBinary, nullable=False)
+    by_account, by_question, by_description = (
         Index("charges_of", "account"),
         Index("answers_to", "account", "question_sha256"),
+        Index("measurements_of", "account", "description_sha256"),
     )
     return Tables(
         metadata,
@@ -48,4 +53,5 @@ def tables() -> Tables:
         Table("accounts", metadata, name, *terms, *text("spent")),
         Table("charges", metadata, *event(), *text("loss", "epsilon", "delta"), by_account),
         Table("answers", metadata, *event(), *question, *text("release"), by_question),
+        Table("measurements", metadata, *event(), *description, *numbers, steps, by_description),
     )

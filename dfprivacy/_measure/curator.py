@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import math
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast, overload
 
 import numpy as np
 
+from dfprivacy._ledger.measurements import Measurement
+from dfprivacy._measure.description import canonical_order, describe
 from dfprivacy._measure.evaluate import L2, Query, copied
+from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.filters import exact
+from dfprivacy._privacy.grid import ROWS_MAX, SUM_MAX, cube_exponent, exact_exponent, grid_exponent
 from dfprivacy._privacy.losses import Approximate, BoundedRange, Cube, Gaussian, Laplace, Pure
 from dfprivacy._table.batch import BATCH_ROWS
 from dfprivacy._table.keys import ordered
-from dfprivacy.errors import ArgumentError, PluginError, PluginWarning
+from dfprivacy.errors import ArgumentError, LedgerError, PluginError, PluginWarning
 from dfprivacy.features import Count, Given, OneHot, RowFeatures
 from dfprivacy.features.base import enforced
 from dfprivacy.local import Arc, Messages
@@ -30,10 +35,11 @@ from dfprivacy.schema import as_probability
 from dfprivacy.statistics import Statistic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from dfprivacy._ledger.measurements import KeptMeasurement
     from dfprivacy._measure.evaluate import Table
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy._table.batch import Batch
@@ -63,8 +69,41 @@ class CallBudget(Protocol):
         """Whether epsilons simply add up on the account."""
         ...
 
-    def pay(self, losses: Sequence[PrivacyLoss], then: Sequence[PrivacyLoss]) -> None:
-        """Charge losses, durably and all at once, or raise; `then` must fit afterwards too."""
+    def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
+        """Charge losses, durably and all at once, or raise; `reserve` must fit afterwards too."""
+        ...
+
+    def spare(self, losses: Sequence[PrivacyLoss]) -> None:
+        """Charge nothing, for what was measured and paid before."""
+        ...
+
+
+class KeptMeasurements(Protocol):
+    """What was measured before, as one call may take it in place of measuring."""
+
+    @property
+    def origins(self) -> Mapping[str, str]:
+        """Distribution and version of each package with plugins."""
+        ...
+
+    def like(self, description: str, noise: str) -> list[KeptMeasurement]:
+        """Find what is kept of a description with a kind of noise, and was not taken yet, oldest first."""
+        ...
+
+    def best(self, known: Sequence[KeptMeasurement], scale: float) -> KeptMeasurement | None:
+        """Choose the most accurate, if it is at least as accurate as noise of a scale, and need not be fresh."""
+        ...
+
+    def take(self, kept: KeptMeasurement) -> None:
+        """Let this call take it no second time."""
+        ...
+
+    def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
+        """Read its noisy values."""
+        ...
+
+    def add(self, measurement: Measurement) -> None:
+        """Keep what was measured, when the call ends."""
         ...
 
 
@@ -102,9 +141,11 @@ class Curator:
 
     _table: Table
     _budget: CallBudget
+    _kept: KeptMeasurements | None = None
     measured: list[MeasurementRecord] = field(default_factory=list, init=False)
     looked: bool = field(default=False, init=False)
     _left: Fraction = field(default=Fraction(1), init=False)
+    _gaussian_only: bool = field(default=False, init=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("A curator is of one call, and is never copied.")
@@ -262,8 +303,10 @@ class Curator:
         *,
         noise: Literal["laplace", "gaussian", "cube"] = "laplace",
         share: object = None,
+        then: Literal["any", "gaussian"] = "any",
+        pool: bool = False,
     ) -> NoisyValue:
-        """Measure the sum of row features over the rows.
+        """Measure the sum of row features over the rows, or take what was measured before.
 
         Parameters
         ----------
@@ -275,12 +318,21 @@ class Curator:
             sensitivity in the norm of infinity.
         share : number or fraction, optional
             The part of the call's epsilon and delta to spend; default: all that is left of it.
+        then : {"any", "gaussian"}
+            What the call may measure afterwards. What that may cost must fit into the budget as well, and sums or
+            statistics with Gaussian noise alone, paid one by one, fit far more often than anything else at the same
+            epsilon and delta.
+        pool : bool
+            Take the mean of all measurements of the same that are kept, weighted by the inverse of the variance of
+            their noise, with a new one if they are less accurate together than that would be.
 
         Returns
         -------
         NoisyValue
             Noisy sums. A sum that is the same on all neighbouring tables (over public columns only) comes
-            exact and costs nothing. That of a `~dfprivacy.features.Stack` has ``parts``.
+            exact and costs nothing. That of a `~dfprivacy.features.Stack` has ``parts``. What is kept in the ledger
+            with noise of the same kind and at least the same accuracy is taken at no charge, once in a call; its
+            record says when it was measured (docs/explanation/measurements.md).
 
         Raises
         ------
@@ -295,7 +347,7 @@ class Curator:
         ----------
         .. [1] Hardt and Talwar (2010). On the geometry of differential privacy. STOC.
         """
-        return self._noisy(features, noise, share)
+        return self._noisy(features, noise, share, then, pool=pool)
 
     def jointly(self, *planned: tuple[RowFeatures, object]) -> list[Callable[[RowFeatures], NoisyValue]]:
         """Pay for several sums with Gaussian noise as for one, and measure them one after another.
@@ -343,16 +395,15 @@ class Curator:
             raise PluginError("A joint measurement is of private columns.", "What is public is free: use sum.")
         if not all(private):
             return [once(features, None) for features, _ in planned]
-        epsilon, delta = self._take(None)
+        epsilon, delta = self._share(None, gaussian=True)
         _check_delta(delta)
         grids = [self._grid(Query.read(features), L2, epsilon) for features, _ in planned]
         needs = [Fraction(grid.squared) / part for grid, part in zip(grids, parts, strict=True)]
         dimension = sum(features.dimension for features, _ in planned)
         squared = math.ceil(min(needs) / _ROOM)
-        loss = Gaussian(
-            squared, noises.gaussian_scale(squared, dimension, epsilon, delta), dimension, epsilon, delta
-        )
-        self._budget.pay([loss], self._rest())
+        scale = calibrate.gaussian_scale(squared, dimension, epsilon, delta)
+        loss = Gaussian(squared, scale, dimension, epsilon, delta)
+        self._budget.pay([loss], self._reserve(loss))
         return [
             once(features, _Share(loss, part, grid.k))
             for (features, _), part, grid in zip(planned, parts, grids, strict=True)
@@ -364,6 +415,8 @@ class Curator:
         *,
         noise: Literal["laplace", "gaussian", "cube"] = "laplace",
         share: object = None,
+        then: Literal["any", "gaussian"] = "any",
+        pool: bool = False,
     ) -> NoisyValue:
         """Measure a statistic whose global sensitivity is proved.
 
@@ -374,13 +427,13 @@ class Curator:
         noise : {"laplace", "gaussian", "cube"}
             As for `sum`; or noise of the cube [1]_, for pure differential privacy of values that all move by about
             the same: its scale takes the sensitivity in the norm of infinity.
-        share
+        share, then, pool
             As for `sum`.
 
         Returns
         -------
         NoisyValue
-            Its noisy value; exact, and free, if its sensitivity is 0.
+            Its noisy value; exact, and free, if it looks at public columns only.
 
         Raises
         ------
@@ -395,7 +448,7 @@ class Curator:
         ----------
         .. [1] Hardt and Talwar (2010). On the geometry of differential privacy. STOC.
         """
-        return self._noisy(statistic, noise, share)
+        return self._noisy(statistic, noise, share, then, pool=pool)
 
     def select(self, statistic: Statistic, *, top: int = 1, share: object = None) -> NDArray[np.intp]:
         """Select the coordinates of a statistic that are about the largest.
@@ -438,7 +491,7 @@ class Curator:
         flip = self._budget.basic_composition
         kind = "permute-and-flip" if flip else "exponential mechanism"
         plan = self._plan_decision(statistic, share, f"the top {top} of {statistic.describe()}", kind)
-        scale = noises.laplace_scale(2 * top * plan.steps, plan.epsilon)
+        scale = calibrate.laplace_scale(2 * top * plan.steps, plan.epsilon)
         each: type[Pure] = Pure if flip else BoundedRange
 
         def draw() -> NDArray[np.intp]:
@@ -498,8 +551,8 @@ class Curator:
         plan = self._plan_decision(statistic, share, what, "sparse vector")
         first = plan.epsilon * Fraction(1 / (1 + (2 * most) ** (2 / 3)))
         scales = (
-            noises.laplace_scale(plan.steps, first),
-            noises.laplace_scale(2 * most * plan.steps, plan.epsilon - first),
+            calibrate.laplace_scale(plan.steps, first),
+            calibrate.laplace_scale(2 * most * plan.steps, plan.epsilon - first),
         )
         units = [math.ldexp(scale, -plan.k) for scale in scales]
         wanted = np.broadcast_to(np.asarray(thresholds(*units), dtype=np.float64).ravel(), statistic.dimension)
@@ -559,7 +612,7 @@ class Curator:
             as_probability(alpha, "alpha")
         what = "the p-value" if alpha is None else f"the decision at level {alpha:g}"
         plan = self._plan_decision(statistic, share, f"{what} of {statistic.describe()}", "permutation test")
-        scale = noises.laplace_scale((4 if alpha is None else 2) * plan.steps, plan.epsilon)
+        scale = calibrate.laplace_scale((4 if alpha is None else 2) * plan.steps, plan.epsilon)
         count = plan.copy.dimension
 
         def draw() -> bool | float:
@@ -616,15 +669,15 @@ class Curator:
         single = not isinstance(columns, list | tuple)
         if self._table.agreed(several):
             return _discovered(self._table.keys(several), 1, None, single=single)
-        epsilon, delta = self._take(share)
+        epsilon, delta = self._share(share)
         if not delta > 0:
             raise ArgumentError(
                 "Keys that nobody declared can only be shown with a delta above zero.",
                 "Protect the table with a delta, or declare the categories.",
             )
         moved = 1 if self.neighbors == "add_remove" else 2  # a row leaves one key for another
-        scale = noises.laplace_scale(moved, epsilon)
-        threshold = noises.discovery_threshold(scale, delta)
+        scale = calibrate.laplace_scale(moved, epsilon)
+        threshold = calibrate.discovery_threshold(scale, delta)
         names = ", ".join(column.name for column in several)
         said = MeasurementRecord(
             what=f"how many rows hold each key of {names}, shown from {threshold} on",
@@ -693,7 +746,7 @@ class Curator:
             raise PluginError("turns= must give the number of a map for each row.", "Leave it out for one map.")
         if len({each.places for each in several}) != 1:
             raise PluginError("All maps must have the same number of places.", "Use one number for all.")
-        epsilon, _ = self._take(share)
+        epsilon, _ = self._share(share)
         arc = Arc.within(epsilon, places=several[0].places, reach=reach)
         said = MeasurementRecord(
             what=f"one message a row, {several[0].describe()}",
@@ -711,29 +764,34 @@ class Curator:
         blank = np.zeros(size, dtype=np.int64)
         return Messages(self._perform(said, [Pure(epsilon)], draw, blank), arc, said)
 
-    def _noisy(self, asked: RowFeatures | Statistic, noise: str, share: object) -> NoisyValue:
+    def _noisy(
+        self, asked: RowFeatures | Statistic, noise: str, share: object, then: str, *, pool: bool
+    ) -> NoisyValue:
         if noise not in _NORMS:
             raise ArgumentError(f"noise={noise!r} is unknown.", f"Use one of {tuple(_NORMS)!r}.")
+        if then not in {"any", "gaussian"}:
+            raise PluginError(f"then={then!r} is unknown.", 'Use "any" or "gaussian".')
         self._table.present()  # a copy without rows must not pay
         query = Query.read(asked)
         if self._table.agreed(query.looks_at):
             features = query.of if isinstance(query.of, RowFeatures) else None
-            k = noises.exact_exponent(features.radius(L2), BATCH_ROWS) if features else _FINE
+            k = exact_exponent(features.radius(L2), BATCH_ROWS) if features else _FINE
             steps = self._table.value(copied(query), k)
             return _measurement(query, np.ldexp(np.array([float(step) for step in steps]), -k), None)
-        epsilon, delta = self._take(share)
+        epsilon, delta = self._share(share, gaussian=noise == "gaussian")
         if noise == "gaussian":
             _check_delta(delta)
+            self._gaussian_only |= then == "gaussian"
         grid = self._grid(query, _NORMS[noise], epsilon, cube=noise == "cube")
         loss: PrivacyLoss
         if noise == "gaussian":
-            scale = noises.gaussian_scale(grid.squared, query.dimension, epsilon, delta)
+            scale = calibrate.gaussian_scale(grid.squared, query.dimension, epsilon, delta)
             loss = Gaussian(grid.squared, scale, query.dimension, epsilon, delta)
         else:
             delta, whole = Fraction(0), math.ceil(grid.steps)
-            scale = noises.laplace_scale(whole, epsilon)
+            scale = calibrate.laplace_scale(whole, epsilon)
             loss = Cube(epsilon, whole, scale) if noise == "cube" else Laplace(whole, scale, epsilon)
-        return self._drawn(query, noise, _Price(grid, scale, epsilon, delta), [loss])
+        return self._drawn(query, noise, _Price(grid, scale, epsilon, delta), [loss], pool=pool)
 
     def _joined(self, unused: list[RowFeatures], share: _Share | None, features: RowFeatures) -> NoisyValue:
         if not unused or not self._within(features, unused.pop(), share):
@@ -755,26 +813,87 @@ class Curator:
         features = enforced(features)
         return features.radius(L2) <= planned.radius(L2) and features.dimension <= planned.dimension
 
-    def _drawn(self, query: Query, noise: str, price: _Price, losses: Sequence[PrivacyLoss]) -> NoisyValue:
-        k, scale, copy, asked = price.grid.k, price.scale, copied(query), query.of
+    def _drawn(
+        self, query: Query, noise: str, price: _Price, losses: Sequence[PrivacyLoss], *, pool: bool = False
+    ) -> NoisyValue:
+        """Take what is kept, or pay and draw. What was paid jointly is neither kept nor taken."""
+        asked = query.of
         said = MeasurementRecord(
             what=f"the sum of {asked.describe()}" if isinstance(asked, RowFeatures) else asked.describe(),
             kind="K-norm (cube)" if noise == "cube" else f"discrete {noise.capitalize()}",
-            scale=math.ldexp(scale, -k),
-            grid=k,
-            sensitivity=math.ldexp(float(price.grid.steps), -k),
+            scale=math.ldexp(price.scale, -price.grid.k),
+            grid=price.grid.k,
+            sensitivity=math.ldexp(float(price.grid.steps), -price.grid.k),
             epsilon=float(price.epsilon),
             delta=float(price.delta),
         )
+        text = describe(query, self._table, self._kept.origins) if self._kept and losses else None
+        if self._kept is None or text is None:
+            return self._given([self._new(query, noise, price, losses, said)], query)
+        known = self._kept.like(text, noise)
+        if pool and self._kept.best([_together(known)] if known else [], said.scale) is not None:
+            self._budget.spare(losses)
+            return self._given([self._taken(query, each, said) for each in known], query)
+        if not pool and (best := self._kept.best(known, said.scale)) is not None:
+            self._budget.spare(losses)
+            return self._given([self._taken(query, best, said)], query)
+        new = self._new(query, noise, price, losses, said, text)
+        return self._given([new, *(self._taken(query, each, said) for each in known if pool)], query)
 
-        def draw() -> NDArray[np.float64]:
-            values = _clamped(self._table.value(copy, k))
-            noisy: NDArray[np.int64] = getattr(noises.sampler(), noise)(values, scale)
-            if isinstance(asked, Statistic) and max(abs(noisy), default=0) > noises.SUM_MAX - 20 * scale:
-                _warn_of_the_edge(asked, math.ldexp(noises.SUM_MAX, -k))
-            return np.ldexp(noisy.astype(np.float64), -k)
+    def _new(
+        self,
+        query: Query,
+        noise: str,
+        price: _Price,
+        losses: Sequence[PrivacyLoss],
+        said: MeasurementRecord,
+        text: str | None = None,
+    ) -> _Measured:
+        """Pay, read and draw."""
+        k, scale, copy = price.grid.k, price.scale, copied(query)
+        order = canonical_order(query.of)
 
-        return _measurement(query, self._perform(said, losses, draw, np.zeros(query.dimension)), said)
+        def draw() -> NDArray[np.int64]:
+            sampler = noises.sampler()
+            noisy: NDArray[np.int64] = getattr(sampler, noise)(_clamped(self._table.value(copy, k)), scale)
+            if self._kept is not None and text is not None:
+                kept = noisy if order is None else noisy[order]
+                self._kept.add(Measurement(text, noise, scale, k, sampler.private, kept))
+            return noisy
+
+        return _Measured(said, self._perform(said, losses, draw, np.zeros(query.dimension, dtype=np.int64)))
+
+    def _taken(self, query: Query, kept: KeptMeasurement, said: MeasurementRecord) -> _Measured:
+        """Take what is kept, at no charge and without a look at the rows."""
+        said = replace(said, scale=kept.scale, grid=kept.grid, epsilon=0.0, delta=0.0, reused=kept.at)
+        order = canonical_order(query.of)
+
+        def recall() -> NDArray[np.int64]:
+            found = cast("KeptMeasurements", self._kept).steps(kept)
+            if found.shape != (query.dimension,):
+                raise LedgerError("A measurement in the ledger is damaged.", "Ask with fresh=True.")
+            if order is None:
+                return found
+            noisy = np.empty_like(found)
+            noisy[order] = found
+            return noisy
+
+        cast("KeptMeasurements", self._kept).take(kept)
+        return _Measured(said, self._perform(said, (), recall, np.zeros(query.dimension, dtype=np.int64)))
+
+    def _given(self, measured: Sequence[_Measured], query: Query) -> NoisyValue:
+        """Give the values of a measurement in their units, or the weighted mean of several."""
+        if isinstance(query.of, Statistic):
+            for each in measured:
+                if max(abs(each.steps), default=0) > SUM_MAX - 20 * math.ldexp(each.said.scale, each.said.grid):
+                    _warn_of_the_edge(query.of, math.ldexp(SUM_MAX, -each.said.grid))
+        if len(measured) == 1:
+            (one,) = measured
+            return _measurement(query, one.values, one.said)
+        precision = [each.said.scale**-2 for each in measured]
+        values = sum(p * each.values for p, each in zip(precision, measured, strict=True)) / sum(precision)
+        first, scale = measured[0].said, sum(precision) ** -0.5
+        return _measurement(query, np.asarray(values), replace(first, kind=f"pooled {first.kind}", scale=scale))
 
     def _sensitivity(self, query: Query, norm: float) -> float:
         """Sensitivity of what is private, before rounding."""
@@ -796,16 +915,16 @@ class Curator:
             )
         if isinstance(query.of, RowFeatures):
             size = self._table.schema.size
-            k = noises.grid_exponent(
+            k = grid_exponent(
                 radius=query.of.radius(2),
                 batch_rows=BATCH_ROWS,
-                rows_max=noises.ROWS_MAX if size is None else size,
+                rows_max=ROWS_MAX if size is None else size,
                 noise=sensitivity / float(epsilon),
             )
         else:
             k = _FINE - math.frexp(sensitivity)[1]
         if cube:
-            k = min(k, noises.cube_exponent(query.dimension, sensitivity / float(epsilon)))
+            k = min(k, cube_exponent(query.dimension, sensitivity / float(epsilon)))
         return _Grid(k, self._steps(query, norm, k, sensitivity))
 
     def _steps(self, query: Query, norm: float, k: int, sensitivity: float) -> Fraction:
@@ -827,8 +946,8 @@ class Curator:
         if features is None or features.counts:
             return Fraction(0)
         size = self._table.schema.size
-        rows = noises.ROWS_MAX if size is None else size + 1
-        step = Fraction(2) ** -noises.exact_exponent(features.radius(L2), BATCH_ROWS)
+        rows = ROWS_MAX if size is None else size + 1
+        step = Fraction(2) ** -exact_exponent(features.radius(L2), BATCH_ROWS)
         # Half a step in each coordinate of each row, and half a unit in the last place of a sum and its quotient.
         each = step * features.support / 2 + Fraction(features.radius(1)) / 2**52
         return 2 * rows * each * _at_least_nothing(statistic, "lipschitz")
@@ -840,7 +959,7 @@ class Curator:
             raise ArgumentError(
                 f"{statistic.describe()} looks at public columns only.", "Compute it without a privacy budget."
             )
-        epsilon, _ = self._take(share)
+        epsilon, _ = self._share(share)
         grid = self._grid(query, math.inf, epsilon)
         return _Decision(what, kind, epsilon, grid.k, math.ceil(grid.steps), copied(query))
 
@@ -853,26 +972,36 @@ class Curator:
     ) -> T:
         """Pay, and only then read and draw."""
         if losses:
-            self._budget.pay(losses, self._rest())
+            self._budget.pay(losses, self._reserve(losses[-1]))
         found = draw()
         self.measured.append(said)
         return found
 
-    def _take(self, share: object) -> tuple[Fraction, Fraction]:
+    def _share(self, share: object, *, gaussian: bool = False) -> tuple[Fraction, Fraction]:
+        """Take a part of the call's epsilon and delta."""
         part = self._left if share is None else exact(share)
         if not 0 < part <= self._left:
             raise PluginError(
                 f"A measurement asked for the share {part} of its call, of which {self._left} is left.",
                 "The shares of a call's measurements must be positive and add up to at most 1.",
             )
+        if self._gaussian_only and not gaussian:
+            raise PluginError(
+                "After then='gaussian' a call measured with other noise, for which nothing is reserved.",
+                "Leave out then=.",
+            )
         self._left -= part
         return self._budget.epsilon * part, self._budget.delta * part
 
-    def _rest(self) -> list[PrivacyLoss]:
-        """Give what the call may still measure after this, at its worst."""
+    def _reserve(self, loss: PrivacyLoss) -> list[PrivacyLoss]:
+        """Give what the call may lose after a loss, at its worst; docs/explanation/accounting.md proves it."""
         if not self._left:
             return []
         epsilon, delta = self._budget.epsilon * self._left, self._budget.delta * self._left
+        if self._gaussian_only and isinstance(loss, Gaussian):
+            with suppress(ArgumentError):  # its grid is too coarse for so small a delta
+                scale = calibrate.gaussian_scale(loss.squared_sensitivity, loss.dimension, epsilon, delta)
+                return [Gaussian(loss.squared_sensitivity, scale, loss.dimension, epsilon, delta)]
         return [Approximate(epsilon, delta) if delta else Pure(epsilon)]
 
 
@@ -911,6 +1040,19 @@ class _Price:
     scale: float
     epsilon: Fraction
     delta: Fraction
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """Noisy values in steps of a grid, and how they were measured."""
+
+    said: MeasurementRecord
+    steps: NDArray[np.int64]
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The same in their units, weights included."""
+        return np.ldexp(self.steps.astype(np.float64), -self.said.grid)
 
 
 @dataclass(frozen=True)
@@ -960,7 +1102,7 @@ def _at_least_nothing(statistic: Statistic, name: str) -> Fraction:
 
 def _clamped(values: Sequence[int]) -> NDArray[np.int64]:
     """Keep values where 64 bits leave room for the noise. Clamping moves no two values further apart."""
-    return np.array([max(-noises.SUM_MAX, min(noises.SUM_MAX, value)) for value in values], dtype=np.int64)
+    return np.array([max(-SUM_MAX, min(SUM_MAX, value)) for value in values], dtype=np.int64)
 
 
 def _moved(values: Sequence[int]) -> NDArray[np.int64]:
@@ -968,8 +1110,15 @@ def _moved(values: Sequence[int]) -> NDArray[np.int64]:
 
     With M the largest, max(value, M - 2^62) moves no further than the values do from one table to another.
     """
-    fit = max(map(abs, values), default=0) <= noises.SUM_MAX
+    fit = max(map(abs, values), default=0) <= SUM_MAX
     return _clamped(values if fit else [value - max(values) for value in values])
+
+
+def _together(known: Sequence[KeptMeasurement]) -> KeptMeasurement:
+    """Give the accuracy of the weighted mean of measurements, in place of theirs."""
+    last = known[-1]
+    scale = sum(each.scale**-2 for each in known) ** -0.5
+    return replace(last, steps_scale=math.ldexp(scale, last.grid))
 
 
 def _warn_of_the_edge(statistic: Statistic, edge: float) -> None:
@@ -1022,7 +1171,7 @@ class Planner(Curator):
     def _perform(
         self,
         said: MeasurementRecord,
-        losses: Sequence[PrivacyLoss],  # noqa: ARG002
+        losses: Sequence[PrivacyLoss],  # noqa: ARG002 - it is for nothing
         draw: Callable[[], T],  # noqa: ARG002
         blank: T,
     ) -> T:
@@ -1056,5 +1205,5 @@ class Holder(Curator):
         """
         return self._table.gathered(columns)
 
-    def _take(self, share: object) -> tuple[Fraction, Fraction]:  # noqa: ARG002
+    def _share(self, share: object, *, gaussian: bool = False) -> tuple[Fraction, Fraction]:  # noqa: ARG002
         raise PluginError("Without an epsilon nothing private is measured.", "Compute it from rows().")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from dfprivacy._privacy.samplers import exact_exponent
+from dfprivacy._privacy.grid import exact_exponent
 from dfprivacy._table.batch import BATCH_ROWS, batches, gathered, reads_of
 from dfprivacy._table.conditions import IsIn
 from dfprivacy._table.frames import redact_errors
@@ -81,10 +81,11 @@ class Table:
         What their exact sums share is forgotten in the end.
         """
         sums: dict[tuple[bytes, int], list[int]] = {}
+        first: list[int] = []
         parts = []
         for place, key in enumerate(itertools.product(*(column.categories or () for column in by))):
             chosen = (IsIn(column, (value,)) for column, value in zip(by, key, strict=True))
-            passes = _Passes(self, by, place, sums)
+            passes = _Passes(self, by, place, sums, first)
             parts.append(replace(self, conditions=(*self.conditions, *chosen), by=by, passes=passes))
         try:
             yield parts
@@ -312,20 +313,23 @@ class Query:
 class _Passes:
     """One pass of the data for all groups of a call: a group's place among them, and the exact sums so far.
 
-    What the first group measures is summed for all groups at once, by the product of one-hot categories and
-    features. Another group that asks for the same features on the same grid finds its sum there, the same whole
-    numbers as from a pass of its own. What differs from the first group's is read by itself.
+    What the first group that reads any row measures is summed for all groups at once, by the product of one-hot
+    categories and features. Another group that asks for the same features on the same grid finds its sum there, the
+    same whole numbers as from a pass of its own. What differs from the first group's is read by itself.
     """
 
     whole: Table
     by: tuple[Column, ...]
     place: int
     sums: dict[tuple[bytes, int], list[int]]
+    first: list[int]
 
     def total(self, features: RowFeatures, k: int) -> list[int] | None:
         """Exact sum of the features over the group's rows; None if it takes a pass of its own."""
         key = _pickled(features), k
-        if self.place == 0 and key not in self.sums:
+        if not self.first:  # groups before it were kept in the ledger
+            self.first.append(self.place)
+        if self.first == [self.place] and key not in self.sums:
             product = OneHot(*self.by, of=features)
             if product.summands <= _TOGETHER:
                 self.sums[key] = self.whole.total(product, k)

@@ -38,13 +38,12 @@ from math import ceil, floor, inf, isfinite, lcm
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from dfprivacy._privacy.calibrate import gaussian_scale, laplace_scale
 from dfprivacy._privacy.conversions import (
     EPSILON_MAX,
     SMALLEST,
     alpha_star,
     below,
-    gaussian_scale,
-    laplace_scale,
     mu_budget,
     renyi_budget,
     rounding_delta,

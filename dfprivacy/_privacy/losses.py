@@ -222,7 +222,7 @@ class Gaussian(_Loss):
                 f"Gaussian noise of scale {self.scale:g} on squared sensitivity {self.squared_sensitivity} "
                 f"in {self.dimension} coordinates is not ({float(self.epsilon):g}, {float(self.delta):g})"
                 "-differentially private.",
-                "Take the scale from dfprivacy._privacy.samplers.gaussian_scale.",
+                "Take the scale from dfprivacy._privacy.calibrate.gaussian_scale.",
             )
 
     def mu_squared(self) -> Fraction:
@@ -320,7 +320,7 @@ def _check_pure_noise(sensitivity: int, scale: float, epsilon: Fraction) -> None
         raise ArgumentError(
             f"Noise of scale {scale:g} on sensitivity {sensitivity} is not {float(epsilon):g}-differentially "
             "private.",
-            "Take the scale from dfprivacy._privacy.samplers.laplace_scale.",
+            "Take the scale from dfprivacy._privacy.calibrate.laplace_scale.",
         )
 
 

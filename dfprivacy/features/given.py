@@ -138,16 +138,19 @@ class Given(RowFeatures):
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
         """Return the exact sum of a batch in whole steps."""
         complete = self.complete(batch)
-        both = complete if mask is None else mask & complete
-        found = self.of.total(batch, both, k)
+        rows = batch.size if mask is None else np.count_nonzero(mask)
+        if not complete.all():  # most often nothing is missing, and no row need be picked
+            mask = complete if mask is None else mask & complete
+        found = self.of.total(batch, mask, k)
         if (tally := self._tallied(k)) is None:
             return found
-        rows, left = batch.size if mask is None else np.count_nonzero(mask), np.count_nonzero(both)
+        left = batch.size if mask is None else np.count_nonzero(mask)
         return np.append(found, left * tally[0] + (rows - left) * tally[1])
 
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         """Return the same for the rows at each place below `bins`, shape (bins, summands)."""
-        inside = np.where(self.complete(batch), place, bins)
+        complete = self.complete(batch)
+        inside = place if complete.all() else np.where(complete, place, bins)
         found = self.of.totals(batch, inside, bins, k)
         if (tally := self._tallied(k)) is None:
             return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.testing import conduct, discipline, elsewhere
+from dfprivacy.testing import conduct, discipline, elsewhere, reuse
 from dfprivacy.testing.cases import Case, cases_of
 from dfprivacy.testing.discipline import Audit, Failed, Skipped
 
@@ -68,6 +68,10 @@ CHECKS: dict[str, tuple[Callable[[Audit], str], str]] = {
         (discipline.cost_does_not_depend_on_data, "a price that tells of the data"),
         (discipline.explains_for_nothing, "an explanation that reads, charges, or shows an earlier sum"),
         (discipline.keeps_the_charge, "a refund after an error, and a question that is paid twice"),
+        (
+            reuse.reuses_what_was_measured,
+            "a measurement that is taken from the ledger for another one, or paid where it is taken",
+        ),
         (discipline.keeps_no_state, "measurements kept from one call for another"),
         (
             conduct.leaves_no_trace,

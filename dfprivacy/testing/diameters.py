@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy._privacy.samplers import exact_exponent
+from dfprivacy._privacy.grid import exact_exponent
 from dfprivacy._table.batch import BATCH_ROWS
 from dfprivacy.features import RowFeatures
 from dfprivacy.features.base import enforced

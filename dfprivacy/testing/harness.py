@@ -206,7 +206,7 @@ class RecordingAccount:
         *losses: PrivacyLoss,
         call: str,  # noqa: ARG002
         mechanism: str,  # noqa: ARG002
-        then: Sequence[PrivacyLoss] = (),  # noqa: ARG002
+        reserve: Sequence[PrivacyLoss] = (),  # noqa: ARG002
         also: Sequence[RecordingAccount] = (),
     ) -> int:
         """Write losses down."""
@@ -215,13 +215,17 @@ class RecordingAccount:
         self._log.append("charge")
         return len(self.charges)
 
-    def answer(self, question: str) -> Answer | None:  # noqa: ARG002
+    def answer(self, *questions: str) -> Answer | None:  # noqa: ARG002
         """Know no answer."""
         return None
 
-    def keep(self, *, release: dict[str, Any], **_: Any) -> None:
+    def measurements(self, key: str | None = None, *, private: bool) -> dict[Any, Any]:  # noqa: ARG002
+        """Know no measurement."""
+        return {}
+
+    def keep(self, *, release: dict[str, Any] | None, **_: Any) -> None:
         """Keep the newest release only."""
-        self.kept = release
+        self.kept = release or {}
 
 
 @dataclass(frozen=True)

@@ -115,13 +115,15 @@ def _audited(place: _Place, samples: int | None) -> list[Outcome]:
     return [check.run() for check in all_checks([name], samples)[at * len(CHECKS) : (at + 1) * len(CHECKS)]]
 
 
-def as_table(outcomes: Sequence[Outcome]) -> str:
+def as_table(outcomes: Sequence[Outcome], seconds: float) -> str:
     """Write outcomes for people: a line for each case, and what is wrong.
 
     Parameters
     ----------
     outcomes : sequence of Outcome
         What `run` returned.
+    seconds : float
+        How long that took; a case has the time of its process.
 
     Returns
     -------
@@ -141,7 +143,6 @@ def as_table(outcomes: Sequence[Outcome]) -> str:
             f"  {_MARKS[o.status]:<9} {o.check}: {o.detail}" for o in mine if o.status in {"failed", "expected"}
         ]
     failed = sum(outcome.status == "failed" for outcome in outcomes)
-    seconds = sum(outcome.seconds for outcome in outcomes)
     lines.append(f"{len(cases)} cases, {len(CHECKS)} checks each, {failed} failed; {seconds:.0f} s")
     return "\n".join(lines)
 

@@ -10,11 +10,12 @@ from dfprivacy import Mechanism, hookimpl
 from dfprivacy_dcor.angles import DistanceMessage
 from dfprivacy_dcor.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_dcor.estimate import Estimate
-from dfprivacy_dcor.mechanisms import dcor, dcor_screen, findings
+from dfprivacy_dcor.mechanisms import dcor, findings
 from dfprivacy_dcor.message import load_message
 from dfprivacy_dcor.paper import ProjectionMessage
 from dfprivacy_dcor.receiver import dcor_with, estimate_of, message_of
 from dfprivacy_dcor.results import DistanceCorrelation, IndependenceTest, Screening, SharedCorrelation
+from dfprivacy_dcor.screening import dcor_screen
 from dfprivacy_dcor.sender import dcor_message, rows_and_keys
 
 __all__ = [

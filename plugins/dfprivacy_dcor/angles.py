@@ -39,31 +39,47 @@ _RESULTANT_MIN = 1e-12  # that of the least epsilon, 1e-9, is above 1e-10
 
 @dataclass(frozen=True)
 class Features:
-    """The rows of one block, and their features as public whole numbers.
+    """Rows of one block, and their features as public whole numbers.
 
     Attributes
     ----------
     rows : ndarray of int
         Which rows.
-    centred : ndarray of int64 of shape (m, 2)
-        Their features, minus the mean.
-    unit : float
-        What a squared norm of `centred` is multiplied by, so that squared distances of features are distances.
+    steps : ndarray of int64 of shape (m, 2)
+        Their features.
+    weight : float
+        What a product of two features is multiplied by, so that squared distances of features are distances.
     """
 
     rows: NDArray[np.intp]
-    centred: NDArray[np.int64]
-    unit: float
+    steps: NDArray[np.int64]
+    weight: float
+
+    @property
+    def _centred(self) -> NDArray[np.int64]:
+        """Features minus their mean, times the number of rows."""
+        centred: NDArray[np.int64] = len(self.rows) * self.steps - self.steps.sum(axis=0)
+        return centred
+
+    @property
+    def _unit(self) -> float:
+        """What a squared norm of them is multiplied by."""
+        return self.weight / 2 / len(self.rows) ** 2
 
     @property
     def squares(self) -> NDArray[np.float64]:
-        """Squared norm of each row's feature."""
-        found: NDArray[np.float64] = self.unit * (self.centred.astype(np.float64) ** 2).sum(axis=1)
-        return found
+        """Squared norm of each row's feature, from the mean on."""
+        squares: NDArray[np.float64] = self._unit * (self._centred.astype(np.float64) ** 2).sum(axis=1)
+        return squares
+
+    def only(self, there: NDArray[np.bool_]) -> Features:
+        """Keep some rows of the table."""
+        kept = there[self.rows]
+        return Features(self.rows[kept], self.steps[kept], self.weight)
 
     def covariance(self, y: Rows) -> float:
         """Squared distance covariance with the same rows in another space."""
-        return self.unit * features_covariance(self.centred, y)
+        return self._unit * features_covariance(self._centred, y)
 
 
 class Angles(RowLabels):
@@ -79,15 +95,23 @@ class Angles(RowLabels):
         k: how often the angle goes half around in a length L.
     length : float
         L, as a part of the width of the projection.
+    gap : int, optional
+        Place of a row in which a value is missing; default: that of the fill values.
     """
 
     places = PLACES
 
     def __init__(
-        self, columns: tuple[Column, ...], direction: NDArray[np.float64], harmonic: int, length: float
+        self,
+        columns: tuple[Column, ...],
+        direction: NDArray[np.float64],
+        harmonic: int,
+        length: float,
+        gap: int | None = None,
     ) -> None:
         self.columns = columns
         self.direction = direction
+        self.gap = gap
         self.turns = harmonic / (2 * length * float(np.abs(direction).sum()))
 
     def rows(self, batch: Any) -> NDArray[np.int64]:
@@ -95,8 +119,11 @@ class Angles(RowLabels):
         along = np.zeros(batch.size)
         for step, column in zip(self.direction, self.columns, strict=True):
             along += step * (batch.standardized(column) / 2 + 0.5)
-        found: NDArray[np.int64] = np.rint(along * self.turns * PLACES).astype(np.int64) % PLACES
-        return found
+        places: NDArray[np.int64] = np.rint(along * self.turns * PLACES).astype(np.int64) % PLACES
+        if self.gap is not None:
+            for column in self.columns:
+                places[batch.missing(column)] = self.gap
+        return places
 
     def describe(self) -> str:
         """Name the map in words."""
@@ -136,7 +163,10 @@ class DistanceMessage(Message):
     places, reach, inside, outside : int
         How the angles were randomised; see ``dfprivacy.local.Arc``.
     deviation, deviation_scale : float
-        Noisy distance deviation s_x, and the scale of its Laplace noise.
+        Noisy distance deviation s_x times the share of complete rows, and the scale of its Laplace noise.
+    complete, complete_scale : float or None
+        Noisy share of complete rows, and the scale of its Laplace noise; None where all rows count. The others send
+        noise alone.
     keys : tuple or None
         The key of each row, if the caller gave keys.
     """
@@ -164,15 +194,15 @@ class DistanceMessage(Message):
         """
         sizes = np.bincount(self.turns, minlength=len(self.harmonics))
         p = len(self.columns)
-        found = []
+        blocks = []
         for at, harmonic in enumerate(self.harmonics):
             if sizes[at] < ROWS_MIN:
                 continue
             alike = sum(int(size) for size, k in zip(sizes, self.harmonics, strict=True) if k == harmonic)
             width = float(np.abs(self.directions[at]).sum()) * sphere_constant(p)
             weight = 4 * self.length * width / (math.pi * harmonic) ** 2 * int(sizes[at]) / alike
-            found.append((np.flatnonzero(self.turns == at), weight))
-        return found
+            blocks.append((np.flatnonzero(self.turns == at), weight))
+        return blocks
 
     @property
     def features(self) -> NDArray[np.float64]:
@@ -187,23 +217,20 @@ class DistanceMessage(Message):
 
     def parts(self) -> list[Features]:
         """Features of each block as whole numbers, a function of the message alone."""
-        wave = self._wave
-        found = []
+        wave, parts = self._wave, []
         for rows, weight in self.blocks():
-            m = len(rows)
-            bits = 29 - m.bit_length()
-            whole = np.rint(np.ldexp(wave[rows], bits)).astype(np.int64)
-            unit = weight / 2 / (self.arc.resultant * m * 2.0**bits) ** 2
-            found.append(Features(rows, m * whole - whole.sum(axis=0), unit))
-        return found
+            bits = 29 - len(rows).bit_length()
+            steps = np.rint(np.ldexp(wave[rows], bits)).astype(np.int64)
+            parts.append(Features(rows, steps, weight / (self.arc.resultant * 2.0**bits) ** 2))
+        return parts
 
     def covariances(
-        self, y: NDArray[np.float64], permutations: int, chance: np.random.Generator
+        self, y: NDArray[np.float64], permutations: int, rng: np.random.Generator
     ) -> NDArray[np.float64]:
         """Squared distance covariance with the rows of y without bias, and with permutations of them."""
         total = np.zeros(permutations + 1)
         for rows, weight in self.blocks():
-            total += of_features(self.features[rows], y[rows], permutations, chance) * weight
+            total += of_features(self.features[rows], y[rows], permutations, rng) * weight
         return total
 
     def fits(self) -> bool:

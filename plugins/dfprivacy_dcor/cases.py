@@ -44,7 +44,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             case(arguments={"x": ["x", "z"], "y": ["y", "w"]}, **plane),
             case(arguments={"x": "g", "y": "y"}, bounds={"y": two["y"]}, categories=_GROUPS, tightness=_LABELS),
             case(arguments={**pair, **permuted}, bounds=two, tightness=_PAIRED),
-            case(arguments={**pair, **permuted, "alpha": 0.1}, bounds=two, tightness=_PAIRED),
+            case(arguments={**pair, **permuted, "method": "decision", "alpha": 0.1}, bounds=two, tightness=_PAIRED),
         ],
         "dcor_screen": [
             case(arguments={"target": "y", "features": ["x", "z"], "top": 2, "estimate": True}, bounds=_BOUNDS)

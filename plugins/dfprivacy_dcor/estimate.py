@@ -16,9 +16,7 @@ from dfprivacy_dcor.spaces import PAIRWISE_MAX
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfprivacy_dcor.message import Message
-
-__all__ = ["Estimate", "estimated", "of_features"]
+__all__ = ["Estimate", "conclude", "of_features", "read_numbers"]
 
 ALONE = (
     "not private: a function of one's own rows without noise, for whoever holds them and nobody else; the other "
@@ -42,6 +40,10 @@ class Estimate:
         Squared distance covariance without bias, perhaps below 0; the other party's columns scaled to a width of 1.
     pvalue : float
         Exact p-value of independence, by permutation.
+    alpha : float
+        Level of the test.
+    rejected : bool
+        Whether independence is rejected: whether the p-value is at most `alpha`.
     notes : tuple of str
         What to know before showing and trusting it.
     """
@@ -49,12 +51,15 @@ class Estimate:
     squared: float
     covariance: float
     pvalue: float
+    alpha: float
+    rejected: bool
     notes: tuple[str, ...]
 
     def __repr__(self) -> str:
         """Say first whom it is for."""
         numbers = [f"{name}  {getattr(self, name):.6g}" for name in ("squared", "covariance", "pvalue")]
-        return "\n  ".join([f"{type(self).__name__}, {self.notes[0]}", *numbers, *self.notes[1:]])
+        decision = f"rejected  {self.rejected} at {self.alpha:g}"
+        return "\n  ".join([f"{type(self).__name__}, {self.notes[0]}", *numbers, decision, *self.notes[1:]])
 
 
 class _Numbers:
@@ -72,8 +77,8 @@ class _Numbers:
         """Sum of f_i f_j |y_i - y_j| over all pairs, for each of k features f of shape (m, 2, k)."""
         upto = np.cumsum(f, axis=0)
         products = (upto[:-1] * (upto[-1] - upto[:-1])).sum(axis=1)
-        found: NDArray[np.float64] = 2 * (self.gaps @ products)
-        return found
+        sums: NDArray[np.float64] = 2 * (self.gaps @ products)
+        return sums
 
 
 class _Points:
@@ -91,35 +96,63 @@ class _Points:
         total = np.zeros(flat.shape[1])
         for block in blocks(len(f)):
             total += (flat[block] * (cdist(self.y[block], self.y) @ flat)).sum(axis=0)
-        found: NDArray[np.float64] = total.reshape(f.shape[1:]).sum(axis=0)
-        return found
+        sums: NDArray[np.float64] = total.reshape(f.shape[1:]).sum(axis=0)
+        return sums
 
 
-def estimated(message: Message, y: Any, keys: Any, permutations: int, seed: int | None) -> Estimate:
-    """Estimate dependence; see `Message.estimate`."""
-    numbers = _read(y)
-    whole = isinstance(permutations, int) and not isinstance(permutations, bool)
-    if not (whole and permutations > 0):
-        raise ArgumentError(f"permutations={permutations!r} is no number of permutations.", "Typical: 999.")
-    message = message.aligned(keys, len(numbers))
-    chance = np.random.default_rng(seed)
-    total = message.covariances(numbers, permutations, chance)
-    variance = _variance(_distances(numbers), len(numbers))
-    deviation = message.spread * math.sqrt(max(variance, 0.0))
-    notes = [ALONE, *message.notes]
-    if message.deviation < 2 * message.deviation_scale:
-        notes.append("uninformative: the noise hides how much the other party's columns vary")
+def conclude(
+    totals: NDArray[np.float64],
+    y: NDArray[np.float64],
+    *,
+    spread: float,
+    complete: float,
+    informative: bool,
+    alpha: float,
+    notes: tuple[str, ...],
+) -> Estimate:
+    """Conclude from squared distance covariances with a message.
+
+    Parameters
+    ----------
+    totals : ndarray of shape (permutations + 1,)
+        That of the rows, and those of permutations of them.
+    y : ndarray of shape (n,) or (n, q)
+        One's own numbers.
+    spread : float
+        The other party's distance deviation, times its share of complete rows.
+    complete : float
+        That share.
+    informative : bool
+        Whether the deviation is told from 0.
+    alpha : float
+        Level of the test.
+    notes : tuple of str
+        What to know of the message.
+
+    Returns
+    -------
+    Estimate
+        What they say.
+    """
+    deviation = complete * spread * math.sqrt(max(_variance(_distances(y), len(y)), 0.0))
+    said = [ALONE, *notes]
+    if not informative:
+        said.append("uninformative: the noise hides how much the other party's columns vary")
     if deviation <= 0:
-        notes.append("uninformative: these numbers are constant")
+        said.append("uninformative: these numbers are constant")
+    pvalue = float(np.mean(totals >= totals[0]))
     return Estimate(
-        squared=min(max(float(total[0]) / deviation, 0.0), 1.0) if deviation > 0 else 0.0,
-        covariance=float(total[0]),
-        pvalue=float(np.mean(total >= total[0])),
-        notes=tuple(notes),
+        squared=min(max(float(totals[0]) / deviation, 0.0), 1.0) if deviation > 0 else 0.0,
+        covariance=float(totals[0]) / complete**2,
+        pvalue=pvalue,
+        alpha=alpha,
+        rejected=pvalue <= alpha,
+        notes=tuple(said),
     )
 
 
-def _read(y: Any) -> NDArray[np.float64]:
+def read_numbers(y: Any) -> NDArray[np.float64]:
+    """Read one's own numbers, all of them there."""
     try:
         numbers = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
@@ -150,7 +183,7 @@ def _variance(y: _Numbers | _Points, m: int) -> float:
 
 
 def of_features(
-    f: NDArray[np.float64], y: NDArray[np.float64], permutations: int, chance: np.random.Generator
+    f: NDArray[np.float64], y: NDArray[np.float64], permutations: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Squared distance covariance of the rows, and of their permutations; -f_i f_j is the distance of i and j."""
     m = len(f)
@@ -159,12 +192,12 @@ def of_features(
     their = _distances(y)
     rows = (f * f).sum(axis=1) - f @ f.sum(axis=0)
     third = float(rows.sum() * their.sums.sum())
-    found = []
+    totals = []
     for start in range(0, permutations + 1, _AT_ONCE):
         count = min(_AT_ONCE, permutations + 1 - start)
-        places = np.stack([chance.permutation(m) for _ in range(count)], axis=1)
+        places = np.stack([rng.permutation(m) for _ in range(count)], axis=1)
         if start == 0:
             places[:, 0] = np.arange(m)
         first = -their.form(np.moveaxis(f[places], 2, 1))
-        found.append(_together(m, first, their.sums @ rows[places], third))
-    return np.concatenate(found)
+        totals.append(_together(m, first, their.sums @ rows[places], third))
+    return np.concatenate(totals)

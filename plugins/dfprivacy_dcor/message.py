@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Release
-from dfprivacy_dcor.estimate import estimated
+from dfprivacy.schema import as_probability
+from dfprivacy_dcor.estimate import conclude, read_numbers
 from dfprivacy_dcor.spaces import ROWS_MIN
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ Keys: TypeAlias = Column | Sequence[str | int]
 
 _FORMAT = "dfprivacy distance message"
 _VERSION = 1
+SEEN = 4
+"""Scales of noise above which a number is told from 0."""
 _KINDS = ("dfprivacy_dcor.angles:DistanceMessage", "dfprivacy_dcor.paper:ProjectionMessage")
 
 
@@ -46,6 +49,9 @@ class Part(Protocol):
     @property
     def squares(self) -> NDArray[np.float64]:
         """Squared distance of each from their centre, of which half the mean distance is the mean."""
+
+    def only(self, there: NDArray[np.bool_]) -> Self:
+        """Keep some rows of the table."""
 
     def covariance(self, y: Rows) -> float:
         """Squared distance covariance with the same rows in another space, as a V-statistic."""
@@ -68,7 +74,9 @@ class Message(Release, ABC):
     directions : ndarray of shape (blocks, p)
         Directions in which the columns, each scaled to a width of 1, are projected.
     deviation, deviation_scale : float
-        Noisy distance deviation s_x, and the scale of its Laplace noise.
+        Noisy distance deviation s_x times the share of complete rows, and the scale of its Laplace noise.
+    complete, complete_scale : float or None
+        Noisy share of complete rows, and the scale of its Laplace noise; None where all rows count.
     keys : tuple or None
         The key of each row, if the caller gave keys.
     """
@@ -80,8 +88,10 @@ class Message(Release, ABC):
     deviation: float
     deviation_scale: float
     keys: tuple[str | int, ...] | None
+    complete: float | None = None
+    complete_scale: float | None = None
 
-    _shown = ("columns", "rows", "deviation", "deviation_scale")
+    _shown = ("columns", "rows", "complete", "deviation", "deviation_scale")
     _by_row: ClassVar[tuple[str, ...]] = ("turns",)
     protocol: ClassVar[str]
     notes: ClassVar[tuple[str, ...]] = ()
@@ -91,13 +101,33 @@ class Message(Release, ABC):
         """The distance deviation, at least two scales of its noise."""
         return max(self.deviation, 2 * self.deviation_scale)
 
+    @property
+    def informative(self) -> bool:
+        """Whether the distance deviation is told from 0."""
+        return self.deviation >= SEEN * self.deviation_scale
+
+    @property
+    def share(self) -> float:
+        """The share of complete rows, at least two scales of its noise and four rows."""
+        if self.complete is None or self.complete_scale is None:
+            return 1.0
+        return min(max(self.complete, 2 * self.complete_scale, ROWS_MIN / self.rows), 1.0)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What to know of it before trusting what it says."""
+        remarks = list(self.notes)
+        if self.complete is not None and 1 - self.complete > SEEN * (self.complete_scale or 0.0):
+            remarks.append(f"about {1 - self.complete:.1%} of the message's rows lack a value, and tell nothing")
+        return tuple(remarks)
+
     @abstractmethod
     def parts(self) -> Sequence[Part]:
         """Give what blocks of rows say; their squared distance covariances add up to that of all."""
 
     @abstractmethod
     def covariances(
-        self, y: NDArray[np.float64], permutations: int, chance: np.random.Generator
+        self, y: NDArray[np.float64], permutations: int, rng: np.random.Generator
     ) -> NDArray[np.float64]:
         """Squared distance covariance with the rows of y without bias, and with permutations of them."""
 
@@ -141,11 +171,25 @@ class Message(Release, ABC):
         order = [place.get(key) for key in read_keys(keys, rows)]
         if None in order:
             raise ArgumentError("The keys of message and table do not match one to one.", "Join the tables first.")
-        there = np.array(order, dtype=np.intp)
-        changed = {name: getattr(self, name)[there] for name in self._by_row}
-        return type(self)(**{**self.result, **changed, "keys": tuple(keys), "privacy": self.privacy})
+        return self.only(np.array(order, dtype=np.intp))
 
-    def estimate(self, y: Any, *, keys: Any = None, permutations: int = 999, seed: int | None = None) -> Estimate:
+    def only(self, rows: NDArray[np.intp]) -> Self:
+        """Give the message of some of its rows, or of all in another order."""
+        changed = {name: getattr(self, name)[rows] for name in self._by_row}
+        keys = None if self.keys is None else tuple(self.keys[row] for row in rows)
+        return type(self)(**{
+            **self.result, **changed, "keys": keys, "rows": len(rows), "privacy": self.privacy
+        })  # fmt: skip
+
+    def estimate(
+        self,
+        y: Any,
+        *,
+        keys: Any = None,
+        permutations: int = 999,
+        seed: int | None = None,
+        alpha: float = 0.05,
+    ) -> Estimate:
         """Estimate dependence on numbers of one's own: a plain function of them, not private.
 
         Parameters
@@ -159,6 +203,8 @@ class Message(Release, ABC):
             How many, for the p-value.
         seed : int, optional
             Of the permutations.
+        alpha : float
+            Level of the test.
 
         Returns
         -------
@@ -170,7 +216,20 @@ class Message(Release, ABC):
         ArgumentError
             If the rows do not fit, or a number is missing.
         """
-        return estimated(self, y, keys, permutations, seed)
+        numbers = read_numbers(y)
+        if not isinstance(permutations, int) or isinstance(permutations, bool) or permutations < 1:
+            raise ArgumentError(f"permutations={permutations!r} is no number of permutations.", "Typical: 999.")
+        alpha = as_probability(alpha, "alpha")
+        message = self.aligned(keys, len(numbers))
+        return conclude(
+            message.covariances(numbers, permutations, np.random.default_rng(seed)),
+            numbers,
+            spread=message.spread,
+            complete=message.share,
+            informative=message.informative,
+            alpha=alpha,
+            notes=message.remarks,
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the message to a file of JSON, to be read by `load_message`.
@@ -247,6 +306,7 @@ def checked(message: object) -> Message:
             and 0 <= message.turns.min() <= message.turns.max() < len(message.directions)
             and math.isfinite(message.deviation)
             and 0 < message.deviation_scale < math.inf
+            and 0 < message.share <= 1
             and (message.keys is None or len(set(message.keys)) == n == len(message.keys))
             and message.fits()
         )

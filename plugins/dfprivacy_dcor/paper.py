@@ -55,6 +55,8 @@ class Projections(OfRows):
         The block of each row.
     split : bool
         Whether a row is projected in the direction of its block only.
+    omit : bool
+        Whether a row with a missing value is at the middle of the bounds, not at the fill values.
     """
 
     def __init__(
@@ -64,17 +66,22 @@ class Projections(OfRows):
         turns: NDArray[np.int64],
         *,
         split: bool,
+        omit: bool = False,
     ) -> None:
-        self.columns, self.directions, self.turns, self.split = columns, directions, turns, split
+        self.columns, self.directions, self.turns, self.split, self.omit = columns, directions, turns, split, omit
         self.shape = (len(turns), 1 if split else len(directions))
         self.error = (len(columns) + 1) * 2.0**-52 * float(np.abs(directions).sum(axis=1).max())
 
     def value(self, rows: Any) -> NDArray[np.float64]:
         """Project, column by column, so that a row's place cannot matter."""
         along = np.zeros(self.shape)
+        gone = np.zeros(rows.size, dtype=np.bool_)
+        for column in self.columns if self.omit else ():
+            gone |= rows.missing(column)
         for j, column in enumerate(self.columns):
             steps = self.directions[self.turns, j][:, None] if self.split else self.directions[:, j]
-            along += (rows.standardized(column) / 2 + 0.5)[:, None] * steps
+            unit = rows.standardized(column) / 2 + 0.5
+            along += np.where(gone, 0.5, unit)[:, None] * steps
         return along
 
     def sensitivity(
@@ -104,8 +111,13 @@ class Projected:
     def squares(self) -> NDArray[np.float64]:
         """Squared distance of each row from the centre, where squared distances are distances on the line."""
         m, step = self.line.size, self.width / 2**self.line.bits
-        found: NDArray[np.float64] = step * (self.line.row_sums / m - self.line.total / (2 * m**2))
-        return found
+        squares: NDArray[np.float64] = step * (self.line.row_sums / m - self.line.total / (2 * m**2))
+        return squares
+
+    def only(self, there: NDArray[np.bool_]) -> Projected:
+        """Keep some rows of the table."""
+        kept = there[self.rows]
+        return Projected(self.rows[kept], Line(self.line.values[kept], self.line.bits), self.width)
 
     def covariance(self, y: Rows) -> float:
         """Squared distance covariance with the same rows in another space."""
@@ -133,7 +145,10 @@ class ProjectionMessage(Message):
     scale : float
         Standard deviation of the Gaussian noise, in those units.
     deviation, deviation_scale : float
-        Noisy distance deviation s_x, and the scale of its Laplace noise.
+        Noisy distance deviation s_x times the share of complete rows, and the scale of its Laplace noise.
+    complete, complete_scale : float or None
+        Noisy share of complete rows, and the scale of its Laplace noise; None where all rows count. The others send
+        the middle of the bounds, with noise.
     keys : tuple or None
         The key of each row, if the caller gave keys.
     """
@@ -152,23 +167,25 @@ class ProjectionMessage(Message):
             yield np.arange(self.rows), list(range(count))
             return
         for k in range(count):
-            yield np.flatnonzero(self.turns == k), [k]
+            rows = np.flatnonzero(self.turns == k)
+            if len(rows) >= ROWS_MIN:  # else they are what is left of a block
+                yield rows, [k]
 
-    def _line(self, rows: NDArray[np.intp], k: int) -> tuple[Line, float]:
+    def _projected(self, rows: NDArray[np.intp], k: int) -> tuple[Line, float]:
         values = self.projections[rows, k if self.projections.shape[1] > 1 else 0]
-        return _whole(values)
+        return line_of(values)
 
     def parts(self) -> list[Projected]:
         """Give each noisy projection as a space of its own."""
         weight = sphere_constant(len(self.columns)) / len(self.directions)
-        found = []
+        parts = []
         for rows, ks in self._blocks():
-            lines = [self._line(rows, k) for k in ks]
-            found += [Projected(rows, line, weight * width) for line, width in lines]
-        return found
+            lines = [self._projected(rows, k) for k in ks]
+            parts += [Projected(rows, line, weight * width) for line, width in lines]
+        return parts
 
     def covariances(
-        self, y: NDArray[np.float64], permutations: int, chance: np.random.Generator
+        self, y: NDArray[np.float64], permutations: int, rng: np.random.Generator
     ) -> NDArray[np.float64]:
         """Average the squared distance covariances of pairs of projections, and of permutations."""
         y = y.reshape(self.rows, -1)
@@ -177,11 +194,11 @@ class ProjectionMessage(Message):
         weight = sphere_constant(len(self.columns)) * sphere_constant(q) / count
         total = np.zeros(permutations + 1)
         for rows, ks in self._blocks():
-            orders = [np.arange(len(rows)), *(chance.permutation(len(rows)) for _ in range(permutations))]
+            orders = [np.arange(len(rows)), *(rng.permutation(len(rows)) for _ in range(permutations))]
             for k in ks:
-                (x, x_width), (its, y_width) = self._line(rows, k), _whole(y[rows] @ units[k])
-                found = [float(covariance_u(x, its.permuted(order))) for order in orders]
-                total += weight * x_width * y_width * np.array(found)
+                (x, x_width), (its, y_width) = self._projected(rows, k), line_of(y[rows] @ units[k])
+                each = [float(covariance_u(x, its.permuted(order))) for order in orders]
+                total += weight * x_width * y_width * np.array(each)
         return total
 
     def fits(self) -> bool:
@@ -197,7 +214,7 @@ class ProjectionMessage(Message):
         )
 
 
-def _whole(values: NDArray[np.float64]) -> tuple[Line, float]:
+def line_of(values: NDArray[np.float64]) -> tuple[Line, float]:
     """Put numbers that need no protection on a grid between the least and the largest of them."""
     low, width = float(values.min()), float(np.ptp(values))
     bits = grid_bits(len(values))

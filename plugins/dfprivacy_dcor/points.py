@@ -39,6 +39,11 @@ class Lines:
     weights: tuple[float, ...]
 
     @property
+    def size(self) -> int:
+        """Number of rows."""
+        return self.lines[0].size
+
+    @property
     def mean(self) -> float:
         """Mean distance m."""
         return math.fsum(weight * line.mean for weight, line in zip(self.weights, self.lines, strict=True))
@@ -77,6 +82,11 @@ class Labels:
     count: int
 
     @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.codes)
+
+    @property
     def mean(self) -> float:
         """Mean distance m."""
         sizes = np.bincount(self.codes, minlength=self.count)
@@ -107,6 +117,11 @@ class Points:
     """Points of Euclidean space, shape (n, p)."""
 
     points: NDArray[np.float64]
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.points)
 
     def distances(self, rows: slice) -> NDArray[np.float64]:
         """Distances from some rows to all, each from its two points alone."""
@@ -139,6 +154,8 @@ def five_numbers(x: Rows, y: Rows) -> NDArray[np.float64]:
     ndarray of shape (5,)
         s_xy, s_x, s_y (square roots of the squared distance covariance and variances) and m_x, m_y.
     """
+    if x.size == 0:
+        return np.zeros(5)
     if isinstance(x, Points) or isinstance(y, Points):
         squares, means = _pairwise(x, y)
     else:
@@ -147,7 +164,9 @@ def five_numbers(x: Rows, y: Rows) -> NDArray[np.float64]:
 
 
 def squared_covariance(x: Rows, y: Rows) -> float:
-    """Squared distance covariance, at least 0."""
+    """Squared distance covariance, at least 0, and 0 of no rows."""
+    if x.size == 0:
+        return 0.0
     if isinstance(x, Points) or isinstance(y, Points):
         return max(_pairwise(x, y)[0][0], 0.0)
     if isinstance(x, Labels):

@@ -4,27 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from dfprivacy import ArgumentError, PrivateFrame, Probability, Range, mechanism
+import numpy as np
+
+from dfprivacy import ArgumentError, NanPolicy, PrivateFrame, Probability, Range, mechanism
 from dfprivacy_dcor.estimate import Estimate
 from dfprivacy_dcor.inference import UNINFORMATIVE
-from dfprivacy_dcor.message import Keys, Message, checked, fingerprint, keys_of
+from dfprivacy_dcor.message import SEEN, Keys, Message, checked, fingerprint, keys_of
 from dfprivacy_dcor.results import SharedCorrelation
 from dfprivacy_dcor.sender import KEYS, Protocol
-from dfprivacy_dcor.spaces import rows_of, space
-from dfprivacy_dcor.statistics import Shown
+from dfprivacy_dcor.shown import Shown
+from dfprivacy_dcor.spaces import ROWS_MIN, rows_of, space
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from dfprivacy import Column, Curator, Holder
+    from dfprivacy.release import NoisyValue
     from dfprivacy_dcor.spaces import Space
 
 __all__ = ["dcor_with", "estimate_of", "message_of"]
 
-_SEEN = 4
+
+@dataclass(frozen=True)
+class Compared:
+    """Noisy numbers of a message and the columns it is compared with, and what is public of both."""
+
+    message: Message
+    columns: tuple[str, ...]
+    diameter: float
+    sampling: float
+    noisy: NoisyValue
 
 
 @mechanism(columns={"columns": "columns", "keys": "public"})
@@ -36,10 +46,8 @@ def dcor_with(
     asked: Mapping[str, Any] | None = None,
     protocol: Protocol | None = None,
     keys: Keys | None = None,
-    confidence: Probability = 0.95,
-    permutations: Annotated[int, Range(1)] = 999,  # noqa: ARG001 - of `estimate_of`
-    seed: Annotated[int, Range(0)] | None = None,  # noqa: ARG001
-) -> SharedCorrelation:
+    nan_policy: NanPolicy = "omit",
+) -> Compared:
     r"""Measure how columns depend on those of another party: for anybody to see, or for oneself.
 
     Parameters
@@ -56,12 +64,17 @@ def dcor_with(
     keys : str or list of str or int, optional
         If the message has keys: the public column of this table with the same, or the key of each row. Else rows
         correspond by position.
+    nan_policy : {"omit", "fill", "raise"}
+        ``"omit"``: rows of this table with a missing value do not count, for twice the noise in the covariance.
+        ``"fill"``: they count, with the fill value or as a category of their own. ``"raise"``: for public columns.
     confidence : float
         Coverage of the interval.
     permutations : int
         Without an epsilon: how many, for the p-value.
     seed : int, optional
         Of the permutations.
+    alpha : float
+        Without an epsilon: level of the test.
 
     Returns
     -------
@@ -81,9 +94,10 @@ def dcor_with(
     Notes
     -----
     **Privacy.** Pure ε-differential privacy of this table's rows. Given the message, the distance covariance with
-    its features f changes by at most :math:`\frac{2}{n} \max_i |f_i - \bar f| \sqrt D` when one row does, the
-    distance deviation and the mean distance by 2(n-1)/n² D; they are released with discrete Laplace noise. The
-    message was paid for by the other party: somebody who is a row of both tables loses both epsilons in all.
+    its features f changes by at most :math:`\frac{2}{n} \max_i |f_i - \bar f| \sqrt D` when one row does, or twice
+    that where rows may be left out, the distance deviation and the mean distance by 2(n-1)/n² D; they are released
+    with discrete Laplace noise. The message was paid for by the other party: somebody who is a row of both tables
+    loses both epsilons in all.
 
     **Without an epsilon**, and on a view without a ``default_epsilon``, the answer is ``message.estimate`` of the
     view's rows, each column scaled by its bounds: not private for them, free, not kept in the ledger, and no
@@ -120,42 +134,73 @@ def dcor_with(
     >>> float(bob.budget.spent)
     2.0
     """
-    message, y = _met(curator, other, columns, asked, protocol, keys)
+    message, y = _met(curator, other, columns, asked, protocol, keys, nan_policy)
     shown = Shown(message, y)
-    measured = curator.measure(shown)
-    covariance, deviation, mean = measured.values.tolist()
-    noise = measured.scales.tolist()
-    squared = math.copysign(covariance**2, covariance) - 2 * noise[0] ** 2 - shown.sampling * max(mean, 0.0)
-    low, high = _interval(message, shown.sampling, measured.values, measured.scales, confidence)
-    whole = message.spread * max(deviation, 2 * noise[1])
-    seen = message.deviation >= _SEEN * message.deviation_scale and deviation >= _SEEN * noise[1]
+    return Compared(message, y.names, y.diameter, shown.sampling, curator.measure(shown))
+
+
+@dcor_with.concludes
+def _(
+    measured: Compared,
+    *,
+    confidence: Probability = 0.95,
+    permutations: Annotated[int, Range(1)] = 999,  # noqa: ARG001 - of `estimate_of`
+    seed: Annotated[int, Range(0)] | None = None,  # noqa: ARG001
+    alpha: Probability = 0.05,  # noqa: ARG001
+) -> SharedCorrelation:
+    """Conclude from the numbers and the message."""
+    message, sampling = measured.message, measured.sampling
+    values, scales = measured.noisy.values.tolist(), measured.noisy.scales.tolist()
+    counted = len(values) > 3  # noqa: PLR2004 - the share of complete rows
+    if not counted:
+        values, scales = [*values, 1.0], [*scales, 0.0]
+    covariance, deviation, below, complete = values
+    share = min(max(complete, 2 * scales[3], ROWS_MIN / message.rows), 1.0)
+    mean = max(below + measured.diameter * share, 0.0)
+    squared = math.copysign(covariance**2, covariance) - 2 * scales[0] ** 2 - sampling * mean
+    denominator = message.share * share * message.spread * max(deviation, 2 * scales[1])
+    low, high = _interval(measured, values, scales, confidence)
+    notes = [*message.remarks]
+    if not (message.informative and deviation >= SEEN * scales[1]):
+        notes.append(UNINFORMATIVE)
+    if 1 - complete > SEEN * scales[3] > 0:
+        notes.append(f"about {1 - complete:.1%} of the rows are left out: a value is missing")
     return SharedCorrelation(
-        squared=min(max(squared / whole, 0.0), 1.0),
+        squared=min(max(squared / denominator, 0.0), 1.0),
         low=low,
         high=high,
         confidence=confidence,
-        columns=y.names,
+        columns=measured.columns,
         other=message.columns,
         rows=message.rows,
-        notes=(*message.notes, *(() if seen else (UNINFORMATIVE,))),
-        released=(covariance, deviation, mean),
-        scales=tuple(noise),
+        missing=message.rows * (1 - complete) if counted else None,
+        missing_standard_error=math.sqrt(2) * message.rows * scales[3] if counted else None,
+        notes=tuple(notes),
+        released=tuple(values),
+        noise_standard_error=tuple(math.sqrt(2) * scale for scale in scales),
     )
 
 
 def _interval(
-    message: Message, sampling: float, values: NDArray[np.float64], scales: NDArray[np.float64], confidence: float
+    measured: Compared, values: list[float], scales: list[float], confidence: float
 ) -> tuple[float, float]:
-    """Combine intervals for the covariance, both deviations and the mean distance by Bonferroni's inequality."""
-    room = math.log(4 / (1 - confidence))
-    numbers = [*zip(values.tolist(), scales.tolist(), strict=True), (message.deviation, message.deviation_scale)]
-    (t, t_up), (s_y, s_y_up), (m, m_up), (s_x, s_x_up) = (
-        (max(v - b * room, 0.0), v + b * room) for v, b in numbers
-    )
-    least = max(t, 0.0) ** 2 - sampling * max(m_up, 0.0)
-    most = max(t_up, 0.0) ** 2 - sampling * m
-    low = min(max(least, 0.0) / (s_x_up * s_y_up), 1.0) if s_x_up > 0 and s_y_up > 0 else 0.0
-    high = min(max(most, 0.0) / (s_x * s_y), 1.0) if s_x > 0 and s_y > 0 else 1.0
+    """Combine intervals for all noisy numbers, those of the message included, by Bonferroni's inequality."""
+    message = measured.message
+    theirs = [(message.deviation, message.deviation_scale)]
+    theirs += [(1.0, 0.0) if message.complete is None else (message.complete, message.complete_scale or 0.0)]
+    numbers = [*zip(values, scales, strict=True), *theirs]
+    room = math.log(sum(b > 0 for _, b in numbers) / (1 - confidence))
+    least, most = ([value + sign * b * room for value, b in numbers] for sign in (-1, 1))
+    shares = [(min(max(least[at], ROWS_MIN / message.rows), 1.0), min(max(most[at], 0.0), 1.0)) for at in (3, 5)]
+    means = [max(ends[2] + measured.diameter * q, 0.0) for ends, q in zip((least, most), shares[0], strict=True)]
+    squares = [
+        max(ends[0], 0.0) ** 2 - measured.sampling * mean
+        for ends, mean in zip((least, most), reversed(means), strict=True)
+    ]
+    deviations = [max(ends[1], 0.0) * max(ends[4], 0.0) for ends in (least, most)]
+    factors = [shares[0][at] * shares[1][at] for at in (0, 1)]
+    low = min(max(squares[0], 0.0) / (deviations[1] * factors[1]), 1.0) if deviations[1] * factors[1] > 0 else 0.0
+    high = min(max(squares[1], 0.0) / (deviations[0] * factors[0]), 1.0) if deviations[0] * factors[0] > 0 else 1.0
     return min(low, high), high
 
 
@@ -169,12 +214,19 @@ def estimate_of(
     keys: Keys | None = None,
     permutations: int = 999,
     seed: int | None = None,
+    alpha: float = 0.05,
+    nan_policy: NanPolicy = "omit",
     **_: Any,
 ) -> Estimate:
     """Estimate the same for whoever holds the table, without noise; for `dcor_with`."""
-    message, y = _met(holder, other, columns, asked, protocol, keys)
-    own = y.coordinates(holder.rows(*y.columns))
-    return message.estimate(own, keys=message.keys, permutations=permutations, seed=seed)
+    message, y = _met(holder, other, columns, asked, protocol, keys, nan_policy)
+    rows = holder.rows(*y.columns)
+    kept = np.flatnonzero(y.complete(rows))
+    if len(kept) < ROWS_MIN:
+        raise ArgumentError(f"Fewer than {ROWS_MIN} rows are complete.", "Use nan_policy='fill', or other columns.")
+    message = message.only(kept)
+    own = y.coordinates(rows)[kept]
+    return message.estimate(own, keys=message.keys, permutations=permutations, seed=seed, alpha=alpha)
 
 
 def _met(
@@ -184,6 +236,7 @@ def _met(
     asked: object,
     protocol: Protocol | None,
     keys: Keys | None,
+    nan_policy: NanPolicy,
 ) -> tuple[Message, Space]:
     """Check message and columns, and bring the rows of the message in the order of the table's."""
     if isinstance(other, PrivateFrame):
@@ -198,8 +251,8 @@ def _met(
         raise ArgumentError(
             f"This is a message of protocol {message.protocol!r}, not {protocol!r}.", "Leave protocol= out."
         )
-    y = space(columns, "euclidean")
-    n = rows_of(curator, y)
+    y = space(columns, "euclidean", nan_policy=nan_policy)
+    n = rows_of(curator, y, nan_policy=nan_policy)
     return message.aligned(keys_of(curator, keys, n), n), y
 
 

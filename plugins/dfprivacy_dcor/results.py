@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,24 +25,37 @@ class DistanceCorrelation(Release):
     Attributes
     ----------
     correlation : float
-        Distance correlation R of the rows, from 0 to 1.
+        Distance correlation R of the complete rows, from 0 to 1.
     corrected : float
         R² of the population, corrected for what noise and sampling add.
     low, high : float
-        Interval for R of the rows; its coverage is guaranteed.
+        Interval for R of the complete rows; its coverage is guaranteed.
     confidence : float
         Its coverage.
+    statistic : float
+        The squared distance covariance, times the rows, over the product of both mean distances: about 1 for
+        independent columns. It is corrected for the noise.
     pvalue : float
         P-value of independence, noise included; from the same numbers.
+    alpha : float
+        Level of the test.
+    rejected : bool
+        Whether independence is rejected: whether the p-value is at most `alpha`.
     x, y, metric, null
         What was asked.
     rows : int
-        Number of rows n.
+        Number of rows n, complete or not.
+    missing : float or None
+        Noisy number of rows that were left out because a value is missing; None where all rows count.
+    missing_standard_error : float or None
+        Standard error of its noise.
     notes : tuple of str
         What to know before trusting the numbers; an uninformative answer says so here.
-    released, scales, changes, largest : tuple of float
-        What all this follows from: noisy s_xy, s_x, s_y, m_x, m_y, with every column scaled to a width of 1; the
-        scales of their Laplace noise; how much one row can change them; the largest values of the last four.
+    released, noise_standard_error, changes, largest : tuple of float
+        What all this follows from, with every column scaled to a width of 1: noisy s_xy, s_x, s_y, and m_x and m_y
+        minus the diameters, each times the share of complete rows, and this share; the standard errors of their
+        Laplace noise; how much one row can change the first five; the largest values of s_x, s_y, m_x and m_y, the
+        first two of which are half the diameters.
     """
 
     correlation: float
@@ -48,19 +63,29 @@ class DistanceCorrelation(Release):
     low: float
     high: float
     confidence: float
+    statistic: float
     pvalue: float
+    alpha: float
+    rejected: bool
     x: tuple[str, ...]
     y: tuple[str, ...]
     metric: str
     null: str
     rows: int
+    missing: float | None
+    missing_standard_error: float | None
     notes: tuple[str, ...]
     released: tuple[float, ...]
-    scales: tuple[float, ...]
+    noise_standard_error: tuple[float, ...]
     changes: tuple[float, ...]
     largest: tuple[float, ...]
 
-    _shown = ("correlation", "low", "high", "corrected", "pvalue", "notes")
+    _shown = ("x", "y", "correlation", "low", "high", "corrected", "statistic", "pvalue", "rejected", "notes")
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """Former name for the scales of the noise, which are its standard errors over the root of 2."""
+        return _scales(self)
 
     def confidence_interval(self, confidence_level: float | None = None, of: Of = "sample") -> ConfidenceInterval:
         """Interval for R; any level costs nothing.
@@ -70,14 +95,15 @@ class DistanceCorrelation(Release):
         confidence_level : float, optional
             Coverage, at least; default: the one asked for.
         of : {"sample", "population"}
-            The R of the rows, or what follows from the expectations of s_xy, s_x and s_y, which is wide.
+            The R of the complete rows, or what follows from the expectations of s_xy, s_x and s_y, which is wide.
 
         Returns
         -------
         ConfidenceInterval
             Within 0 and 1.
         """
-        numbers = Numbers(self.released, self.scales, self.rows, self.changes, self.largest)
+        scales = tuple(each / math.sqrt(2) for each in self.noise_standard_error)
+        numbers = Numbers(self.released, scales, self.rows, self.changes, self.largest)
         return numbers.interval(self.confidence if confidence_level is None else confidence_level, of)
 
     def plot(self, ax: Any = None) -> Any:
@@ -106,22 +132,24 @@ class IndependenceTest(Release):
     Attributes
     ----------
     pvalue : float or None
-        The p-value, or None if a decision was asked for.
-    rejected : bool or None
-        Whether independence is rejected at level `alpha`, or None if a p-value was asked for.
-    alpha : float or None
-        The level.
+        The p-value, or None if only the decision was asked for.
+    alpha : float
+        Level of the test.
+    rejected : bool
+        Whether independence is rejected at this level.
     x, y, metric, permutations
         What was asked.
     """
 
     pvalue: float | None
-    rejected: bool | None
-    alpha: float | None
+    alpha: float
+    rejected: bool
     x: tuple[str, ...]
     y: tuple[str, ...]
     metric: str
     permutations: int
+
+    _shown = ("x", "y", "pvalue", "rejected", "alpha", "permutations")
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the p-value, or the level and the decision.
@@ -138,7 +166,7 @@ class IndependenceTest(Release):
         """
         ax = axes(ax)
         if self.pvalue is None:
-            ax.axvline(float(self.alpha or 0), color="grey", ls=":", label="level")
+            ax.axvline(self.alpha, color="grey", ls=":", label="level")
             title = f"independence is {'' if self.rejected else 'not '}rejected"
         else:
             ax.plot(self.pvalue, 0, "o", color="black", label="p-value")
@@ -215,12 +243,17 @@ class SharedCorrelation(Release):
     columns, other : tuple of str
         The columns of this table, and of the message.
     rows : int
-        Number of rows n.
+        Number of rows n, complete or not.
+    missing : float or None
+        Noisy number of rows that were left out because a value of these columns is missing; None where all count.
+    missing_standard_error : float or None
+        Standard error of its noise.
     notes : tuple of str
         What to know before trusting the number; an uninformative answer says so here.
-    released, scales : tuple of float
-        What it follows from, with the message: noisy distance covariance with the message's angles, distance
-        deviation and mean distance of these columns, and the scales of their Laplace noise.
+    released, noise_standard_error : tuple of float
+        What it follows from, with the message: noisy distance covariance with the message's features, distance
+        deviation of these columns, and their mean distance minus the diameter, each times the share of complete
+        rows, and this share; and the standard errors of their Laplace noise.
     """
 
     squared: float
@@ -230,11 +263,18 @@ class SharedCorrelation(Release):
     columns: tuple[str, ...]
     other: tuple[str, ...]
     rows: int
+    missing: float | None
+    missing_standard_error: float | None
     notes: tuple[str, ...]
     released: tuple[float, ...]
-    scales: tuple[float, ...]
+    noise_standard_error: tuple[float, ...]
 
     _shown = ("squared", "low", "high", "columns", "other", "notes")
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """Former name for the scales of the noise, which are its standard errors over the root of 2."""
+        return _scales(self)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate and its interval.
@@ -253,9 +293,20 @@ class SharedCorrelation(Release):
         return _drawn(axes(ax), self, self.squared, what)
 
 
-def _drawn(ax: Any, found: DistanceCorrelation | SharedCorrelation, estimate: float, what: str) -> Any:
+def _scales(release: DistanceCorrelation | SharedCorrelation) -> tuple[float, ...]:
+    name = type(release).__name__
+    warnings.warn(
+        f"{name}.scales goes with the next release; {name}.noise_standard_error is the root of 2 times that.",
+        FutureWarning,
+        stacklevel=3,
+    )
+    return tuple(each / math.sqrt(2) for each in release.noise_standard_error)
+
+
+def _drawn(ax: Any, release: DistanceCorrelation | SharedCorrelation, estimate: float, what: str) -> Any:
     """Draw an interval within 0 and 1, and the estimate in it."""
-    ax.plot([found.low, found.high], [0, 0], color="tab:orange", lw=5, label=f"{found.confidence:.0%} interval")
+    ends = [release.low, release.high]
+    ax.plot(ends, [0, 0], color="tab:orange", lw=5, label=f"{release.confidence:.0%} interval")
     ax.plot(estimate, 0, "o", color="black", label="estimate")
     ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=what)
     ax.legend(fontsize="small", frameon=False)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
-from dfprivacy import ArgumentError, Range, mechanism
+from dfprivacy import ArgumentError, NanPolicy, Range, mechanism
+from dfprivacy.local import Messages
 from dfprivacy_dcor.angles import HARMONIC_MAX, PLACES, Angles, DistanceMessage, best_reach
 from dfprivacy_dcor.message import Keys, fingerprint, keys_of
 from dfprivacy_dcor.paper import ProjectionMessage, Projections
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy import Column, Curator
-    from dfprivacy_dcor.spaces import Space
+    from dfprivacy.release import NoisyValue
 
 __all__ = ["Protocol", "dcor_message", "rows_and_keys"]
 
@@ -30,6 +32,18 @@ _ENOUGH = 5000  # n epsilon², from which on a second harmonic pays
 _FIRST = 0.7  # of the rows then speak of the first harmonic
 _BLOCKS = 10
 KEYS = "fingerprint of the keys"
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a message consists of."""
+
+    harmonics: tuple[int, ...]
+    directions: NDArray[np.float64]
+    turns: NDArray[np.int64]
+    messages: Messages | NoisyValue
+    deviation: NoisyValue
+    keys: tuple[str | int, ...] | None
 
 
 @mechanism(columns={"columns": "columns", "keys": "public"}, local=True, delta=True)
@@ -44,7 +58,8 @@ def dcor_message(
     split: bool = True,
     keys: Keys | None = None,
     seed: Annotated[int, Range(0)] = 0,
-) -> DistanceMessage | ProjectionMessage:
+    nan_policy: NanPolicy = "omit",
+) -> Written:
     """Write a message from which another party learns how its own columns depend on these.
 
     Parameters
@@ -70,6 +85,9 @@ def dcor_message(
         table; or such a key for each row. The message holds the keys. Default: rows correspond by position.
     seed : int
         Of the public directions and blocks.
+    nan_policy : {"omit", "fill", "raise"}
+        ``"omit"``: a row with a missing value sends noise alone, and the share of such rows is part of the message.
+        ``"fill"``: it sends the fill value, with noise. ``"raise"`` is for public columns.
 
     Returns
     -------
@@ -89,8 +107,14 @@ def dcor_message(
     (ε, δ)-differential privacy, by one Gaussian noise for all projections of a row. Each row becomes one
     angle, randomised on its own at 0.9 ε: angles on an arc around the true one are equally likely, by a ratio of at
     most e^(0.9 ε) more than others. Which harmonic and direction a row speaks of is drawn without looking at it.
-    The distance deviation of all rows, whose sensitivity is 2(n-1)/n² times the diameter, takes 0.1 ε. What anybody
-    computes from the message, as often as they like, is post-processing.
+    The distance deviation of all complete rows, times their share, whose sensitivity is 2(n-1)/n² times the
+    diameter, and this share take 0.1 ε. What anybody computes from the message, as often as they like, is
+    post-processing.
+
+    **Missing values.** Nobody may learn which rows lack one, so no row is left out. One that does is given one of
+    two opposite angles by a public coin, and randomised like any other: it says nothing on average. The
+    covariance with the other party's numbers is then low by the share of complete rows, for which `estimate` and
+    `dcor_with` correct. That supposes that the other numbers do not tell where a value is missing.
 
     References
     ----------
@@ -108,12 +132,12 @@ def dcor_message(
     >>> message.estimate(x**2, permutations=99, seed=0).pvalue < 0.05
     True
     """
-    x = space(columns, "euclidean")
+    x = space(columns, "euclidean", nan_policy=nan_policy)
     if x.metric == "discrete":
         raise ArgumentError("A message is about numbers.", "Name columns with bounds.")
     if protocol == "paper" and (harmonics is not None or length != 1):
         raise ArgumentError("harmonics= and length= are of angles.", "Leave them out with protocol='paper'.")
-    n, p = rows_of(curator, x), len(columns)
+    n, p = rows_of(curator, x, nan_policy=nan_policy), len(columns)
     if harmonics is None:
         harmonics = (1, 3) if n * curator.epsilon**2 >= _ENOUGH and p == 1 and protocol == "angle" else (1,)
     odd = isinstance(harmonics, list | tuple) and all(
@@ -129,29 +153,53 @@ def dcor_message(
         )
     known = keys_of(curator, keys, n)
     units = np.ones((1, 1)) if p == 1 else unit_vectors(count, p, seed)
-    turns = _turns(n, len(harmonics), count, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    turns = _turns(n, len(harmonics), count, rng)
+    messages: Messages | NoisyValue
     if protocol == "paper":
-        return _projections(curator, x, units, turns, known, split=split)
-    directions = np.concatenate([units] * len(harmonics))
-    wave = np.repeat(harmonics, count)
-    maps = [Angles(columns, u, int(k), length) for u, k in zip(directions, wave, strict=True)]
-    said = curator.randomize(maps, reach=best_reach(0.9 * curator.epsilon), turns=turns, share="9/10")
+        projections = Projections(columns, units, turns.astype(np.int64), split=split, omit=x.omit)
+        messages = curator.measure(projections, noise="gaussian", share="9/10")
+    else:
+        units, wave = np.concatenate([units] * len(harmonics)), np.repeat(harmonics, count)
+        maps, whose = _maps(columns, units, wave, length, turns, rng if x.omit else None)
+        messages = curator.randomize(maps, reach=best_reach(0.9 * curator.epsilon), turns=whose, share="9/10")
+        harmonics = tuple(int(k) for k in wave)
     deviation = curator.measure(Deviation(x, n), share="1/10")
+    return Written(tuple(harmonics), units, turns.astype(np.int64), messages, deviation, known)
+
+
+@dcor_message.concludes
+def _(
+    measured: Written,
+    columns: tuple[Column, ...],
+    *,
+    length: float,
+) -> DistanceMessage | ProjectionMessage:
+    """Put it all together."""
+    messages, (deviation, *complete) = measured.messages, measured.deviation.values.tolist()
+    deviation_scale, *complete_scale = measured.deviation.scales.tolist()
+    common: dict[str, Any] = {
+        "columns": tuple(column.name for column in columns),
+        "rows": len(measured.turns),
+        "turns": measured.turns,
+        "directions": measured.directions,
+        "deviation": deviation,
+        "deviation_scale": deviation_scale,
+        "complete": complete[0] if complete else None,
+        "complete_scale": complete_scale[0] if complete else None,
+        "keys": measured.keys,
+    }
+    if not isinstance(messages, Messages):
+        return ProjectionMessage(projections=messages.values, scale=float(messages.scales.flat[0]), **common)
     return DistanceMessage(
-        columns=x.names,
-        rows=n,
-        angles=said.values,
-        turns=turns.astype(np.int64),
-        directions=directions,
-        harmonics=tuple(int(k) for k in wave),
+        angles=messages.values,
+        harmonics=measured.harmonics,
         length=length,
         places=PLACES,
-        reach=said.arc.reach,
-        inside=said.arc.inside,
-        outside=said.arc.outside,
-        deviation=float(deviation.values[0]),
-        deviation_scale=float(deviation.scales[0]),
-        keys=known,
+        reach=messages.arc.reach,
+        inside=messages.arc.inside,
+        outside=messages.arc.outside,
+        **common,
     )
 
 
@@ -164,36 +212,32 @@ def rows_and_keys(
     return {"rows": n} if known is None else {"rows": n, KEYS: fingerprint(known)}
 
 
-def _projections(
-    curator: Curator,
-    x: Space,
-    units: NDArray[np.float64],
+def _maps(
+    columns: tuple[Column, ...],
+    directions: NDArray[np.float64],
+    harmonics: NDArray[np.intp],
+    length: float,
     turns: NDArray[np.intp],
-    keys: tuple[str | int, ...] | None,
-    *,
-    split: bool,
-) -> ProjectionMessage:
-    """Write the paper's message."""
-    asked = Projections(x.columns, units, turns.astype(np.int64), split=split)
-    said = curator.measure(asked, noise="gaussian", share="9/10")
-    deviation = curator.measure(Deviation(x, len(turns)), share="1/10")
-    return ProjectionMessage(
-        columns=x.names,
-        rows=len(turns),
-        projections=said.values,
-        turns=asked.turns,
-        directions=units,
-        scale=float(said.scales.flat[0]),
-        deviation=float(deviation.values[0]),
-        deviation_scale=float(deviation.scales[0]),
-        keys=keys,
-    )
+    coins: np.random.Generator | None,
+) -> tuple[list[Angles], NDArray[np.intp]]:
+    """Give the maps to angles, and which of them each row's message is of.
+
+    Where rows with a missing value are to send noise alone, there are two for each block, which place them on
+    opposite angles, and a coin decides between them.
+    """
+    gaps = (None,) if coins is None else (0, PLACES // 2)
+    maps = [
+        Angles(columns, direction, int(k), length, gap)
+        for direction, k in zip(directions, harmonics, strict=True)
+        for gap in gaps
+    ]
+    return maps, turns if coins is None else 2 * turns + coins.integers(2, size=len(turns))
 
 
-def _turns(n: int, harmonics: int, count: int, chance: np.random.Generator) -> Any:
+def _turns(n: int, harmonics: int, count: int, rng: np.random.Generator) -> Any:
     """Deal the rows out to blocks at random, as evenly as can be, most of them to the first harmonic."""
     first = n if harmonics == 1 else round(_FIRST * n)
     dealt = np.concatenate(
         [np.arange(first) % count, count + np.arange(n - first) % max(1, count * (harmonics - 1))]
     )
-    return chance.permutation(dealt).astype(np.intp)
+    return rng.permutation(dealt).astype(np.intp)

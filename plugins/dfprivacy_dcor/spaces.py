@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy import Column, Curator
+    from dfprivacy.arguments import NanPolicy
     from dfprivacy_dcor.points import Rows
 
 __all__ = ["Metric", "Space", "rows_of", "space", "sphere_constant", "unit_vectors"]
@@ -43,7 +44,7 @@ PAIRWISE_MAX = 20_000
 ROWS_MIN = 4
 """The fewest rows that a squared distance covariance can be estimated from without bias."""
 
-_ERROR = 64 * 2.0**-52  # of what is computed from whole numbers, as a part of the diameters
+_ERROR = 72 * 2.0**-52  # of what is computed from whole numbers, as a part of the diameters
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,14 @@ class Space:
         Their distance.
     directions : ndarray of shape (K, p) or None
         Unit vectors of the projected metric.
+    omit : bool
+        Whether rows with a missing value are left out; else they have the fill value, or a category of their own.
     """
 
     columns: tuple[Column, ...]
     metric: Metric
     directions: NDArray[np.float64] | None = None
+    omit: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -81,7 +85,7 @@ class Space:
     def straight(self) -> bool:
         """Whether the distance is a sum of distances on lines."""
         if self.metric == "discrete":
-            return _count(self.columns[0]) == 2  # noqa: PLR2004 - two points are on a line
+            return self._count <= 2  # noqa: PLR2004 - two points are on a line
         return self.metric != "euclidean" or len(self.columns) == 1
 
     @property
@@ -108,10 +112,36 @@ class Space:
         """How many numbers are added for one distance."""
         return len(self.columns if self.directions is None else self.directions)
 
+    @property
+    def _count(self) -> int:
+        """Points of a column of categories; what is in none of them is one more, unless it is left out."""
+        column = self.columns[0]
+        return len(column.categories or ()) + (not column.other and not self.omit)
+
+    def may_lack(self, public: frozenset[str]) -> bool:
+        """Tell whether a row may be complete on one of two neighbouring tables, and not on the other."""
+        return self.omit and any(c.name not in public and not self._all_there(c) for c in self.columns)
+
+    def _all_there(self, column: Column) -> bool:
+        """Tell whether whatever a column says is one of its categories."""
+        return self.metric == "discrete" and column.other
+
+    def complete(self, batch: Any) -> NDArray[np.bool_]:
+        """Tell which rows count: all, or those in which no value is missing."""
+        there = np.ones(batch.size, dtype=np.bool_)
+        if not self.omit:
+            return there
+        for column in self.columns:
+            if self.metric != "discrete":
+                there &= ~batch.missing(column)
+            elif not column.other:
+                there &= batch.codes(column) < len(column.categories or ())
+        return there
+
     def rows(self, batch: Any) -> Rows:
         """Make points of cleaned rows."""
         if self.metric == "discrete":
-            return Labels(batch.codes(self.columns[0]), _count(self.columns[0]))
+            return Labels(batch.codes(self.columns[0]), self._count)
         units = [batch.standardized(column) / 2 + 0.5 for column in self.columns]
         if self.pairwise:
             return Points(np.stack(units, axis=1))
@@ -123,12 +153,20 @@ class Space:
     def coordinates(self, batch: Any) -> NDArray[np.float64]:
         """Points of Euclidean space, shape (n, d), with the distances of this one, Euclidean or discrete."""
         if self.metric == "discrete":
-            hot: NDArray[np.float64] = np.eye(_count(self.columns[0]))[batch.codes(self.columns[0])]
+            codes = np.minimum(batch.codes(self.columns[0]), self._count - 1)  # those beyond are left out later
+            hot: NDArray[np.float64] = np.eye(self._count)[codes]
             return hot / math.sqrt(2)
         return np.stack([batch.standardized(column) / 2 + 0.5 for column in self.columns], axis=1)
 
 
-def space(columns: tuple[Column, ...], metric: Metric, directions: int = 50, seed: int = 0) -> Space:
+def space(
+    columns: tuple[Column, ...],
+    metric: Metric,
+    directions: int = 50,
+    seed: int = 0,
+    *,
+    nan_policy: NanPolicy = "fill",
+) -> Space:
     """Check and describe a metric space.
 
     Parameters
@@ -141,6 +179,8 @@ def space(columns: tuple[Column, ...], metric: Metric, directions: int = 50, see
         How many directions the projected metric has.
     seed : int
         What the directions are drawn from.
+    nan_policy : {"omit", "fill", "raise"}
+        Whether rows with a missing value are left out; with ``"raise"`` there are none.
 
     Returns
     -------
@@ -156,6 +196,7 @@ def space(columns: tuple[Column, ...], metric: Metric, directions: int = 50, see
     if not columns or len(set(names)) < len(names):
         raise ArgumentError(f"The columns {names!r} must be at least one, each once.", "Name other columns.")
     categories = [column.name for column in columns if column.bounds is None]
+    omit = nan_policy == "omit"
     if metric == "discrete" or categories:
         if len(columns) > 1 or columns[0].categories is None:
             raise ArgumentError(
@@ -163,14 +204,14 @@ def space(columns: tuple[Column, ...], metric: Metric, directions: int = 50, see
                 "that has categories.",
                 "Ask for one column with categories, or for columns with bounds.",
             )
-        return Space(columns, "discrete")
+        return Space(columns, "discrete", omit=omit)
     if metric != "projected" or len(columns) == 1:
-        return Space(columns, metric if len(columns) > 1 else "euclidean")
-    return Space(columns, metric, unit_vectors(directions, len(columns), seed))
+        return Space(columns, metric if len(columns) > 1 else "euclidean", omit=omit)
+    return Space(columns, metric, unit_vectors(directions, len(columns), seed), omit=omit)
 
 
-def rows_of(curator: Curator, *spaces: Space) -> int:
-    """Give the number of rows, or refuse: columns twice, too few rows, a private number, too many pairs."""
+def rows_of(curator: Curator, *spaces: Space, nan_policy: NanPolicy = "fill") -> int:
+    """Give the number of rows, or refuse: columns twice, too few rows, a private number, too many pairs, a gap."""
     columns = [column for each in spaces for column in each.columns]
     if len(set(columns)) < len(columns):
         raise ArgumentError("A column is on both sides.", "It would depend on itself; name it once.")
@@ -189,6 +230,8 @@ def rows_of(curator: Curator, *spaces: Space) -> int:
             f"All pairs of {n} rows take too long; {PAIRWISE_MAX} rows are the most.",
             "Use metric='l1' or 'projected', or fewer rows.",
         )
+    if nan_policy == "raise":
+        curator.refuse_missing(*columns)
     return n
 
 
@@ -206,14 +249,9 @@ def sphere_constant(p: int) -> float:
 
 def error(x: Space, y: Space) -> NDArray[np.float64]:
     """Bound the floating-point error of each of the five numbers; the documentation has the proof."""
-    whole = math.sqrt(x.diameter * y.diameter)
-    part = math.sqrt((160 + 4 * (x.terms + y.terms)) * 2.0**-52) if x.pairwise or y.pairwise else _ERROR
-    return part * np.array([whole, x.diameter, y.diameter, x.diameter, y.diameter])
-
-
-def _count(column: Column) -> int:
-    """Points of a column of categories; what is in none of them is one more."""
-    return len(column.categories or ()) + (not column.other)
+    both = math.sqrt(x.diameter * y.diameter)
+    part = math.sqrt((168 + 4 * (x.terms + y.terms)) * 2.0**-52) if x.pairwise or y.pairwise else _ERROR
+    return part * np.array([both, x.diameter, y.diameter, x.diameter, y.diameter])
 
 
 def _projected(units: list[NDArray[np.float64]], direction: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dfprivacy import ArgumentError
 from dfprivacy.statistics import OfPermutations, OfRows
 from dfprivacy_dcor.points import Points, five_numbers, squared_covariance
 from dfprivacy_dcor.spaces import error
@@ -22,13 +21,27 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy_dcor.message import Message
+    from dfprivacy_dcor.points import Rows
     from dfprivacy_dcor.spaces import Space
 
-__all__ = ["SHARES", "Deviation", "FiveNumbers", "Permuted", "Scores", "Shown", "changes", "largest"]
+__all__ = [
+    "SHARES",
+    "Deviation",
+    "FiveNumbers",
+    "Permuted",
+    "Relation",
+    "Scores",
+    "changes",
+    "complete",
+    "first_return",
+    "fixed",
+    "largest",
+]
 
 SHARES = (0.5, 0.15, 0.15, 0.1, 0.1)
 """Parts of epsilon for s_xy, s_x, s_y, m_x, m_y: those of least error of the correlation and its test together."""
+DEVIATION_SHARES = (0.75, 0.25)
+"""Parts of epsilon for a message's s_x and its share of complete rows."""
 
 
 def changes(x: Space, y: Space, n: int) -> NDArray[np.float64]:
@@ -60,7 +73,10 @@ Relation = Literal["replace_one", "add_remove"]
 
 
 class FiveNumbers(OfRows):
-    """s_xy, s_x, s_y, m_x and m_y of all rows, each weighted so that its share of epsilon is that of `SHARES`.
+    r"""Multiples of s_xy, s_x, s_y, m_x - D_x and m_y - D_y by the share q = m / n of complete rows, and q.
+
+    Each is weighted so that its share of epsilon is that of `SHARES`; q, which is there where rows may be left out,
+    costs nothing beyond: see the explanation of distance correlation in the documentation.
 
     Parameters
     ----------
@@ -70,29 +86,41 @@ class FiveNumbers(OfRows):
         Number of rows.
     """
 
-    shape = (5,)
-
     def __init__(self, x: Space, y: Space, n: int) -> None:
-        self.x, self.y = x, y
+        self.x, self.y, self.n = x, y, n
         self.columns = (*x.columns, *y.columns)
-        self.weights = np.array(SHARES) / changes(x, y, n)
-        self.error = float((error(x, y) * self.weights).max())
+        self.weights: NDArray[np.float64] = np.array(SHARES) / changes(x, y, n)
+        self._left_out = np.array(SHARES) * [1.0, 1.0, 1.0, *[n / (2 * (n - 1))] * 2]  # where a row is left out
+        slack = error(x, y)
+        if x.omit:
+            rest = 1 - math.fsum(self._left_out)
+            self._left_out = np.append(self._left_out, rest)
+            self.weights = np.append(self.weights, rest * n)
+            slack = np.append(slack, 2.0**-52)
+        self.shape = self.weights.shape
+        self.error = float((slack * self.weights).max())
 
     def value(self, rows: Any) -> NDArray[np.float64]:
-        """Compute the five numbers, weights included."""
-        return five_numbers(self.x.rows(rows), self.y.rows(rows)) * self.weights
+        """Compute the numbers, weights included."""
+        x, y, share = complete(self.x, self.y, rows)
+        values = five_numbers(x, y) - [0.0, 0.0, 0.0, self.x.diameter, self.y.diameter]
+        values *= share
+        return (np.append(values, share) if self.x.omit else values) * self.weights
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
-        """Joint sensitivity: all five can change at once, and by all they can."""
+        """Joint sensitivity: all can change at once, and by all they can."""
         if relation != "replace_one":
             return math.inf  # the number of rows is part of the numbers
-        fixed = [_fixed(space, public) for space in (self.x, self.y)]
-        free = np.array([not all(fixed), not fixed[0], not fixed[1], not fixed[0], not fixed[1]])
-        return float(np.linalg.norm(np.array(SHARES) * free, ord=norm))
+        both = [fixed(space, public) for space in (self.x, self.y)]
+        free = np.array([not all(both), not both[0], not both[1], not both[0], not both[1]])
+        stays = float(np.linalg.norm(np.array(SHARES) * free, ord=norm))
+        if not (self.x.may_lack(public) or self.y.may_lack(public)):
+            return stays
+        return max(stays, float(np.linalg.norm(self._left_out, ord=norm)))
 
 
 class Permuted(OfPermutations):
-    """s_xy of the rows and of random pairings of x and y, each rounded to the same accuracy.
+    """q s_xy of the complete rows and of random pairings of their x and y, each rounded to the same accuracy.
 
     Parameters
     ----------
@@ -108,22 +136,62 @@ class Permuted(OfPermutations):
         self.shape = (permutations + 1,)
         self.error = float(error(x, y)[0])
 
-    def value(self, rows: Any, chance: np.random.Generator) -> Any:  # type: ignore[override]
+    def value(self, rows: Any, rng: np.random.Generator) -> Any:  # type: ignore[override]
         """Compute all values; rows of y move."""
-        x, y = self.x.rows(rows), self.y.rows(rows)
-        paired = [y, *(y.ordered(chance.permutation(rows.size)) for _ in range(self.shape[0] - 1))]
-        return np.sqrt(np.array([squared_covariance(x, each) for each in paired]))
+        there = self.x.complete(rows) & self.y.complete(rows)
+        x, y, share = complete(self.x, self.y, rows)
+        orders = (first_return(rng.permutation(rows.size), there) for _ in range(self.shape[0] - 1))
+        paired = [y, *(y.ordered(order) for order in orders)]
+        return share * np.sqrt(np.array([squared_covariance(x, each) for each in paired]))
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
         """Two pairs hold a part of one row: x is exchanged in one and y in the other, by half of the bound each."""
         if relation != "replace_one" or norm != math.inf:
             return math.inf
-        free = 2 - _fixed(self.x, public) - _fixed(self.y, public)
+        free = 2 - fixed(self.x, public) - fixed(self.y, public)
+        if self.x.may_lack(public) or self.y.may_lack(public):
+            free = 2  # one pair is left out, and another exchanges its y
         return free * 2 * (self.n - 1) / self.n**2 * math.sqrt(self.x.diameter * self.y.diameter)
 
 
+def complete(x: Space, y: Space, rows: Any) -> tuple[Rows, Rows, float]:
+    """Make points of the complete rows in both spaces, and say what share of all they are."""
+    one, other = x.rows(rows), y.rows(rows)
+    there = x.complete(rows) & y.complete(rows)
+    if there.all():
+        return one, other, 1.0
+    places = np.flatnonzero(there)
+    return one.ordered(places), other.ordered(places), len(places) / rows.size
+
+
+def first_return(order: NDArray[np.intp], there: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Restrict a permutation to some rows: each goes to the first of them that its cycle comes to.
+
+    Parameters
+    ----------
+    order : ndarray of int of shape (n,)
+        A permutation of all rows.
+    there : ndarray of bool of shape (n,)
+        Which rows are kept.
+
+    Returns
+    -------
+    ndarray of int
+        A permutation of the rows that are kept, numbered from 0 on; random, all alike likely, if `order` is. One
+        row less changes it in one place only: what went to that row goes to where it went.
+    """
+    if there.all():
+        return order
+    following, kept = order.copy(), np.flatnonzero(there)
+    while not there[following[kept]].all():
+        outside = np.flatnonzero(~there[following])
+        following[outside] = following[following[outside]]
+    numbers = np.cumsum(there) - 1
+    return numbers[following[kept]]
+
+
 class Scores(OfRows):
-    """s_xy of several x with one y, each as a part of the root of the diameters.
+    """q s_xy of several x with one y, each as a part of the root of the diameters; q is the share of complete rows.
 
     Parameters
     ----------
@@ -146,8 +214,10 @@ class Scores(OfRows):
 
     def value(self, rows: Any) -> NDArray[np.float64]:
         """Compute the scores."""
-        y = self.y.rows(rows)
-        scores = [math.sqrt(squared_covariance(x.rows(rows), y)) / self._unit(x) for x in self.candidates]
+        scores = []
+        for candidate in self.candidates:
+            x, y, share = complete(candidate, self.y, rows)
+            scores.append(share * math.sqrt(squared_covariance(x, y)) / self._unit(candidate))
         return np.array(scores)
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
@@ -157,13 +227,13 @@ class Scores(OfRows):
         free = [
             changes(x, self.y, self.n)[0] / self._unit(x)
             for x in self.candidates
-            if not (_fixed(x, public) and _fixed(self.y, public))
+            if not (fixed(x, public) and fixed(self.y, public))
         ]
         return float(np.linalg.norm(np.array([*free, 0.0]), ord=norm))
 
 
 class Deviation(OfRows):
-    """s_x alone.
+    """q s_x, and, where rows may be left out, q, the share of complete rows; weighted by `DEVIATION_SHARES`.
 
     Parameters
     ----------
@@ -173,82 +243,36 @@ class Deviation(OfRows):
         Number of rows.
     """
 
-    shape = (1,)
-
     def __init__(self, x: Space, n: int) -> None:
         self.x, self.n = x, n
         self.columns = x.columns
-        self.error = float(error(x, x)[1])
+        self._change = 2 * (n - 1) / n**2 * x.diameter
+        slack = float(error(x, x)[1])
+        self.weights: float | NDArray[np.float64] = 1.0
+        self.shape, self.error = (1,), slack
+        if x.omit:
+            self.weights = np.array(DEVIATION_SHARES) * [1 / self._change, n]
+            self.shape, self.error = (2,), float((self.weights * [slack, 2.0**-52]).max())
 
-    def value(self, rows: Any) -> float:
+    def value(self, rows: Any) -> Any:
         """Compute it."""
-        points = self.x.rows(rows)
-        if isinstance(points, Points):
-            return math.sqrt(squared_covariance(points, points))
-        return math.sqrt(max(points.variance, 0.0))
+        points, _, share = complete(self.x, self.x, rows)
+        if isinstance(points, Points) or not points.size:
+            deviation = share * math.sqrt(squared_covariance(points, points))
+        else:
+            deviation = share * math.sqrt(max(points.variance, 0.0))
+        return np.array([deviation, share]) * self.weights if self.x.omit else deviation
 
-    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
+    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
         """Give that of any metric of negative type."""
         if relation != "replace_one":
             return math.inf
-        return 0.0 if _fixed(self.x, public) else 2 * (self.n - 1) / self.n**2 * self.x.diameter
+        if not self.x.omit:
+            return 0.0 if fixed(self.x, public) else self._change
+        moved = np.array(DEVIATION_SHARES) * [not fixed(self.x, public), self.x.may_lack(public)]
+        return float(np.linalg.norm(moved, ord=norm))
 
 
-SHOWN_SHARES = (0.6, 0.2, 0.2)
-"""Parts of epsilon for the covariance with a message, s_y and m_y."""
-_LEAST, _MOST = 1e-100, 1e100  # between them no product overflows, or loses digits
-
-
-class Shown(OfRows):
-    """Distance covariance of the rows with what a message says, s_y and m_y: weighted as `FiveNumbers` is.
-
-    Parameters
-    ----------
-    message : Message
-        What the other party said, row by row.
-    y : Space
-        What is public of the space.
-    """
-
-    shape = (3,)
-
-    def __init__(self, message: Message, y: Space) -> None:
-        self.y, n = y, message.rows
-        self.columns = y.columns
-        self.parts = message.parts()
-        reach = np.zeros(n)
-        for part in self.parts:
-            reach[part.rows] += part.squares * (2 / len(part.rows)) ** 2
-        change = math.sqrt(reach.max() * y.diameter)
-        if not _LEAST < change < _MOST:
-            raise ArgumentError(
-                "The message tells no two rows apart, or its numbers are too large or too small to compute with.",
-                "Ask for the message again.",
-            )
-        other = 2 * (n - 1) / n**2 * y.diameter
-        self.weights = np.array(SHOWN_SHARES) / [change, other, other]
-        root = math.sqrt(sum(2 * part.squares.mean() for part in self.parts) * y.diameter)
-        slack = float(error(y, y)[1] / y.diameter)
-        self.error = slack * float((self.weights * [root, y.diameter, y.diameter]).max())
-
-    @property
-    def sampling(self) -> float:
-        """What independent rows add to the squared distance covariance, for a mean distance of 1."""
-        return float(sum(2 * part.squares.mean() / len(part.rows) for part in self.parts))
-
-    def value(self, rows: Any) -> NDArray[np.float64]:
-        """Compute the three numbers, weights included."""
-        y = self.y.rows(rows)
-        square = math.fsum(part.covariance(y.ordered(part.rows)) for part in self.parts)
-        return np.array([math.sqrt(square), *five_numbers(y, y)[[1, 3]]]) * self.weights
-
-    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
-        """Joint sensitivity: all three can change at once."""
-        if relation != "replace_one":
-            return math.inf
-        return 0.0 if _fixed(self.y, public) else float(np.linalg.norm(SHOWN_SHARES, ord=norm))
-
-
-def _fixed(space: Space, public: frozenset[str]) -> bool:
+def fixed(space: Space, public: frozenset[str]) -> bool:
     """Tell whether neighbouring tables agree on a space."""
     return all(column.name in public for column in space.columns)

@@ -13,10 +13,10 @@ from dfprivacy_gmm.characteristic import Shape
 if TYPE_CHECKING:
     from dfprivacy_gmm.fit import Fit
 
-__all__ = ["Components", "check_components", "check_search", "doubts", "rows_needed"]
+__all__ = ["VOID", "Components", "check_components", "check_search", "doubts", "rows_needed"]
 
 _POOR = 0.2  # predicted error of a centre, in standard deviations, from which most fits fail
-_VOID = 1.0  # and from which nothing was learned
+VOID = 1.0  # and from which nothing was learned
 _MOST = 50  # components
 _MOST_AUTO = 6
 
@@ -33,8 +33,8 @@ def check_components(n_components: object, most: int | None = None) -> tuple[int
 
 def check_number(n_components: object) -> int:
     """Give a number of components, or raise `ArgumentError`."""
-    whole = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
-    if not whole or not 1 <= int(n_components) <= _MOST:  # type: ignore[call-overload]
+    is_number = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
+    if not is_number or not 1 <= int(n_components) <= _MOST:  # type: ignore[call-overload]
         raise ArgumentError(
             f"{n_components!r} is no number of components.", f'Use 1 to {_MOST}, or "auto" to choose.'
         )
@@ -89,7 +89,13 @@ def doubts(fit: Fit, error: float, *, size: float, epsilon: float, m: int) -> li
     K, d = fit.means.shape
     notes = []
     far, near = rows_needed(K, d, epsilon, 4), rows_needed(K, d, epsilon)
-    if size < far / 4 or error > _VOID:
+    if fit.unsearched is not None:
+        notes.append(
+            f"Uninformative: even components 4 standard deviations apart would be known to {error:.2g} standard "
+            f"deviations only, so none were searched for, and all {K} are the same; {K} components in {d} columns "
+            f"need about {far:,} rows at this epsilon."
+        )
+    elif size < far / 4 or error > VOID:
         notes.append(
             f"Uninformative: {K} components in {d} columns need about {far:,} rows at this epsilon even where "
             f"they are 4 standard deviations apart; there are about {size:,.0f}."

@@ -22,14 +22,16 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
     both = ["x", "y"]
     if mechanism.name == "gmm_fit":
         mixture: dict[str, Any] = {"columns": both, "n_components": 2, "restarts": 1}
-        asked: dict[str, Any] = {"columns": both, "label": "g"}
+        labelled: dict[str, Any] = {"columns": both, "label": "g"}
         return [
-            case(arguments=asked, **known, **delta),
-            case(arguments={**asked, "method": "auto", "radius": 1.0}, **known, **delta, neighbors="add_remove"),
-            case(arguments={**asked, "method": "qda"}, **known, **delta, public=["g"]),
-            case(arguments={**asked, "repair": "paper"}, **known),
-            case(arguments=asked, **known, neighbors="add_remove"),
+            case(arguments=labelled, **known, **delta),
+            case(arguments={**labelled, "method": "auto", "radius": 1.0}, **known, **delta, neighbors="add_remove"),
+            case(arguments={**labelled, "method": "qda"}, **known, **delta, public=["g"]),
+            case(arguments={**labelled, "nan_policy": "fill"}, **known, **delta, public=["g"]),
+            case(arguments={**labelled, "repair": "paper"}, **known),
+            case(arguments=labelled, **known, neighbors="add_remove"),
             case(arguments=mixture, **known, **delta),
+            case(arguments={**mixture, "nan_policy": "fill"}, **known, **delta),
             case(arguments={**mixture, "columns": ["x"]}, **known, **delta, neighbors="add_remove"),
             case(
                 arguments={**mixture, "columns": ["x", "y", "z"]},
@@ -49,13 +51,15 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
                 neighbors="add_remove",
             ),
         ]
-    asked = {"columns": both}
+    every = {"columns": both}
     return [
         # Two columns in the cube do not attain the diameter of the ball around it.
-        case(arguments={**asked, "radius": 0.8}, **known, **delta),
-        case(arguments=asked, **known, **delta, neighbors="add_remove"),
-        case(arguments=asked, **known),
-        case(arguments={**asked, "by": "g"}, **known, neighbors="add_remove"),
-        case(arguments=asked, **known, where={"g": ["a"]}),
-        case(arguments=asked, **known, **delta, group_by="g"),
+        case(arguments={**every, "radius": 0.8}, **known, **delta),
+        case(arguments={**every, "radius": 0.8, "nan_policy": "fill"}, **known, **delta),
+        case(arguments=every, **known, **delta, neighbors="add_remove"),
+        case(arguments=every, **known),
+        case(arguments={**every, "by": "g"}, **known, neighbors="add_remove"),
+        case(arguments={**every, "by": "g"}, **known, **delta, public=["g"]),
+        case(arguments=every, **known, where={"g": ["a"]}),
+        case(arguments=every, **known, **delta, group_by="g"),
     ]

@@ -223,27 +223,27 @@ class Family:
 
     def residuals(self, p: NDArray[np.float64], sketch: Sketch) -> NDArray[np.float64]:
         """Give A - b in standard deviations, real and then imaginary parts, shape (R, 2m)."""
-        found = self.mixtures(p)
-        zeta, _ = found.components(sketch.frequencies)
+        mixtures = self.mixtures(p)
+        zeta, _ = mixtures.components(sketch.frequencies)
         total = np.exp(p[:, -1:])
-        values = (found.weights[:, None] @ zeta)[:, 0] * total - sketch.values
+        values = (mixtures.weights[:, None] @ zeta)[:, 0] * total - sketch.values
         return sketch.weighed(values)
 
     def linear(self, p: NDArray[np.float64], sketch: Sketch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Give `residuals`, shape (R, 2m), and their derivatives, shape (R, P, 2m)."""
         R, K, d, W = len(p), self.K, self.d, sketch.frequencies.T
-        found = self.mixtures(p)
-        zeta, rotated = found.components(sketch.frequencies)
-        zeta *= found.weights[..., None] * np.exp(p[:, -1:, None]) * sketch.scale
+        mixtures = self.mixtures(p)
+        zeta, rotated = mixtures.components(sketch.frequencies)
+        zeta *= mixtures.weights[..., None] * np.exp(p[:, -1:, None]) * sketch.scale
         parts, turned = _parts(zeta), _parts(1j * zeta)
         value = parts.sum(axis=1)
         J = np.empty((R, self.width, 2, sketch.m))
-        J[:, :K] = parts - found.weights[..., None, None] * value[:, None]
+        J[:, :K] = parts - mixtures.weights[..., None, None] * value[:, None]
         np.multiply(turned[:, :, None], W[:, None], out=J[:, K : K * (1 + d)].reshape(R, K, d, 2, -1))
         if self.shape == "tied":
             parts, rotated = value[:, None], rotated[:, :1]
         slopes = np.empty((R, self.groups, max(d, self.one), sketch.m))
-        diagonal = found.roots[:, : self.groups, range(d), range(d)]
+        diagonal = mixtures.roots[:, : self.groups, range(d), range(d)]
         np.multiply(-W * diagonal[..., None], rotated, out=slopes[:, :, :d])
         if self.one > d:
             rows, columns = self.below

@@ -52,13 +52,13 @@ def choose(
     dict of int to float
         The criterion of each number of components.
     """
-    asked = (sketch.content, tuple(counts), shape, batches)
-    found = _known.get(asked)
-    if found is None:
-        found = _known[asked] = _chosen(sketch, counts, shape, batches, told)
+    key = (sketch.content, tuple(counts), shape, batches)
+    chosen = _known.get(key)
+    if chosen is None:
+        chosen = _known[key] = _chosen(sketch, counts, shape, batches, told)
         for oldest in [*_known][:-_KEPT]:
             _known.pop(oldest, None)
-    return found
+    return chosen
 
 
 def _chosen(
@@ -72,8 +72,8 @@ def _chosen(
     # One covariance for all: otherwise its own differences would drown those of the misfits.
     sampled = sketch.sampled(optima[int(np.argmin(rough))].mixture)
     fits = [one.refined(sampled) for one in optima]
-    found = [criterion(fit.residual, fit.free, sketch.size) for fit in fits]
-    return fits[int(np.argmin(found))], dict(zip(counts, found, strict=True))
+    criteria = [criterion(fit.residual, fit.free, sketch.size) for fit in fits]
+    return fits[int(np.argmin(criteria))], dict(zip(counts, criteria, strict=True))
 
 
 def criterion(misfit: float, free: int, size: float) -> float:

@@ -114,10 +114,10 @@ class MixtureMoments(RowFeatures):
         # No matrix products: each number must be a function of its row alone, to the last bit.
         _, means, roots = self.mixture
         K, d = means.shape
-        found = np.empty((*self.shape, y.shape[1]))
-        g = found[:, 0]
+        coordinates = np.empty((*self.shape, y.shape[1]))
+        g = coordinates[:, 0]
         for k in range(K):
-            u = found[k, 1 : 1 + d]
+            u = coordinates[k, 1 : 1 + d]
             squared = np.zeros(y.shape[1])
             for a in range(d):
                 np.subtract(y[a], means[k, a], out=u[a])
@@ -135,18 +135,18 @@ class MixtureMoments(RowFeatures):
             total += g[k]
         g /= total
         for k in range(K):
-            u = found[k, 1 : 1 + d]
+            u = coordinates[k, 1 : 1 + d]
             for place, (i, j) in enumerate(zip(*self._pairs, strict=True), start=1 + d):
-                np.multiply(u[i], u[j], out=found[k, place])
-            found[k, 1:] *= g[k]
-        return found
+                np.multiply(u[i], u[j], out=coordinates[k, place])
+            coordinates[k, 1:] *= g[k]
+        return coordinates
 
     def rows(self, batch: Any) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
         y = np.stack([batch.standardized(column) for column in self.columns])
-        found = self.coordinates(y)
-        found *= np.asarray(self.weights)[..., None]
-        vectors = found.reshape(self.dimension, batch.size).T
+        coordinates = self.coordinates(y)
+        coordinates *= np.asarray(self.weights)[..., None]
+        vectors = coordinates.reshape(self.dimension, batch.size).T
         vectors[~np.isfinite(vectors).all(axis=1)] = 0.0
         return vectors
 

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Estimates", "Method", "Sampling", "differ", "estimates"]
+__all__ = ["FEW", "Estimates", "Method", "Sampling", "differ", "estimates"]
 
 Method = Literal["lda", "qda", "auto"]
 Sampling = Literal["bounded", "normal", "none"]
 
+FEW = 300  # rows, below which the mean of what is skewed, or seldom differs, is not normal
 _SIGNIFICANT = 2.0  # standard deviations of the noise
 _LONG = 0.8  # mean squared length of the rows, of the squared radius
 _TOLD = 3.0  # standard errors of its noise by which a variance must be above 0 for correlations
@@ -157,8 +158,8 @@ class Estimates:
             Between -1 and 1.
         """
         sd = np.sqrt(np.where(self.told(), self.variances, np.nan))
-        found: Array = np.clip(self.covariances / (sd[:, :, None] * sd[:, None, :]), -1.0, 1.0)
-        return found
+        correlations: Array = np.clip(self.covariances / (sd[:, :, None] * sd[:, None, :]), -1.0, 1.0)
+        return correlations
 
     def told(self) -> NDArray[np.bool_]:
         """Tell which variances are above 0 by more than their noise, shape (groups, d)."""
@@ -208,6 +209,13 @@ class Estimates:
         errors: Array = np.sqrt(noise + spread / n)
         np.einsum("gii->gi", errors)[:] = np.where(told, 0.0, np.nan)
         return errors
+
+    def few(self) -> NDArray[np.bool_]:
+        """Tell which groups have so few rows that sampling, which matters, is not normal, shape (groups,)."""
+        noise, both = self.mean_errors(sampling=False), self.mean_errors()
+        matters = (both > math.sqrt(2) * noise).any(axis=1)
+        few: NDArray[np.bool_] = (self.sizes < FEW) & matters
+        return few
 
     def doubts(self, radius: float | None) -> list[tuple[int | None, str]]:
         """Say of which groups (None: of all) too little is known, and why.

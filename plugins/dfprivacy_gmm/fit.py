@@ -42,6 +42,9 @@ class Fit:
         Shape of the covariances.
     agreed : bool
         Whether two independent batches of starts, or a start and a swap, ended in the same optimum.
+    unsearched : float or None
+        The error of the centres, in standard deviations, for which no search was made: even well separated
+        components would not be known any better.
     """
 
     weights: NDArray[np.float64]
@@ -50,6 +53,7 @@ class Fit:
     residual: float
     shape: Shape
     agreed: bool
+    unsearched: float | None = None
 
     @property
     def free(self) -> int:
@@ -65,8 +69,8 @@ class Fit:
     @property
     def covariances(self) -> NDArray[np.float64]:
         """Covariances, shape (K, d, d)."""
-        found: NDArray[np.float64] = self.roots @ self.roots.swapaxes(1, 2)
-        return found
+        covariances: NDArray[np.float64] = self.roots @ self.roots.swapaxes(1, 2)
+        return covariances
 
     def mapped(self, centre: NDArray[np.float64], root: NDArray[np.float64]) -> Fit:
         """Give the mixture of centre + root·z."""
@@ -134,19 +138,19 @@ def find_mixture(
         The best one.
     """
     search = Search(sketch, K, rng)
-    found: list[Searched] = []
+    optima: list[Searched] = []
     agreed = False
     for batch in range(batches):
         ends = search.along(search.starts().best(KEPT), shape)
-        found += [ends.take([i]) for i in range(len(ends.f))]
-        found.sort(key=lambda one: float(one.f[0]))
+        optima += [ends.take([i]) for i in range(len(ends.f))]
+        optima.sort(key=lambda one: float(one.f[0]))
         settled = batch >= (K - 1) // 4
         if settled and K > 1:
-            swapped = search.swapped(found[0], shape)
-            if swapped.f[0] < found[0].f[0] - AGREE:
-                found.insert(0, swapped)
+            swapped = search.swapped(optima[0], shape)
+            if swapped.f[0] < optima[0].f[0] - AGREE:
+                optima.insert(0, swapped)
         told()
-        agreed = K == 1 or (len(found) > 1 and bool(found[1].f[0] - found[0].f[0] < AGREE))
-        if settled and agreed and found[0].f[0] < sketch.m + 3 * math.sqrt(sketch.m) + 3 * K:
+        agreed = K == 1 or (len(optima) > 1 and bool(optima[1].f[0] - optima[0].f[0] < AGREE))
+        if settled and agreed and optima[0].f[0] < sketch.m + 3 * math.sqrt(sketch.m) + 3 * K:
             break
-    return Optimum(search.family(shape), found[0], agreed)
+    return Optimum(search.family(shape), optima[0], agreed)

@@ -12,12 +12,13 @@ from dfprivacy import ArgumentError, Release
 from dfprivacy.plotting import axes
 from dfprivacy.progress import progress
 from dfprivacy.release import renamed
-from dfprivacy_gmm.advice import check_components, check_search, doubts
+from dfprivacy_gmm.advice import VOID, check_components, check_search, doubts
 from dfprivacy_gmm.characteristic import Shape, Sketch
 from dfprivacy_gmm.choice import choose
 from dfprivacy_gmm.fit import BATCHES, Fit
+from dfprivacy_gmm.hopeless import everything, predicted_error
 from dfprivacy_gmm.mixture import MixtureModel, shaped
-from dfprivacy_gmm.polish import sketch_covariance
+from dfprivacy_gmm.polish import centre_covariances, centre_errors, sketch_covariance
 from dfprivacy_gmm.sketch import Whitening
 
 if TYPE_CHECKING:
@@ -142,6 +143,12 @@ class FourierSketch(Release):
             )
         frame = Whitening(self.centre, self.covariance).keeping(covariance_type, self.half)
         sketch = self.sketch.mapped(frame.centre, frame.root)
+        errors = {K: predicted_error(sketch, K, covariance_type) if K > 1 else 0.0 for K in counts}
+        if all(error > VOID for error in errors.values()):
+            K = counts[-1]
+            fit = everything(sketch, K, covariance_type, errors[K])
+            return fit.mapped(frame.centre, frame.root), {}
+        counts = [K for K in counts if errors[K] <= VOID]
         with progress(len(counts) * restarts, what="fitting", unit=" restarts") as bar:
             fit, criteria = choose(sketch, counts, covariance_type, batches=restarts, told=lambda: bar.update(1))
         return fit.mapped(frame.centre, frame.root), criteria
@@ -152,9 +159,11 @@ class FourierSketch(Release):
         """Return to the columns' units, with what is to be said of the fit."""
         K, d = fit.means.shape
         polished = covariance is not None
-        covariance = sketch_covariance(fit, self.sketch) if covariance is None else covariance
-        own = covariance.reshape(K, -1, K, covariance.shape[0] // K)[range(K), 1 : 1 + d, range(K), 1 : 1 + d]
-        errors = np.sqrt(np.maximum(np.trace(own, axis1=1, axis2=2), 0.0))
+        if fit.unsearched is not None:
+            error, own = fit.unsearched, np.repeat(np.eye(d)[None] * fit.unsearched**2, K, axis=0)
+        else:
+            covariance = sketch_covariance(fit, self.sketch) if covariance is None else covariance
+            error, own = float(centre_errors(fit, covariance).mean()), centre_covariances(fit, covariance)
         here = fit.roots @ own @ fit.roots.swapaxes(1, 2)
         scale = np.outer(self.half, self.half)
         m = len(self.frequencies)
@@ -166,7 +175,7 @@ class FourierSketch(Release):
             means_=self.middle + fit.means * self.half,
             covariances_=shaped(fit.covariances * scale, fit.shape),
             mean_errors=np.sqrt(np.maximum(np.diagonal(here, axis1=1, axis2=2), 0.0)) * self.half,
-            relative_error=float(errors.mean()),
+            relative_error=error,
             residual=fit.residual / m,
             residual_pvalue=float(gammaincc(m, fit.residual)),
             criteria={str(k): value for k, value in criteria.items()},
@@ -174,7 +183,7 @@ class FourierSketch(Release):
             sketch=self,
             notes=(
                 *self.notes,
-                *doubts(fit, float(errors.mean()), size=self.size, epsilon=self.epsilon, m=m),
+                *doubts(fit, error, size=self.size, epsilon=self.epsilon, m=m),
             ),
         )
 
@@ -253,6 +262,7 @@ class GaussianMixture(MixtureModel, Release):
 
     _shown = ("n_components", "columns", "relative_error", "residual_pvalue", "notes")
 
-    def _ends(self) -> tuple[float, float]:
-        low, high = self.sketch.bounds[0].tolist()
-        return low, high
+    @property
+    def bounds(self) -> NDArray[np.float64]:  # type: ignore[override]
+        """The columns' bounds, shape (d, 2)."""
+        return self.sketch.bounds

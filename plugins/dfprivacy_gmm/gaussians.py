@@ -165,17 +165,17 @@ class Predicts:
         return GaussianClassifier(**self.get_params()).fit(X, y)
 
     def _log_joint(self, X: Array) -> Array:
-        found = np.empty((len(X), len(self.priors_)))
+        joint = np.empty((len(X), len(self.priors_)))
         with np.errstate(divide="ignore"):
-            found[:] = np.log(self.priors_)
-        for column, mean, covariance in zip(found.T, self.means_, self.covariances_, strict=True):
+            joint[:] = np.log(self.priors_)
+        for column, mean, covariance in zip(joint.T, self.means_, self.covariances_, strict=True):
             scale = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
             values, vectors = np.linalg.eigh(covariance / scale[:, None] / scale)
             values = np.maximum(values, len(values) * np.finfo(float).eps)
             with np.errstate(over="ignore"):
                 z = np.clip((X - mean) / scale, -_FAR, _FAR) @ vectors
             column[:] -= 0.5 * ((z * z / values).sum(axis=1) + np.log(values).sum()) + np.log(scale).sum()
-        return found
+        return joint
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags  # it is scikit-learn that calls this

@@ -10,7 +10,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Release
 from dfprivacy.release import renamed
-from dfprivacy_gmm.estimates import Sampling, estimates
+from dfprivacy_gmm.estimates import FEW, Sampling, estimates
 from dfprivacy_gmm.repair import moved, repaired
 from dfprivacy_gmm.sums import Sums, left_out
 
@@ -50,8 +50,6 @@ class JointMoments(Release):
     covariances, covariance_errors : ndarray of shape (groups, columns, columns)
         Covariances (divisor n - 1), and their standard errors from noise and sampling: upper bounds, for any data
         between the bounds. `standard_errors` has those of normal data, and of the noise alone.
-    correlations, correlation_errors : ndarray of shape (groups, columns, columns)
-        Correlations, clipped to [-1, 1], and the like; NaN where the noise could be all of a variance.
     missing : float or None
         Rows that were left out, noisy: for a missing value, or, with `by`, for a group that is none. None where
         that is not known.
@@ -78,8 +76,6 @@ class JointMoments(Release):
     mean_errors: Array
     covariances: Array
     covariance_errors: Array
-    correlations: Array
-    correlation_errors: Array
     missing: float | None
     missing_standard_error: float | None
     notes: tuple[str, ...]
@@ -113,8 +109,6 @@ class JointMoments(Release):
             mean_errors=half * own.mean_errors(),
             covariances=units * own.covariances,
             covariance_errors=units * own.covariance_errors(),
-            correlations=own.correlations(),
-            correlation_errors=own.correlation_errors(),
             missing=measured.missing,
             missing_standard_error=measured.missing_noise,
             notes=tuple(notes),
@@ -133,6 +127,19 @@ class JointMoments(Release):
     def variance_errors(self) -> Array:
         """Their standard errors, shape (groups, columns)."""
         return np.diagonal(self.covariance_errors, axis1=1, axis2=2)
+
+    @cached_property
+    def correlations(self) -> Array:
+        """Correlations, shape (groups, columns, columns), clipped to [-1, 1].
+
+        NaN where the noise could be all of a variance: then nothing is known of them.
+        """
+        return self._estimates.correlations()
+
+    @cached_property
+    def correlation_errors(self) -> Array:
+        """Standard errors of the correlations, shape (groups, columns, columns), as `covariance_errors`."""
+        return self._estimates.correlation_errors()
 
     @cached_property
     def nearest_covariances(self) -> Array:
@@ -285,8 +292,10 @@ def _unused(name: str, taken: tuple[str, ...]) -> str:
 def _doubts(own: Estimates, names: tuple[str, ...]) -> list[tuple[int, str]]:
     """Say where the noise could be all of a variance, and where covariances are those of no data."""
     doubts = []
-    errors = own.covariance_errors("none")
+    errors, few = own.covariance_errors("none"), own.few()
     for group, (covariance, noise, told) in enumerate(zip(own.covariances, errors, own.told(), strict=True)):
+        if few[group]:
+            doubts.append((group, f"fewer than {FEW} rows: where values are skewed, intervals of means cover less"))
         if not told.all():
             drowned = ", ".join(name for name, clear in zip(names, told, strict=True) if not clear)
             doubts.append((group, f"no variance clearly above its noise, and so no correlations, of {drowned}"))

@@ -53,6 +53,13 @@ def gmm_fit(
         Of a mixture: the shape of its covariances.
     restarts : int
         Of a mixture: most batches of starts. They cost time, and no privacy.
+    radius : float, optional
+        With a delta: rows longer than this, with all columns mapped to [-1, 1], are scaled down to it; at most √d
+        for d columns, which changes none, and is better where many values lie at an end of their bounds; default
+        0.6 √d.
+    nan_policy : {"omit", "fill", "raise"}
+        Rows with a missing value in one of the columns are left out, and not counted; or filled, as declared; or
+        refused, where all columns are public.
     method : {"lda", "qda", "auto"}
         One covariance for all classes, one for each, or one for each if they differ by more than the noise.
     repair : {"noise_aware", "shrink", "paper", "clip"}
@@ -63,13 +70,6 @@ def gmm_fit(
         the search of the reference comes down.
     grid_minimum : float
         For ``"paper"``, in the columns' units squared.
-    radius : float, optional
-        With a delta: rows longer than this, with all columns mapped to [-1, 1], are scaled down to it; at most √d
-        for d columns, which changes none, and is better where many values lie at an end of their bounds; default
-        0.6 √d.
-    nan_policy : {"omit", "fill", "raise"}
-        Rows with a missing value in one of the columns are left out, and not counted; or filled, as declared; or
-        refused, where all columns are public.
 
     Returns
     -------
@@ -192,8 +192,8 @@ def findings(
         rows = math.ceil(sd / 0.01)
         return {"rows in a class from which the noise in its means is 1% of half the bounds": rows}
     each = size / classes
-    found = {column.name: column.half * sd / each for column in columns}
-    return {f"noise in the means of classes of {each:.0f} rows": found}
+    errors = {column.name: column.half * sd / each for column in columns}
+    return {f"noise in the means of classes of {each:.0f} rows": errors}
 
 
 @mechanism(columns={"columns": ["numeric"], "by": "category"}, delta=True)

@@ -32,10 +32,7 @@ class MixtureModel:
     weights_: NDArray[np.float64]
     means_: NDArray[np.float64]
     covariances_: NDArray[np.float64]
-
-    def _ends(self) -> tuple[float, float]:
-        """Give the bounds of the first column, for a picture."""
-        raise NotImplementedError
+    bounds: NDArray[np.float64]
 
     @property
     def n_features_in_(self) -> int:
@@ -51,16 +48,16 @@ class MixtureModel:
     def covariances(self) -> NDArray[np.float64]:
         """Covariances in full, shape (K, d, d)."""
         K, d = self.means_.shape
-        found = np.zeros((K, d, d))
+        covariances = np.zeros((K, d, d))
         diagonal = range(d)
         match self.covariance_type:
             case "diag":
-                found[:, diagonal, diagonal] = self.covariances_
+                covariances[:, diagonal, diagonal] = self.covariances_
             case "spherical":
-                found[:, diagonal, diagonal] = self.covariances_[:, None]
+                covariances[:, diagonal, diagonal] = self.covariances_[:, None]
             case _:
-                found[:] = self.covariances_
-        return found
+                covariances[:] = self.covariances_
+        return covariances
 
     @cached_property
     def _roots(self) -> NDArray[np.float64]:
@@ -71,8 +68,8 @@ class MixtureModel:
         u = np.linalg.solve(self._roots, matrix(X, self.columns, len(self.columns)).T - self.means_[..., None])
         volume = np.log(np.diagonal(self._roots, axis1=1, axis2=2)).sum(axis=1)
         constant = np.log(self.weights_) - volume - 0.5 * len(self.columns) * math.log(2 * math.pi)
-        found: NDArray[np.float64] = (constant[:, None] - 0.5 * np.square(u).sum(axis=1)).T
-        return found
+        joint: NDArray[np.float64] = (constant[:, None] - 0.5 * np.square(u).sum(axis=1)).T
+        return joint
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """Log-density of public rows.
@@ -87,8 +84,8 @@ class MixtureModel:
         ndarray of shape (rows,)
             Log-densities.
         """
-        found: NDArray[np.float64] = logsumexp(self._log_joint(X), axis=1)
-        return found
+        density: NDArray[np.float64] = logsumexp(self._log_joint(X), axis=1)
+        return density
 
     def score(self, X: Any) -> float:
         """Mean log-density of public rows.
@@ -119,8 +116,8 @@ class MixtureModel:
             Probabilities.
         """
         joint = self._log_joint(X)
-        found: NDArray[np.float64] = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
-        return found
+        shares: NDArray[np.float64] = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+        return shares
 
     def predict(self, X: Any) -> NDArray[np.intp]:
         """Most probable component of public rows.
@@ -135,8 +132,8 @@ class MixtureModel:
         ndarray of shape (rows,)
             Numbers of components.
         """
-        found: NDArray[np.intp] = self._log_joint(X).argmax(axis=1)
-        return found
+        labels: NDArray[np.intp] = self._log_joint(X).argmax(axis=1)
+        return labels
 
     def sample(
         self, n_samples: int = 1, *, random_state: int | None = None
@@ -180,7 +177,7 @@ class MixtureModel:
         """
         ax = axes(ax)
         if len(self.columns) == 1:
-            low, high = self._ends()
+            low, high = self.bounds[0]
             x = np.linspace(low, high, 400)
             parts = np.exp(self._log_joint(x[:, None]))
             ax.plot(x, parts.sum(axis=1), color="black", label="density")

@@ -27,7 +27,17 @@ if TYPE_CHECKING:
     from dfprivacy_gmm.characteristic import Sketch
     from dfprivacy_gmm.fit import Fit
 
-__all__ = ["Moments", "information", "polished", "scores", "sketch_covariance"]
+__all__ = [
+    "Moments",
+    "centre_covariances",
+    "centre_errors",
+    "directions",
+    "information",
+    "polished",
+    "precision",
+    "scores",
+    "sketch_covariance",
+]
 
 DRAWS = 12_000
 STEPS = 2
@@ -86,7 +96,7 @@ def polished(
         The covariance of the local coordinates, from sampling and noise.
     """
     T = moments.values.ravel()
-    prior = np.diag(_prior(fit))
+    prior = np.diag(precision(fit))
     draws = _draws(fit, rng)
     z, q = _points(fit, draws)
     clipped = _flat(about.coordinates(z))
@@ -130,10 +140,10 @@ def _covariance(
     """
     B = directions(fit)
     common = in_moments @ np.linalg.pinv(in_rows, rcond=1e-6, hermitian=True) @ in_sketch
-    H = B.T @ (in_moments + in_sketch + np.diag(_prior(fit))) @ B
+    H = B.T @ (in_moments + in_sketch + np.diag(precision(fit))) @ B
     spread = B @ np.linalg.inv(H)
-    found: NDArray[np.float64] = spread @ (H + B.T @ (common + common.T) @ B) @ spread.T
-    return found
+    covariance: NDArray[np.float64] = spread @ (H + B.T @ (common + common.T) @ B) @ spread.T
+    return covariance
 
 
 def information(fit: Fit, sketch: Sketch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -162,18 +172,33 @@ def scores(about: MixtureMoments, z: NDArray[np.float64]) -> NDArray[np.float64]
     d = means.shape[1]
     rows, columns = np.triu_indices(d)
     diagonal = 1 + d + np.flatnonzero(rows == columns)
-    found = about.coordinates(z, clip=False)
-    found[:, diagonal] = (found[:, diagonal] - found[:, :1]) / 2
-    found[:, 0] -= weights[:, None]
-    return _flat(found)
+    scores = about.coordinates(z, clip=False)
+    scores[:, diagonal] = (scores[:, diagonal] - scores[:, :1]) / 2
+    scores[:, 0] -= weights[:, None]
+    return _flat(scores)
 
 
 def sketch_covariance(fit: Fit, sketch: Sketch) -> NDArray[np.float64]:
     """Give the covariance of the local coordinates of a fit to the sketch alone."""
     B = directions(fit)
-    H = information(fit, sketch.sampled(fit.mixtures))[0] + np.diag(_prior(fit))
-    found: NDArray[np.float64] = B @ np.linalg.inv(B.T @ H @ B) @ B.T
-    return found
+    H = information(fit, sketch.sampled(fit.mixtures))[0] + np.diag(precision(fit))
+    covariance: NDArray[np.float64] = B @ np.linalg.inv(B.T @ H @ B) @ B.T
+    return covariance
+
+
+def centre_errors(fit: Fit, covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give the error of each centre in standard deviations of its component, of a covariance of the coordinates."""
+    own = centre_covariances(fit, covariance)
+    errors: NDArray[np.float64] = np.sqrt(np.maximum(np.trace(own, axis1=1, axis2=2), 0.0))
+    return errors
+
+
+def centre_covariances(fit: Fit, covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Take the covariance of each centre, shape (K, d, d), out of that of the local coordinates."""
+    K, d = fit.means.shape
+    each = covariance.reshape(K, -1, K, covariance.shape[0] // K)
+    own: NDArray[np.float64] = each[range(K), 1 : 1 + d, range(K), 1 : 1 + d]
+    return own
 
 
 def directions(fit: Fit) -> NDArray[np.float64]:
@@ -195,7 +220,8 @@ def directions(fit: Fit) -> NDArray[np.float64]:
     return B.reshape(K * each, -1)
 
 
-def _prior(fit: Fit) -> NDArray[np.float64]:
+def precision(fit: Fit) -> NDArray[np.float64]:
+    """Give the precision of the weak prior of the local coordinates, shape (P,)."""
     K, d = fit.means.shape
     logit, a, E = _PRIOR
     return np.tile(np.concatenate([[logit], np.full(d, a), np.full(d * (d + 1) // 2, E)]), K)

@@ -134,8 +134,8 @@ class Search:
             H[:, range(family.width), range(family.width)] += prior.precision
             return gradient, H
 
-        found, p = levenberg_marquardt(objective, model, p, prior.centre, low, high, steps, tolerance, rank, target)
-        return Searched(found, p, prior)
+        f, p = levenberg_marquardt(objective, model, p, prior.centre, low, high, steps, tolerance, rank, target)
+        return Searched(f, p, prior)
 
     def starts(self) -> Searched:
         """Give spherical fits from greedy and from random starts."""
@@ -177,9 +177,9 @@ class Search:
         W = self.sketch.frequencies
         decay = np.exp(-0.5 * math.exp(2 * log_sd) * np.square(W).sum(axis=1))
         phase = (means @ W.T).astype(np.float32)  # they are only candidates
-        found = np.empty(phase.shape, dtype=np.complex128)
-        found.real, found.imag = np.cos(phase) * decay, np.sin(phase) * decay
-        return found
+        waves = np.empty(phase.shape, dtype=np.complex128)
+        waves.real, waves.imag = np.cos(phase) * decay, np.sin(phase) * decay
+        return waves
 
     def along(self, ends: Searched, shape: Shape) -> Searched:
         """Take spherical fits along the path to richer covariances."""

@@ -79,8 +79,8 @@ class Whitening:
 
     def _power(self, exponent: float) -> NDArray[np.float64]:
         e, V = np.linalg.eigh(self.covariance)
-        found: NDArray[np.float64] = (V * e**exponent) @ V.T
-        return found
+        power: NDArray[np.float64] = (V * e**exponent) @ V.T
+        return power
 
 
 def whitening(sums: Sums) -> Whitening:
@@ -131,5 +131,5 @@ def draw_frequencies(m: int, K: int, d: int, rng: Generator) -> NDArray[np.float
     sigma = smallest_sd(K, d) ** ((rng.permutation(m) + 0.5) / m)
     directions = rng.standard_normal((m, d))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    found: NDArray[np.float64] = directions * (lengths / sigma)[:, None]
-    return found
+    frequencies: NDArray[np.float64] = directions * (lengths / sigma)[:, None]
+    return frequencies

@@ -157,16 +157,17 @@ def measure_sums(
     elif gaussian:
         radius = share * math.sqrt(len(columns))
     features.Outer(columns, radius=radius)  # what cannot be measured is refused before sizes are read
-    if nan_policy == "raise":
-        curator.refuse_missing(*columns, *(() if by is None or by.other else (by,)))
+    if nan_policy == "raise" and by is not None and not by.filled:
+        curator.refuse_missing(by)  # to others a row of no group counts nowhere
+    gaps = curator.gaps(columns, nan_policy)
     size, sizes = curator.size, None
-    if nan_policy != "omit" and by is not None:
+    if not gaps and by is not None:
         sizes = curator.sizes(by)
-    elif nan_policy != "omit" and size is not None:
+    elif not gaps and size is not None:
         sizes = np.array([float(size)])
     count = sizes is None and (free_count(curator, columns, by, radius) or True)
     summed: features.RowFeatures = features.Outer(columns, radius=radius, count=count)
-    summed = complete_rows(columns, summed, nan_policy)
+    summed = complete_rows(gaps, summed)
     if by is not None:
         summed = features.OneHot(by) * summed
     measured = curator.sum(summed, noise="gaussian" if gaussian else "laplace")
@@ -174,16 +175,14 @@ def measure_sums(
     noise = scales[0] * (1 if gaussian else math.sqrt(2))
     missing = missing_noise = None
     if nan_policy == "omit" and size is not None:
-        missing = float(size - values[:, 0].sum())
-        missing_noise = float(noise[0]) * math.sqrt(len(values))
+        missing = float(size - (values[:, 0] if sizes is None else sizes).sum())
+        missing_noise = 0.0 if sizes is not None else float(noise[0]) * math.sqrt(len(values))
     return MeasuredSums(values, noise, sizes, radius, missing, missing_noise)
 
 
-def complete_rows(
-    columns: Sequence[Column], summed: features.RowFeatures, nan_policy: NanPolicy
-) -> features.RowFeatures:
-    """Give the same features of complete rows only, if rows with missing values are to be left out."""
-    return features.Given(*columns, of=summed) if nan_policy == "omit" else summed
+def complete_rows(gaps: Sequence[Column], summed: features.RowFeatures) -> features.RowFeatures:
+    """Give the same features of the rows that have a value in some columns."""
+    return features.Given(*gaps, of=summed) if gaps else summed
 
 
 def free_count(

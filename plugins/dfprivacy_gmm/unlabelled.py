@@ -98,7 +98,7 @@ class MeasuredMixture:
     fit : pair of Fit and dict, or None
         What was fitted to it before the moments were measured, and its criteria; None in one or two columns.
     about : MixtureMoments or None
-        About which components the moments are.
+        About which components the moments are; None as well where the sketch is too noisy for any.
     moments : Moments or None
         The moments.
     """
@@ -144,11 +144,13 @@ def measure_mixture(
         return MeasuredMixture(_measure(curator, columns, K, _TWO, nan_policy)[0])
     sketch, third = _measure(curator, columns, K, _THREE, nan_policy)
     if not sketch.cosines.any():  # the plan of an empty table without noise: nothing to fit, but this is measured
-        third[0](complete_rows(columns, _anywhere(columns, K), nan_policy))
+        third(_anywhere(columns, K))
         return MeasuredMixture(sketch)
     fit, criteria = sketch.searched(counts, shape, restarts)
+    if fit.unsearched is not None:
+        return MeasuredMixture(sketch, (fit, criteria))
     about = MixtureMoments(columns, fit.weights, fit.means, fit.roots)
-    measured = third[0](complete_rows(columns, about, nan_policy))
+    measured = third(about)
     n = sketch.size
     moments = Moments(measured.values / n, np.square(measured.scales / n), n, sketch.size_error)
     return MeasuredMixture(sketch, (fit, criteria), about, moments)
@@ -181,29 +183,28 @@ def conclude_mixture(
 
 def _measure(
     curator: Curator, columns: Sequence[Column], K: int, shares: Sequence[str], nan_policy: NanPolicy
-) -> tuple[FourierSketch, list[Callable[[features.RowFeatures], NoisyValue]]]:
-    """Measure moments and sketch; give what is left to measure, if there is a third share."""
+) -> tuple[FourierSketch, Callable[[features.RowFeatures], NoisyValue]]:
+    """Measure moments and sketch; give what measures the moments about components, for a third share."""
     d = len(columns)
     names = tuple(column.name for column in columns)
     if not d or len(set(names)) < d:
         raise ArgumentError(f"columns={list(names)!r} must name at least one column, each once.")
-    if nan_policy == "raise":
-        curator.refuse_missing(*columns)
+    gaps = curator.gaps(columns, nan_policy)
     total = curator.size
-    size = None if nan_policy == "omit" else total
+    size = None if gaps else total
     half = np.array([column.half for column in columns])
     W = draw_frequencies(frequency_count(K, d), K, d, np.random.default_rng(0))
     radius = 1.0 if d == 1 else 0.75 * math.sqrt(d)
     count = size is None and (free_count(curator, columns, None, radius) or True)
     planned = [features.Outer(columns, radius=radius, count=count), features.Fourier(columns, W / half)]
-    planned = [complete_rows(columns, each, nan_policy) for each in (*planned, _anywhere(columns, K))]
-    first, second, *rest = curator.jointly(*zip(planned, shares, strict=False))
+    planned = [complete_rows(gaps, each) for each in (*planned, _anywhere(columns, K))]
+    first, second, *third = curator.jointly(*zip(planned, shares, strict=False))
     moments = first(planned[0])
     values, noise = np.atleast_2d(moments.values), np.atleast_1d(moments.scales)
     sums = Sums.named(values, noise, None if size is None else np.array([float(size)]))
     white = whitening(sums)
     waves = features.Fourier(columns, W @ white.inverse_root / half)
-    measured = second(complete_rows(columns, waves, nan_policy))
+    measured = second(complete_rows(gaps, waves))
     n = max(float(sums.sizes[0]), 3 * sums.size_sd, 10.0 if size is None else 1.0)
     missing = None if nan_policy != "omit" or total is None else float(total - sums.sizes[0])
     missing_noise = None if missing is None else sums.size_sd
@@ -225,7 +226,7 @@ def _measure(
         missing=missing,
         missing_standard_error=missing_noise,
         notes=() if gone is None else (gone,),
-    ), list(rest)
+    ), lambda about: third[0](complete_rows(gaps, about))
 
 
 def _anywhere(columns: Sequence[Column], K: int) -> MixtureMoments:

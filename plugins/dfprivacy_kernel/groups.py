@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy import Column, Curator, NanPolicy
-    from dfprivacy._table.batch import Batch
+    from dfprivacy.features import Batch
     from dfprivacy_kernel.embedding import Array
 
 __all__ = ["Groups", "can_be_missing", "complete"]

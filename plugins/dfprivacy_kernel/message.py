@@ -16,7 +16,7 @@ from dfprivacy_kernel.concluding import fields_of
 from dfprivacy_kernel.design import Count, Design, Mismatch
 from dfprivacy_kernel.embedding import Features
 from dfprivacy_kernel.groups import can_be_missing
-from dfprivacy_kernel.moments import Party, Scales, Summaries
+from dfprivacy_kernel.moments import Party, Scales, Summaries, reach_of
 from dfprivacy_kernel.results import KernelTest
 
 if TYPE_CHECKING:
@@ -119,7 +119,8 @@ class KernelMessage(Release):
 
     def _party(self) -> Party:
         noise = Scales(self.noise_standard_error, np.inf, *self.second_noise_standard_error)
-        return Party(self.mean, self.second, noise, self.size, self.missing_standard_error or 0.0)
+        reach = reach_of(self.design["features"], len(self.mean))
+        return Party(self.mean, self.second, noise, self.size, self.missing_standard_error or 0.0, reach)
 
 
 @mechanism(

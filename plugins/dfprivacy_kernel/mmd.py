@@ -32,7 +32,7 @@ SHARE_FUSED = "1/5"
 """The same for several kernels."""
 
 
-_TOLD = 5.0  # scales of the noise by which a noisy number of rows must exceed 0
+_TOLD = 1.5  # scales of the noise by which a noisy number of rows must exceed 0
 _NEGLIGIBLE = 1e-6
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfprivacy import Column, NoisyValue
-    from dfprivacy._table.batch import Batch
+    from dfprivacy.features import Batch
     from dfprivacy_kernel.embedding import Array, Embedding, Features
     from dfprivacy_kernel.groups import Groups
 
@@ -33,6 +33,7 @@ __all__ = [
     "Scales",
     "Summaries",
     "domain_of",
+    "reach_of",
     "scales",
     "scales_apart",
     "symmetric",
@@ -56,6 +57,12 @@ def domain_of(kind: Features, J: int) -> tuple[Domain, float]:
         "nystrom": ("kernel", math.sqrt(2)),
     }
     return domains[kind]
+
+
+def reach_of(kind: Features, J: int) -> float:
+    """Tell how far apart two rows can be in one of J features."""
+    reaches: dict[Features, float] = {"me": 1.0, "scf": math.sqrt(8 / J), "nystrom": math.sqrt(2)}
+    return reaches[kind]
 
 
 @dataclass(frozen=True)
@@ -135,6 +142,8 @@ class Party:
         Complete rows; noisy where that is private.
     count_noise : float
         Standard deviation of the noise in their number.
+    reach : float
+        How far apart two rows can be in one feature.
     """
 
     mean: Array
@@ -142,6 +151,7 @@ class Party:
     noise: Scales
     size: float
     count_noise: float = 0.0
+    reach: float = 1.0
 
     def of_complete(self, share: float, count_noise: float) -> Party:
         """Give the same of complete rows only, where sums of these were divided by the number of all rows."""
@@ -153,6 +163,7 @@ class Party:
             self.noise.times(all_to_complete),
             size,
             count_noise,
+            self.reach,
         )
 
     @property
@@ -179,6 +190,8 @@ class Contrast:
         Complete rows of each group; noisy where these are private.
     count_noise : float
         Standard deviation of the noise in each.
+    reach : float
+        How far apart two rows can be in one feature.
     """
 
     difference: Array
@@ -188,6 +201,7 @@ class Contrast:
     rows: tuple[float, float]
     sizes: tuple[float, float]
     count_noise: float = 0.0
+    reach: float = 1.0
 
     @property
     def informative(self) -> bool:
@@ -229,7 +243,7 @@ class Differences(_OfFeatures):
         self.noise = noise = scales(domain, len(embedding.map), self.diameter, *self.rows)
         self.groups, self.embedding = groups, embedding
         self.columns = (groups.by, *embedding.columns)
-        J = self.J
+        J, self.reach = self.J, reach_of(kind, self.J)
         spreads = [np.full(J, noise.difference), np.full(J, noise.pooled), noise.of_second(J)]
         if groups.sizes is None:
             spreads.append(np.full(2, COUNT_NOISE))
@@ -254,7 +268,8 @@ class Differences(_OfFeatures):
         J = self.J
         d, u, upper, counts = np.split(measured.values, [J, 2 * J, 2 * J + J * (J + 1) // 2])
         sigma = float(measured.scales[0]) / self.noise.difference
-        contrast = Contrast(d, u, symmetric(upper, J), self.noise.times(sigma), self.rows, self.rows)
+        second, noise = symmetric(upper, J), self.noise.times(sigma)
+        contrast = Contrast(d, u, second, noise, self.rows, self.rows, reach=self.reach)
         if self.groups.sizes:
             return contrast
         n, m = (max(1.0, float(count)) for count in counts)
@@ -279,6 +294,7 @@ class Summaries(_OfFeatures):
         domain, self.diameter = domain_of(kind, len(embedding.map))
         self.noise = [scales_apart(domain, len(embedding.map), self.diameter, size) for size in rows]
         self.groups, self.embedding, self.rows, self.given = groups, embedding, rows, tuple(given)
+        self.reach = reach_of(kind, self.J)
         self.columns = (*((groups.by,) if groups else ()), *embedding.columns)
         self.weights = 1 / np.stack(
             [
@@ -319,7 +335,7 @@ class Summaries(_OfFeatures):
         ):
             mean, upper, share = np.split(values, [self.J, len(values) - bool(self.given)])
             sigma = float(spread[0]) / noise.difference
-            party = Party(mean, symmetric(upper, self.J), noise.times(sigma), float(size))
+            party = Party(mean, symmetric(upper, self.J), noise.times(sigma), float(size), reach=self.reach)
             parties.append(party.of_complete(float(share[0]), sigma * COUNT_NOISE) if self.given else party)
         return parties
 

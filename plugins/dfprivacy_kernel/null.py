@@ -28,6 +28,7 @@ __all__ = ["Moments", "Null", "cube_noise", "cube_quantile", "laplace_tail", "no
 
 _POINTS = 2**14  # of the quadrature; more move single p-values by 1e-3 at most
 _FEW = 8  # draws of the moments that must be possible, else the possible ones nearest to all draws stand in
+_PART_KEPT = 4  # of the points, which the quadrature of the null law keeps at least, with few draws of the moments
 _TINY = 1e-12
 _CAP_OF_PAIRS = 2.0  # of the trace: differences of rows have a squared length of 2 at most
 
@@ -171,8 +172,8 @@ class Null:
         cube, uniform = noise
         n, m, *moments = noisy[:, None] + scales[:, None] * cube
         most_n, most_m = most or (np.inf, np.inf)
-        allowed = (n >= 1) & (m >= 1) & (n <= most_n) & (m <= most_m)
-        n, m = np.clip(n, 1, most_n), np.clip(m, 1, most_m)
+        allowed = (n >= 1) & (m >= 1)
+        n, m = np.clip(n, 1, most_n), np.clip(m, 1, most_m)  # as a rule, nothing or little is missing
         rows = n + m
         pq = n * m / rows**2
         each = np.reshape(moments, (-1, 3, len(uniform))) / rows
@@ -191,7 +192,10 @@ class Null:
         if kept.sum() < min(_FEW, len(kept)):
             kept = np.ones_like(kept)
             moments = moments.clipped(cap)
-        return cls(moments[:, kept].widened(part[kept]), factor[kept], uniform[kept])
+        times = max(1, -(-(len(kept) // _PART_KEPT) // int(kept.sum())))
+        at = np.tile(np.flatnonzero(kept), times)
+        uniform = (uniform[at] + np.repeat(np.arange(times) / times, kept.sum())) % 1.0
+        return cls(moments[:, at].widened(part[at]), factor[at], np.clip(uniform, _TINY, 1 - _TINY))
 
     def quantile(self, level: float | Array) -> Array:
         """Give quantiles of the statistic, without its own noise."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from dfprivacy.statistics import OfPermutations, OfRows
 from dfprivacy_kernel.groups import complete
-from dfprivacy_kernel.moments import COUNT_NOISE, Party, domain_of, scales_apart, symmetric
+from dfprivacy_kernel.moments import COUNT_NOISE, Party, domain_of, reach_of, scales_apart, symmetric
 from dfprivacy_kernel.statistics import times
 from dfprivacy_kernel.sums import ROUNDING, differences, gram_of, image_of, mapped, totals
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy import Column, NoisyValue
-    from dfprivacy._table.batch import Batch
+    from dfprivacy.features import Batch
     from dfprivacy_kernel.embedding import Array, Embedding, Features
 
 __all__ = ["Flipped", "PairedSeparation", "PairedSpread", "PairedSummary"]
@@ -154,7 +154,7 @@ class PairedSummary(_OfPairs):
         self, by: Column, embedding: Embedding, pairs: int, kind: Features, given: Sequence[Column] = ()
     ) -> None:
         super().__init__(by, embedding, pairs, given)
-        self.J = len(embedding.map)
+        self.J, self.kind = len(embedding.map), kind
         domain, diameter = domain_of(kind, self.J)
         self.noise = scales_apart(domain, self.J, diameter, pairs)
         counts = [COUNT_NOISE / pairs] if given else []
@@ -185,5 +185,7 @@ class PairedSummary(_OfPairs):
         """Give what a measurement says of z/2."""
         sigma = float(measured.scales[0]) / self.noise.difference
         mean, upper, count = np.split(measured.values, [self.J, self.dimension - bool(self.given)])
-        party = Party(mean, symmetric(upper, self.J), self.noise.times(sigma), self.pairs)
+        party = Party(
+            mean, symmetric(upper, self.J), self.noise.times(sigma), self.pairs, reach=reach_of(self.kind, self.J)
+        )
         return party.of_complete(float(count[0]), sigma * COUNT_NOISE) if self.given else party

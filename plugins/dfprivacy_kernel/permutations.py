@@ -15,7 +15,7 @@ from dfprivacy_kernel.sums import ROUNDING, gram_of, image_of, mapped, totals
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfprivacy._table.batch import Batch
+    from dfprivacy.features import Batch
     from dfprivacy_kernel.embedding import Array, Embedding
     from dfprivacy_kernel.groups import Groups
 

@@ -11,7 +11,7 @@ from dfprivacy.statistics import OfRows
 from dfprivacy_kernel.sums import ROUNDING, gram_of, image_of, mapped, middle, totals
 
 if TYPE_CHECKING:
-    from dfprivacy._table.batch import Batch
+    from dfprivacy.features import Batch
     from dfprivacy_kernel.embedding import Array, Embedding
     from dfprivacy_kernel.groups import Groups
 

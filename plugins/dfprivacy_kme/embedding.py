@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Basis", "Space", "coded", "decoded"]
+
+_RIDGE = 1e-13  # beside kernel values of 1
 
 Basis: TypeAlias = Literal["subspace", "taylor", "fourier"]
 
@@ -88,6 +91,61 @@ class Space:
         if self.basis == "taylor":
             return Taylor(self.kernel, self.degree).features(rows)
         return Fourier(self.columns, self.anchors).features(rows)
+
+    def __len__(self) -> int:
+        """Give the number of coordinates."""
+        if self.basis == "subspace":
+            return len(self.anchors)
+        if self.basis == "taylor":
+            return math.comb(self.degree + len(self.columns), self.degree)
+        return 2 * len(self.anchors)
+
+    def common(self, other: Space) -> tuple[Space, NDArray[np.float64], NDArray[np.float64]]:
+        """Give a space that is part of both, and the maps of their coordinates to its own.
+
+        How many functions of a basis, or points of a subspace, are worth a coordinate depends on the noise; those
+        that both have span what both see. The maps have orthonormal rows, so noise that is alike in all directions
+        stays so.
+
+        Raises
+        ------
+        ArgumentError
+            If the kernels differ, or have nothing in common.
+        """
+        alike = (
+            self.columns == other.columns
+            and self.lengthscales == other.lengthscales
+            and self.mismatches == other.mismatches
+            and self.basis == other.basis
+        )
+        if alike and self.basis == "taylor":
+            smaller = min(self, other, key=len)
+            return smaller, np.eye(len(smaller), len(self)), np.eye(len(smaller), len(other))
+        if alike and self.basis == "fourier":
+            if np.array_equal(self.anchors, other.anchors):
+                return self, np.eye(len(self)), np.eye(len(self))
+        elif alike:
+            mine, others = np.nonzero((self.anchors[:, None] == other.anchors[None]).all(axis=2))
+            if len(mine):
+                return self._subspace(mine, other, others)
+        raise ArgumentError(
+            "The two releases have different feature maps.",
+            "Release both with the same columns and kernel, and some of the same points.",
+        )
+
+    def _subspace(
+        self, mine: NDArray[np.intp], other: Space, others: NDArray[np.intp]
+    ) -> tuple[Space, NDArray[np.float64], NDArray[np.float64]]:
+        """Give the span of points that both subspaces have.
+
+        With A the map of a space, k = A⁻¹ψ are a row's kernel values at its points; those at the common points,
+        times the map of these, are the coordinates in their span.
+        """
+        points = self.anchors[mine]
+        root = np.linalg.cholesky(self.kernel(points, points) + _RIDGE * np.eye(len(points)))
+        A = np.linalg.inv(root)
+        ours, theirs = (A @ np.linalg.inv(space.map)[at] for space, at in ((self, mine), (other, others)))
+        return replace(self, anchors=points, map=A), ours, theirs
 
     def plain(self) -> dict[str, Any]:
         """Return plain values, from which `read` makes the same space."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from scipy.stats import poisson
 
-from dfprivacy import ArgumentError, Range, mechanism
-from dfprivacy.features import Fourier, Nystrom, ProductKernel, gaussian_frequencies, spread
+from dfprivacy import ArgumentError, NanPolicy, Range, mechanism
+from dfprivacy.features import Count, Fourier, Given, Nystrom, ProductKernel, Stack, gaussian_frequencies, spread
 from dfprivacy_kme.embedding import Space, coded
 from dfprivacy_kme.fitting import absolute, hull, shrunk
 from dfprivacy_kme.release import KME, grid
@@ -19,7 +20,7 @@ from dfprivacy_kme.taylor import Taylor
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfprivacy import Column, Curator, NoisyValue
+    from dfprivacy import Column, Curator
 
 __all__ = ["findings", "kme_release"]
 
@@ -31,7 +32,45 @@ _TAYLOR_COLUMNS, _TAYLOR_REACH, _TAYLOR_DEGREE = 3, 5.0, 40
 _TAYLOR_FEATURES = 2000
 _ALIKE = 1e-6  # distance of two rows, of √2 at most, below which no noise leaves anything to be seen
 _SEEN = 0.9  # mean squared length of the features of rows within the bounds
+_TOLD = 5.0  # standard deviations by which a noisy number of rows must exceed 0
 _LOUD = 0.1  # noise in one coordinate, beside features of length 1, that leaves little to be seen
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A noisy mean feature, and what is public about it.
+
+    Attributes
+    ----------
+    beta : ndarray of shape (F,)
+        The mean, of complete rows.
+    noise : float
+        Standard deviation of the noise in each coordinate.
+    laplace : bool
+        Whether the noise is Laplace; if not, Gaussian.
+    size : float
+        Number of complete rows; noisy where that is private.
+    count_noise : float or None
+        Standard deviation of the noise in it; None where no row is left out.
+    rows : int
+        Number of all rows.
+    features : Nystrom, Taylor or Fourier
+        The map.
+    kernel : ProductKernel
+        What it is a map of.
+    public : ndarray of shape (M, columns) or None
+        The public sample.
+    """
+
+    beta: NDArray[np.float64]
+    noise: float
+    laplace: bool
+    size: float
+    count_noise: float | None
+    rows: int
+    features: Nystrom | Taylor | Fourier
+    kernel: ProductKernel
+    public: NDArray[np.float64] | None
 
 
 @mechanism(columns={"columns": ["numeric"], "categories": ["category"]}, tables=["points"], delta=True)
@@ -47,7 +86,8 @@ def kme_release(
     points: Mapping[str, Sequence[Any]] | Any = None,
     n_points: Annotated[int, Range(1, _POINTS_MAX)] | None = None,
     represent: Represent = "hull",
-) -> KME:
+    nan_policy: NanPolicy = "omit",
+) -> Measured:
     r"""Publish a table as a kernel mean embedding: weighted points, and the noisy mean feature behind them.
 
     Parameters
@@ -76,6 +116,10 @@ def kme_release(
         ``"weights"``: weights of either sign at the subspace's points, as in Algorithm 1. ``"l1"``: the same with
         absolute weights that add up to 1 at most (Theorem 11). ``"bayes"``: the embedding is first drawn
         towards that of `points`, which must be a sample of the same population; then as ``"hull"``.
+    nan_policy : {"omit", "fill", "raise"}
+        What becomes of rows in which a value is missing. ``"omit"``: they are left out, and how many are left is
+        measured with the features. ``"fill"``: the fill value of the column, counted as data. ``"raise"``: they are
+        refused, of public columns.
 
     Returns
     -------
@@ -94,7 +138,9 @@ def kme_release(
     **Privacy.** (ε, δ)-differential privacy where a row changes and the number of rows is public; pure ε if δ is 0.
     The sum of the rows' features is released with discrete Gaussian noise for its L2 sensitivity, at most √2 for a
     kernel in [0, 1] and 2 for Fourier features, and less over bounds that are narrow beside the kernel; with
-    Laplace noise for the L1 sensitivity if δ is 0. The computed basis is orthonormal up to a defect that is
+    Laplace noise for the L1 sensitivity if δ is 0. Where rows with a missing value are left out, the number of the
+    others is one more coordinate: a row that vanishes moves all by √2 at most, as far as rows are apart over wide
+    bounds. The computed basis is orthonormal up to a defect that is
     bounded and charged. All else is post-processing.
 
     **Statistics.** The noise has length :math:`\sigma\sqrt F`; the projection to the hull removes most of it.
@@ -114,13 +160,13 @@ def kme_release(
     >>> abs(found.mean()["age"] - 40) < 2
     True
     """
-    size = curator.size
-    if size is None:
+    rows = curator.size
+    if rows is None:
         raise ArgumentError(
             "A kernel mean embedding is a mean, and the number of rows is private here.",
             'Protect the table with neighbors="replace_one", and select rows by public columns only.',
         )
-    if size < 1:
+    if rows < 1:
         raise ArgumentError("The table has no rows.", "There is nothing to publish.")
     named = (*columns, *(categories or ()))
     kernel = ProductKernel(named, _lengthscales(columns, lengthscale, gamma), mismatch)
@@ -130,15 +176,62 @@ def kme_release(
             "Give a lengthscale that is not so far above the width of the bounds.",
         )
     public = None if points is None else kernel.check(coded(named, points, "points"))
-    asked = _features(curator, kernel, features, public, n_points, size)
-    if represent in ("weights", "l1") and not isinstance(asked, Nystrom):
+    psi = _features(curator, kernel, features, public, n_points, rows)
+    if represent in ("weights", "l1") and not isinstance(psi, Nystrom):
         raise ArgumentError(
             f"represent={represent!r} needs points that span the features.", 'Use features="subspace".'
         )
     if represent == "bayes" and (public is None or len(public) < 2):  # noqa: PLR2004
         raise ArgumentError('represent="bayes" needs a public sample.', "Give at least two rows as points=.")
-    measured = curator.sum(asked, noise="gaussian" if curator.delta else "laplace")
-    return _concluded(measured, asked, kernel, public, size, represent)
+    return _measured(curator, psi, kernel, public, rows, nan_policy)
+
+
+@kme_release.concludes
+def _(measured: Measured, *, represent: Represent) -> KME:
+    """Fit points to the noisy mean."""
+    return _concluded(measured, represent)
+
+
+def _measured(
+    curator: Curator,
+    psi: Nystrom | Taylor | Fourier,
+    kernel: ProductKernel,
+    public: NDArray[np.float64] | None,
+    rows: int,
+    nan_policy: NanPolicy,
+) -> Measured:
+    """Measure the sum of the features, and the number of rows that it is of."""
+    gaps = tuple(column for column in kernel.columns if column.bounds is not None or not column.other)
+    if nan_policy == "raise":
+        curator.refuse_missing(*gaps)
+    noise: Literal["gaussian", "laplace"] = "gaussian" if curator.delta else "laplace"
+    size, count_noise = float(rows), None
+    if nan_policy != "omit" or not gaps:
+        total = curator.sum(psi, noise=noise)
+    elif all(column.public for column in gaps):
+        size, count_noise = float(curator.sum(Given(*gaps)).values[0]), 0.0
+        if size < 1:
+            raise ArgumentError("A value is missing in every row.", "There is nothing to publish.")
+        total = curator.sum(Given(*gaps, of=psi), noise=noise)
+    else:
+        whole = curator.sum(Given(*gaps, of=Stack(psi, Count())), noise=noise)
+        total, count = whole.parts
+        size = float(count.values[0])
+        count_noise = float(count.scales[0]) * (math.sqrt(2) if noise == "laplace" else 1.0)
+    size = max(1.0, size)
+    weights = np.broadcast_to(psi.weights, psi.shape)
+    scale = float((total.scales * weights).max()) / size
+    return Measured(
+        beta=(total.values * weights).ravel() / size,
+        noise=scale * (math.sqrt(2) if noise == "laplace" else 1.0),
+        laplace=noise == "laplace",
+        size=size,
+        count_noise=count_noise,
+        rows=rows,
+        features=psi,
+        kernel=kernel,
+        public=public,
+    )
 
 
 def _lengthscales(
@@ -191,21 +284,10 @@ def _features(
     return Taylor(kernel, degree)
 
 
-def _concluded(
-    measured: NoisyValue,
-    asked: Nystrom | Taylor | Fourier,
-    kernel: ProductKernel,
-    public: NDArray[np.float64] | None,
-    size: int,
-    represent: Represent,
-) -> KME:
-    """Fit points to the noisy sum; post-processing."""
-    space = Space.of(asked, kernel)
-    weights = np.broadcast_to(asked.weights, asked.shape)
-    beta = (measured.values * weights).ravel() / size
-    laplace = measured.noise is not None and "Laplace" in measured.noise.kind
-    scale = float((measured.scales * weights).max()) / size
-    sigma = scale * (math.sqrt(2) if laplace else 1.0)
+def _concluded(measured: Measured, represent: Represent) -> KME:
+    """Fit points to the noisy mean; post-processing."""
+    psi, kernel, public = measured.features, measured.kernel, measured.public
+    space, beta, sigma = Space.of(psi, kernel), measured.beta, measured.noise
     gap = 1e-3 * sigma**2
     if represent == "weights":
         locations, w = space.anchors, space.map.T @ beta
@@ -218,36 +300,41 @@ def _concluded(
             target = shrunk(space.features(public), beta, sigma)
         locations, w = hull(space.features, candidates, target, gap, kernel.columns)
     left = w @ space.features(locations) - beta
+    omitted = measured.count_noise is not None
     return KME(
         space=space.plain(),
         locations=locations,
         weights=w,
-        notes=_notes(sigma, space, len(beta), size),
+        notes=_notes(measured, space),
         beta=beta,
-        sigma=sigma,
-        noise_kind="none" if sigma == 0 else "laplace" if laplace else "gaussian",
-        size=size,
+        noise_standard_error=sigma,
+        noise_kind="none" if sigma == 0 else "laplace" if measured.laplace else "gaussian",
+        size=measured.size,
+        missing=measured.rows - measured.size if omitted else None,
+        missing_standard_error=measured.count_noise,
         represent=represent,
-        defect=asked.defect if isinstance(asked, Nystrom) else 0.0,
+        defect=psi.defect if isinstance(psi, Nystrom) else 0.0,
         objective=float(left @ left),
     )
 
 
-def _notes(sigma: float, space: Space, dimension: int, size: int) -> tuple[str, ...]:
+def _notes(measured: Measured, space: Space) -> tuple[str, ...]:
     notes = []
+    if measured.size < _TOLD * (measured.count_noise or 0.0):
+        notes.append("Complete rows are too few beside the noise in their number: this release tells nothing.")
     seen = float((space.features(grid(space)) ** 2).sum(axis=1).mean())
     if seen < _SEEN:
         notes.append(
             f"Of a row anywhere within the bounds the features see {seen:.0%} on average: "
             "a wider kernel or more points would see more."
         )
-    if sigma >= _LOUD:
+    if measured.noise >= _LOUD:
         notes.append(
-            f"The noise in each feature, {sigma:.2g}, is not small beside the features' length 1: "
-            f"{size} rows at this price tell little."
+            f"The noise in each feature, {measured.noise:.2g}, is not small beside the features' length 1: "
+            f"{measured.size:.0f} rows at this price tell little."
         )
-    if dimension < 3:  # noqa: PLR2004
-        notes.append(f"Features are few, {dimension}: more points would tell more.")
+    if len(measured.beta) < 3:  # noqa: PLR2004
+        notes.append(f"Features are few, {len(measured.beta)}: more points would tell more.")
     return tuple(notes)
 
 

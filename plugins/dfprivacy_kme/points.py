@@ -31,10 +31,16 @@ class TwoSample(NamedTuple):
         Squared distance of the two embeddings.
     pvalue : float
         By simulation of the null distribution, the noise included.
+    alpha : float
+        Level of the decision.
+    rejected : bool
+        Whether one population is rejected.
     """
 
     statistic: float
     pvalue: float
+    alpha: float
+    rejected: bool
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -183,7 +189,15 @@ class WeightedPoints(Release):
             raise ArgumentError(f"columns={columns!r} are not among {known!r}.", "Give a list of some of them.")
         return self._restricted([known.index(name) for name in columns], self.weights, ())
 
-    def _restricted(self, kept: list[int], weights: NDArray[np.float64], notes: tuple[str, ...]) -> WeightedPoints:
+    def _restricted(
+        self,
+        kept: list[int],
+        weights: NDArray[np.float64],
+        notes: tuple[str, ...],
+        chosen: NDArray[np.bool_] | None = None,
+    ) -> WeightedPoints:
+        """Keep some columns, and of all points or the chosen ones so many weights."""
+        locations = self.locations if chosen is None else self.locations[chosen]
         return WeightedPoints(
             space={
                 **self.space,
@@ -191,20 +205,22 @@ class WeightedPoints(Release):
                 "anchors": np.zeros((0, 0)),
                 "map": np.zeros((0, 0)),
             },
-            locations=self.locations[:, kept],
+            locations=locations[:, kept],
             weights=weights,
             notes=notes,
             privacy=self.privacy,
             library=self.library,
         )
 
-    def two_sample(self, other: object) -> TwoSample:  # noqa: ARG002
+    def two_sample(self, other: object, *, alpha: float = 0.05) -> TwoSample:  # noqa: ARG002
         """Refuse: without the law of the noise, a test would find it significant.
 
         Parameters
         ----------
         other : mapping or KME
             The other sample.
+        alpha : float
+            Level of the decision.
         """
         raise ArgumentError(
             "Weighted points alone do not say how noisy they are.",

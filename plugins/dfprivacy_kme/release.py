@@ -11,8 +11,10 @@ from scipy.special import ndtri
 
 from dfprivacy import ArgumentError, Release
 from dfprivacy.features import spread
-from dfprivacy.schema import as_probability
-from dfprivacy_kme.embedding import Space, coded, decoded
+from dfprivacy.release import renamed
+from dfprivacy.schema import as_number, as_probability
+from dfprivacy_kme.comparing import Sample, null_distances, pooled
+from dfprivacy_kme.embedding import Space, decoded
 from dfprivacy_kme.points import TwoSample, WeightedPoints
 
 if TYPE_CHECKING:
@@ -20,10 +22,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dfprivacy import Column
+
 __all__ = ["KME", "Expectation", "grid"]
 
 _RIDGES = np.geomspace(1e-14, 1e4, 55)
 _DRAWS, _DRAWS_SEED = 4999, 20_180_710  # public: it makes p-values reproducible
+_CLEARLY = 3.0  # standard errors above 0 from which a number of missing rows is shown
 _MASSES = 5  # of the noise's standard deviation, below which a conditional says little
 
 
@@ -60,31 +65,45 @@ class KME(WeightedPoints):
         Their weights.
     beta : ndarray of shape (F,)
         The noisy mean of the rows' features.
-    sigma : float
+    noise_standard_error : float
         Standard deviation of the noise in each of its coordinates.
     noise_kind : {"gaussian", "laplace", "none"}
         The law of the noise.
-    size : int
-        Number of rows.
+    size : float
+        Number of rows that it is the mean of; noisy where it is private which rows are complete.
+    missing, missing_standard_error : float or None
+        Rows left out because a value is missing, and the noise in their number and in `size`; None where nothing
+        was left out by the policy.
     represent : str
         How the points were fitted.
     defect : float
         How far the computed basis is from orthonormal; it is charged.
     objective : float
-        Squared distance of the points from the noisy embedding; F sigma² of it is noise.
+        Squared distance of the points from the noisy embedding; F squared standard errors of it are noise.
     notes : tuple of str
         What to know before trusting the numbers.
     """
 
     beta: NDArray[np.float64]
-    sigma: float
+    noise_standard_error: float
     noise_kind: Literal["gaussian", "laplace", "none"]
-    size: int
+    size: float
+    missing: float | None = None
+    missing_standard_error: float | None = None
     represent: str
     defect: float
     objective: float
 
-    _shown = ("size", "support", "dimension", "sigma", "represent", "objective", "notes")
+    sigma = renamed("noise_standard_error")
+
+    _shown = (
+        *("size", "missing", "missing_standard_error", "support", "dimension", "noise_standard_error"),
+        *("represent", "objective", "notes"),
+    )
+
+    def _rows(self) -> list[tuple[str, str]]:
+        hidden = self.missing is not None and self.missing < _CLEARLY * (self.missing_standard_error or 0.0)
+        return [row for row in super()._rows() if not (hidden and row[0].startswith("missing"))]
 
     @property
     def dimension(self) -> int:
@@ -94,7 +113,7 @@ class KME(WeightedPoints):
     @property
     def embedding(self) -> tuple[NDArray[np.float64], float]:
         """The noisy mean feature and the standard deviation of its noise."""
-        return self.beta, self.sigma
+        return self.beta, self.noise_standard_error
 
     def deviation(self, rows: object) -> NDArray[np.float64]:
         """Say how far the noise moves the value of the noisy embedding at public rows: its standard deviation.
@@ -107,10 +126,18 @@ class KME(WeightedPoints):
         Returns
         -------
         ndarray of shape (rows,)
-            At most `sigma`.
+            At most `noise_standard_error`, and √2 times that where the number of rows is noisy.
         """
-        found: NDArray[np.float64] = self.sigma * np.linalg.norm(self._space.features(self._read(rows)), axis=1)
-        return found
+        psi = self._space.features(self._read(rows))
+        deviation: NDArray[np.float64] = np.hypot(
+            self.noise_standard_error * np.linalg.norm(psi, axis=1), self._count_error * (psi @ self.beta)
+        )
+        return deviation
+
+    @property
+    def _count_error(self) -> float:
+        """Standard deviation of the noise in the number of rows, relative to it."""
+        return (self.missing_standard_error or 0.0) / self.size
 
     def expectation(self, f: Callable[[dict[str, NDArray[Any]]], Any], *, confidence: float = 0.95) -> Expectation:
         r"""Estimate the mean of a function over the rows, with an interval that holds.
@@ -144,7 +171,9 @@ class KME(WeightedPoints):
         projected = left.T @ (values - centre)
         path = np.array([right.T @ (s / (s**2 + ridge) * projected) for ridge in _RIDGES] + [0 * self.beta])
         rest = np.abs(psi @ path.T + centre - values[:, None]).max(axis=0)
-        noise = np.array([self._quantile(a, confidence) for a in path])
+        # A number of rows that is off by a part moves a'β by that part: of a'ψ at most, of public rows.
+        counted = np.abs(psi @ path.T).max(axis=0)
+        noise = np.array([self._quantile(a, top, confidence) for a, top in zip(path, counted, strict=True)])
         best = int(np.argmin(rest + noise))  # chosen by public numbers: the points are not among them
         a, seen = path[best], self._space.features(self.locations)
         half = max(float(rest[best]), float(np.abs(seen @ a + centre - at_points).max())) + float(noise[best])
@@ -171,11 +200,12 @@ class KME(WeightedPoints):
             )
         return values
 
-    def _quantile(self, a: NDArray[np.float64], confidence: float) -> float:
+    def _quantile(self, a: NDArray[np.float64], counted: float, confidence: float) -> float:
         """Bound on |a'noise| that holds with this probability; for Laplace noise, Chernoff's."""
+        errors = np.append(self.noise_standard_error * a, self._count_error * counted)
         if self.noise_kind != "laplace":
-            return float(ndtri((1 + confidence) / 2)) * self.sigma * float(np.linalg.norm(a))
-        v = self.sigma**2 / 2 * a**2  # squared scales
+            return float(ndtri((1 + confidence) / 2)) * float(np.linalg.norm(errors))
+        v = errors**2 / 2  # squared scales
         if not v.max() > 0:
             return 0.0
         s = np.linspace(0.01, 0.99, 99) / math.sqrt(v.max())
@@ -188,108 +218,127 @@ class KME(WeightedPoints):
         Parameters
         ----------
         other : frame, mapping of str to sequence, or KME
-            Public rows, or a release with the same feature map.
+            Public rows, or a release with the same kernel.
 
         Returns
         -------
         float
             Unbiased over the noise, so it can be negative.
         """
-        difference, noise, _ = self._against(other)
-        return float(difference @ difference) - self.dimension * sum(sigma**2 for sigma, _ in noise)
+        mine, others, _ = self._samples(other)
+        difference = mine.embedding - others.embedding
+        return float(difference @ difference) - mine.squared_noise - others.squared_noise
 
-    def two_sample(self, other: object) -> TwoSample:
+    def two_sample(self, other: object, *, alpha: float = 0.05) -> TwoSample:
         """Test whether other rows, or another release's, come from the same population.
 
         Parameters
         ----------
         other : frame, mapping of str to sequence, or KME
-            Public rows, or a release with the same feature map.
+            Public rows, or a release with the same kernel. What the feature maps of two releases have in common
+            is compared.
+        alpha : float
+            Level of the decision.
 
         Returns
         -------
         TwoSample
-            Statistic and p-value.
+            Statistic, p-value and decision.
 
         Notes
         -----
-        Under the null hypothesis the difference of the embeddings is normal with the covariance of the features,
-        over the numbers of rows, plus the noise. The covariance is that of the public rows, or of the weighted
-        points; the level is nominal as far as these stand for the population.
+        A parametric bootstrap: under the null hypothesis both samples are drawn from one population, for which both
+        embeddings' points stand, each by how well it is known; then comes the noise. The level is nominal as far as
+        these points stand for the population.
         """
-        difference, noise, population = self._against(other)
-        rng = np.random.default_rng(_DRAWS_SEED)
-        _, s, right = np.linalg.svd(population, full_matrices=False)
-        draws = (rng.standard_normal((_DRAWS, len(s))) * s) @ right
-        for sigma, kind in noise:
-            draw = rng.laplace if kind == "laplace" else rng.normal
-            draws += draw(0.0, sigma / (math.sqrt(2) if kind == "laplace" else 1.0), size=draws.shape)
+        alpha = as_probability(alpha, "alpha")
+        mine, others, space = self._samples(other)
+        difference = mine.embedding - others.embedding
         statistic = float(difference @ difference)
-        extreme = int(np.sum((draws**2).sum(axis=1) >= statistic))
-        return TwoSample(statistic, (1 + extreme) / (1 + _DRAWS))
+        rng = np.random.default_rng(_DRAWS_SEED)
+        psi, share = pooled(mine, others, space)
+        extreme = int(np.sum(null_distances(mine, others, psi, share, _DRAWS, rng) >= statistic))
+        pvalue = (1 + extreme) / (1 + _DRAWS)
+        return TwoSample(statistic, pvalue, alpha, pvalue <= alpha)
 
-    def _against(self, other: object) -> tuple[NDArray[np.float64], list[tuple[float, str]], NDArray[np.float64]]:
-        """Difference of embeddings, noises, and a square root of the sampling covariance of the difference."""
-        if not isinstance(other, KME):
-            if isinstance(other, Release):
-                raise ArgumentError("These points have no noise law.", "Compare with the release they came from.")
-            psi = self._space.features(self._read(other))
-            root = (psi - psi.mean(axis=0)) / math.sqrt(len(psi))
-            return (
-                self.beta - psi.mean(axis=0),
-                [(self.sigma, self.noise_kind)],
-                root * math.sqrt(1 / self.size + 1 / len(psi)),
-            )
-        if self._space.kernel.describe() != other._space.kernel.describe() or not _same(self.space, other.space):  # noqa: SLF001
-            raise ArgumentError(
-                "The two releases have different feature maps.",
-                "Release both with the same columns, kernel and points.",
-            )
-        share = np.maximum(self.weights, 0) / max(float(np.maximum(self.weights, 0).sum()), 1e-300)
-        psi = self._space.features(self.locations)
-        root = np.sqrt(share)[:, None] * (psi - share @ psi)
-        return (
-            self.beta - other.beta,
-            [(self.sigma, self.noise_kind), (other.sigma, other.noise_kind)],
-            root * math.sqrt(1 / self.size + 1 / other.size),
+    def _samples(self, other: object) -> tuple[Sample, Sample, Space]:
+        """Give both embeddings in the coordinates of a space that they have in common."""
+        space = self._space
+        if isinstance(other, KME):
+            space, mine, others = space.common(other._space)  # noqa: SLF001 - of our own kind
+            return self._sample(mine), other._sample(others), space  # noqa: SLF001
+        if isinstance(other, Release):
+            raise ArgumentError("These points have no noise law.", "Compare with the release they came from.")
+        rows = self._read(other)
+        return self._sample(np.eye(self.dimension)), Sample.of_rows(rows, space.features(rows)), space
+
+    def _sample(self, to_common: NDArray[np.float64]) -> Sample:
+        share = np.maximum(self.weights, 0)
+        return Sample(
+            embedding=to_common @ self.beta,
+            size=self.size,
+            rows=self.locations,
+            share=share / max(float(share.sum()), 1e-300),
+            noise=self.noise_standard_error,
+            count_noise=self._count_error,
+            laplace=self.noise_kind == "laplace",
         )
 
     def conditional(self, given: Mapping[str, Any]) -> WeightedPoints:
-        """Weight the points by how close they are to given values: the distribution of the other columns.
+        """Keep the points that have given values: the distribution of the other columns among such rows.
 
         Parameters
         ----------
         given : mapping of str to value
-            One value for some of the columns.
+            For some of the columns, a category, or an interval ``(low, high)`` of numbers.
 
         Returns
         -------
         WeightedPoints
-            Of the other columns. Its notes say if too little was there to tell from noise.
+            Of the other columns. It is what `sample` has among rows with these values. Its notes say if too little
+            was there to tell from noise.
+
+        Raises
+        ------
+        ArgumentError
+            If `given` is no such mapping, or no point has these values.
         """
         columns = self._space.columns
         names = [column.name for column in columns]
         if not isinstance(given, dict) or not set(given) < set(names) or not given:
             raise ArgumentError(
-                f"given={given!r} must name some of {names!r}, not all.", "For example given={'age': 40}."
+                f"given={given!r} must name some of {names!r}, not all.", "For example given={'age': (40, 50)}."
             )
-        fixed = [names.index(name) for name in given]
-        part = self._restricted(fixed, self.weights, ())._space  # noqa: SLF001 - of our own kind
-        row = coded(part.columns, {name: [value] for name, value in given.items()}, "given")
-        masses = self._share * part.kernel(row, self.locations[:, fixed])[0]
-        mass = float(masses.sum())
+        share = self._share
+        chosen = np.ones(len(share), dtype=np.bool_)
+        for name, value in given.items():
+            at = names.index(name)
+            low, high = interval_of(columns[at], value)
+            chosen &= (self.locations[:, at] >= low) & (self.locations[:, at] <= high)
+        mass = float(share[chosen].sum())
+        if not mass > 0:
+            raise ArgumentError(f"No point has given={given!r}.", "Give a wider interval, or a larger category.")
         notes: tuple[str, ...] = ()
-        if mass < _MASSES * self.sigma:
-            notes = ("Hardly any weight is near the given values: what is said of the others is noise.",)
-        kept = [i for i in range(len(names)) if i not in fixed]
-        weights = masses / mass if mass > 0 else self._share
-        return self._restricted(kept, weights, notes)
+        if mass < _MASSES * self.noise_standard_error:
+            notes = ("Hardly any weight has the given values: what is said of the others is noise.",)
+        kept = [i for i, name in enumerate(names) if name not in given]
+        return self._restricted(kept, np.where(chosen, share, 0.0)[chosen] / mass, notes, chosen)
+
+
+def interval_of(column: Column, value: object) -> tuple[float, float]:
+    """Read what is given of a column: the code of a category, or an interval of numbers."""
+    if column.bounds is None:
+        code = float(column.code(value))
+        return code, code
+    if not isinstance(value, tuple | list) or len(value) != 2:  # noqa: PLR2004
+        raise ArgumentError(
+            f"given={{{column.name!r}: {value!r}}}: no row has exactly this number.",
+            f"Give an interval, {{{column.name!r}: (low, high)}}.",
+        )
+    low, high = (as_number(end, column.name) for end in value)
+    return low, high
 
 
 def grid(space: Space) -> NDArray[np.float64]:
     """Public rows that cover the bounds and categories: 1024 up to three columns, else 4096."""
     return spread(space.columns, 1024 if len(space.columns) <= 3 else 4096)  # noqa: PLR2004
-
-
-def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return all(np.array_equal(one[name], other[name]) for name in one)

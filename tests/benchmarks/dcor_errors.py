@@ -104,9 +104,9 @@ def error_of_r(exact: np.ndarray, x: Any, y: Any, n: int, epsilon: float, draws:
     change = changes(x, y, n)
     scales = change / (epsilon * np.array(SHARES))
     truth = exact[0] / np.sqrt(exact[1] * exact[2])
-    fixed = (tuple(scales), n, tuple(change), largest(x, y))
+    fixed = ((*scales, 0.0), n, tuple(change), largest(x, y))
     noisy = exact + chance.laplace(scale=scales, size=(draws, 5))
-    return [abs(Numbers(tuple(values), *fixed).correlation - truth) for values in noisy]
+    return [abs(Numbers((*values, 1.0), *fixed).correlation - truth) for values in noisy]
 
 
 def central(draws: int, sets: int) -> None:
@@ -164,14 +164,14 @@ def message_error(
     with TemporaryDirectory() as folder:  # of a ledger
         message = view(table, dict.fromkeys(table, bounds), folder).dcor_message(list(table), **terms)
     covariance = float(message.covariances(y, 0, np.random.default_rng(0))[0])
-    return abs(min(max(covariance / (message.spread * spread), 0.0), 1.0) - truth)
+    return abs(min(max(covariance / (message.share * message.spread * spread), 0.0), 1.0) - truth)
 
 
-def once(value: Callable[[Deviation, Any], float]) -> Callable[[Deviation, Any], float]:
+def once(value: Callable[[Deviation, Any], Any]) -> Callable[[Deviation, Any], Any]:
     """Compute from all pairs of rows only once what all messages about a table share."""
-    known: dict[Any, float] = {}
+    known: dict[Any, Any] = {}
 
-    def remembered(self: Deviation, rows: Any) -> float:
+    def remembered(self: Deviation, rows: Any) -> Any:
         if self.columns not in known:
             known[self.columns] = value(self, rows)
         return known[self.columns]

@@ -28,7 +28,7 @@ from results import recorded
 from scipy.linalg import solve_triangular
 
 from dfprivacy import Column
-from dfprivacy._privacy.conversions import gaussian_scale
+from dfprivacy._privacy.calibrate import gaussian_scale
 from dfprivacy_kernel import null
 from dfprivacy_kernel.bounds import ridge, whitened_sensitivity
 from dfprivacy_kernel.chi_squared import conclude, conclude_apart

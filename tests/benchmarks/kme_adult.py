@@ -84,7 +84,8 @@ def main():
     )
     with seeded_noise(1):
         release = view.kme_release(list(BOUNDS), categories=list(CATEGORIES), epsilon=said.epsilon, delta=1e-6)
-    print(f"{len(train):,} rows, ε = {said.epsilon:g}: {release.support} points; σ = {release.sigma:.2g}.\n")
+    noise = release.noise_standard_error
+    print(f"{len(train):,} rows, ε = {said.epsilon:g}: {release.support} points; σ = {noise:.2g}.\n")
     sample = release.sample(len(train), seed=1)
     heads = ("mean", "sample's", "sd", "sample's", "largest error of a quantile, of the bounds' width")
     with recorded("kme_adult", "column", *heads) as row:

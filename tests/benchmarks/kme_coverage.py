@@ -64,7 +64,7 @@ def main():
                 release = view.kme_release(NAMES, lengthscale=100, **asked)
             alpha = mean_of(release._space.features, table)
             draw = rng.normal if release.noise_kind == "gaussian" else rng.laplace
-            scale = release.sigma / (1 if release.noise_kind == "gaussian" else np.sqrt(2))
+            scale = release.noise_standard_error / (1 if release.noise_kind == "gaussian" else np.sqrt(2))
             betas = alpha + draw(0, scale, size=(count, len(alpha)))
             for name, f in FUNCTIONS.items():
                 a, centre, half = linear(release, f)

@@ -40,11 +40,25 @@ def test_without_an_epsilon_the_holder_gets_the_estimate():
     alice, bob, y, _ = both()
     message = alice.dcor_message("x", epsilon=5)
 
-    found = bob.dcor_with(message, "y", permutations=99, seed=1)
+    found = bob.dcor_with(message, "y", permutations=99, seed=1, nan_policy="fill")
 
     clean = np.where(np.isnan(y), 0.0, np.clip(y, -2, 2)) / 4 + 0.5
     assert message.estimate(clean, permutations=99, seed=1) == found
     assert 0.01 == found.pvalue
+
+
+def test_rows_with_a_missing_value_are_left_out():
+    """The holder's estimate is that of the complete rows, and of their part of the message."""
+    alice, bob, y, _ = both()
+    message = alice.dcor_message("x", epsilon=5)
+    there = np.flatnonzero(~np.isnan(y))
+
+    found = bob.dcor_with(message, "y", permutations=99, seed=1)
+
+    clean = np.clip(y[there], -2, 2) / 4 + 0.5
+    assert 0 < len(there) < len(y)
+    assert message.only(there).estimate(clean, permutations=99, seed=1) == found
+    assert found.rejected == (found.pvalue <= found.alpha)
 
 
 def test_several_columns_are_scaled_by_their_bounds():
@@ -52,7 +66,7 @@ def test_several_columns_are_scaled_by_their_bounds():
     alice, bob, y, z = both()
     message = alice.dcor_message("x", epsilon=5)
 
-    found = bob.dcor_with(message, ["y", "z"], permutations=9, seed=1)
+    found = bob.dcor_with(message, ["y", "z"], permutations=9, seed=1, nan_policy="fill")
 
     clean = [np.where(np.isnan(column), 0.0, np.clip(column, -2, 2)) / 4 + 0.5 for column in (y, z)]
     assert message.estimate(np.stack(clean, axis=1), permutations=9, seed=1) == found
@@ -65,7 +79,7 @@ def test_categories_are_equal_or_not():
     bob = party({"g": labels}, bounds={}, categories={"g": ["a", "b", "c"]})
     message = party({"x": x}).dcor_message("x", epsilon=5)
 
-    found = bob.dcor_with(message, "g", permutations=9, seed=1)
+    found = bob.dcor_with(message, "g", permutations=9, seed=1, nan_policy="fill")
 
     codes = np.array([*"abcd"]).searchsorted(labels)
     points = np.eye(4)[codes] / np.sqrt(2)

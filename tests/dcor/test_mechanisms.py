@@ -59,11 +59,11 @@ def test_permutations_find_dependence():
     """The permutation test decides, or gives a p-value, as asked."""
     view = protect(table(300))
     with seeded_noise(4):
-        decision = view.dcor("x", "y", method="permutation", alpha=0.05, permutations=99, epsilon=20)
+        decision = view.dcor("x", "y", method="decision", permutations=99, epsilon=20)
         value = view.dcor("x", "y", method="permutation", permutations=99, epsilon=20)
 
     assert (True, None) == (decision.rejected, decision.pvalue)
-    assert (None, 0.01) == (value.rejected, value.pvalue)
+    assert (True, 0.01) == (value.rejected, value.pvalue)
 
 
 def test_the_permuted_sensitivity_is_twice_that_of_the_rows():
@@ -246,7 +246,8 @@ def test_a_spoiled_message_is_refused(tmp_path, spoil, said):
         ("dcor", {"x": "x", "y": "y", "method": "magic"}, "unknown"),
         ("dcor", {"x": "x", "y": "y", "null": "magic"}, "unknown"),
         ("dcor", {"x": "x", "y": "y", "metric": "magic"}, "unknown"),
-        ("dcor", {"x": "x", "y": "y", "alpha": 0.05}, "permutation"),
+        ("dcor", {"x": "x", "y": "y", "alpha": 0}, "between 0 and 1"),
+        ("dcor", {"x": "x", "y": "y", "nan_policy": "raise"}, "would tell whether"),
         ("dcor", {"x": "x", "y": "y", "confidence": 2}, "between 0 and 1"),
         ("dcor", {"x": ["x", "g"], "y": "y"}, "categories"),
         ("dcor", {"x": "x", "y": "y", "method": "permutation", "permutations": 0}, "permutations"),
@@ -286,7 +287,7 @@ def test_results_are_drawn():
         found = [
             view.dcor("x", "y", epsilon=5),
             view.dcor("x", "y", method="permutation", permutations=9, epsilon=5),
-            view.dcor("x", "y", method="permutation", permutations=9, alpha=0.1, epsilon=5),
+            view.dcor("x", "y", method="decision", permutations=9, alpha=0.1, epsilon=5),
             view.dcor_screen("y", top=2, epsilon=5),
             view.dcor_screen("y", top=2, estimate=True, epsilon=5),
             view.dcor_with(message, "y", epsilon=5),

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy._privacy import conversions
+from dfprivacy._privacy import calibrate
 from dfprivacy.local import Arc
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_dcor.angles import PLACES, best_reach
@@ -107,7 +107,7 @@ def test_the_best_arc_is_known(epsilon, theta, q, mu):
 def test_gaussian_noise_of_the_projections_is_the_analytic_one(epsilon, scale):
     """For a change by one and delta 1e-5 the noise is a quarter to a third smaller than the paper's."""
     steps = 1 << 40
-    found = conversions.gaussian_scale(steps**2, 1, Fraction(epsilon), Fraction(1, 10**5)) / steps
+    found = calibrate.gaussian_scale(steps**2, 1, Fraction(epsilon), Fraction(1, 10**5)) / steps
     kenthapadi = math.sqrt(2 * (math.log(1 / (2 * 1e-5)) + epsilon)) / epsilon
 
     assert scale == pytest.approx(found, abs=6e-6)

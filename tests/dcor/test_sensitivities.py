@@ -14,8 +14,9 @@ import dfprivacy as dp
 from dfprivacy_dcor.angles import DistanceMessage
 from dfprivacy_dcor.paper import ProjectionMessage, Projections
 from dfprivacy_dcor.points import Labels, Lines, Points, five_numbers, squared_covariance
+from dfprivacy_dcor.shown import Shown
 from dfprivacy_dcor.spaces import space
-from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Permuted, Scores, Shown, changes
+from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Permuted, Scores, changes
 from dfprivacy_dcor.univariate import Line
 
 NOTHING: frozenset[str] = frozenset()

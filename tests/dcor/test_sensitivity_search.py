@@ -16,8 +16,9 @@ from dfprivacy_dcor.cases import _message
 from dfprivacy_dcor.message import checked
 from dfprivacy_dcor.paper import ProjectionMessage, Projections
 from dfprivacy_dcor.points import Points, five_numbers
+from dfprivacy_dcor.shown import Shown
 from dfprivacy_dcor.spaces import error, space
-from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Permuted, Scores, Shown
+from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Permuted, Scores
 
 X = Column("x", bounds=(-3.0, 1.5), fill=-0.75)
 PUBLIC_X = replace(X, public=True)

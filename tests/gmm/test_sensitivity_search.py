@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dfprivacy import Column, features
+from dfprivacy.features import Batch, Given, number
 from dfprivacy_gmm.component_moments import MixtureMoments
 
 X = Column("x", bounds=(-3.0, 1.5), fill=-0.75)
@@ -52,3 +53,69 @@ def test_no_row_moves_the_sketch_more(search, columns):
 
     assert max(most) <= 1 + 1e-9
     assert most[0] > 0.5
+
+
+def with_gaps(search):
+    """The search over tables in which values of columns with bounds may be missing."""
+
+    class Gaps(search):
+        def drawn(self, column):
+            return math.nan if column.bounds and self.chance.random() < 0.25 else super().drawn(column)
+
+        def batch(self, table):
+            numbers = [(at, column) for at, column in enumerate(self.columns) if column.bounds]
+            batch = Batch(len(table), {number(column): table[:, at] for at, column in numbers})
+            for at, column in enumerate(self.columns):
+                if not column.bounds:
+                    batch._encoded[column] = table[:, at].astype(np.intp)
+            return batch
+
+    return Gaps
+
+
+@pytest.mark.parametrize("by", [None, BY, PUBLIC_BY, OTHER_BY], ids=["all", "private", "public", "other"])
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("norm", [1, 2])
+def test_no_row_moves_the_moments_of_complete_rows_more(search, columns, by, norm):
+    """A row may also lose or gain a value; where rows keep their group, complete ones count with a large weight."""
+    of = COLUMNS[columns]
+    ball = 0.7 * math.sqrt(len(of)) if norm == 2 else None
+    heavy = ball and ball * math.sqrt(2 if len(of) == 1 else 2.5)
+    count = heavy if heavy and by in {None, PUBLIC_BY} else True
+    asked = Given(*of, of=features.Outer(of, radius=ball, count=count))
+    every = of
+    if by is not None:
+        asked, every = features.OneHot(by) * asked, [*of, by]
+
+    most = with_gaps(search)(every, 1).features(asked, norm, tries=3, steps=120)
+
+    assert 0.4 < most <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_no_row_moves_the_sketch_of_complete_rows_more(search, columns):
+    """The same of cosines and sines, and of moments about the components of a fit."""
+    of = COLUMNS[columns]
+    d, half = len(of), np.array([column.half for column in of])
+    rng = np.random.default_rng(d)
+    waves = features.Fourier(of, rng.normal(size=(5, d)) * 2 / half)
+    roots = rng.normal(size=(2, d, d)) + 2 * np.eye(d)
+    about = MixtureMoments(of, np.array([0.3, 0.7]), rng.uniform(-1, 1, (2, d)), roots)
+
+    most = [
+        with_gaps(search)(of, 2).features(Given(*of, of=asked), 2, tries=3, steps=120) for asked in (waves, about)
+    ]
+
+    assert max(most) <= 1 + 1e-9
+    assert most[0] > 0.5
+
+
+def test_a_heavier_count_would_not_be_free(search):
+    """With half as much weight again, the search finds rows farther apart than two complete ones can be."""
+    of, r = COLUMNS["two"], 0.7 * math.sqrt(2)
+    heavy = Given(*of, of=features.Outer(of, radius=r, count=1.5 * r * math.sqrt(2.5)))
+    free = features.Outer(of, radius=r).diameter(2, frozenset())
+
+    most = with_gaps(search)(of, 1).features(heavy, 2, tries=3, steps=120) * heavy.diameter(2, frozenset())
+
+    assert most > 1.1 * free

@@ -105,6 +105,24 @@ def test_no_distribution_is_closer(size):
         assert w @ gradient - gradient.min() <= 1e-9 + 1e-9 * max(1, length)
 
 
+def test_two_subspaces_have_their_common_points():
+    """The maps to the span of the common points give its coordinates of any row, and have orthonormal rows."""
+    fine = Space.of(Nystrom(KERNEL, spread(COLUMNS, 64), 1e-9), KERNEL)
+    coarse = Space.of(Nystrom(KERNEL, spread(COLUMNS, 48), 1e-3), KERNEL)
+    rows = np.random.default_rng(1).uniform(0, 200, (50, 2))
+
+    space, first, second = fine.common(coarse)
+
+    assert 4 < len(space) <= len(coarse) < len(fine)
+    for each, to_common in ((fine, first), (coarse, second)):
+        assert each.features(rows) @ to_common.T == pytest.approx(space.features(rows), abs=1e-6)
+        assert to_common @ to_common.T == pytest.approx(np.eye(len(space)), abs=1e-6)
+    basis = [Space.of(Taylor(KERNEL, degree), KERNEL) for degree in (4, 7)]
+    space, first, second = basis[1].common(basis[0])
+    assert basis[1].features(rows) @ first.T == pytest.approx(basis[0].features(rows))
+    assert basis[0].features(rows) @ second.T == pytest.approx(space.features(rows))
+
+
 @pytest.mark.statistical
 def test_the_hull_takes_most_of_the_noise_away():
     """The noise in the span is chi-squared with F degrees of freedom; projected to the hull, it is far less."""

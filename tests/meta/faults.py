@@ -23,10 +23,13 @@ import numpy as np
 
 import dfprivacy as dp
 from dfprivacy import features, mechanism, statistics
+from dfprivacy._call.payment import CallPayer
 from dfprivacy._call.target import Target
 from dfprivacy._ledger.joint import JointAccount
 from dfprivacy._ledger.tables import tables as _schema
+from dfprivacy._measure import description
 from dfprivacy._plugins.loader import registry
+from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.losses import Laplace, Pure
 from dfprivacy._table.batch import batches, category, number
@@ -921,16 +924,16 @@ def cube_too_round():
 @contextmanager
 def threshold_too_low():
     """Keys are shown from one row less on than delta allows."""
-    exact = noise.discovery_threshold
-    with mock.patch.object(noise, "discovery_threshold", lambda *about: exact(*about) - 1):
+    exact = calibrate.discovery_threshold
+    with mock.patch.object(calibrate, "discovery_threshold", lambda *about: exact(*about) - 1):
         yield
 
 
 @contextmanager
 def key_moved_once():
     """A row that leaves a key for another is charged for the one alone."""
-    exact = noise.laplace_scale
-    with mock.patch.object(noise, "laplace_scale", lambda _, epsilon: exact(1, epsilon)):
+    exact = calibrate.laplace_scale
+    with mock.patch.object(calibrate, "laplace_scale", lambda _, epsilon: exact(1, epsilon)):
         yield
 
 
@@ -972,6 +975,45 @@ def any_price():
         yield
 
 
+def kernel_at():
+    """A sum of kernels at a point."""
+
+    @numeric
+    def found(curator, column, *, at: float = 0.5):
+        kernel = features.ProductKernel([column], lengthscale=1.0)
+        return curator.sum(features.Kernel(kernel, np.array([[at]]))).values.tolist()
+
+    return found
+
+
+@contextmanager
+def parameter_left_out():
+    """Measurements are known by their features but for where a kernel is evaluated."""
+    with mock.patch.dict(description._WORKED_OUT, {"dfprivacy.features.kernel:Kernel": {"points", "_right"}}):
+        yield
+
+
+@contextmanager
+def bound_left_out():
+    """Measurements are known by their columns but for the bounds of these."""
+    with mock.patch.dict(description._WORKED_OUT, {"dfprivacy.schema:Column": {"bounds", "fill"}}):
+        yield
+
+
+@contextmanager
+def condition_left_out():
+    """Measurements are known but for which rows they are of."""
+    with mock.patch.object(description, "_rows", return_value="{}"):
+        yield
+
+
+@contextmanager
+def paid_although_taken():
+    """A measurement that is taken from the ledger is paid all the same."""
+    with mock.patch.object(CallPayer, "spare", lambda self, losses: self.pay(losses, [])):
+        yield
+
+
 @dataclass(frozen=True)
 class Fault:
     """A fault, the case in which it shows, and the check that is to catch it."""
@@ -988,6 +1030,10 @@ class Fault:
 
 
 FAULTS = [
+    Fault(kernel_at, "reuses_what_was_measured", around=parameter_left_out),
+    Fault(honest_average, "reuses_what_was_measured", around=bound_left_out),
+    Fault(honest_average, "reuses_what_was_measured", around=condition_left_out),
+    Fault(honest_average, "reuses_what_was_measured", around=paid_although_taken),
     Fault(half_the_noise, "loss_within_charge"),
     Fault(noise_of_a_seed, "noise_is_what_was_charged"),
     Fault(mean_of_n_minus_1, "loss_within_charge"),

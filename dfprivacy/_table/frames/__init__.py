@@ -144,7 +144,7 @@ def redact_errors(work: Callable[[], T]) -> T:
         failed = type(error).__name__
     # Raised outside the handler, so that the error does not carry the engine's along as its context.
     raise ReadError(
-        f"Reading the rows failed with {failed}; its text is redact_errors because it may quote the data.",
+        f"Reading the rows failed with {failed}; its text is withheld because it may quote the data.",
         "The frame's custodian can see the message by running the same computation outside dfprivacy.",
     )
 

@@ -1,0 +1,86 @@
+"""What one call takes from the ledger in place of measuring, and leaves there for others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dfprivacy._ledger.measurements import MOST, digest
+from dfprivacy._plugins.loader import registry
+from dfprivacy._privacy import samplers as noises
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dfprivacy._ledger.accounts import Account
+    from dfprivacy._ledger.joint import JointAccount
+    from dfprivacy._ledger.measurements import KeptMeasurement, Measurement
+
+__all__ = ["Kept"]
+
+
+class Kept:
+    """The measurements that an account keeps, as one call sees them.
+
+    A mechanism that measures the same twice wants two draws of noise: in one call no kept measurement is taken
+    twice, and none that the call has made itself, for those are kept when it ends.
+
+    Parameters
+    ----------
+    account : Account or JointAccount
+        Whose measurements they are.
+    fresh : bool
+        Whether to measure anew what is kept.
+    many : bool
+        Whether so much will be looked for, as for each group of a call, that all is looked up at once.
+    """
+
+    def __init__(self, account: Account | JointAccount, *, fresh: bool, many: bool = False) -> None:
+        self.new: list[Measurement] = []
+        self._account = account
+        self._fresh = fresh
+        self._many = many
+        self._known: dict[str | None, dict[tuple[str, str], list[KeptMeasurement]]] = {}
+        self._taken: set[int] = set()
+
+    @property
+    def origins(self) -> Mapping[str, str]:
+        """Distribution and version of each package with plugins."""
+        return {
+            plugin.module.partition(":")[0].partition(".")[0]: plugin.origin
+            for plugin in registry().plugins
+            if plugin.distribution and plugin.status == "loaded"
+        }
+
+    def like(self, description: str, noise: str) -> list[KeptMeasurement]:
+        """Find what is kept of a description with a kind of noise, and was not taken yet, oldest first."""
+        key = digest(description)
+        asked = None if self._many else key
+        if asked not in self._known:
+            self._known[asked] = self._account.measurements(asked, private=noises.sampler().private)
+        return [each for each in self._known[asked].get((key, noise), ()) if each.id not in self._taken]
+
+    def best(self, known: Sequence[KeptMeasurement], scale: float) -> KeptMeasurement | None:
+        """Choose the most accurate, and of these the newest, if it is at least as accurate as noise of a scale.
+
+        Scales are public, so the choice tells of nothing else.
+        """
+        if self._fresh:
+            return None
+        good = [each for each in known if each.scale <= scale]
+        return min(good, key=lambda each: (each.scale, -each.id), default=None)
+
+    def take(self, kept: KeptMeasurement) -> None:
+        """Let this call take it no second time."""
+        self._taken.add(kept.id)
+
+    def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
+        """Read its noisy values."""
+        return self._account.steps(kept)
+
+    def add(self, measurement: Measurement) -> None:
+        """Keep what was measured, when the call ends; but not what would fill the ledger."""
+        if measurement.steps.size <= MOST:
+            self.new.append(measurement)

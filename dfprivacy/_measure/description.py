@@ -1,0 +1,196 @@
+"""What a measurement is of, in canonical words, by which the ledger knows it again.
+
+Two measurements of one description are of the same number: everything that the exact value follows from is in it,
+and all of that is public. The noise is no part of it. Where something cannot be written down there is no
+description, and what was measured is never taken for anything else.
+
+=================== ==============================================================================================
+part                what is written
+=================== ==============================================================================================
+what                the class of the features or the statistic, the distribution and version that it comes from,
+                    and every attribute of the object, those of columns, kernels and other features included
+which rows          the conditions, in any order, with the columns that they look at as they were declared; the
+                    number of rows and all else that the schema says of the whole table; both of two tables
+=================== ==============================================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from dataclasses import fields
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache, cached_property
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy.features import Given, OneHot, Stack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from dfprivacy._measure.evaluate import Query, Table
+
+__all__ = ["canonical_order", "describe"]
+
+_LONG = 1024  # characters, beyond which a digest stands for a value
+_HOUSE = "dfprivacy"
+_WORKED_OUT = {  # attributes of the house's own classes that follow from others, some only once they are asked for
+    "dfprivacy.features.base:_Enforced": frozenset({"_diameter"}),
+    "dfprivacy.features.onehot:OneHot": frozenset({"groups", "columns", "shape", "weights", "_codes", "_place"}),
+}
+
+
+class _UndescribedError(Exception):
+    """Something cannot be written down."""
+
+
+def describe(query: Query, table: Table, origins: Mapping[str, str]) -> str | None:
+    """Describe what is measured, and of which rows.
+
+    Parameters
+    ----------
+    query : Query
+        What is measured.
+    table : Table
+        The table, with a view's conditions.
+    origins : mapping of str to str
+        Distribution and version of each package with plugins.
+
+    Returns
+    -------
+    str or None
+        One line of JSON; None if it cannot be written down: a Python function among the conditions or the
+        attributes, an object of a class that is not installed, or of one with attributes of unknown kinds.
+    """
+    known = {_HOUSE: f"{_HOUSE} {_version()}", **origins}
+    parts = {"what": query.of, "columns": query.columns, "shape": query.shape, "features": query.features}
+    try:
+        said = {name: _text(value, known) for name, value in parts.items()}
+        return _members({**said, "weights": _text(query.of.weights, known), "rows": _rows(table, known)})
+    except (_UndescribedError, RecursionError):
+        return None
+
+
+def canonical_order(features: object) -> NDArray[np.intp] | None:
+    """Find the order in which coordinates are kept, which does not depend on that of a `OneHot`'s groups.
+
+    Parameters
+    ----------
+    features : RowFeatures or Statistic
+        What is measured.
+
+    Returns
+    -------
+    ndarray of shape (d,) or None
+        ``values[order]`` are in canonical order; None where they are as they come.
+    """
+    match features:
+        case OneHot():
+            of = canonical_order(features.of)
+            width = 1 if features.of is None else features.of.dimension
+            first = np.argsort([features.by.code(group) for group in features.groups])
+            return (first[:, None] * width + (np.arange(width) if of is None else of)).ravel()
+        case Given():
+            return canonical_order(features.of)
+        case Stack():
+            orders, start = [], 0
+            for each in features.features:
+                order = canonical_order(each)
+                orders.append(start + (np.arange(each.dimension) if order is None else order))
+                start += each.dimension
+            return np.concatenate(orders)
+    return None
+
+
+def _rows(table: Table, known: Mapping[str, str]) -> str:
+    """Describe which rows of which tables."""
+    if table.parts:
+        both = []
+        for part in table.parts:
+            column, code = part.mark or (None, 0)
+            both += [_text(column, known), _text(code, known), _rows(part, known)]
+        return _items(both)
+    where = set()
+    for condition in table.conditions:
+        if condition.describe() is None:
+            raise _UndescribedError
+        where.add(_text(condition, known))
+    schema = table.schema
+    whole = {f.name: getattr(schema, f.name) for f in fields(schema) if f.name not in {"names", "columns"}}
+    return _members({"where": _items(sorted(where)), "table": _text(whole, known)})
+
+
+def _text(value: object, known: Mapping[str, str]) -> str:
+    """Write a value as JSON, with its type where that matters; a long one as its digest."""
+    kind = type(value)
+    if value is None or kind is bool:
+        return "null" if value is None else "true" if value else "false"
+    if kind is int or kind is float:
+        return repr(value)
+    text = _written(value, kind, known)
+    return text if len(text) <= _LONG else _members({"sha256": _quoted(_digest(text.encode()))})
+
+
+def _written(value: Any, kind: type, known: Mapping[str, str]) -> str:
+    if kind is str:
+        return _quoted(value)
+    if kind in {Fraction, Decimal}:
+        return _members({kind.__name__: _quoted(str(value))})
+    if kind in {tuple, list}:
+        return _members({kind.__name__: _items([_text(item, known) for item in value])})
+    if kind is dict:
+        return _members({"dict": _items([_text(item, known) for pair in value.items() for item in pair])})
+    if kind in {set, frozenset}:
+        return _members({"set": _items(sorted(_text(item, known) for item in value))})
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        return _members({value.dtype.str: repr(value.item())})
+    if kind is np.ndarray and value.dtype.kind in "biufSU":
+        data = _quoted(_digest(np.ascontiguousarray(value).tobytes()))
+        return _members({value.dtype.str: _text(value.shape, known), "sha256": data})
+    return _object(value, kind, known)
+
+
+def _object(value: Any, kind: type, known: Mapping[str, str]) -> str:
+    """Write an object of an installed class, by its attributes."""
+    name = f"{kind.__module__}:{kind.__qualname__}"
+    origin = known.get(kind.__module__.partition(".")[0])
+    found = getattr(sys.modules.get(kind.__module__), kind.__qualname__, None)
+    slots = any(vars(each).get("__slots__") for each in kind.__mro__)
+    if origin is None or found is not kind or slots or not hasattr(value, "__dict__"):
+        raise _UndescribedError
+    later = _WORKED_OUT.get(name, frozenset())
+    attributes = {
+        attribute: _text(item, known)
+        for attribute, item in sorted(vars(value).items())
+        if attribute not in later and not isinstance(getattr(kind, attribute, None), cached_property)
+    }
+    if kind is OneHot:
+        attributes["groups"] = _text(sorted(value.by.code(group) for group in value.groups), known)
+    return _members({f"{name}, {origin}": _members(attributes)})
+
+
+def _items(texts: Iterable[str]) -> str:
+    return f"[{','.join(texts)}]"
+
+
+def _members(texts: Mapping[str, str]) -> str:
+    return "{" + ",".join([f"{_quoted(name)}:{text}" for name, text in texts.items()]) + "}"
+
+
+_quoted = json.encoder.encode_basestring_ascii
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+@cache
+def _version() -> str:
+    return version(_HOUSE)

@@ -1,0 +1,148 @@
+"""Whether what was measured is taken again, and for nothing else.
+
+Under a sampler that adds no noise, what is taken from the ledger must be what would have been measured. So the kit
+asks what else could be asked of the same rows, under one account: with other arguments, bounds and conditions,
+by group, of a part. Each answer is held against that of an account that knows nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from contextlib import contextmanager
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import numpy as np
+
+from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._measure.curator import Curator
+from dfprivacy._privacy import samplers as noise
+from dfprivacy._privacy.filters import exact
+from dfprivacy.errors import LedgerError
+from dfprivacy.testing.discipline import Audit, Failed, Skipped
+from dfprivacy.testing.harness import Harness, Replay, fixed_chance, listening
+from dfprivacy.testing.variants import variants_among
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy._ledger.accounts import Account
+    from dfprivacy.release import NoisyValue
+    from dfprivacy.testing.cases import Case, Row
+
+__all__ = ["reuses_what_was_measured"]
+
+_FINE = 1e-3  # of the scale of the noise: two grids differ by less
+
+
+class _Exact(Replay):
+    """A sampler that adds nothing."""
+
+    def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:  # noqa: ARG002
+        return values.copy()
+
+    gaussian = cube = laplace
+
+
+def reuses_what_was_measured(audit: Audit) -> str:
+    """Ask again under one account, and what else could be asked."""
+    if audit.first_run.release is None:
+        raise Skipped("it does not answer")
+    accounts = _accounts(audit.stage)
+    taken = _again(audit, accounts)
+    tried = variants_among(audit.mechanism, audit.others or [audit.case], audit.case)
+    for name, cases in tried:
+        case = replace(cases[0], epsilon=audit.case.epsilon)
+        stage, rows = Harness(audit.mechanism, case), _with_parts(case, audit.rows)
+        for true, found in zip(
+            _measured(stage, rows, _accounts(stage)), _measured(stage, rows, accounts), strict=False
+        ):
+            if not (found.noise and found.noise.reused and true.noise):
+                continue
+            if true.values.shape != found.values.shape or _apart(true, found):
+                raise Failed(f"with {name}, {found.noise.what} is taken for something else")
+            if true.noise.scale != found.noise.scale:
+                break  # from here on another course may be taken
+    return f"{taken} measurements are taken again, bit by bit and for nothing; {len(tried)} variants take no other"
+
+
+def _again(audit: Audit, accounts: Sequence[Account]) -> int:
+    """Ask twice; give how many measurements the second call takes."""
+    first = _measured(audit.stage, audit.rows, accounts)
+    before = [account.spent() for account in accounts]
+    again = [value for value in _measured(audit.stage, audit.rows, accounts) if value.noise]
+    taken = [value for value in again if value.noise and value.noise.reused]
+    if not taken:
+        raise Skipped("it measures nothing that can be written down")
+    for old, new in zip([value for value in first if value.noise], again, strict=True):
+        if any(new is each for each in taken) and not np.array_equal(old.values, new.values):
+            raise Failed(f"asked again, {new.noise and new.noise.what} is not what was measured")
+    every = len(taken) == len(again) == len(audit.first_run.draws)
+    if every and before != [account.spent() for account in accounts]:
+        raise Failed("all that was measured is taken again, and yet the account has paid")
+    return len(taken)
+
+
+def _apart(true: NoisyValue, found: NoisyValue) -> bool:
+    return bool((np.abs(true.values - found.values) > _FINE * true.scales).any())
+
+
+def _accounts(stage: Harness) -> list[Account]:
+    """Open accounts that can pay for all of it, and know nothing."""
+    case = stage.case
+    return [
+        open_ledger("memory:").open_account(
+            f"{till.name} {uuid.uuid4().hex}",
+            epsilon=Fraction(10**6),
+            delta=min(exact(case.delta) * 1000, Fraction(1, 2)),
+            accounting="basic",
+            neighbors=case.neighbors,
+            public=tuple(sorted(case.public)),
+        )
+        for till in stage.accounts_of([])
+    ]
+
+
+def _measured(stage: Harness, rows: Sequence[Row], accounts: Sequence[Account]) -> list[NoisyValue]:
+    """Ask, whether or not the answer is kept, and give what was measured on the way."""
+    with listening(), noise.use(_Exact()), fixed_chance(), _overheard() as found:
+        try:
+            question = stage.question(stage.views(stage.frames(rows), accounts), fresh=False)
+            with mock.patch.object(type(question), "_kept", return_value=None):
+                question.ask()
+        except LedgerError as error:
+            raise Failed(f"what is taken from the ledger does not fit: {error}") from error
+        except Exception:  # noqa: BLE001 - what it concludes is of no interest here
+            return found
+    return found
+
+
+@contextmanager
+def _overheard() -> Iterator[list[NoisyValue]]:
+    """Collect what sums and statistics come out as."""
+    found: list[NoisyValue] = []
+    with contextlib.ExitStack() as stack:
+        for name in ("sum", "measure"):
+            verb = getattr(Curator, name)
+
+            def heard(*args: Any, verb: Any = verb, **kwargs: Any) -> NoisyValue:
+                value: NoisyValue = verb(*args, **kwargs)
+                found.append(value)
+                return value
+
+            stack.enter_context(mock.patch.object(Curator, name, heard))
+        yield found
+
+
+def _with_parts(case: Case, rows: Sequence[Row]) -> list[Row]:
+    """Give the rows, with a column of parts where the case has one more."""
+    more = [name for name in case.columns if name not in rows[0]]
+    kinds = {name: list(case.categories[name]) for name in more}
+    return [
+        {**{name: values[at % len(values)] for name, values in kinds.items()}, **row} for at, row in enumerate(rows)
+    ]

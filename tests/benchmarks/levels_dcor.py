@@ -1,0 +1,185 @@
+"""Levels of the tests of independence by distance covariance, on designs drawn at random, by simulation.
+
+    python tests/benchmarks/levels_dcor.py --runs 5000
+    python tests/benchmarks/levels_dcor.py --permutations 199 --runs 60
+
+The first table is of `dcor`: both columns follow the data of the design, independently, with the missing values of
+the design, and all other arguments are the defaults. Values are rounded to at most 128, so that a distance
+covariance follows from a table of counts: it is four times the integral of the squared covariance of the indicators
+of x > s and y > t. The noise is NumPy's continuous Laplace instead of the library's discrete one, which does not
+change a level. Both neighbouring relations are taken for that of replaced rows, which the method needs.
+
+The second is of what a party learns for itself from another's message, by permutation (`dcor_with` without an
+epsilon). Both print and keep a table, by kind of data, with the worst design of each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import defaultdict
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from designs import DATA, LEVELS, designs, exceeds
+from results import recorded
+
+from dfprivacy import Column
+from dfprivacy.local import Arc
+from dfprivacy_dcor.angles import PLACES, best_reach
+from dfprivacy_dcor.estimate import of_features
+from dfprivacy_dcor.inference import UNINFORMATIVE, Numbers, null_tail
+from dfprivacy_dcor.spaces import space
+from dfprivacy_dcor.statistics import FiveNumbers, changes, largest
+
+if TYPE_CHECKING:
+    from designs import Design
+    from numpy.typing import NDArray
+
+VALUES = 128
+BATCH = 2_000_000
+CONFIDENCE = 0.95
+
+
+def grid(design: Design) -> NDArray[np.float64]:
+    """At most 128 values that stand for those of a design."""
+    values = np.clip(DATA[design.data](np.random.default_rng(1), 200_000), design.low, design.high)
+    values = np.unique(np.concatenate([np.quantile(values, np.linspace(0, 1, VALUES - 27)), values[:27]]))
+    return values[:: 1 + len(values) // VALUES]
+
+
+def tables(design: Design, values: NDArray[np.float64], runs: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """How often each pair of values occurs among complete rows, for each of some runs."""
+    n, count = sum(design.sizes), len(values)
+    gone = np.asarray(design.missing)[design.groups]
+    between = (values[1:] + values[:-1]) / 2
+    draws = (np.clip(DATA[design.data](rng, runs * n), design.low, design.high) for _ in range(2))
+    codes = [np.searchsorted(between, draw) for draw in draws]
+    there = np.ones((runs, n), dtype=bool)
+    for _ in range(2):  # a value of each column may be missing
+        there &= rng.random((runs, n)) >= gone
+    whose = np.repeat(np.arange(runs), n).reshape(runs, n)
+    cells = (whose * count + codes[0].reshape(runs, n)) * count + codes[1].reshape(runs, n)
+    return np.bincount(cells[there], minlength=runs * count**2).reshape(runs, count, count)
+
+
+def exact(values: NDArray[np.float64], table: NDArray[np.int64], n: int, width: float) -> NDArray[np.float64]:
+    """The six numbers of each table, without noise, for columns of a width of 1."""
+    gaps = np.diff(values) / width
+    m = table.sum(axis=(1, 2))
+    joint = table.cumsum(axis=1).cumsum(axis=2) / np.maximum(m, 1)[:, None, None]
+    x, y = joint[:, :-1, -1], joint[:, -1, :-1]
+    excess = joint[:, :-1, :-1] - x[:, :, None] * y[:, None, :]
+    squares = [np.einsum("rst,rst,s,t->r", excess, excess, gaps, gaps, optimize=True)]
+    means = []
+    for one in (x, y):
+        overlap = np.minimum(one[:, :, None], one[:, None, :]) - one[:, :, None] * one[:, None, :]
+        squares.append(np.einsum("rst,rst,s,t->r", overlap, overlap, gaps, gaps, optimize=True))
+        means.append(2 * ((one * (1 - one)) @ gaps) - 1)
+    share = m / n
+    found = np.stack([*(2 * np.sqrt(np.maximum(each, 0)) for each in squares), *means, np.ones_like(share)], axis=1)
+    return found * share[:, None]
+
+
+def spaces(design: Design):
+    """What is public of both columns."""
+    bounds = (design.low, design.high)
+    return [space((Column(name, bounds=bounds, fill=0.0),), "euclidean", nan_policy="omit") for name in "xy"]
+
+
+def released(design: Design, runs: int, rng: np.random.Generator) -> tuple[NDArray, NDArray, NDArray]:
+    """Numbers with and without noise, and the scales of it."""
+    n, values = sum(design.sizes), grid(design)
+    statistic = FiveNumbers(*spaces(design), n)
+    scales = 1 / (statistic.weights * design.epsilon)
+    step = max(1, BATCH // max(n, len(values) ** 2))
+    parts = [
+        exact(values, tables(design, values, min(step, runs - start), rng), n, design.high - design.low)
+        for start in range(0, runs, step)
+    ]
+    numbers = np.concatenate(parts)
+    return numbers, numbers + rng.laplace(size=numbers.shape) * scales, scales
+
+
+def central(design: Design, runs: int, rng: np.random.Generator) -> tuple[list[int], float, float]:
+    """Rejections at each level, coverage, and the share of results that are called uninformative."""
+    n = sum(design.sizes)
+    truth, noisy, scales = released(design, runs, rng)
+    most, moves = largest(*spaces(design)), changes(*spaces(design), n)
+    rejected = [int((null_tail(noisy, scales, n, most, level, "moments") <= 0.9 * level).sum()) for level in LEVELS]
+    covered, noted = [], []
+    for at in range(min(runs, 300)):
+        numbers = Numbers(tuple(noisy[at]), tuple(scales), n, tuple(moves), most)
+        low, high = numbers.interval(CONFIDENCE)
+        covariance, x, y = truth[at, :3]
+        noted.append(UNINFORMATIVE in numbers.notes())
+        if min(x, y) > 0:
+            covered.append(low - 1e-9 <= covariance / np.sqrt(x * y) <= high + 1e-9)
+    return rejected, float(np.mean(covered)) if covered else 1.0, float(np.mean(noted))
+
+
+def by_message(design: Design, runs: int, permutations: int, rng: np.random.Generator) -> list[int]:
+    """Rejections at each level of the test that permutes one's own numbers against a message."""
+    arc = Arc.within(Fraction(0.9 * design.epsilon), places=PLACES, reach=best_reach(0.9 * design.epsilon))
+    n, rejected = sum(design.sizes), [0] * len(LEVELS)
+    for _ in range(runs):
+        x, y = design.draw(rng), design.draw(rng)
+        places = np.rint((x - design.low) / (design.high - design.low) / 2 * PLACES)
+        gone = np.isnan(x)
+        places[gone] = rng.integers(2, size=gone.sum()) * PLACES // 2
+        weight = rng.integers(0, 2**63, n).astype(object) * arc.weight // 2**63  # as long as a whole number gets
+        angles = 2 * np.pi * arc.moved(places.astype(np.int64) % PLACES, weight).astype(float) / PLACES
+        there = ~np.isnan(y)
+        if there.sum() < 4:
+            continue
+        features = np.stack([np.cos(angles), np.sin(angles)], axis=1)[there]
+        totals = of_features(features, y[there], permutations, rng)
+        pvalue = np.mean(totals >= totals[0])
+        rejected = [count + (pvalue <= level) for count, level in zip(rejected, LEVELS, strict=True)]
+    return rejected
+
+
+def main() -> int:
+    """Simulate, print, judge."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=5000, help="simulated tables a design (default: 5000)")
+    parser.add_argument("--designs", type=int, default=200)
+    parser.add_argument("--permutations", type=int, help="measure dcor_with, with so many permutations")
+    parser.add_argument("--seed", type=int, default=2007)
+    parser.add_argument("--verbose", action="store_true", help="print each design")
+    asked = parser.parse_args()
+    rng = np.random.default_rng(asked.seed)
+    kinds: dict[str, list[tuple[Design, list[int], float, float]]] = defaultdict(list)
+    failed = 0
+    for design in designs(asked.designs):
+        if asked.permutations:
+            result = by_message(design, asked.runs, asked.permutations, rng), 1.0, 0.0
+        else:
+            result = central(design, asked.runs, rng)
+        kinds[design.data].append((design, *result))
+        too_many = [exceeds(count, asked.runs, level) for count, level in zip(result[0], LEVELS, strict=True)]
+        failed += any(too_many)
+        if asked.verbose or any(too_many):
+            rates = " ".join(f"{count / asked.runs:.4f}" for count in result[0])
+            mark = "TOO MANY" if any(too_many) else ""
+            print(design, rates, f"covers {result[1]:.3f}, uninformative {result[2]:.3f}", mark, file=sys.stderr)
+    name = "levels_dcor_with" if asked.permutations else "levels_dcor"
+    heads = [f"{level:g}{which}" for level in LEVELS for which in ("", ", worst design")]
+    columns = ["data", "designs", *heads]
+    columns += [] if asked.permutations else ["least coverage", "uninformative"]
+    with recorded(name, *columns, keep=asked.designs >= 200) as row:
+        for kind, found in kinds.items():
+            cells = []
+            for at in range(len(LEVELS)):
+                rates = [counts[at] / asked.runs for _, counts, *_ in found]
+                cells += [f"{np.mean(rates):.4f}", f"{max(rates):.4f}"]
+            if not asked.permutations:
+                cells += [f"{min(each[2] for each in found):.3f}", f"{np.mean([each[3] for each in found]):.3f}"]
+            row(kind, len(found), *cells)
+    print(f"\n{failed} designs reject too often.")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""A ledger that 0.1.0 wrote goes on: nothing that was spent or released is lost, and a backup is taken first."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import dfprivacy as dp
+from dfprivacy._ledger.backup import backup, restore
+from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._ledger.tables import SCHEMA_VERSION
+
+WRITTEN = Path(__file__).parent / "data" / "ledger-0.1.0.sql"
+"""What the tables held after 0.1.0 had asked the questions of `ROWS` that `ANSWERS` counts."""
+ROWS = pd.DataFrame({"x": [0.25, 0.5, 0.75] * 50, "g": ["a", "b"] * 75})
+SPENT = {"survey": Fraction(1, 4) + Fraction(1, 3), "mixed": Fraction(3, 4)}
+ANSWERS = {"survey": 2, "mixed": 2}
+
+
+@pytest.fixture
+def old(tmp_path):
+    """A ledger file as 0.1.0 wrote it."""
+    path = tmp_path / "ledger.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(WRITTEN.read_text())
+    return path
+
+
+def dumped(path, *, old_only=False):
+    """All that a file holds, as SQL."""
+    with closing(sqlite3.connect(path)) as connection:
+        lines = list(connection.iterdump())
+    return [line for line in lines if not (old_only and ("measurements" in line or "ledger" in line))]
+
+
+def backups(path):
+    return sorted(path.parent.glob(f"{path.name}.schema-1.*"))
+
+
+def protect(path, name="survey", **terms):
+    how = {"epsilon": 1, "bounds": {"x": (0, 1)}, "categories": {"g": ["a", "b"]}, **terms}
+    return dp.protect(ROWS, name, ledger=path, **how)
+
+
+def test_an_old_ledger_goes_on(old):
+    """Accounts, charges and answers are those that were there; a copy of the old file stands beside it."""
+    before = dumped(old)
+
+    ledger = open_ledger(old)
+
+    assert ledger._version() == SCHEMA_VERSION
+    assert ledger.keeps_measurements
+    (copy,) = backups(old)
+    assert before == dumped(copy)
+    assert [line for line in before if "ledger" not in line] == dumped(old, old_only=True)
+    for name, spent in SPENT.items():
+        account = ledger.account(name)
+        account.check()
+        assert spent == sum((entry.epsilon for entry in account.entries()), Fraction(0))
+        assert ANSWERS[name] == len(account.answers())
+        assert all(account.answer(each.question) == each for each in account.answers())
+
+
+def test_releases_of_an_old_ledger_can_be_read_and_it_can_be_charged(old):
+    """Old releases are releases still, and new questions are paid on top of what was spent."""
+    view = protect(old)
+
+    first, second = view.releases
+    release = view.ttest("x", popmean=0.125, epsilon=0.25)
+
+    assert first.privacy.noise[0].reused == ""
+    assert (0.25, Fraction(1, 4) + SPENT["survey"]) == (release.privacy.epsilon, view.budget.spent)
+    assert view.ttest("x", popmean=0.75, epsilon=0.25).privacy.epsilon == 0
+    assert {1 / 3, 0.25} == {first.privacy.epsilon, second.privacy.epsilon}
+
+
+def test_it_is_brought_up_to_date_once(old):
+    """A second opening makes no second backup."""
+    open_ledger(old).close()
+    open_ledger(old).close()
+
+    assert len(backups(old)) == 1
+
+
+def test_what_cannot_be_written_is_used_as_it_is(old):
+    """A file that may only be read stays as it is: no backup, no measurements, and it says so."""
+    before = dumped(old)
+
+    ledger = open_ledger(f"sqlite:///file:{old}?immutable=1&uri=true")
+
+    assert not ledger.keeps_measurements
+    assert backups(old) == []
+    assert before == dumped(old)
+    assert not ledger.account("survey").measurements(private=True)
+    assert any("older dfprivacy" in problem for problem in ledger.problems())
+    assert ANSWERS["survey"] == len(ledger.account("survey").answers())
+
+
+def test_an_old_backup_is_restored_in_a_new_ledger_and_a_new_one_in_an_old_file(old, tmp_path):
+    """Backups go both ways, as long as nothing that was spent is lost."""
+    source = tmp_path / "old-backup.sqlite"
+    source.write_bytes(old.read_bytes())
+    open_ledger(old).close()
+    new = backup(open_ledger(old), tmp_path / "new-backup.sqlite")
+
+    restore(source, old)
+    assert open_ledger(old)._version() == SCHEMA_VERSION
+    other = tmp_path / "other" / "ledger.sqlite"
+    other.parent.mkdir()
+    other.write_bytes(source.read_bytes())
+    restore(new, other)
+
+    again = open_ledger(other)
+    assert (again._version(), again.keeps_measurements) == (SCHEMA_VERSION, True)
+    assert ANSWERS["mixed"] == len(again.account("mixed").answers())
