@@ -33,6 +33,8 @@ class FoundBounds(Release):
     threshold : float
         What the noisy count of an interval had to exceed. About as many rows of each interval beyond the bounds may
         lie outside.
+    counts : ndarray of shape (columns, intervals)
+        The noisy counts, of the intervals between 0, ±2⁻¹⁰, …, ±2³¹ from the lowest on.
     notes : tuple of str
         What to know before using them.
     """
@@ -41,6 +43,7 @@ class FoundBounds(Release):
     low: tuple[float | None, ...]
     high: tuple[float | None, ...]
     threshold: float
+    counts: NDArray[np.float64]
     notes: tuple[str, ...]
 
     @property
@@ -146,5 +149,10 @@ def _(measured: Found, columns: tuple[Column, ...]) -> FoundBounds:
     if None in low:
         notes.append(f"Not found: no interval holds clearly more than {least:.0f} rows. Ask with a larger epsilon.")
     return FoundBounds(
-        columns=tuple(column.name for column in columns), low=low, high=high, threshold=least, notes=tuple(notes)
+        columns=tuple(column.name for column in columns),
+        low=low,
+        high=high,
+        threshold=least,
+        counts=np.array(measured.counts),
+        notes=tuple(notes),
     )

@@ -60,7 +60,8 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
     if name in {"describe", "quantile"}:
         every += [
             case(arguments=asked, **_TABLE, group_by="h"),
-            case(arguments=asked, **_TABLE, where={"h": ["u"]}),
+            # Of a column that selects the rows, the counts move less than it is known that they could.
+            case(arguments={"columns": ["x", "g"]} if name == "describe" else asked, **_TABLE, where={"h": ["u"]}),
             case(arguments={**asked, "nan_policy": "fill"}, **_TABLE),
         ]
     if name == "quantile":  # one alone, of which a row that comes or goes moves the score by 2/3
