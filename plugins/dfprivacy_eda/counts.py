@@ -30,19 +30,30 @@ _MOST = 1 << 16  # cells
 
 @dataclass(frozen=True)
 class Cells:
-    """Noisy counts of cells, the scale of their noise, all rows where they are public, and rows in no cell."""
+    """Noisy counts of cells, the scale of their noise, all rows where they are public, and rows in no cell.
+
+    The last are what is left of all rows where they are `derived`.
+    """
 
     raw: NDArray[np.float64]
     scale: float
     size: int | None
     missing: tuple[float | None, float | None]
+    derived: bool = False
 
     def total(self) -> float:
-        """Rows in the cells, as counts that are not negative have them: with those in no cell they are all rows."""
-        if self.size is None or self.missing[0] is None:
-            return max(float(self.raw.sum()), 0.0) if self.size is None else float(self.size)
-        every = np.append(self.raw.ravel(), self.missing[0])
-        return float(project(every, self.size)[:-1].sum())
+        """Rows in the cells, as counts that are not negative have them.
+
+        All rows, less those in no cell where these were counted as well. Where they were not, the sum of what
+        is not negative, but at most all rows, and two standard errors above the sum of the noisy counts.
+        """
+        gone, _ = self.missing
+        if self.size is None or self.derived:
+            most = max(float(self.raw.sum()), 0.0) + 2 * self.scale * float(np.sqrt(2 * self.raw.size))
+            return min(float(np.maximum(self.raw, 0).sum()), most, float("inf" if self.size is None else self.size))
+        if not gone:
+            return float(self.size)
+        return float(project(np.append(self.raw.ravel(), gone), self.size)[:-1].sum())
 
 
 def cells(curator: Curator, counts: features.OneHot, columns: tuple[Column, ...], nan_policy: NanPolicy) -> Cells:
@@ -53,7 +64,7 @@ def cells(curator: Curator, counts: features.OneHot, columns: tuple[Column, ...]
     left: tuple[float | None, float | None] = (None, None)
     if n is not None and not all(column.other for column in columns):
         left = n - float(measured.values.sum()), scale * float(np.sqrt(2 * measured.values.size))
-    return Cells(measured.values, scale, n, left)
+    return Cells(measured.values, scale, n, left, derived=left[0] is not None)
 
 
 def edges_of(column: Column, bins: Any) -> tuple[NDArray[np.float64], slice]:
@@ -122,9 +133,9 @@ def histogram(
     has no value, so counts with discrete Laplace noise of sensitivity 2 where rows change, 1 where they come
     and go, however many bins there are [1]_.
 
-    **Statistics.** Counts are the nearest to the noisy ones that are not negative and have the sum of all rows.
-    That makes small counts too large on average and large ones too small; sums of bins are better made of
-    ``raw``.
+    **Statistics.** Counts are the nearest to the noisy ones that are not negative and have the sum of all rows
+    (where that is not known, at most two standard errors above the noisy sum). That makes small counts too
+    large on average and large ones too small; sums of bins are better made of ``raw``.
 
     References
     ----------

@@ -235,7 +235,7 @@ def describe(
             scale, cells = float(np.max(part.scales)), part.values
             error = scale * math.sqrt(2 * cells.size)
             left = (None, None) if n is None or column.other else (n - float(cells.sum()), error)
-            measured.cells[column.name] = Cells(cells, scale, n, left)
+            measured.cells[column.name] = Cells(cells, scale, n, left, derived=left[0] is not None)
     return measured
 
 
