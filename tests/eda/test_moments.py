@@ -34,7 +34,7 @@ def test_the_answer_is_that_of_pandas(name, neighbors, frame, protect):
     for column in ("age", "income"):
         found = getattr(view, name)(column, epsilon=10**4)
 
-        assert float(found) == pytest.approx(TRUTH[name](frame[column]), rel=1e-5, abs=0.02)
+        assert float(found) == pytest.approx(TRUTH[name](frame[column]), rel=1e-4, abs=0.02)
         assert found.low - 0.01 <= float(found) <= found.high + 0.01  # a count is unbiased, its interval is not
     left = None if name == "missing" else pytest.approx(frame["income"].isna().sum(), abs=0.02)
     assert left == found.missing
