@@ -33,7 +33,8 @@ def pytest_collection() -> None:
 
     What is copied by value where a class has two modules would be a class of its own.
     """
-    for name in ("dfprivacy", *(f"dfprivacy_{each}" for each in ("chi2", "dcor", "gmm", "kernel", "kme", "ttest"))):
+    plugins = ("chi2", "dcor", "eda", "gmm", "kernel", "kme", "ttest")
+    for name in ("dfprivacy", *(f"dfprivacy_{each}" for each in plugins)):
         package = importlib.import_module(name)
         for module in pkgutil.walk_packages(package.__path__, f"{name}."):
             if not module.name.endswith("__main__"):

@@ -14,6 +14,7 @@ from dfprivacy_dcor import (
     Screening,
     SharedCorrelation,
 )
+from dfprivacy_eda import ColumnStatistic, Counts, Crosstab, Description, FoundBounds, Histogram, Quantiles
 from dfprivacy_gmm import FourierSketch, GaussianClasses, GaussianMixture, JointMoments
 from dfprivacy_kernel import KernelMessage, KernelTest
 from dfprivacy_kme import KME
@@ -290,3 +291,131 @@ class BundledMethods:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> TTest: ...
+    def mean(
+        self,
+        column: str,
+        *,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        covers: Literal["table", "population"] = "table",
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> ColumnStatistic: ...
+    def var(
+        self,
+        column: str,
+        *,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> ColumnStatistic: ...
+    def std(
+        self,
+        column: str,
+        *,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> ColumnStatistic: ...
+    def sum(
+        self,
+        column: str,
+        *,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> ColumnStatistic: ...
+    def count(
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> ColumnStatistic: ...
+    def missing(
+        self,
+        columns: str | Sequence[str],
+        *,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> ColumnStatistic: ...
+    def quantile(
+        self,
+        column: str,
+        q: float | Sequence[float] = 0.5,
+        *,
+        step: float | None = None,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        covers: Literal["table", "population"] = "table",
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> ColumnStatistic | Quantiles: ...
+    def median(
+        self,
+        column: str,
+        *,
+        step: float | None = None,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> ColumnStatistic: ...
+    def histogram(
+        self,
+        column: str,
+        bins: int | Sequence[float] = 10,
+        *,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        normalize: bool = False,
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Histogram: ...
+    def value_counts(
+        self,
+        column: str,
+        *,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        normalize: bool = False,
+        sort: bool = True,
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Counts: ...
+    def crosstab(
+        self,
+        a: str,
+        b: str,
+        *,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        normalize: Literal[False, True, "all", "index", "columns"] = False,
+        margins: bool = False,
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Crosstab: ...
+    def describe(
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        focus: Literal["moments", "quartiles", "categories"] | None = None,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Description: ...
+    def find_bounds(
+        self,
+        columns: Sequence[str],
+        *,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> FoundBounds: ...

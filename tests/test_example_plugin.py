@@ -30,7 +30,7 @@ df = pd.read_csv("survey.csv")
 df.dp.protect("survey", epsilon=3, bounds={"age": (15, 60)}, categories={"rate_marriage": [1, 2, 3, 4, 5]})
 sure = 1 - 1e-6
 mode = df.dp.mode("rate_marriage", epsilon=1, confidence=sure)
-median = df.dp.median("age", bins=90, epsilon=1, confidence=sure)
+median = df.dp.middle("age", bins=90, epsilon=1, confidence=sure)
 plan = df.dp.explain("mode", "rate_marriage", epsilon=1)
 print(json.dumps([mode.to_dict(), median.to_dict(), dict(plan.findings), "dfprivacy_typical" in sys.modules]))
 """
@@ -73,7 +73,7 @@ def test_methods_answer_on_a_real_table(python: Path, tmp_path: Path) -> None:
     assert mode["gap"] > plan["smallest informative gap, in rows"]
     assert median["low"] <= survey["age"].median() <= median["high"]
     assert median["high"] - median["low"] < 10
-    assert ["mode (dfprivacy-typical 0.1.0)", "median (dfprivacy-typical 0.1.0)"] == [
+    assert ["mode (dfprivacy-typical 0.1.0)", "middle (dfprivacy-typical 0.1.0)"] == [
         found["privacy"]["mechanism"] for found in (mode, median)
     ]
     assert loaded

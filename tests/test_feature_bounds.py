@@ -14,6 +14,7 @@ from dfprivacy._privacy.grid import grid_exponent
 from dfprivacy._table.batch import BATCH_ROWS, Batch, category, number
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features import (
+    Bins,
     Count,
     Fourier,
     Given,
@@ -84,6 +85,18 @@ def batch_of(columns, table):
     return Batch(len(table), raw | {category(c): table[:, 2] for c in (G, H)})
 
 
+def ends(column, count):
+    """Edges of so many intervals within the bounds of a column, or as many as there are floats for."""
+    return np.unique(np.linspace(column.low / 2, column.high / 2, count + 1) * 2)
+
+
+def tree(column, **options):
+    """All intervals, runs of them, and single ones, as many as there are floats for."""
+    edges = ends(column, 4)
+    bins = len(edges) - 1
+    return Bins(column, edges, widths=(bins, max(bins // 2, 1), 1), weights=(1, 4, 3), **options)
+
+
 UNITS = {
     "count": lambda _: Count(),
     "moments": lambda c: Moments(c[0], degree=1),
@@ -107,6 +120,15 @@ UNITS = {
     "complete rows": lambda c: Given(*c, G, of=Moments(c[0], count=True)),
     "complete rows beside their count": lambda c: Given(c[0], of=Moments(c[0], count="beside")),
     "complete rows of a ball": lambda c: Given(c[0], of=Outer(c, radius=0.9, count=True)),
+    "complete rows, tallied": lambda c: Given(*c, of=Moments(c[0]), tally=(0, 0.5)),
+    "all rows, tallied": lambda c: Given(*c, of=Moments(c[0], count=True), tally=(0, 1.5)),
+    "complete rows of a ball, tallied": lambda c: Given(c[0], of=Outer(c, radius=0.9), tally=(0.7, -0.1)),
+    "centred squares": lambda c: Moments(c[0], centred=True),
+    "centred squares, tallied": lambda c: Given(c[0], of=Moments(c[0], centred=True), tally=(1, -1)),
+    "bins": lambda c: Bins(c[0], ends(c[0], 5)),
+    "a tree": lambda c: tree(c[0]),
+    "a tree and missing rows": lambda c: tree(c[0], missing=True),
+    "bins by group": lambda c: OneHot(G) * Stack(Bins(c[0], ends(c[0], 3), missing=True), Moments(c[1])),
     "complete rows by group": lambda c: OneHot(G) * Given(c[1], of=Moments(c[0])),
 }
 SCALED = {
@@ -162,7 +184,7 @@ def assert_moves_are_bounded(features, columns, table):
         for norm in NORMS:
             diameter = features.diameter(norm, public)
             assert_bounded(longest(moves, norm), diameter, features.support, norm, k)
-            if not isinstance(features, Count):
+            if not isinstance(features, Count) and not (isinstance(features, Bins) and features.bins == 1):
                 assert (diameter == 0) == (read <= public)
 
 

@@ -22,6 +22,7 @@ how a column is read.
 from dfprivacy._table.batch import Batch, category, number
 from dfprivacy._table.frames import Read
 from dfprivacy.features.base import RowFeatures
+from dfprivacy.features.bins import Bins
 from dfprivacy.features.fourier import Fourier, gaussian_frequencies
 from dfprivacy.features.given import Given
 from dfprivacy.features.kernel import Kernel, Nystrom
@@ -33,6 +34,7 @@ from dfprivacy.features.stack import Stack
 
 __all__ = [
     "Batch",
+    "Bins",
     "Count",
     "Fourier",
     "Given",

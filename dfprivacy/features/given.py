@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -10,6 +12,7 @@ from dfprivacy._table.batch import described
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, RowFeatures, enforced
 from dfprivacy.features.moments import Count
+from dfprivacy.features.upward import UP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +39,9 @@ class Given(RowFeatures):
         The columns that must have a value, at least one.
     of : RowFeatures, optional
         What to sum over these rows; default: `Count`, how many there are.
+    tally : tuple of two float, optional
+        One more coordinate, the last: the first number for a complete row, the second for any other, so that rows
+        are counted in the same vector. The sum is then flat: the coordinates of `of`, and this one.
 
     Notes
     -----
@@ -44,6 +50,11 @@ class Given(RowFeatures):
     or neither is. As most diameters are above the radius, to leave out missing rows mostly costs nothing, and
     ``Given(x, of=Moments(x, count=True))`` also says how many are left.
 
+    With a tally (a, b) and r the radius of `of`, the radius is that of (r, a), or b if that is larger; a complete
+    row and another are (r, a - b) apart, where two complete rows are a diameter of `of`. So (0, 1/2) is free beside
+    ``Moments(x)`` under Laplace noise, whose radius is 3/2 and diameter 2, where rows change, and (0, 3/2) beside
+    ``Moments(x, count=True)`` where they come and go.
+
     Examples
     --------
     >>> from dfprivacy import Column
@@ -51,16 +62,27 @@ class Given(RowFeatures):
     >>> age = Column("age", bounds=(0, 100))
     >>> Given(age, of=Moments(age, degree=1)).diameter(1, frozenset()), Given(age).diameter(1, frozenset())
     (2.0, 1.0)
+    >>> Given(age, of=Moments(age, degree=1), tally=(0, 1)).diameter(1, frozenset())
+    2.0
     """
 
-    def __init__(self, *columns: Column, of: RowFeatures | None = None) -> None:
+    def __init__(
+        self, *columns: Column, of: RowFeatures | None = None, tally: tuple[float, float] | None = None
+    ) -> None:
         if not columns:
             raise ArgumentError("Given() was given no column.", "Name those that must have a value.")
+        if tally is not None and not (len(tally) == 2 and all(map(math.isfinite, tally)) and any(tally)):  # noqa: PLR2004
+            raise ArgumentError(
+                f"tally={tally!r} counts nothing.", "For example (0, 1): how many rows are left out."
+            )
         self.given = columns
         self.of = of = Count() if of is None else enforced(of)
         self.columns = tuple(dict.fromkeys((*columns, *of.columns)))
-        self.shape = of.shape
-        self.weights = of.weights
+        self.tally = None if tally is None else (float(tally[0]), float(tally[1]))
+        self.shape, self.weights = of.shape, of.weights
+        if tally is not None:
+            self.shape = (of.dimension + 1,)
+            self.weights = np.append(np.broadcast_to(of.weights, of.shape).ravel(), 1.0)
 
     @property
     def reads(self) -> Sequence[Read]:
@@ -70,22 +92,22 @@ class Given(RowFeatures):
     @property
     def summands(self) -> int:
         """Number of coordinates that are added up."""
-        return self.of.summands
+        return self.of.summands + (self.tally is not None)
 
     @property
     def support(self) -> int:
         """Most coordinates that one row can make different from zero."""
-        return self.of.support
+        return self.of.support + (self.tally is not None)
 
     @property
     def counts(self) -> bool:
         """Whether every coordinate of every row is a whole number."""
-        return self.of.counts
+        return self.of.counts and (self.tally is None or all(each.is_integer() for each in self.tally))
 
     @property
     def stacked(self) -> tuple[RowFeatures, ...]:
         """The features whose sums lie one after the other along the last axis."""
-        return self.of.stacked
+        return self.of.stacked if self.tally is None else ()
 
     def complete(self, batch: Batch) -> NDArray[np.bool_]:
         """Tell which rows of a batch have all the values."""
@@ -96,40 +118,83 @@ class Given(RowFeatures):
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
-        inner = np.asarray(self.of.rows(batch), dtype=np.float64).reshape(batch.size, self.dimension)
-        return np.where(self.complete(batch)[:, None], inner, 0.0)
+        inner = np.asarray(self.of.rows(batch), dtype=np.float64).reshape(batch.size, self.of.dimension)
+        return self._where(self.complete(batch), inner, self.tally)
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
         """Return the vectors of a batch in whole steps, those of `of` clipped as they would be alone."""
-        return np.where(self.complete(batch)[:, None], self.of.steps(batch, k), 0.0)
+        return self._where(self.complete(batch), self.of.steps(batch, k), self._tallied(k))
+
+    def _where(
+        self, complete: NDArray[np.bool_], inner: NDArray[np.float64], tally: tuple[float, float] | None
+    ) -> NDArray[np.float64]:
+        found = np.where(complete[:, None], inner, 0.0)
+        return found if tally is None else np.column_stack([found, np.where(complete, *tally)])
+
+    def _tallied(self, k: int) -> tuple[float, float] | None:
+        """Give the tally of a row in whole steps."""
+        return None if self.tally is None else (_steps(self.tally[0], k), _steps(self.tally[1], k))
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
         """Return the exact sum of a batch in whole steps."""
         complete = self.complete(batch)
+        rows = batch.size if mask is None else np.count_nonzero(mask)
         if not complete.all():  # most often nothing is missing, and no row need be picked
             mask = complete if mask is None else mask & complete
-        return self.of.total(batch, mask, k)
+        found = self.of.total(batch, mask, k)
+        if (tally := self._tallied(k)) is None:
+            return found
+        left = batch.size if mask is None else np.count_nonzero(mask)
+        return np.append(found, left * tally[0] + (rows - left) * tally[1])
 
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         """Return the same for the rows at each place below `bins`, shape (bins, summands)."""
         complete = self.complete(batch)
-        return self.of.totals(batch, place if complete.all() else np.where(complete, place, bins), bins, k)
+        inside = place if complete.all() else np.where(complete, place, bins)
+        found = self.of.totals(batch, inside, bins, k)
+        if (tally := self._tallied(k)) is None:
+            return found
+        rows, left = (np.bincount(each, minlength=bins + 1)[:bins] for each in (place, inside))
+        return np.column_stack([found, left * tally[0] + (rows - left) * tally[1]])
 
     def image(self, total: list[int], k: int) -> list[int]:
         """Return the released coordinates of the exact sums."""
-        return self.of.image(total, k)
+        return self.of.image(total, k) if self.tally is None else [*self.of.image(total[:-1], k), total[-1]]
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""
-        return self.of.radius(norm)
+        radius = self.of.radius(norm)
+        return radius if self.tally is None else max(_both(radius, self.tally[0], norm), abs(self.tally[1]))
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
         """Largest distance of two vectors."""
         within = self.of.diameter(norm, public)
         if all(column.name in public for column in self.given):
             return within
-        return max(within, self.of.radius(norm))
+        apart = 0.0 if self.tally is None else _upward(abs(Fraction(self.tally[0]) - Fraction(self.tally[1])))
+        return max(within, _both(self.of.radius(norm), apart, norm))
 
     def describe(self) -> str:
         """Name the feature in words."""
         return f"{self.of.describe()} given {', '.join(column.name for column in self.given)}"
+
+
+def _steps(number: float, k: int) -> float:
+    """Round a number to whole steps of 2 to the minus `k`."""
+    return float(np.rint(math.ldexp(number, k)))
+
+
+def _both(length: float, one: float, norm: Norm) -> float:
+    """Norm of a vector of a length and one more coordinate, rounded up."""
+    one = abs(one)
+    if not one or norm == math.inf:
+        return max(length, one)
+    if norm == 1:
+        return _upward(Fraction(length) + Fraction(one))
+    return math.hypot(length, one) * UP
+
+
+def _upward(exact: Fraction) -> float:
+    """Round a number up, if it is no float."""
+    found = float(exact)
+    return found if Fraction(found) >= exact else math.nextafter(found, math.inf)

@@ -58,6 +58,8 @@ class Moments(RowFeatures):
     count : bool or "beside"
         Also measure how many rows there are, for tables whose size is private. ``"beside"``, for degree 2: in
         coordinates that cost nothing where a row can change its value, or lose it (`Given`), but not come or go.
+    centred : bool
+        For noise of the cube, with degree 2 and no count: 2y²-1 in place of y², which is in [-1, 1] as y is.
 
     Notes
     -----
@@ -71,6 +73,7 @@ class Moments(RowFeatures):
     1, yes         (1+y)/2, (1-y)/2                 1, 2                  1, √2                 1, 1
     2, yes         y, 1-y², y²/2                    3/2, 8/3              √5/2, 2               1, 2
     2, beside      y, (1-y²)/2, 1                   2, 2                  √2, 2                 1, 2
+    2, centred     y, 2y²-1                         2, 25/8               √2, 2.20              1, 2
     ============== ================================ ===================== ===================== ==================
 
     For two values with difference d and sum s, :math:`|s| \le 2 - d`, so the distance of (y, c y²) is at most
@@ -81,16 +84,24 @@ class Moments(RowFeatures):
     no value: ``Given(x, of=Moments(x, count="beside"))`` has the L1 diameter 2, that of y alone.
     """
 
-    def __init__(self, column: Column, *, degree: int = 2, count: bool | Literal["beside"] = False) -> None:
+    def __init__(
+        self, column: Column, *, degree: int = 2, count: bool | Literal["beside"] = False, centred: bool = False
+    ) -> None:
         if degree not in {1, 2}:
             raise ArgumentError(f"degree={degree!r} is unknown.", "Moments have degree 1 or 2.")
         if count not in (True, False, "beside") or (degree, count) == (1, "beside"):
             raise ArgumentError(f"count={count!r} is unknown.", 'Use True, False, or, at degree 2, "beside".')
+        if centred and (degree == 1 or count):
+            raise ArgumentError("Only squares without a count are centred.", "Use Stack for a count beside them.")
         self.columns = (column,)
         self.degree = degree
         self.count = count
         scale = {(1, False): [1], (2, False): [1, 0.5], (1, True): [1, 1], (2, True): [1, 1, 0.5]}
-        self.weights = np.array([1, 0.5, 1] if count == "beside" else scale[degree, bool(count)])
+        self.centred = centred
+        if count == "beside" or centred:
+            self.weights = np.array([1, 1] if centred else [1, 0.5, 1])
+        else:
+            self.weights = np.array(scale[degree, bool(count)])
         self.shape = self.weights.shape
 
     def coordinates(self, batch: Batch, unit: float = 1.0) -> NDArray[np.float64]:
@@ -111,7 +122,11 @@ class Moments(RowFeatures):
             square = np.multiply(y, found[0], out=found[-1])
             if self.count:
                 np.subtract(unit, square, out=found[1])
-            square /= 2
+            if self.centred:
+                square *= 2
+                square -= unit
+            else:
+                square /= 2
         return found
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
@@ -127,7 +142,7 @@ class Moments(RowFeatures):
         """Largest norm of a vector."""
         if self.degree == 1 or norm == math.inf:
             return 1.0
-        if self.count == "beside":
+        if self.count == "beside" or self.centred:
             return 2.0 if norm == 1 else root(2)
         return 1.5 if norm == 1 else root(1.25)
 
@@ -139,7 +154,10 @@ class Moments(RowFeatures):
             return {1: 2.0, 2: root(2), math.inf: 1.0}[norm] if self.count else 2.0
         if norm == math.inf:
             return 2.0
-        weights = np.atleast_1d(self.weights)[1 : 2 if self.count == "beside" else None]
+        if self.centred:
+            weights = np.array([2.0])  # of y², which is what moves
+        else:
+            weights = np.atleast_1d(self.weights)[1 : 2 if self.count == "beside" else None]
         return _parabola_diameter(norm, float(np.linalg.norm(weights, ord=norm)))
 
 

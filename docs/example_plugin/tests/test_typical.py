@@ -59,7 +59,7 @@ def test_median_is_exact_without_noise(numbers):
     """At a huge epsilon the median is in its bin, and the interval is that bin."""
     view = protect(pd.DataFrame({"x": numbers}))
 
-    found = view.median("x", epsilon=10**4)
+    found = view.middle("x", epsilon=10**4)
 
     truth = np.median(numbers)
     assert found.counts == pytest.approx(np.histogram(numbers, found.edges)[0], abs=0.01)
@@ -75,7 +75,7 @@ def test_median_interval_covers(numbers, neighbors):
     missed = 0
     with seeded_noise(1):
         for _ in range(400):
-            found = view.median("x", epsilon=0.5, fresh=True)
+            found = view.middle("x", epsilon=0.5, fresh=True)
             missed += not found.low <= np.median(numbers) <= found.high
 
     assert missed < 45
@@ -87,16 +87,16 @@ def test_median_of_a_small_table_is_uninformative():
     view = protect(pd.DataFrame({"x": [1.0, 2.0, 3.0]}))
 
     with seeded_noise(1):
-        found = view.median("x", epsilon=0.01)
+        found = view.middle("x", epsilon=0.01)
 
     assert found.confidence_interval() == (0, 64)
     assert found.notes == ("uninformative: the noise reaches both bounds",)
 
 
-@pytest.mark.parametrize("method", ["mode", "median"])
+@pytest.mark.parametrize("method", ["mode", "middle"])
 def test_same_seed_same_answer(method, numbers):
     """An answer is a function of the table and the noise alone."""
-    column = {"mode": "color", "median": "x"}[method]
+    column = {"mode": "color", "middle": "x"}[method]
     view = protect(pd.DataFrame({"x": numbers, "color": "red"}))
 
     answers = []
@@ -122,7 +122,7 @@ def test_sensitivity_of_the_histogram_is_exact(norm):
 
 
 @pytest.mark.parametrize(("neighbors", "sensitivity"), [("replace_one", 2), ("add_remove", 1)])
-@pytest.mark.parametrize(("method", "column"), [("mode", "color"), ("median", "x")])
+@pytest.mark.parametrize(("method", "column"), [("mode", "color"), ("middle", "x")])
 def test_noise_is_scaled_to_the_sensitivity(method, column, neighbors, sensitivity):
     """The noise of the counts has the scale that the docstring says, in both neighbouring relations."""
     view = protect(pd.DataFrame({"x": [1.0, 2.0], "color": ["red", "blue"]}), neighbors=neighbors)
@@ -149,7 +149,7 @@ def test_wrong_arguments_cost_nothing(wrong, numbers):
     view = protect(pd.DataFrame({"x": numbers}))
 
     with pytest.raises(dp.ArgumentError, match=next(iter(wrong))):
-        view.median("x", epsilon=1, **wrong)
+        view.middle("x", epsilon=1, **wrong)
 
     assert view.budget.spent == 0
 
@@ -164,7 +164,7 @@ def test_tail_is_that_of_sums_of_laplace_variables():
     assert reach(0.5, 9) == 0
 
 
-@pytest.mark.parametrize("method", [mode, median], ids=["mode", "median"])
+@pytest.mark.parametrize("method", [mode, median], ids=["mode", "middle"])
 def test_examples_of_the_docstrings_run(method):
     """What the docstring of a mechanism shows is what happens."""
     (example,) = doctest.DocTestFinder().find(method.function, globs={})

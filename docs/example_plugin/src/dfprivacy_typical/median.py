@@ -83,7 +83,7 @@ class Median(Release):
         return ConfidenceInterval(self.low, self.high)
 
 
-@mechanism(columns={"column": "numeric"})
+@mechanism(name="middle", columns={"column": "numeric"})
 def median(
     curator: Curator,
     column: Column,
@@ -139,7 +139,7 @@ def median(
     >>> import pandas as pd, dfprivacy as dp
     >>> df = pd.DataFrame({"age": [20 + i % 41 for i in range(4100)]})
     >>> view = dp.protect(df, "members", epsilon=20, bounds={"age": (18, 82)}, ledger="memory:")
-    >>> view.median("age", epsilon=10).confidence_interval()
+    >>> view.middle("age", epsilon=10).confidence_interval()
     ConfidenceInterval(low=40.0, high=41.0)
     """
     histogram = Histogram(column, bins)

@@ -1,0 +1,189 @@
+"""Counts of the intervals that a number is in, at one or several widths."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from dfprivacy._table.batch import number
+from dfprivacy.errors import ArgumentError
+from dfprivacy.features.base import Norm, RowFeatures
+from dfprivacy.features.upward import root
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy._table.batch import Batch
+    from dfprivacy._table.frames import Read
+    from dfprivacy.schema import Column
+
+__all__ = ["Bins"]
+
+
+@final
+class Bins(RowFeatures):
+    r"""Which interval a number is in: the sum counts rows by interval. With several widths: a tree of such counts.
+
+    Parameters
+    ----------
+    column : Column
+        A column with bounds.
+    edges : sequence of float
+        Edges of N intervals, rising. Each holds its lower edge and not its upper one, but the last holds both. What
+        lies outside is counted in the first or the last.
+    widths : sequence of int
+        Numbers of neighbouring intervals that one coordinate counts together, each a divisor of N. ``(16, 1)``:
+        first the counts of runs of sixteen, then those of single ones.
+    weights : sequence of int
+        One whole number above 0 for each width: the coordinates are that many times the counts.
+    missing : bool
+        Leave out rows without a value, and count them in one more coordinate, the last, whose weight is the sum of
+        all weights. Without it they are where their fill value is.
+
+    Notes
+    -----
+    A row is in one interval of each width. With w the weights and W their sum, the radius is W in L1,
+    :math:`\sqrt{\sum w^2}` in L2 and max w in the norm of infinity; two rows in different intervals of every width
+    are twice as far apart in L1, √2 times in L2 and as far in the norm of infinity. A width of all N intervals has
+    one coordinate, in which rows do not differ. A row without a value is at W, in its own coordinate: beside the L1
+    radius W it costs nothing, and in L2 and the norm of infinity the radius is W then.
+
+    Weights are whole numbers, so the sums are exact on every grid: intervals are counted, and runs are added up.
+    """
+
+    weights: NDArray[np.float64]
+
+    def __init__(
+        self,
+        column: Column,
+        edges: Sequence[float] | NDArray[np.float64],
+        *,
+        widths: Sequence[int] = (1,),
+        weights: Sequence[int] = (1,),
+        missing: bool = False,
+    ) -> None:
+        self.columns = (column,)
+        self.edges = np.array(edges, dtype=np.float64)
+        self.bins = bins = len(self.edges) - 1
+        if (
+            self.edges.ndim != 1
+            or bins < 1
+            or not (np.isfinite(self.edges).all() and (np.diff(self.edges) > 0).all())
+        ):
+            raise ArgumentError("The edges of intervals must be finite and rise.", "Give two or more, each once.")
+        if not widths or len(widths) != len(weights) or any(not 0 < w <= bins or bins % w for w in widths):
+            raise ArgumentError(
+                f"widths={widths!r} and weights={weights!r} are not of {bins} intervals.",
+                "Give divisors of their number, and a weight for each.",
+            )
+        if any(weight != int(weight) or weight < 1 for weight in weights):
+            raise ArgumentError(f"weights={weights!r} are no whole numbers above 0.", "For example (2, 1).")
+        self.widths = tuple(map(int, widths))
+        self.each = tuple(map(int, weights))
+        self.missing = missing
+        every = [np.full(bins // width, float(w)) for width, w in zip(self.widths, self.each, strict=True)]
+        self.weights = np.concatenate([*every, np.full(int(missing), float(sum(self.each)))])
+        self.shape = self.weights.shape
+        with np.errstate(all="ignore"):
+            self._per = bins / (self.edges[-1] - self.edges[0])
+            off = self._per * abs(self.edges - np.linspace(self.edges[0], self.edges[-1], bins + 1))
+        self._even = bool(off.max() < 1 / 2)
+
+    @property
+    def reads(self) -> Sequence[Read]:
+        """How the columns are read."""
+        return [number(self.columns[0])]
+
+    @property
+    def summands(self) -> int:
+        """Number of coordinates that are added up: single intervals, and rows without a value."""
+        return self.bins + self.missing
+
+    @property
+    def support(self) -> int:
+        """Most coordinates that one row can make different from zero."""
+        return len(self.widths)
+
+    @property
+    def counts(self) -> bool:
+        """Whether every coordinate of every row is a whole number."""
+        return True
+
+    def places(self, batch: Batch) -> NDArray[np.intp]:
+        """Return the number of each row's interval, shape (batch.size,)."""
+        found: NDArray[np.intp]
+        x = batch.values(self.columns[0])
+        if self._even:  # the right one or a neighbour, whatever the rounding
+            found = ((x - self.edges[0]) * self._per).clip(0, self.bins - 1).astype(np.intp)
+            found += x >= self.edges[1:].take(found)
+            found.clip(0, self.bins - 1, out=found)
+            found -= x < self.edges.take(found)
+        else:
+            found = np.searchsorted(self.edges, x, side="right") - 1
+        found.clip(0, self.bins - 1, out=found)
+        if self.missing:
+            gone = batch.missing(self.columns[0])
+            found[gone] = self.bins
+        return found
+
+    def rows(self, batch: Batch) -> NDArray[np.float64]:
+        """Return the vectors of a batch."""
+        return np.array([self.image(row, 0) for row in self.steps(batch, 0)], dtype=np.float64)
+
+    def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:  # noqa: ARG002 - the unit is its own
+        """Return which interval each row is in, without weights and in whole rows."""
+        return np.eye(self.summands)[self.places(batch)]
+
+    def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:  # noqa: ARG002
+        """Return how many rows are in each interval."""
+        places = self.places(batch)
+        places = places if mask is None else places[mask]
+        return np.bincount(places, minlength=self.summands).astype(np.float64)
+
+    def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:  # noqa: ARG002
+        """Return the same for the rows at each place below `bins`, shape (bins, summands)."""
+        both = np.where(place < bins, place * self.summands + self.places(batch), bins * self.summands)
+        counts = np.bincount(both, minlength=bins * self.summands + 1)[:-1]
+        return counts.astype(np.float64).reshape(bins, self.summands)
+
+    def image(self, total: list[int], k: int) -> list[int]:
+        """Add up runs of intervals, and multiply by the weights, in steps of 2 to the minus `k`."""
+        counts = np.array([int(each) for each in total], dtype=object)  # Python's integers, which have no end
+        found: list[int] = []
+        for width, weight in zip(self.widths, self.each, strict=True):
+            found += [each * weight for each in counts[: self.bins].reshape(-1, width).sum(axis=1)]
+        found += [each * sum(self.each) for each in counts[self.bins :]]
+        return [each << k if k >= 0 else round(each / 2**-k) for each in found]
+
+    def radius(self, norm: Norm) -> float:
+        """Largest norm of a vector."""
+        return self._length(self.each, 1, norm)
+
+    def diameter(self, norm: Norm, public: frozenset[str]) -> float:
+        """Largest distance of two vectors."""
+        if self.columns[0].name in public:
+            return 0.0
+        moved = [w for width, w in zip(self.widths, self.each, strict=True) if width < self.bins]
+        apart = self._length(moved, 2, norm) if moved else 0.0
+        if not self.missing:
+            return apart
+        whole = sum(self.each)  # from some interval to none
+        if norm == math.inf:
+            return max(apart, float(whole))
+        return max(apart, 2.0 * whole if norm == 1 else root(whole**2 + sum(w * w for w in self.each)))
+
+    def _length(self, weights: Sequence[int], times: int, norm: Norm) -> float:
+        """Norm of a vector with each weight so many times, or of a row without a value."""
+        if norm == 1:
+            return float(times * sum(weights))
+        length = float(max(weights)) if norm == math.inf else root(times * sum(w * w for w in weights))
+        return max(length, float(sum(self.each))) if self.missing and times == 1 else length
+
+    def describe(self) -> str:
+        """Name the feature in words."""
+        widths = f", {len(self.widths)} widths" if len(self.widths) > 1 else ""
+        return f"Bins({self.columns[0].name}: {self.bins}{widths})"

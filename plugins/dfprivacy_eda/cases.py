@@ -1,0 +1,72 @@
+"""How the methods are called when they are audited."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dfprivacy import hookimpl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfprivacy import Mechanism
+
+__all__ = ["dfprivacy_conformance_cases"]
+
+_X = {"bounds": {"x": (-3.0, 1.5)}}
+_GROUPED = {**_X, "categories": {"g": ["a", "b", "c"]}}
+_TABLE = {**_X, "categories": {"g": ["a", "b", "c"], "h": ["u", "v"]}}
+_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "quantile": {"column": "x", "q": [0.25, 0.5], "step": 0.1},
+    "median": {"column": "x", "step": 0.5},
+    "histogram": {"column": "x", "bins": [-2, 0, 1]},
+    "value_counts": {"column": "g"},
+    "crosstab": {"a": "g", "b": "h"},
+    "describe": {},
+    "find_bounds": {"columns": ["x"]},
+}
+_RELATIONS = ("replace_one", "add_remove")
+
+
+@hookimpl
+def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
+    """Give the cases: missing values left out or filled in, sizes public and private, all rows, some, by group."""
+    name = mechanism.name
+    if name in {"mean", "var", "std", "sum"}:
+        asked = {"column": "x"}
+        every = [case(arguments=asked, neighbors=relation, **_X) for relation in _RELATIONS]
+        if name != "mean":  # the same measurement
+            return every
+        return [
+            *every,
+            case(arguments={**asked, "nan_policy": "fill"}, **_X),
+            case(arguments={**asked, "nan_policy": "fill"}, neighbors="add_remove", **_X),
+            case(arguments={**asked, "covers": "population"}, **_X, missing={"x": -1.0}),
+            case(arguments=asked, **_GROUPED, where={"g": ["a", "b"]}),
+            case(arguments=asked, **_GROUPED, group_by="g"),
+            case(arguments=asked, **_GROUPED, group_by="g", neighbors="add_remove"),
+            case(arguments=asked, **_GROUPED, group_by="g", public=["g"]),
+        ]
+    if name in {"count", "missing"}:
+        both = {"columns": ["x", "g"]}
+        every = [case(arguments=both, neighbors=relation, **_GROUPED) for relation in _RELATIONS]
+        every.append(case(arguments={"columns": "x"}, **_GROUPED, group_by="g"))
+        if name == "count":
+            every.append(case(neighbors="add_remove", **_X))
+            every.append(case(**_GROUPED, where={"g": ["a", "b"]}))
+        return every
+    asked = _ARGUMENTS[name]
+    every = [case(arguments=asked, neighbors=relation, **_TABLE) for relation in _RELATIONS]
+    if name in {"describe", "quantile"}:
+        every += [
+            case(arguments=asked, **_TABLE, group_by="h"),
+            # Of a column that selects the rows, the counts move less than it is known that they could.
+            case(arguments={"columns": ["x", "g"]} if name == "describe" else asked, **_TABLE, where={"h": ["u"]}),
+            case(arguments={**asked, "nan_policy": "fill"}, **_TABLE),
+        ]
+    if name == "quantile":  # one alone, of which a row that comes or goes moves the score by 2/3
+        every += [
+            case(arguments={"column": "x", "q": 1 / 3, "step": 0.5}, neighbors=relation, **_TABLE)
+            for relation in _RELATIONS
+        ]
+    return every

@@ -1,0 +1,359 @@
+"""Counts: of bins, of categories, and of combinations of two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
+from dfprivacy.arguments import NanPolicy
+from dfprivacy_eda.results import Counts, Crosstab, Histogram
+from dfprivacy_eda.simplex import project
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "Cells",
+    "crosstab",
+    "crosstab_asked",
+    "histogram",
+    "histogram_asked",
+    "value_counts",
+]
+
+_MOST = 1 << 16  # cells
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Noisy counts of cells, the scale of their noise, all rows where they are public, and rows in no cell.
+
+    The last are what is left of all rows where they are `derived`.
+    """
+
+    raw: NDArray[np.float64]
+    scale: float
+    size: int | None
+    missing: tuple[float | None, float | None]
+    derived: bool = False
+
+    def total(self) -> float:
+        """Rows in the cells, as counts that are not negative have them.
+
+        All rows, less those in no cell where these were counted as well. Where they were not, the sum of what
+        is not negative, but at most all rows, and two standard errors above the sum of the noisy counts.
+        """
+        gone, _ = self.missing
+        if self.size is None or self.derived:
+            most = max(float(self.raw.sum()), 0.0) + 2 * self.scale * float(np.sqrt(2 * self.raw.size))
+            return min(float(np.maximum(self.raw, 0).sum()), most, float("inf" if self.size is None else self.size))
+        if not gone:
+            return float(self.size)
+        return float(project(np.append(self.raw.ravel(), gone), self.size)[:-1].sum())
+
+
+def cells(curator: Curator, counts: features.OneHot, columns: tuple[Column, ...], nan_policy: NanPolicy) -> Cells:
+    """Measure how many rows are in each category or combination; the others are what is left of all rows."""
+    curator.gaps(columns, nan_policy)  # refuses what is missing where it is asked to
+    measured = curator.sum(counts)
+    scale, n = float(np.max(measured.scales)), curator.size
+    left: tuple[float | None, float | None] = (None, None)
+    if n is not None and not all(column.other for column in columns):
+        left = n - float(measured.values.sum()), scale * float(np.sqrt(2 * measured.values.size))
+    return Cells(measured.values, scale, n, left, derived=left[0] is not None)
+
+
+def edges_of(column: Column, bins: Any) -> tuple[NDArray[np.float64], slice]:
+    """Edges of all intervals that are counted, and which of them were asked for.
+
+    What lies outside of the edges asked for, but within the bounds, is counted apart.
+    """
+    if isinstance(bins, int | np.integer) and not isinstance(bins, bool):
+        if not 1 <= bins <= _MOST:
+            raise ArgumentError(f"bins={bins} is no number of bins.", f"Use 1 to {_MOST:,}.")
+        return np.linspace(column.low, column.high, int(bins) + 1), slice(0, int(bins))
+    listed = isinstance(bins, list | tuple | np.ndarray) and all(
+        isinstance(edge, int | float | np.integer | np.floating) and not isinstance(edge, bool) for edge in bins
+    )
+    edges = np.asarray(bins if listed else [], dtype=np.float64)
+    if not 2 <= edges.size <= _MOST or not np.isfinite(edges).all() or not (np.diff(edges) > 0).all():  # noqa: PLR2004
+        raise ArgumentError(
+            "bins= is neither a number of bins nor a list of edges that rise.", "For example bins=[0, 18, 65, 120]."
+        )
+    before, after = edges[0] > column.low, edges[-1] < column.high
+    whole = np.concatenate([[column.low] if before else [], edges, [column.high] if after else []])
+    return whole, slice(int(before), int(before) + edges.size - 1)
+
+
+def histogram_asked(column: Column, bins: Any, **_: Any) -> None:
+    """Check the bins before anything is paid."""
+    edges_of(column, bins)
+
+
+@mechanism(columns={"column": "numeric"})
+def histogram(
+    curator: Curator, column: Column, bins: int | Sequence[float] = 10, *, nan_policy: NanPolicy = "omit"
+) -> Cells:
+    """Count the values of a column between edges.
+
+    Parameters
+    ----------
+    column : str
+        A column with bounds. Values count as clipped to them.
+    bins : int or list of float
+        How many bins of equal width between the bounds, or their edges, rising. As in NumPy a bin holds its lower
+        edge and not its upper one, but the last holds both, and what is outside the edges is not counted.
+    nan_policy : {"omit", "fill", "raise"}
+        What becomes of rows without a value: ``"omit"`` leaves them out, ``"fill"`` counts them with the column's
+        fill value, ``"raise"`` refuses them, where the column is public.
+    normalize : bool
+        Show shares in place of counts.
+    confidence : float
+        Coverage of the intervals, each on its own.
+
+    Returns
+    -------
+    Histogram
+        Counts that are not negative, and the unbiased noisy ones.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If an argument cannot be used; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation: a row is in one bin, or
+    has no value, so counts with discrete Laplace noise of sensitivity 2 where rows change, 1 where they come
+    and go, however many bins there are [1]_.
+
+    **Statistics.** Counts are the nearest to the noisy ones that are not negative and have the sum of all rows
+    (where that is not known, at most two standard errors above the noisy sum). That makes small counts too
+    large on average and large ones too small; sums of bins are better made of ``raw``.
+
+    References
+    ----------
+    .. [1] Dwork, McSherry, Nissim and Smith (2006). Calibrating noise to sensitivity in private data analysis. TCC.
+
+    Examples
+    --------
+    >>> import pandas as pd, dfprivacy as dp
+    >>> df = pd.DataFrame({"age": [22, 31, 27, 40] * 5000})
+    >>> view = dp.protect(df, "eda-histogram", epsilon=1, ledger="memory:", bounds={"age": (0, 100)})
+    >>> found = view.histogram("age", [20, 30, 40, 50], normalize=True, epsilon=0.5)
+    >>> found.shares.round(2).tolist()
+    [0.5, 0.25, 0.25]
+    """
+    n, gaps = curator.size, curator.gaps([column], nan_policy)
+    edges, _ = edges_of(column, bins)
+    if len(edges) == 2 and not gaps:  # noqa: PLR2004 - all rows are in the one bin
+        counted: features.RowFeatures = features.Count()
+    else:
+        counted = features.Bins(column, edges, missing=bool(gaps))
+    measured = curator.sum(counted)
+    scale = float(measured.scales[0])
+    raw, left = measured.values, (None, None)
+    if gaps:
+        return Cells(raw[:-1], scale, n, (float(raw[-1]), float(np.sqrt(2)) * scale))
+    nothing = None if column.filled or nan_policy == "fill" else 0.0
+    return Cells(raw, scale, n, (nothing, nothing) if n is not None else left)
+
+
+@histogram.concludes
+def _(
+    measured: Cells,
+    column: Column,
+    bins: int | Sequence[float],
+    *,
+    normalize: bool = False,
+    confidence: Probability = 0.95,
+) -> Histogram:
+    """Keep the bins that were asked for."""
+    edges, asked = edges_of(column, bins)
+    counts = project(measured.raw, measured.total())
+    return Histogram(
+        raw=measured.raw[asked],
+        total=float(counts[asked].sum()),
+        noise_scale=measured.scale,
+        confidence=confidence,
+        normalize=normalize,
+        missing=measured.missing[0],
+        missing_standard_error=measured.missing[1],
+        column=column.name,
+        edges=edges[asked.start : asked.stop + 1],
+    )
+
+
+@mechanism(columns={"column": "category"})
+def value_counts(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> Cells:
+    """Count the rows in each category of a column.
+
+    Parameters
+    ----------
+    column : str
+        A column with categories. Whatever is none of them counts nowhere, or as ``"other"`` where the column has
+        that rule for missing values.
+    nan_policy : {"omit", "fill", "raise"}
+        ``"raise"`` refuses missing values, where the column is public; the others leave them out.
+    normalize : bool
+        Show shares in place of counts.
+    sort : bool
+        Largest count first; else in the order of the categories.
+    confidence : float
+        Coverage of the intervals, each on its own.
+
+    Returns
+    -------
+    Counts
+        Counts that are not negative, and the unbiased noisy ones.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If an argument cannot be used; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation: a row is in one category, so
+    counts with discrete Laplace noise of sensitivity 2 where rows change, 1 where they come and go, however many
+    categories there are [1]_.
+
+    **Statistics.** As for `histogram`. Rows in no category are known where the number of rows is public: they
+    are what is left, with the noise of all counts.
+
+    References
+    ----------
+    .. [1] Dwork, McSherry, Nissim and Smith (2006). Calibrating noise to sensitivity in private data analysis. TCC.
+
+    Examples
+    --------
+    >>> import pandas as pd, dfprivacy as dp
+    >>> df = pd.DataFrame({"sex": ["f", "m", "f", "f"] * 5000})
+    >>> view = dp.protect(df, "eda-counts", epsilon=1, ledger="memory:", categories={"sex": ["f", "m"]})
+    >>> round(view.value_counts("sex", normalize=True, epsilon=0.5)["f"], 2)
+    0.75
+    """
+    return cells(curator, features.OneHot(column), (column,), nan_policy)
+
+
+@value_counts.concludes
+def _(
+    measured: Cells,
+    column: Column,
+    *,
+    normalize: bool = False,
+    sort: bool = True,
+    confidence: Probability = 0.95,
+) -> Counts:
+    """Sort the categories by their noisy counts."""
+    known = column.categories or ()
+    order = np.argsort(-measured.raw, kind="stable") if sort else np.arange(len(known))
+    return Counts(
+        raw=measured.raw[order],
+        total=measured.total(),
+        noise_scale=measured.scale,
+        confidence=confidence,
+        normalize=normalize,
+        missing=measured.missing[0],
+        missing_standard_error=measured.missing[1],
+        column=column.name,
+        categories=tuple(known[at] for at in order.tolist()),
+    )
+
+
+def crosstab_asked(a: Column, b: Column, **_: Any) -> None:
+    """Check the columns before anything is paid."""
+    if a.name == b.name:
+        raise ArgumentError(f"crosstab({a.name!r}, {b.name!r}) is of one column.", "Use value_counts for one.")
+    count = len(a.categories or ()) * len(b.categories or ())
+    if count > _MOST:
+        raise ArgumentError(f"A crosstab of {count:,} cells is too large.", f"Use columns with at most {_MOST:,}.")
+
+
+@mechanism(columns={"a": "category", "b": "category"})
+def crosstab(curator: Curator, a: Column, b: Column, *, nan_policy: NanPolicy = "omit") -> Cells:
+    """Count the rows in each combination of two columns' categories.
+
+    Parameters
+    ----------
+    a : str
+        A column with categories, for the rows.
+    b : str
+        Another, for the columns.
+    nan_policy : {"omit", "fill", "raise"}
+        As for `value_counts`.
+    normalize : {False, True, "all", "index", "columns"}
+        Show shares of all rows (True is ``"all"``), of each row of the table, or of each column.
+    margins : bool
+        Show sums as well, under the name All.
+    confidence : float
+        Coverage of the intervals, each on its own.
+
+    Returns
+    -------
+    Crosstab
+        Counts that are not negative, and the unbiased noisy ones.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If an argument cannot be used; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation, as `value_counts`: a row
+    is in one combination [1]_.
+
+    **Statistics.** As for `histogram`. Tests of independence are `chi2`.
+
+    References
+    ----------
+    .. [1] Dwork, McSherry, Nissim and Smith (2006). Calibrating noise to sensitivity in private data analysis. TCC.
+
+    Examples
+    --------
+    >>> import pandas as pd, dfprivacy as dp
+    >>> df = pd.DataFrame({"sex": ["f", "m"] * 5000, "ill": ["no", "no", "yes", "no"] * 2500})
+    >>> view = dp.protect(df, "eda-crosstab", epsilon=1, ledger="memory:",
+    ...                   categories={"sex": ["f", "m"], "ill": ["yes", "no"]})
+    >>> view.crosstab("sex", "ill", normalize="index", epsilon=0.5).table.round(1).tolist()
+    [[0.5, 0.5], [0.0, 1.0]]
+    """
+    return cells(curator, features.OneHot(a, b), (a, b), nan_policy)
+
+
+@crosstab.concludes
+def _(
+    measured: Cells,
+    a: Column,
+    b: Column,
+    *,
+    normalize: Literal[False, True, "all", "index", "columns"] = False,
+    margins: bool = False,
+    confidence: Probability = 0.95,
+) -> Crosstab:
+    """Keep the table."""
+    by = "all" if normalize is True else normalize or None
+    return Crosstab(
+        raw=measured.raw,
+        total=measured.total(),
+        noise_scale=measured.scale,
+        confidence=confidence,
+        normalize=by is not None,
+        missing=measured.missing[0],
+        missing_standard_error=measured.missing[1],
+        columns=(a.name, b.name),
+        categories=(a.categories or (), b.categories or ()),
+        by=by,
+        margins=margins,
+    )

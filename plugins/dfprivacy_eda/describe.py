@@ -1,0 +1,365 @@
+"""A whole table at a glance: counts, moments and quartiles of numbers, the most frequent of categories."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from scipy.special import ndtri
+
+from dfprivacy import ArgumentError, Column, Curator, Probability, Release, features, mechanism
+from dfprivacy.arguments import NanPolicy
+from dfprivacy_eda import sums
+from dfprivacy_eda.counts import Cells
+from dfprivacy_eda.quantiles import Grown, layout
+from dfprivacy_eda.results import tidy
+from dfprivacy_eda.simplex import project
+from dfprivacy_eda.sums import Sums
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Description", "describe", "describe_asked"]
+
+Focus = Literal["moments", "quartiles", "categories"]
+_PARTS = {"moments": 1, "quartiles": 2, "categories": 1}  # of the budget, for each column
+_FOCUS = Fraction(3, 4)
+_QUARTILES = (0.25, 0.5, 0.75)
+_NUMBERS = ("mean", "std", "25%", "50%", "75%")
+_LABELS = ("top", "freq")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Description(Release):
+    """What a dataframe's ``describe`` says of each column, with the standard error of every number.
+
+    ``described.loc["mean", "age"]`` of a pandas table is a number, as in the frame itself.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns.
+    statistics : tuple of str
+        The rows: count and missing, mean, std and quartiles of numbers, top and freq of categories.
+    values : tuple of tuples
+        For each column its statistics; None where it has none of that name.
+    standard_errors : tuple of tuples
+        The standard error that privacy adds to each.
+    lows, highs : tuple of tuples
+        Ends of an interval for the table's own number.
+    confidence : float
+        Coverage of each interval.
+    shares : dict
+        The part of the budget that went to moments, quartiles and categories.
+    """
+
+    columns: tuple[str, ...]
+    statistics: tuple[str, ...]
+    values: tuple[tuple[Any, ...], ...]
+    standard_errors: tuple[tuple[float | None, ...], ...]
+    lows: tuple[tuple[float | None, ...], ...]
+    highs: tuple[tuple[float | None, ...], ...]
+    confidence: float
+    shares: dict[str, float]
+
+    @property
+    def frame(self) -> Any:
+        """The statistics in rows, the columns in columns; Polars and Arrow have the names in a first column."""
+        return self._shaped(self.values)
+
+    @property
+    def errors(self) -> Any:
+        """The same shape with the standard error of each number."""
+        return self._shaped(self.standard_errors)
+
+    @property
+    def loc(self) -> Any:
+        """What picks cells of a pandas frame by name."""
+        return self.frame.loc
+
+    def __getitem__(self, column: str) -> Any:
+        return self.frame[column]
+
+    def _shaped(self, cells: Sequence[Sequence[Any]]) -> Any:
+        pandas = self.library == "pandas"
+        named: dict[str, list[Any]] = {} if pandas else {"statistic": list(self.statistics)}
+        for name, column in zip(self.columns, cells, strict=True):
+            text = any(isinstance(cell, str) for cell in column) and not pandas
+            filled = [math.nan if cell is None and pandas else cell for cell in column]
+            named[name] = [None if cell is None else str(cell) for cell in filled] if text else filled
+        made = tidy(self, named)
+        if pandas:
+            made.index = list(self.statistics)
+        return made
+
+    def to_frame(self, library: str = "pandas", *, intervals: bool = False) -> Any:
+        """Return one row for each number.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars"}
+            Whose DataFrame to make.
+        intervals : bool
+            Also the ends of the intervals.
+
+        Returns
+        -------
+        pandas.DataFrame or polars.DataFrame
+            The columns column, statistic, value and standard_error, and low and high.
+        """
+        names = ["value", "standard_error", *(["low", "high"] if intervals else [])]
+        tables = [self.values, self.standard_errors, *([self.lows, self.highs] if intervals else [])]
+        found: dict[str, list[Any]] = {"column": [], "statistic": [], **{name: [] for name in names}}
+        for at, column in enumerate(self.columns):
+            for row, statistic in enumerate(self.statistics):
+                if isinstance(self.values[at][row], int | float):
+                    found["column"].append(column)
+                    found["statistic"].append(statistic)
+                    for name, table in zip(names, tables, strict=True):
+                        found[name].append(table[at][row])
+        return tidy(self.made_for(library), found)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = []
+        for name, values, errors in zip(self.columns, self.values, self.standard_errors, strict=True):
+            cells = zip(self.statistics, values, errors, strict=True)
+            rows.append((name, "; ".join(_cell(*cell) for cell in cells if cell[1] is not None)))
+        spent = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
+        return [*rows, ("±", "one standard error, which privacy adds"), ("budget", spent)]
+
+
+def _cell(statistic: str, value: Any, error: float | None) -> str:
+    if isinstance(value, str) or error is None:
+        return f"{statistic} {value}"
+    return f"{statistic} {value:.5g} ± {error:.2g}"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of each column, and how the budget was split."""
+
+    columns: tuple[Column, ...]
+    sums: dict[str, Sums]
+    trees: dict[str, Grown]
+    cells: dict[str, Cells]
+    shares: dict[str, float]
+
+
+def describe_asked(columns: tuple[Column, ...] | None, **_: Any) -> None:
+    """Check that no column is named twice, before anything is paid."""
+    names = [column.name for column in columns or ()]
+    if len(set(names)) < len(names):
+        raise ArgumentError(f"columns={names!r} name one twice.", "Name each once.")
+    if columns is not None and not names:
+        raise ArgumentError("columns= names no column.", "Leave it out for all that have bounds or categories.")
+
+
+@mechanism(columns={"columns": "columns"})
+def describe(
+    curator: Curator,
+    columns: tuple[Column, ...] | None = None,
+    *,
+    focus: Focus | None = None,
+    nan_policy: NanPolicy = "omit",
+) -> Measured:
+    """Describe columns: count and missing, mean, std and quartiles of numbers, the most frequent category.
+
+    Parameters
+    ----------
+    columns : str or list of str, optional
+        Columns with bounds or categories; one with both is a number. Default: all.
+    focus : {"moments", "quartiles", "categories"}, optional
+        What gets three quarters of the budget. Else a column of numbers has one part for its moments and two for
+        its quartiles, and a column of categories one, which makes the relative errors about equal.
+    nan_policy : {"omit", "fill", "raise"}
+        What becomes of values that are missing, column by column: ``"omit"`` leaves them out, ``"fill"`` counts
+        them with the column's fill value, ``"raise"`` refuses them, where the columns are public.
+    confidence : float
+        Coverage of the intervals, each on its own.
+
+    Returns
+    -------
+    Description
+        A table of the shape of ``describe`` of a dataframe, in ``frame``, and of the standard errors, in
+        ``errors``.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If an argument cannot be used, or no column has bounds or categories; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. The sums of y and 2y²-1 of
+    all columns of numbers, each mapped to y in [-1, 1], have noise of the cube [1]_: one row moves every one of
+    them by 2 at most (by 1 where rows come and go, with one more coordinate for the number of rows). The
+    quartiles come from a tree of counts for each column, as in `quantile`, and the categories from counts, all
+    with discrete Laplace noise; columns share the part of the budget that is theirs.
+
+    **Statistics.** As for `mean`, `std`, `quantile` and `value_counts`. The columns are described together at
+    the price of the question, so fewer columns are described more accurately.
+
+    References
+    ----------
+    .. [1] Hardt and Talwar (2010). On the geometry of differential privacy. STOC.
+
+    Examples
+    --------
+    >>> import pandas as pd, dfprivacy as dp
+    >>> df = pd.DataFrame({"age": [22, 31, 27, 40] * 5000, "sex": ["f", "m", "f", "f"] * 5000})
+    >>> view = dp.protect(df, "eda-describe", epsilon=1, ledger="memory:",
+    ...                   bounds={"age": (0, 100)}, categories={"sex": ["f", "m"]})
+    >>> described = view.describe(epsilon=1)
+    >>> round(described.loc["mean", "age"]), described.loc["top", "sex"]
+    (30, 'f')
+    """
+    chosen = columns or curator.columns
+    numbers = [column for column in chosen if column.bounds is not None]
+    labels = [column for column in chosen if column.bounds is None]
+    if not chosen:
+        raise ArgumentError("No column has bounds or categories.", "Say them: protect(..., bounds={...}).")
+    shares = _split(len(numbers), len(labels), focus)
+    gaps = {column.name: curator.gaps([column], nan_policy) for column in chosen}
+    measured = Measured(chosen, {}, {}, {}, {name: float(share) for name, share in shares.items()})
+    if numbers:
+        _measure_numbers(curator, numbers, gaps, shares, measured, filled=nan_policy == "fill")
+    if labels:
+        n = curator.size
+        counts = curator.sum(features.Stack(*map(features.OneHot, labels)))
+        for column, part in zip(labels, counts.parts, strict=True):
+            scale, cells = float(np.max(part.scales)), part.values
+            error = scale * math.sqrt(2 * cells.size)
+            left = (None, None) if n is None or column.other else (n - float(cells.sum()), error)
+            measured.cells[column.name] = Cells(cells, scale, n, left, derived=left[0] is not None)
+    return measured
+
+
+def _split(numbers: int, labels: int, focus: Focus | None) -> dict[str, Fraction]:
+    """Split the budget among what there is to measure."""
+    parts = {name: part * (labels if name == "categories" else numbers) for name, part in _PARTS.items()}
+    parts = {name: part for name, part in parts.items() if part}
+    if focus is not None and focus not in parts:
+        raise ArgumentError(
+            f"focus={focus!r}, and no column that is described has them.", f"Use one of {[*parts]!r}."
+        )
+    rest = sum(part for name, part in parts.items() if name != focus)
+    if focus is None or not rest:
+        return {name: Fraction(part, sum(parts.values())) for name, part in parts.items()}
+    return {name: _FOCUS if name == focus else (1 - _FOCUS) * Fraction(part, rest) for name, part in parts.items()}
+
+
+def _measure_numbers(
+    curator: Curator,
+    numbers: Sequence[Column],
+    gaps: dict[str, tuple[Column, ...]],
+    shares: dict[str, Fraction],
+    measured: Measured,
+    *,
+    filled: bool,
+) -> None:
+    """Measure the moments of all columns with noise of the cube, and a tree of counts of each."""
+    n = curator.size
+    every: list[features.RowFeatures] = [] if n is not None else [features.Count()]
+    for column in numbers:
+        of = features.Moments(column, centred=True)
+        every.append(features.Given(*gaps[column.name], of=of) if gaps[column.name] else of)
+    moments = curator.sum(features.Stack(*every), noise="cube", share=shares["moments"])
+    each = math.inf if n is None else n * curator.epsilon * float(shares["quartiles"]) / len(numbers)
+    plans = [layout(column, None, each) for column in numbers]
+    trees = [
+        plan.features(column, missing=bool(gaps[column.name]), root=False)
+        for plan, column in zip(plans, numbers, strict=True)
+    ]
+    counts = curator.sum(features.Stack(*trees), share=shares["quartiles"])
+
+    d, b = len(moments.values), float(np.max(moments.scales))
+    rows = (float(n), 0.0) if n is not None else (float(moments.values[0]), (d + 1) * (d + 2) / 3 * b * b)
+    own = moments.parts[0 if n is not None else 1 :]
+    for column, plan, part, sum_ in zip(numbers, plans, counts.parts, own, strict=True):
+        counted = bool(gaps[column.name])
+        nothing = not (counted or column.filled or filled)
+        grown = Grown.of(plan, part, missing=counted, rows=rows, root=False, none_missing=nothing)
+        measured.trees[column.name] = grown
+        measured.sums[column.name] = _sums(sum_.values, (d, b), rows[0], grown, exact=n is not None)
+
+
+def _sums(values: Any, cube: tuple[int, float], rows: float, grown: Grown, *, exact: bool) -> Sums:
+    """Put together what was measured of one column: rows, the sums of y and 2y²-1, and rows without a value.
+
+    The sum of y² is half of that of 2y²-1 and of the rows with a value.
+    """
+    d, b = cube
+    gone, error = grown.missing
+    noise = sums.cube_draws(d, b, 3)
+    noise[:, 0] *= not exact
+    noise = np.column_stack([noise, sums.laplace_draws(1)[:, 0] * (error or 0.0) / math.sqrt(2)])
+    whole = np.array([[1, 0, 0, -1], [0, 1, 0, 0], [1 / 2, 0, 1 / 2, -1 / 2], [0, 0, 0, 1]])
+    found = np.array([rows, *values, gone or 0.0])
+    return Sums(found, noise if b else noise[:0], whole, np.zeros(4), gone is not None)
+
+
+@describe.concludes
+def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
+    """Compute every cell with its standard error and interval."""
+    names = ("count", "missing", *(_NUMBERS if measured.sums else ()), *(_LABELS if measured.cells else ()))
+    found = [
+        _of_number(column, measured.sums[column.name], measured.trees[column.name], confidence)
+        if column.name in measured.sums
+        else _of_labels(column, measured.cells[column.name], confidence)
+        for column in measured.columns
+    ]
+    none = (None, None, None, None)
+    table = [[cells.get(name, none) for name in names] for cells in found]
+    values, errors, lows, highs = (tuple(tuple(cell[at] for cell in row) for row in table) for at in range(4))
+    return Description(
+        columns=tuple(column.name for column in measured.columns),
+        statistics=names,
+        values=values,
+        standard_errors=errors,
+        lows=lows,
+        highs=highs,
+        confidence=confidence,
+        shares=measured.shares,
+    )
+
+
+_Cell = tuple[Any, float | None, float | None, float | None]
+
+
+def _of_number(column: Column, measured: Sums, grown: Grown, confidence: float) -> dict[str, _Cell]:
+    found, possible = measured.found, measured.possible
+    cells: dict[str, _Cell] = {}
+    for name, of in {"count": sums.count, "mean": sums.mean, "std": sums.std}.items():
+        draws = of(possible, column)
+        cells[name] = (float(of(found, column)), sums.spread(draws), *sums.between(draws, confidence))
+    gone, error = sums.missing(measured)
+    if gone is not None:
+        cells["missing"] = (gone, error, *sums.between(possible[:, 3], confidence))
+    z = float(ndtri((1 + confidence) / 2))
+    values = np.clip(grown.tree.quantiles(_QUARTILES), column.low, column.high).tolist()
+    lows, highs = (np.clip(ends, column.low, column.high).tolist() for ends in grown.tree.intervals(_QUARTILES, z))
+    for name, value, low, high in zip(_NUMBERS[2:], values, lows, highs, strict=True):
+        cells[name] = (value, (high - low) / (2 * z), low, high)
+    return cells
+
+
+def _of_labels(column: Column, measured: Cells, confidence: float) -> dict[str, _Cell]:
+    reach, error = -math.log1p(-confidence) * measured.scale, math.sqrt(2) * measured.scale
+    known, total = column.categories or (), measured.total()
+    z, all_error = float(ndtri((1 + confidence) / 2)), error * math.sqrt(len(known))
+    rows = float(measured.raw.sum()) if not column.other or measured.size is None else float(measured.size)
+    spread = 0.0 if column.other and measured.size is not None else all_error
+    cells: dict[str, _Cell] = {"count": (rows, spread, rows - z * spread, rows + z * spread)}
+    gone, gone_error = measured.missing
+    if gone is not None and gone_error is not None:
+        cells["missing"] = (gone, gone_error, gone - z * gone_error, gone + z * gone_error)
+    top = int(np.argmax(measured.raw))
+    cells["top"] = (known[top], None, None, None)
+    raw = float(measured.raw[top])
+    cells["freq"] = (float(project(measured.raw, total)[top]), error, max(raw - reach, 0.0), max(raw + reach, 0.0))
+    return cells

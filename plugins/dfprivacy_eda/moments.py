@@ -1,0 +1,450 @@
+"""Mean, variance, standard deviation, sum and count of a column, and how many rows have no value."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from dfprivacy import Column, Curator, Probability, features, mechanism
+from dfprivacy.arguments import NanPolicy
+from dfprivacy_eda import sums
+from dfprivacy_eda.results import ColumnStatistic
+from dfprivacy_eda.sums import Sums, moments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
+
+__all__ = ["count", "mean", "missing", "std", "total", "var"]
+
+Covers = Literal["table", "population"]
+_WIDE = 1 / 2  # of what is possible: an interval as wide tells next to nothing
+
+
+def _concluded(
+    name: str,
+    column: Column,
+    measured: Sums,
+    confidence: float,
+    of: Callable[[Numbers, Column], Numbers],
+    possible: tuple[float, float],
+) -> ColumnStatistic:
+    """Give a number, with the interval in which the table's own lies."""
+    draws = of(measured.possible, column)
+    low, high = sums.between(draws, confidence)
+    left, error = sums.missing(measured)
+    return ColumnStatistic(
+        value=float(of(measured.found, column)),
+        low=low,
+        high=high,
+        confidence=confidence,
+        noise_standard_error=sums.spread(draws),
+        statistic=name,
+        column=column.name,
+        count=float(measured.found[0]),
+        missing=left,
+        missing_standard_error=error,
+        notes=_notes(low, high, possible),
+    )
+
+
+def _notes(low: float, high: float, possible: tuple[float, float]) -> tuple[str, ...]:
+    if high - low <= _WIDE * (possible[1] - possible[0]):
+        return ()
+    return ("The interval spans more than half of what is possible: there is too little data for this epsilon.",)
+
+
+@mechanism(columns={"column": "numeric"})
+def mean(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> Sums:
+    """Give the mean of a column.
+
+    Parameters
+    ----------
+    column : str
+        A column with bounds. Values count as clipped to them.
+    nan_policy : {"omit", "fill", "raise"}
+        What becomes of rows without a value: ``"omit"`` leaves them out, ``"fill"`` counts them with the column's
+        fill value, ``"raise"`` refuses them, where the column is public.
+    covers : {"table", "population"}
+        What the interval is for: the table's own mean, as a dataframe has it, or that of a population of which the
+        rows are a sample. Sampling is in the second as well as noise.
+    confidence : float
+        Coverage of the interval.
+
+    Returns
+    -------
+    ColumnStatistic
+        The mean, with an interval and the number of rows without a value.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If an argument cannot be used; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
+    its bounds to [-1, 1], the number of rows with a value and the sums of y and y² are released together with
+    discrete Laplace noise, scaled to their joint L1 sensitivity: 2 if the number of rows is public, also with the
+    rows without a value counted; 3/2 if rows come and go [1]_. `mean`, `var`, `std` and `sum` follow from the same
+    release.
+
+    **Statistics.** Intervals are quantiles of 20,000 draws of the noise, whose law is public, and of the
+    normal distribution of a mean for a population.
+
+    References
+    ----------
+    .. [1] Dwork, McSherry, Nissim and Smith (2006). Calibrating noise to sensitivity in private data analysis. TCC.
+
+    Examples
+    --------
+    >>> import pandas as pd, dfprivacy as dp
+    >>> df = pd.DataFrame({"age": [22, 31, 27, 40] * 5000})
+    >>> view = dp.protect(df, "eda-mean", epsilon=1, ledger="memory:", bounds={"age": (0, 100)})
+    >>> round(float(view.mean("age", epsilon=0.5)))
+    30
+    """
+    return moments(curator, column, nan_policy)
+
+
+@mean.concludes
+def _(
+    measured: Sums, column: Column, *, covers: Covers = "table", confidence: Probability = 0.95
+) -> ColumnStatistic:
+    """Divide the sum by the count."""
+    found = _concluded("mean", column, measured, confidence, sums.mean, (column.low, column.high))
+    if covers == "table":
+        return found
+    low, high = sums.between(sums.sampled(measured, column), confidence)
+    notes = _notes(low, high, (column.low, column.high))
+    return replace(found, low=low, high=high, covers=covers, notes=notes)
+
+
+@mechanism(columns={"column": "numeric"})
+def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> Sums:
+    """Give the variance of a column, with the divisor n - 1.
+
+    Parameters
+    ----------
+    column : str
+        A column with bounds. Values count as clipped to them.
+    nan_policy : {"omit", "fill", "raise"}
+        What becomes of rows without a value: ``"omit"`` leaves them out, ``"fill"`` counts them with the column's
+        fill value, ``"raise"`` refuses them, where the column is public.
+    confidence : float
+        Coverage of the interval.
+
+    Returns
+    -------
+    ColumnStatistic
+        The variance, in squared units.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If an argument cannot be used; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
+    its bounds to [-1, 1], the number of rows with a value and the sums of y and y² are released together with
+    discrete Laplace noise, scaled to their joint L1 sensitivity: 2 if the number of rows is public, also with the
+    rows without a value counted; 3/2 if rows come and go [1]_. `mean`, `var`, `std` and `sum` follow from the same
+    release.
+
+    **Statistics.** The interval is for the table's own number: the noise is in it, sampling is not.
+    A negative estimate is 0.
+
+    References
+    ----------
+    .. [1] Dwork, McSherry, Nissim and Smith (2006). Calibrating noise to sensitivity in private data analysis. TCC.
+
+    Examples
+    --------
+    >>> import pandas as pd, dfprivacy as dp
+    >>> df = pd.DataFrame({"age": [22, 31, 27, 40] * 5000})
+    >>> view = dp.protect(df, "eda-var", epsilon=1, ledger="memory:", bounds={"age": (0, 100)})
+    >>> 30 < float(view.var("age", epsilon=0.5)) < 57
+    True
+    """
+    return moments(curator, column, nan_policy)
+
+
+@var.concludes
+def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
+    """Subtract the square of the mean from the mean of squares."""
+    return _concluded("var", column, measured, confidence, sums.var, (0.0, column.half**2))
+
+
+@mechanism(columns={"column": "numeric"})
+def std(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> Sums:
+    """Give the standard deviation of a column, with the divisor n - 1.
+
+    Parameters
+    ----------
+    column : str
+        A column with bounds. Values count as clipped to them.
+    nan_policy : {"omit", "fill", "raise"}
+        What becomes of rows without a value: ``"omit"`` leaves them out, ``"fill"`` counts them with the column's
+        fill value, ``"raise"`` refuses them, where the column is public.
+    confidence : float
+        Coverage of the interval.
+
+    Returns
+    -------
+    ColumnStatistic
+        The standard deviation.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If an argument cannot be used; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
+    its bounds to [-1, 1], the number of rows with a value and the sums of y and y² are released together with
+    discrete Laplace noise, scaled to their joint L1 sensitivity: 2 if the number of rows is public, also with the
+    rows without a value counted; 3/2 if rows come and go [1]_. `mean`, `var`, `std` and `sum` follow from the same
+    release.
+
+    **Statistics.** The interval is for the table's own number: the noise is in it, sampling is not.
+    A negative estimate is 0.
+
+    References
+    ----------
+    .. [1] Dwork, McSherry, Nissim and Smith (2006). Calibrating noise to sensitivity in private data analysis. TCC.
+
+    Examples
+    --------
+    >>> import pandas as pd, dfprivacy as dp
+    >>> df = pd.DataFrame({"age": [22, 31, 27, 40] * 5000})
+    >>> view = dp.protect(df, "eda-std", epsilon=1, ledger="memory:", bounds={"age": (0, 100)})
+    >>> 5.5 < float(view.std("age", epsilon=0.5)) < 7.5
+    True
+    """
+    return moments(curator, column, nan_policy)
+
+
+@std.concludes
+def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
+    """Subtract the square of the mean from the mean of squares."""
+    return _concluded("std", column, measured, confidence, sums.std, (0.0, column.half))
+
+
+@mechanism(name="sum", columns={"column": "numeric"})
+def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> Sums:
+    """Give the sum of a column.
+
+    Parameters
+    ----------
+    column : str
+        A column with bounds. Values count as clipped to them.
+    nan_policy : {"omit", "fill", "raise"}
+        What becomes of rows without a value: ``"omit"`` leaves them out, ``"fill"`` counts them with the column's
+        fill value, ``"raise"`` refuses them, where the column is public.
+    confidence : float
+        Coverage of the interval.
+
+    Returns
+    -------
+    ColumnStatistic
+        The sum.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If an argument cannot be used; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
+    its bounds to [-1, 1], the number of rows with a value and the sums of y and y² are released together with
+    discrete Laplace noise, scaled to their joint L1 sensitivity: 2 if the number of rows is public, also with the
+    rows without a value counted; 3/2 if rows come and go [1]_. `mean`, `var`, `std` and `sum` follow from the same
+    release.
+
+    **Statistics.** The interval is for the table's own number: the noise is in it, sampling is not.
+
+    References
+    ----------
+    .. [1] Dwork, McSherry, Nissim and Smith (2006). Calibrating noise to sensitivity in private data analysis. TCC.
+
+    Examples
+    --------
+    >>> import pandas as pd, dfprivacy as dp
+    >>> df = pd.DataFrame({"age": [22, 31, 27, 40] * 5000})
+    >>> view = dp.protect(df, "eda-sum", epsilon=1, ledger="memory:", bounds={"age": (0, 100)})
+    >>> 590_000 < float(view.sum("age", epsilon=0.5)) < 610_000
+    True
+    """
+    return moments(curator, column, nan_policy)
+
+
+@total.concludes
+def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
+    """Return to the column's units."""
+    rows = max(float(measured.found[0]), 1.0)
+    possible = (column.low * rows, column.high * rows)
+    return _concluded("sum", column, measured, confidence, sums.total, possible)
+
+
+@mechanism(columns={"columns": "columns"})
+def count(curator: Curator, columns: tuple[Column, ...] | None = None, *, nan_policy: NanPolicy = "omit") -> Rows:
+    """Count rows, or those with a value in every column that is named.
+
+    Parameters
+    ----------
+    columns : str or list of str, optional
+        Columns with bounds or categories. Default: all rows count, whatever they hold.
+    nan_policy : {"omit", "fill", "raise"}
+        What becomes of rows without a value: ``"omit"`` tells them from the others, ``"fill"`` counts them as
+        others, ``"raise"`` refuses them, where the columns are public.
+    confidence : float
+        Coverage of the interval.
+
+    Returns
+    -------
+    ColumnStatistic
+        The number of rows, below 0 at times: it is unbiased.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If an argument cannot be used; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation: a count with discrete Laplace
+    noise of sensitivity 1 [1]_ (2 where rows with a value and without one are both counted, in a part of the table
+    whose size is private, and rows may change). What public columns tell is exact and free.
+
+    References
+    ----------
+    .. [1] Dwork, McSherry, Nissim and Smith (2006). Calibrating noise to sensitivity in private data analysis. TCC.
+
+    Examples
+    --------
+    >>> import pandas as pd, dfprivacy as dp
+    >>> df = pd.DataFrame({"age": [22, 31, None, 40] * 500})
+    >>> view = dp.protect(df, "eda-count", epsilon=1, ledger="memory:", bounds={"age": (0, 100)})
+    >>> 1400 < float(view.count("age", epsilon=0.5)) < 1600
+    True
+    """
+    return _rows(curator, columns or (), nan_policy, both=False)
+
+
+@count.concludes
+def _(measured: Rows, columns: tuple[Column, ...] | None, *, confidence: Probability = 0.95) -> ColumnStatistic:
+    """Give the first number."""
+    return _counted("count", measured, columns or (), confidence, 0)
+
+
+@mechanism(columns={"columns": "columns"})
+def missing(curator: Curator, columns: tuple[Column, ...], *, nan_policy: NanPolicy = "omit") -> Rows:
+    """Count rows without a value in one of some columns.
+
+    Parameters
+    ----------
+    columns : str or list of str
+        Columns with bounds or categories; of a category column, whatever is none of the categories is missing.
+    nan_policy : {"omit", "fill", "raise"}
+        What becomes of rows without a value: ``"omit"`` tells them from the others, ``"fill"`` counts them as
+        others, ``"raise"`` refuses them, where the columns are public.
+    confidence : float
+        Coverage of the interval.
+
+    Returns
+    -------
+    ColumnStatistic
+        The number of rows, below 0 at times: it is unbiased.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If an argument cannot be used; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation: a count with discrete Laplace
+    noise of sensitivity 1 [1]_ (2 where rows with a value and without one are both counted, in a part of the table
+    whose size is private, and rows may change). What public columns tell is exact and free.
+
+    References
+    ----------
+    .. [1] Dwork, McSherry, Nissim and Smith (2006). Calibrating noise to sensitivity in private data analysis. TCC.
+
+    Examples
+    --------
+    >>> import pandas as pd, dfprivacy as dp
+    >>> df = pd.DataFrame({"age": [22, 31, None, 40] * 500})
+    >>> view = dp.protect(df, "eda-missing", epsilon=1, ledger="memory:", bounds={"age": (0, 100)})
+    >>> 400 < float(view.missing("age", epsilon=0.5)) < 600
+    True
+    """
+    return _rows(curator, columns, nan_policy, both=True)
+
+
+@missing.concludes
+def _(measured: Rows, columns: tuple[Column, ...], *, confidence: Probability = 0.95) -> ColumnStatistic:
+    """Give the second number."""
+    return _counted("missing", measured, columns, confidence, 1)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows with a value and without one, None if unknown, the scales of the noise, and how many there may be."""
+
+    values: tuple[float, float | None]
+    scales: tuple[float, float]
+    size: int | None
+
+
+def _rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, *, both: bool) -> Rows:
+    """Count the rows with a value, and those without one if that comes for nothing or is asked for."""
+    n, gaps = curator.size, curator.gaps(columns, nan_policy)
+    if not gaps:
+        whole = curator.sum(features.Count())
+        return Rows((float(whole.values[0]), 0.0), (float(whole.scales[0]), 0.0), n)
+    told = n is None and (both or curator.neighbors == "add_remove")
+    found = curator.sum(features.Given(*gaps, tally=(0, 1) if told else None))
+    value, scale = float(found.values[0]), float(found.scales[0])
+    if told:
+        return Rows((value, float(found.values[1])), (scale, float(found.scales[1])), n)
+    return Rows((value, None if n is None else n - value), (scale, scale), n)
+
+
+def _counted(name: str, rows: Rows, columns: tuple[Column, ...], confidence: float, which: int) -> ColumnStatistic:
+    value, scale = rows.values[which] or 0.0, rows.scales[which]
+    reach = -math.log1p(-confidence) * scale  # of a Laplace variable
+    most = math.inf if rows.size is None else float(rows.size)
+    left = rows.values[1] if name == "count" and columns else None
+    return ColumnStatistic(
+        value=value,
+        low=min(most, max(0.0, value - reach)),
+        high=min(most, max(0.0, value + reach)),
+        confidence=confidence,
+        noise_standard_error=math.sqrt(2) * scale,
+        statistic=name,
+        column=", ".join(column.name for column in columns),
+        count=rows.values[0] if name == "count" or rows.size is None else float(rows.size),
+        missing=left,
+        missing_standard_error=None if left is None else math.sqrt(2) * rows.scales[1],
+    )

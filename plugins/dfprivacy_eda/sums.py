@@ -1,0 +1,174 @@
+"""How many rows have a value, the sums of it and of its square: what was measured, and what follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfprivacy import Column, Curator, features
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfprivacy.arguments import NanPolicy
+
+    Numbers = NDArray[np.float64]
+
+__all__ = [
+    "Sums",
+    "between",
+    "count",
+    "cube_draws",
+    "laplace_draws",
+    "mean",
+    "missing",
+    "moments",
+    "sampled",
+    "spread",
+    "std",
+    "total",
+    "var",
+]
+
+_HALF = 10_000  # draws of noise, and the same with the other sign
+
+
+@dataclass(frozen=True)
+class Sums:
+    r"""Noisy sums of one column, y being its values mapped from the bounds to [-1, 1].
+
+    Attributes
+    ----------
+    values : ndarray of shape (d,)
+        What was measured.
+    noise : ndarray of shape (draws, d)
+        Draws of noise of the same law, which is public. Empty where nothing was added.
+    map : ndarray of shape (4, d)
+        How the number of rows with a value, the sums of y and y², and the number of rows without one follow from
+        what was measured; and `start`, of shape (4,), what is added to that.
+    counted : bool
+        Whether the rows without a value were counted.
+    """
+
+    values: Numbers
+    noise: Numbers
+    map: Numbers
+    start: Numbers
+    counted: bool
+
+    @property
+    def found(self) -> Numbers:
+        """The four numbers, as measured."""
+        return self.start + self.map @ self.values
+
+    @cached_property
+    def possible(self) -> Numbers:
+        """What the four numbers of the table may be, given what was measured: a draw in each row."""
+        if not len(self.noise):
+            return self.found[None]
+        return self.start + (self.values - self.noise) @ self.map.T
+
+
+def moments(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
+    """Measure the number of rows with a value, and the sums of y and y², in one vector.
+
+    With n public: (y, y²/2), and 1/2 for a row without a value. With n private: (y, 1-y², y²/2), and where rows
+    come and go 3/2 for a row without a value. docs/explanation/exploration.md has the sensitivities.
+    """
+    n, gaps = curator.size, curator.gaps([column], nan_policy)
+    of: features.RowFeatures = features.Moments(column, count=n is None)
+    counted = bool(gaps) and (n is not None or curator.neighbors == "add_remove")
+    weight = 0.5 if n is not None else 1.5
+    if gaps:
+        of = features.Given(*gaps, of=of, tally=(0, weight) if counted else None)
+    measured = curator.sum(of)
+    values, scales = measured.values, measured.scales
+    noise = laplace_draws(len(values)) * scales if scales.any() else np.empty((0, len(values)))
+    whole = np.zeros((4, len(values)))
+    whole[1, 0], whole[2, 1 if n is not None else 2] = 1, 1
+    start = np.array([0.0 if n is None else float(n), 0.0, 0.0, 0.0])
+    if n is None:
+        whole[0, 1:3] = 1
+    if counted:
+        whole[3, -1] = 1 / weight
+        whole[0] -= 0 if n is None else whole[3]
+    return Sums(values, noise, whole, start, counted or not (gaps or column.filled or nan_policy == "fill"))
+
+
+@cache
+def laplace_draws(coordinates: int) -> Numbers:
+    """Draw noise of scale 1, the same every time: a conclusion is a function of what was measured."""
+    draws = np.random.default_rng(0).laplace(size=(_HALF, coordinates))
+    return np.vstack([draws, -draws])
+
+
+def cube_draws(dimension: int, scale: float, kept: int) -> Numbers:
+    """Draw some coordinates of the noise of a cube of so many, as many times as all intervals take.
+
+    The radius is that of a Gamma variable, and each coordinate is uniform within it.
+    """
+    rng = np.random.default_rng(0)
+    radius = rng.gamma(dimension + 1, scale, _HALF)
+    draws = radius[:, None] * rng.uniform(-1, 1, (_HALF, kept))
+    return np.vstack([draws, -draws])
+
+
+def _mean(rows: Numbers) -> Numbers:
+    return np.clip(rows[..., 1] / np.maximum(rows[..., 0], 1), -1, 1)
+
+
+def mean(rows: Numbers, column: Column) -> Numbers:
+    """Give means, from the four numbers along the last axis."""
+    return _mean(rows) * column.half + column.mid
+
+
+def var(rows: Numbers, column: Column) -> Numbers:
+    """Give variances with the divisor n - 1, as dataframes have them."""
+    n = np.maximum(rows[..., 0], 2)
+    found: Numbers = np.clip(rows[..., 2] / n - _mean(rows) ** 2, 0, 1) * column.half**2 * (n / (n - 1))
+    return found
+
+
+def std(rows: Numbers, column: Column) -> Numbers:
+    """Give standard deviations."""
+    return np.sqrt(var(rows, column))
+
+
+def total(rows: Numbers, column: Column) -> Numbers:
+    """Give sums of the values."""
+    return rows[..., 1] * column.half + column.mid * rows[..., 0]
+
+
+def count(rows: Numbers, _: Column) -> Numbers:
+    """Give numbers of rows with a value."""
+    return rows[..., 0]
+
+
+def spread(draws: Numbers) -> float:
+    """Give the standard deviation of draws; 0 of a single one."""
+    return float(draws.std()) if len(draws) > 1 else 0.0
+
+
+def between(draws: Numbers, confidence: float) -> tuple[float, float]:
+    """Find the interval that holds the middle part of some draws."""
+    low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
+
+
+def sampled(sums: Sums, column: Column) -> Numbers:
+    """Draw what the mean of a population may be, of which the rows are a sample: sampling and noise."""
+    rows = sums.possible if len(sums.noise) else np.broadcast_to(sums.found, (2 * _HALF, 4))
+    errors = np.random.default_rng(1).normal(size=_HALF)
+    sds = np.sqrt(var(sums.found, column) / max(sums.found[0], 1))
+    found: Numbers = mean(rows, column) + np.concatenate([errors, -errors]) * sds
+    return found
+
+
+def missing(sums: Sums) -> tuple[float | None, float | None]:
+    """Give the number of rows without a value and its standard error; None where it is not known."""
+    if not sums.counted:
+        return None, None
+    return float(sums.found[3]), spread(sums.possible[:, 3])

@@ -1,0 +1,200 @@
+"""A tree of noisy counts: the least-squares counts, those that are not negative, and quantiles from either."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfprivacy_eda.simplex import project
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Tree", "least_squares", "quantiles"]
+
+
+def least_squares(
+    counts: Sequence[NDArray[np.float64]], variances: Sequence[float]
+) -> tuple[NDArray[np.float64], tuple[float, ...]]:
+    """Make noisy counts of a tree consistent, in least squares.
+
+    Parameters
+    ----------
+    counts : sequence of ndarray
+        The noisy counts of each level, the root first and the leaves last. Each level has a whole multiple of the
+        nodes of the one above.
+    variances : sequence of float
+        Variance of the noise in a count of each level; 0 for what is known.
+
+    Returns
+    -------
+    leaves : ndarray
+        The counts of the leaves; those of all other nodes are their sums.
+    spreads : tuple of float
+        Variance of a node's estimate from itself and what is below it, at each level.
+
+    Notes
+    -----
+    With y a node's count, v its variance and z, s the same of its b children: from below, the estimate is the mean
+    of y and the sum of z, weighted by 1/v and 1/(b s); from above, what a family and its parent differ by is shared
+    among the children [1]_.
+
+    References
+    ----------
+    .. [1] Hay, Rastogi, Miklau and Suciu (2010). Boosting the accuracy of differentially private histograms through
+       consistency. VLDB.
+    """
+    below, spreads = [np.asarray(counts[-1], dtype=np.float64)], [float(variances[-1])]
+    for y, v in zip(reversed(counts[:-1]), reversed(variances[:-1]), strict=True):
+        families = below[0].reshape(len(y), -1)
+        ahead = families.shape[1] * spreads[0]
+        weight = 1.0 if v == 0 else ahead / (ahead + v)  # of the node's own count
+        below.insert(0, weight * y + (1 - weight) * families.sum(axis=1))
+        spreads.insert(0, weight * v if v else 0.0)
+    above = below[0]
+    for z in below[1:]:
+        families = z.reshape(len(above), -1)
+        above = (families + ((above - families.sum(axis=1)) / families.shape[1])[:, None]).ravel()
+    return above, tuple(spreads)
+
+
+def quantiles(leaves: NDArray[np.float64], edges: NDArray[np.float64], q: ArrayLike) -> NDArray[np.float64]:
+    """Quantiles of a histogram, linear within its intervals.
+
+    Parameters
+    ----------
+    leaves : ndarray of shape (N,)
+        Counts, not negative.
+    edges : ndarray of shape (N + 1,)
+        Edges of the intervals.
+    q : array_like
+        Shares between 0 and 1.
+
+    Returns
+    -------
+    ndarray
+        The middle of all where there are no counts.
+
+    Examples
+    --------
+    >>> quantiles(np.array([2.0, 5, 0, 3]), np.arange(5.0), [0.1, 0.25, 0.5, 0.75, 0.9]).round(3).tolist()
+    [0.5, 1.1, 1.6, 3.167, 3.667]
+    """
+    q = np.asarray(q, dtype=np.float64)
+    reached = np.cumsum(leaves)
+    if not reached[-1] > 0:
+        return np.full(q.shape, (edges[0] + edges[-1]) / 2)
+    target = np.clip(q * reached[-1], np.nextafter(0, 1), reached[-1])
+    leaf = np.minimum(np.searchsorted(reached, target, side="left"), len(leaves) - 1)
+    share = (target - (reached[leaf] - leaves[leaf])) / leaves[leaf]
+    found: NDArray[np.float64] = edges[leaf] + np.clip(share, 0, 1) * (edges[leaf + 1] - edges[leaf])
+    return found
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Noisy counts of the intervals between edges, made consistent.
+
+    Attributes
+    ----------
+    edges : ndarray of shape (N + 1,)
+        Edges of the intervals.
+    sizes : tuple of int
+        Nodes of each level, the root's 1 first and the leaves' N last.
+    leaves : ndarray of shape (N,)
+        The least-squares counts: unbiased, and negative at times.
+    spreads : tuple of float
+        Variances of `least_squares`.
+    whole : bool
+        Whether each interval stands for one value, its middle.
+    """
+
+    edges: NDArray[np.float64]
+    sizes: tuple[int, ...]
+    leaves: NDArray[np.float64]
+    spreads: tuple[float, ...]
+    whole: bool = False
+
+    @property
+    def total(self) -> float:
+        """Number of rows, as the root has it."""
+        return float(self.leaves.sum())
+
+    @cached_property
+    def counts(self) -> NDArray[np.float64]:
+        """Counts that are not negative, of the same total: projected family by family, from the root down."""
+        above: NDArray[np.float64] = np.maximum(self.leaves.sum(keepdims=True), 0.0)
+        for size in self.sizes[1:]:
+            above = project(self.leaves.reshape(size, -1).sum(axis=1).reshape(len(above), -1), above).ravel()
+        return above
+
+    @cached_property
+    def prefix_variances(self) -> NDArray[np.float64]:
+        """Variance of the least-squares count below each edge, shape (N + 1,).
+
+        A prefix is j whole children of a node, and a part A of the next. Given the node's count, it varies by
+        s (j + A² - (j + A)²/b), and takes the part (j + A)/b of the node's own.
+        """
+        at = np.arange(self.sizes[-1] + 1)
+        part, variance = np.zeros(len(at)), np.zeros(len(at))
+        for (fewer, more), spread in zip(itertools.pairwise(self.sizes[::-1]), self.spreads[:0:-1], strict=True):
+            b = fewer // more
+            at, j = np.divmod(at, b)
+            variance += spread * (j + part**2 - (j + part) ** 2 / b)
+            part = (j + part) / b
+        whole = at + part  # all rows, or a part of them
+        found: NDArray[np.float64] = np.maximum(variance, 0.0) + whole**2 * self.spreads[0]
+        return found
+
+    def below(self, x: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Count rows below some values, linear within intervals, and the standard error at the nearest edge."""
+        x = np.clip(np.asarray(x, dtype=np.float64), self.edges[0], self.edges[-1])
+        reached = np.concatenate([[0.0], np.cumsum(self.counts)])
+        near = abs(self.edges[:, None] - x.ravel()).argmin(axis=0).reshape(x.shape)
+        return np.interp(x, self.edges, reached), np.sqrt(self.prefix_variances[near])
+
+    def quantiles(self, q: ArrayLike) -> NDArray[np.float64]:
+        """Quantiles of the counts that are not negative."""
+        found = quantiles(self.counts, self.edges, q)
+        if not self.whole:
+            return found
+        leaf = np.searchsorted(self.edges, found, side="left") - 1  # quantiles lie above their lower edge
+        middles: NDArray[np.float64] = (self.edges[1:] + self.edges[:-1]) / 2
+        return middles[np.clip(leaf, 0, len(middles) - 1)]
+
+    def intervals(
+        self, q: ArrayLike, z: float, *, population: bool = False
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Find the ends of an interval for each quantile, from the unbiased counts.
+
+        Parameters
+        ----------
+        q : array_like of shape (m,)
+            Shares between 0 and 1.
+        z : float
+            Normal quantile of the coverage.
+        population : bool
+            Cover the quantile of what the rows are a sample of, in place of that of the rows.
+
+        Returns
+        -------
+        low, high : ndarray of shape (m,)
+            Edges: those at which the count below is not clearly above, or below, the share.
+        """
+        q = np.asarray(q, dtype=np.float64)
+        total, reached = max(self.total, 0.0), np.concatenate([[0.0], np.cumsum(self.leaves)])
+        variance = self.prefix_variances + (total * q * (1 - q))[:, None] * population
+        reach = z * np.sqrt(variance)
+        possible = reached + reach >= (q * total)[:, None]
+        surely = reached - reach >= (q * total)[:, None]
+        last = len(reached) - 1
+        first = np.where(possible.any(axis=1), possible.argmax(axis=1), last)
+        final = np.where(surely.all(axis=1), 0, last - (~surely)[:, ::-1].argmax(axis=1))
+        inner = (self.edges[1] - self.edges[0]) / 2 if self.whole else 0.0
+        return self.edges[np.maximum(first - 1, 0)] + inner, self.edges[np.minimum(final + 1, last)] - inner

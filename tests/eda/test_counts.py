@@ -1,0 +1,168 @@
+"""Counts of bins, categories and combinations, and bounds that are found, against NumPy and pandas."""
+
+# ruff: noqa: SIM300 - expected == actual
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dfprivacy.errors import ArgumentError
+from dfprivacy_eda.bounds import EDGES, threshold
+
+RELATIONS = ["replace_one", "add_remove"]
+
+
+@pytest.mark.parametrize("neighbors", RELATIONS)
+def test_histograms_are_those_of_numpy(neighbors, frame, protect):
+    """By number of bins and by edges; what lies outside the edges is not counted, and neither what is missing."""
+    view, income = protect(neighbors=neighbors), frame["income"].dropna()
+
+    for bins in (10, [10_000, 30_000, 80_000], [0, 50_000, 200_000], 1):
+        truth, edges = np.histogram(income, bins, range=(0, 2e5))
+        found = view.histogram("income", bins, epsilon=1000)
+
+        assert truth == pytest.approx(found.counts, abs=0.2)
+        assert edges.tolist() == found.edges.tolist()
+        assert frame["income"].isna().sum() == pytest.approx(found.missing, abs=0.2)
+        assert list(found.frame.columns) == ["low", "high", "count"]
+
+
+@pytest.mark.parametrize("neighbors", RELATIONS)
+def test_counts_are_those_of_pandas(neighbors, frame, protect):
+    """Sorted as pandas sorts, or in the order of the categories; shares add up to 1."""
+    view = protect(neighbors=neighbors)
+    truth = frame["region"].value_counts()
+
+    found = view.value_counts("region", epsilon=1000)
+    plain = view.value_counts("region", sort=False, normalize=True, epsilon=1000)
+
+    assert truth.index.to_list() == list(found.categories)
+    assert truth.to_numpy() == pytest.approx(found.counts, abs=0.2)
+    assert ("n", "e", "s", "w") == plain.categories
+    assert 1 == pytest.approx(plain.shares.sum())
+    assert truth["s"] / truth.sum() == pytest.approx(plain["s"], abs=1e-3)
+    if neighbors == "replace_one":
+        assert frame["region"].isna().sum() == pytest.approx(found.missing, abs=0.2)
+    with pytest.raises(ArgumentError, match="no category"):
+        found["x"]
+
+
+@pytest.mark.parametrize("normalize", [False, True, "index", "columns"])
+@pytest.mark.parametrize("margins", [False, True])
+def test_crosstabs_are_those_of_pandas(normalize, margins, frame, protect):
+    """Counts and shares of all, of rows and of columns, with sums and without."""
+    truth = pd.crosstab(frame["sex"], frame["region"], normalize=normalize).reindex(columns=list("nesw"))
+
+    found = protect().crosstab("sex", "region", normalize=normalize, margins=margins, epsilon=1000)
+
+    assert truth.to_numpy() == pytest.approx(found.table[:2, :4], rel=1e-2)
+    assert (3, 5) == found.table.shape or not margins
+    assert ["sex", *"nesw", *(["All"] if margins else [])] == list(found.frame.columns)
+
+
+@pytest.mark.parametrize(("neighbors", "scale"), [("replace_one", 2), ("add_remove", 1)])
+def test_the_noise_does_not_grow_with_the_cells(neighbors, scale, protect):
+    """The scale at an epsilon of 1 is 2 where rows change, 1 where they come and go."""
+    view = protect(neighbors=neighbors)
+
+    for found in (
+        view.histogram("income", 3, epsilon=1),
+        view.histogram("income", 300, epsilon=1),
+        view.value_counts("region", epsilon=1),
+        view.crosstab("sex", "region", epsilon=1),
+    ):
+        assert scale == pytest.approx(found.noise_scale, rel=1e-6)
+
+
+@pytest.mark.statistical
+def test_intervals_of_counts_cover(protect, frame):
+    """Of 300 crosstabs of 8 cells, 95 % intervals hold the table's counts as often as they say."""
+    view = protect()
+    truth = pd.crosstab(frame["sex"], frame["region"]).reindex(columns=list("nesw")).to_numpy()
+    inside = 0
+    for _ in range(300):
+        low, high = view.crosstab("sex", "region", epsilon=0.1, fresh=True).intervals
+        inside += ((low <= truth) & (truth <= high)).sum()
+
+    assert abs(inside / 2400 - 0.95) < 5 * math.sqrt(0.95 * 0.05 / 2400)
+
+
+def test_raw_counts_are_unbiased_and_shown_ones_add_up(protect):
+    """Counts that are shown are not negative and add up to the rows; the noisy ones stay as they are."""
+    found = protect().histogram("visits", 50, epsilon=0.05)
+
+    assert found.raw.min() < 0 <= found.counts.min()
+    assert found.total == pytest.approx(found.counts.sum())
+    assert found.total <= 4000 + 1e-6
+    assert found == type(found).from_dict(found.to_dict())
+
+
+REFUSED = {
+    "no bins": (lambda v: v.histogram("age", 0, epsilon=1), "bins=0"),
+    "one edge": (lambda v: v.histogram("age", [3], epsilon=1), "edges that rise"),
+    "reversed": (lambda v: v.histogram("age", [3, 2], epsilon=1), "edges that rise"),
+    "repeated": (lambda v: v.histogram("age", [3, 3, 4], epsilon=1), "edges that rise"),
+    "infinite": (lambda v: v.histogram("age", [0, math.inf], epsilon=1), "edges that rise"),
+    "text": (lambda v: v.histogram("age", "auto", epsilon=1), "edges that rise"),
+    "itself": (lambda v: v.crosstab("sex", "sex", epsilon=1), "one column"),
+    "normalize": (lambda v: v.crosstab("sex", "region", normalize="rows", epsilon=1), "unknown"),
+    "no columns": (lambda v: v.find_bounds([], epsilon=1), "at least one"),
+    "twice": (lambda v: v.find_bounds(["age", "age"], epsilon=1), "each once"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_before_any_charge(case, protect):
+    """What cannot be answered costs nothing."""
+    ask, text = REFUSED[case]
+    view = protect()
+
+    with pytest.raises(ArgumentError, match=text):
+        ask(view)
+
+    assert not list(view.releases)
+
+
+def test_thousands_of_categories(protect):
+    """They are answered, and most of those that nobody has are shown as next to nothing."""
+    codes = [f"c{at}" for at in range(5000)]
+    view = protect(pd.DataFrame({"code": ["c1"] * 3000}), bounds={}, categories={"code": codes})
+
+    found = view.value_counts("code", epsilon=1)
+
+    assert 3000 == pytest.approx(found["c1"], abs=60)
+    assert "4,976 more" in repr(found)
+
+
+def test_pictures(protect):
+    """Bars and bins are drawn with their intervals."""
+    view = protect()
+
+    assert "rows" == view.value_counts("region", epsilon=1).plot().get_ylabel()
+    assert "age" == view.histogram("age", epsilon=1).plot().get_xlabel()
+    assert "share of rows" == view.quantile("age", [0.5], epsilon=1).plot().get_ylabel()
+
+
+def test_the_threshold_of_bounds():
+    """An empty interval of 84 passes with probability 10⁻⁴ at most: 25.896 rows at an epsilon of 1."""
+    assert 84 == len(EDGES) - 1
+    assert 25.896 == pytest.approx(threshold(2, 1), abs=1e-3)
+
+
+@pytest.mark.parametrize("neighbors", RELATIONS)
+def test_bounds_are_found(neighbors, protect):
+    """The powers of two around the values, of several columns, which need not be declared; and none of too few."""
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"a": rng.uniform(18, 90, 5000), "b": rng.normal(-3, 0.1, 5000), "c": np.nan})
+    view = protect(frame, bounds={}, categories={}, neighbors=neighbors)
+
+    found = view.find_bounds(["a", "b", "c"], epsilon=1)
+
+    assert {"a": (16, 128), "b": (-4, -2)} == found.bounds
+    assert (16, 128) == found["a"]
+    assert "not found" in repr(found)
+    with pytest.raises(ArgumentError, match="No bounds of 'c'"):
+        found["c"]

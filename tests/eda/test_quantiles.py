@@ -1,0 +1,160 @@
+"""Quantiles: the scores' sensitivity and the law of the choice, answers near the truth, and refusals."""
+
+# ruff: noqa: SIM300 - expected == actual
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dfprivacy import Column, features
+from dfprivacy.errors import ArgumentError
+from dfprivacy_eda.quantiles import RankOfLeaf, layout
+
+X = Column("x", bounds=(0.0, 4.0), fill=2.0)
+RELATIONS = ["replace_one", "add_remove"]
+
+
+def rank(counts, q):
+    edges = np.linspace(0, 4, len(counts) + 1)
+    return RankOfLeaf(features.Bins(X, edges), q).value(np.array(counts, dtype=float))
+
+
+def test_scores_of_intervals():
+    """Of (4, 0, 0, 6) the last has the median; of (5, 0, 0, 5) any; ties are no matter."""
+    assert [-1, -1, -1, 0] == rank([4, 0, 0, 6], 0.5).tolist()
+    assert [0, 0, 0, 0] == rank([5, 0, 0, 5], 0.5).tolist()
+
+    weights = np.exp(2 * rank([4, 0, 0, 6], 0.5) / 2)
+
+    assert (0.17488, 0.17488, 0.17488, 0.47537) == pytest.approx(weights / weights.sum(), abs=1e-5)
+
+
+@pytest.mark.parametrize("q", [0.0, 0.1, 0.5, 0.8, 1.0])
+def test_how_far_a_score_moves(q):
+    """Over random counts, no row that changes, comes, goes or loses its value moves a score by more; some do."""
+    rng = np.random.default_rng(1)
+    asked = RankOfLeaf(features.Bins(X, np.arange(5.0)), q)
+    most = dict.fromkeys(RELATIONS, 0.0)
+    for _ in range(400):
+        counts = rng.integers(0, 4, 4).astype(float)
+        for leaf in range(4):
+            more = counts + (np.arange(4) == leaf)
+            added = np.abs(rank(more, q) - rank(counts, q)).max()
+            most["add_remove"] = max(most["add_remove"], added)
+            for other in range(4):
+                moved = rank(counts + (np.arange(4) == other), q)
+                changed = max(np.abs(moved - rank(more, q)).max(), added)
+                most["replace_one"] = max(most["replace_one"], changed)
+
+    for relation, found in most.items():
+        bound = asked.sensitivity(relation, math.inf, frozenset())
+        assert found <= bound + 1e-9
+        assert found >= 0.9 * bound if relation == "add_remove" else found >= 0.7
+
+
+def test_the_trees_of_columns():
+    """Whole numbers have an interval each, on as many levels as they need; the rest 4,096, or 256 for few rows."""
+    age = Column("age", bounds=(0.0, 120.0))
+
+    assert (16, 256, 4096) == layout(age, None, math.inf).sizes
+    assert (16, 256) == layout(age, None, 399).sizes
+    assert (16, 128) == layout(age, 1, math.inf).sizes
+    assert (121 * [1])[:10] == np.diff(layout(age, 1, math.inf).edges)[:10].tolist()
+    assert (11,) == layout(age, 12, math.inf).sizes
+    assert (16, 256, 1024) == layout(Column("x", bounds=(0.0, 1000.0)), 1, math.inf).sizes
+    assert (4, 3, 2) == layout(age, None, math.inf).weights
+
+
+@pytest.mark.parametrize("neighbors", RELATIONS)
+def test_the_answers_are_those_of_the_table(neighbors, frame, protect):
+    """With little noise, the quantiles of the values that are there, in their intervals."""
+    view, q = protect(neighbors=neighbors), [0.1, 0.25, 0.5, 0.75, 0.9]
+    truth = frame["income"].quantile(q)
+
+    found = view.quantile("income", q, confidence=1 - 1e-9, epsilon=200)
+    whole = view.quantile("visits", q, step=1, epsilon=200)
+
+    assert truth.to_numpy() == pytest.approx(np.array(found.values), abs=100)
+    assert all(low <= x <= high for low, x, high in zip(found.low, truth, found.high, strict=True))
+    assert frame["visits"].quantile(q, interpolation="lower").tolist() == list(whole.values)
+    assert frame["income"].isna().sum() == pytest.approx(found.missing, abs=1)
+    assert frame["income"].median() == pytest.approx(float(view.median("income", epsilon=20)), abs=200)
+    assert 9 == float(view.quantile("visits", 0.9, step=1, epsilon=20))
+
+
+def test_others_follow_for_nothing(frame, protect):
+    """Any other quantile, and the cumulated shares, are read off the same release."""
+    view = protect()
+    found = view.quantile("age", [0.5], step=1, epsilon=50)
+    spent = len(list(view.releases))
+
+    assert frame["age"].quantile(0.8) == found.quantile(0.8)
+    assert (frame["age"] < 39.5).mean() == pytest.approx(found.cdf(39.5), abs=0.01)
+    assert spent == len(list(view.releases))
+    assert found == type(found).from_dict(found.to_dict())
+
+
+def test_by_group(frame, protect):
+    """Every group has its own quantiles, at the price of one."""
+    truth = frame.groupby("sex")["income"].quantile(0.5)
+
+    for asked in (0.5, [0.5]):
+        found = protect(public=["sex"]).group_by("sex").quantile("income", asked, epsilon=100)
+        values = [float(found[key]) if asked == 0.5 else found[key].values[0] for key in "fm"]
+        assert truth.to_list() == pytest.approx(values, abs=300)
+
+
+def test_of_a_public_column(frame, protect):
+    """What is public has no noise."""
+    view = protect(public=["age"])
+
+    found = view.median("age", step=1, epsilon=1)
+
+    assert frame["age"].median() == float(found)
+    assert 0 == found.privacy.epsilon
+
+
+def test_one_alone_says_how_sure_it_is(protect):
+    """There is no interval of values, but shares of rows between which the answer is a quantile."""
+    found = protect().median("age", epsilon=1)
+
+    assert None is found.low
+    assert "of a share from 0.4" in found.notes[0]
+    assert "quantile('age', [0.5])" in found.notes[1]
+
+
+@pytest.mark.statistical
+def test_the_choice_is_as_near_as_it_says(protect, frame):
+    """Of 60 medians at an epsilon of .05, next to none is further off in rows than is said at 95 %."""
+    view, age = protect(), np.sort(frame["age"].to_numpy())
+    off = []
+    for _ in range(60):
+        value = float(view.median("age", epsilon=0.05, fresh=True))
+        low, high = np.searchsorted(age, value - 0.03), np.searchsorted(age, value + 0.03, side="right")
+        off.append(max(0, low - 2000, 2000 - high))
+
+    assert np.mean(np.array(off) <= 2 / 0.05 * math.log(4096 * 20)) > 0.9
+
+
+REFUSED = {
+    "above 1": (lambda v: v.quantile("age", 1.5, epsilon=1), "no share of rows"),
+    "one of several": (lambda v: v.quantile("age", [0.5, -0.1], epsilon=1), "no share of rows"),
+    "text": (lambda v: v.quantile("age", "half", epsilon=1), "q"),
+    "none": (lambda v: v.quantile("age", [], epsilon=1), "no quantile"),
+    "step": (lambda v: v.median("age", step=0.7, epsilon=1), "in steps of 0.7"),
+    "small step": (lambda v: v.median("age", step=0.001, epsilon=1), "4,096 values"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_before_any_charge(case, protect):
+    """What cannot be answered costs nothing."""
+    ask, text = REFUSED[case]
+    view = protect()
+
+    with pytest.raises(ArgumentError, match=text):
+        ask(view)
+
+    assert not list(view.releases)

@@ -1,0 +1,141 @@
+"""The tree of counts against the numbers of its specification, brute force and simulation."""
+
+# ruff: noqa: SIM300 - expected == actual
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dfprivacy_eda.simplex import project
+from dfprivacy_eda.tree import Tree, least_squares, quantiles
+
+
+def tree_of(counts, variances, edges=None):
+    leaves, spreads = least_squares([np.asarray(each, dtype=float) for each in counts], variances)
+    edges = np.arange(len(leaves) + 1.0) if edges is None else edges
+    return Tree(edges, tuple(map(len, counts)), leaves, spreads)
+
+
+def blank(sizes, variances):
+    return tree_of([np.zeros(size) for size in sizes], variances)
+
+
+@pytest.mark.parametrize(
+    ("variances", "unbiased", "positive"),
+    [
+        ((0, 1, 1), (5.166667, 2.166667, 3.833333, -1.166667), (5.166667, 2.166667, 2.666667, 0)),
+        ((0, 4, 9), (5.204545, 2.204545, 3.795455, -1.204545), (5.204545, 2.204545, 2.590909, 0)),
+    ],
+)
+def test_two_levels(variances, unbiased, positive):
+    """Ten rows, counts (7, 2) and (4, 1, 3, -2), at equal shares of the budget and at 3 to 2."""
+    tree = tree_of([[10], [7, 2], [4, 1, 3, -2]], variances)
+
+    assert unbiased == pytest.approx(tree.leaves, abs=1e-6)
+    assert positive == pytest.approx(tree.counts, abs=1e-6)
+
+
+def test_quantiles_of_a_histogram():
+    """Linear within intervals; an end where all is asked for; the middle where there is nothing."""
+    leaves, edges = np.array([2.0, 5, 0, 3]), np.arange(5.0)
+
+    assert (0.5, 1.1, 1.6, 3.166667, 3.666667) == pytest.approx(
+        quantiles(leaves, edges, [0.1, 0.25, 0.5, 0.75, 0.9]), abs=1e-6
+    )
+    assert [0, 4] == quantiles(leaves, edges, [0, 1]).tolist()
+    assert 2 == quantiles(np.zeros(4), edges, 0.3)
+
+
+def test_the_nearest_counts_that_are_not_negative():
+    """Projections onto a simplex; a total below 0 is 0."""
+    assert (7 / 3, 0, 13 / 3, 4 / 3) == pytest.approx(project([3, -1, 5, 2], 8))
+    assert [4, 0, 0, 0] == project([10, -4, -3, 1], 4).tolist()
+    assert [0, 0, 0] == project([-1, -2, -3], 0).tolist()
+    assert [0, 0] == project([5, 5], -1).tolist()
+
+
+def test_a_projection_is_nearer_than_any_other():
+    """No point of the simplex is nearer than the projection, over random ones."""
+    rng = np.random.default_rng(1)
+    counts = rng.normal(size=(50, 6)) * 5
+    totals = rng.uniform(0, 10, 50)
+
+    found = project(counts, totals)
+    others = rng.dirichlet(np.full(6, 0.4), (300, 50)) * totals[:, None]
+
+    assert np.abs(found.sum(axis=1) - totals).max() < 1e-12
+    assert (((found - counts) ** 2).sum(axis=1) <= ((others - counts) ** 2).sum(axis=2).min(axis=0) + 1e-12).all()
+
+
+WIDE = (0.0, 40.5, 72.0, 162.0)  # 2 (2 / share)² of 4/9, 3/9 and 2/9
+
+
+def test_the_variances_of_sixteen_cubed():
+    """Of 16³ leaves with 4/9, 3/9 and 2/9 of an epsilon of 1."""
+    tree = blank((1, 16, 256, 4096), WIDE)
+
+    assert (0, 39.087653, 70.054054, 162) == pytest.approx(tree.spreads, abs=1e-6)
+    sd = np.sqrt(tree.prefix_variances)
+    expected = {1: 12.3342, 136: 30.3307, 256: 6.0535, 2048: 12.5040, 2049: 17.5593}
+    assert expected == pytest.approx({k: sd[k] for k in expected}, abs=1e-4)
+    assert (32.4914, 26.1520) == pytest.approx((sd.max(), sd[1:-1].mean()), abs=1e-3)
+
+
+def test_the_variances_of_whole_numbers():
+    """Of 16 times 8 leaves with a half each."""
+    sd = np.sqrt(blank((1, 16, 128), (0, 32.0, 32.0)).prefix_variances)
+
+    assert (5.1640, 10.6667, 13.0469) == pytest.approx(sd[[8, 64, 68]], abs=1e-4)
+    assert (13.0469, 10.5078) == pytest.approx((sd.max(), sd[1:-1].mean()), abs=2e-3)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("root", [0.0, 30.0])
+def test_least_squares_counts_have_the_variance_that_is_said(root):
+    """Over 20,000 trees of noise, with a root that is known or not; and least squares is that of a solver."""
+    rng = np.random.default_rng(2)
+    sizes, variances = (1, 4, 8, 24), (root, 5.0, 9.0, 20.0)
+    noise = [rng.normal(size=(20_000, size)) * np.sqrt(v) for size, v in zip(sizes, variances, strict=True)]
+    design = np.vstack([np.kron(np.eye(size), np.ones(24 // size)) for size in sizes])
+
+    leaves = np.array([least_squares([level[i] for level in noise], variances)[0] for i in range(20_000)])
+    tree = blank(sizes, variances)
+    weights = 1 / np.repeat(np.maximum(variances, 1e-9), sizes)
+    solved = np.linalg.solve(design.T * weights @ design, design.T * weights @ np.hstack(noise)[0])
+
+    assert solved == pytest.approx(leaves[0], abs=1e-5)
+    ratios = np.cumsum(leaves, axis=1).var(axis=0) / np.maximum(tree.prefix_variances[1:], 1e-9)
+    assert np.abs(ratios[:-1] - 1).max() < 0.06
+    assert ratios[-1] == pytest.approx(1 if root else 0, abs=0.06)
+
+
+@pytest.mark.statistical
+def test_intervals_of_quantiles_cover():
+    """Over 400 noisy trees of a skewed table with ties, 95 % intervals cover its quartiles, and those of both."""
+    rng = np.random.default_rng(3)
+    x = np.where(rng.random(3000) < 0.3, 0, rng.gamma(1.5, 8, 3000)).clip(0, 99.9)
+    edges = np.linspace(0, 100, 4097)
+    truth = np.histogram(x, edges)[0].astype(float)
+    sizes, scales = (1, 16, 256, 4096), (0, 9, 12, 18)
+    q = [0.1, 0.25, 0.5, 0.75, 0.9]
+    known = np.quantile(x, q, method="inverted_cdf")
+    inside = np.zeros(5)
+    for _ in range(400):
+        levels = [
+            truth.reshape(size, -1).sum(axis=1) + (rng.laplace(0, scale, size) if scale else 0)
+            for size, scale in zip(sizes, scales, strict=True)
+        ]
+        low, high = tree_of(levels, [2.0 * s * s for s in scales], edges).intervals(q, 1.96)
+        inside += (low <= known) & (known <= high)
+
+    assert inside.min() >= 400 * 0.95 - 5 * np.sqrt(400 * 0.95 * 0.05)
+
+
+def test_counts_below_a_value():
+    """The cumulated counts at edges are the leaves', between them linear, with a standard error."""
+    tree = tree_of([[10], [2, 5, 0, 3]], (0, 2.0))
+
+    rows, error = tree.below([1, 1.5, 9])
+
+    assert [2, 4.5, 10] == rows.tolist()
+    assert error == pytest.approx(np.sqrt(tree.prefix_variances[[1, 1, 4]]))
