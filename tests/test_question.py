@@ -746,7 +746,7 @@ def test_explaining_costs_and_reads_nothing():
 
 def test_a_method_may_have_a_parameter_called_method():
     """The name of the method to explain does not stand in the way of a parameter of the same name."""
-    said = protect().explain("ttest", "age", popmean=40, method="mc", epsilon=1)
+    said = protect().explain("ttest", "age", popmean=40, method="naive", epsilon=1)
 
     assert "ttest" == said.method
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dfprivacy.release import NoisyValue
     from dfprivacy_dcor.spaces import Space
 
-__all__ = ["Pair", "conclude_pair", "dcor", "findings", "measure_pair"]
+__all__ = ["Pair", "conclude_pair", "dcor", "findings", "measure_pair", "warn_of_gamma"]
 
 Method = Literal["release", "permutation", "decision"]
 
@@ -159,7 +159,8 @@ def _(
 ) -> DistanceCorrelation | IndependenceTest:
     """Conclude from noisy numbers, or from the place among permutations."""
     if isinstance(measured, Pair):
-        return conclude_pair(measured, alpha=alpha, confidence=confidence, null=_null(null))
+        law: Null = "chi2" if null == "chi2" else "moments"
+        return conclude_pair(measured, alpha=alpha, confidence=confidence, null=law)
     decided = isinstance(measured, bool)
     return IndependenceTest(
         pvalue=None if decided else float(measured),
@@ -172,14 +173,14 @@ def _(
     )
 
 
-def _null(name: str) -> Null:
-    if name == "gamma":
+def warn_of_gamma(*_: Any, null: str, **__: Any) -> None:
+    """Warn who names a null distribution that is gone, before anything is paid."""
+    if null == "gamma":
         warnings.warn(
             "dcor(): the gamma distribution rejected too often at small levels; null='moments' takes its place.",
             FutureWarning,
             stacklevel=2,
         )
-    return "chi2" if name == "chi2" else "moments"
 
 
 def measure_pair(curator: Curator, x: Space, y: Space, n: int, share: object = None) -> Pair:
