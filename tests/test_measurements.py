@@ -71,7 +71,7 @@ def sums(curator, column, by=None):
         {"alternative": "less"},
         {"confidence": 0.9},
         {"equal_var": True},
-        {"method": "mc"},
+        {"method": "naive"},
         {"popmean": 0.5, "epsilon": 0.25},
     ],
     ids=", ".join,
