@@ -75,7 +75,7 @@ def test_a_price_is_a_price(offer):
     offer()
 
     paid = protect().average("age", "smoker", epsilon=0.5)
-    by_default = protect(default_epsilon=0.25).average("age", "smoker")
+    by_default = protect(default_epsilon=0.25).average("age", "smoker", fresh=True)
 
     assert (0.5, 0.25) == (paid.privacy.epsilon, by_default.privacy.epsilon)
 

@@ -157,7 +157,8 @@ class Seen:
         with noise.use(Recorder()) as recorder:
             release = case.ask(rows, name)
         parts = release.releases if isinstance(release, dp.Groups) else (release,)
-        sizes = [part.sizes for part in parts if not part.released[0][-1]]  # those whose noise has no variance
+        # Without noise, those that were counted and those that were missing are all rows, if these are public.
+        sizes = [round(sum(part.sizes) + part.missing, 6) for part in parts if part.missing is not None]
         sums, scales = zip(*recorder.seen, strict=True)
         return cls(sums, scales, (sizes, [noise.grid for noise in release.privacy.noise]))
 
@@ -216,7 +217,8 @@ def released_integers(calls):
         public=["cell"],
         ledger="memory:",
     ).group_by("cell")
-    answers = [view.ttest("y", method="naive", epsilon=1, fresh=True) for _ in range(calls)]
+    asked = {"method": "naive", "nan_policy": "fill", "epsilon": 1, "fresh": True}
+    answers = [view.ttest("y", **asked) for _ in range(calls)]
     made = answers[0].privacy.noise[0]
     sums = np.array([release.released[0][:2] for answer in answers for release in answer.releases])
     steps = sums * [1, 0.5] * 2.0**made.grid
@@ -279,18 +281,16 @@ class Audit:
         ((exact, scale),) = recorder.seen
         sums = np.tile(exact.astype(np.int64), (RUNS, 1))
         noisy = np.ldexp(noise.sampler().laplace(sums, float(scale)).astype(float), -release.privacy.noise[0].grid)
-        return self.conclude(noisy, release.released[0])
+        return self.conclude(noisy, release.privacy.noise[0].scale)
 
-    def conclude(self, noisy, released):
-        *_, n, scale, scale_squares, size_variance = released
-        if self.case.by is None:
-            result = one_sample_t(Group(noisy[:, 0], 2 * noisy[:, 1], n, scale, scale_squares), 0.0)
-        else:
-            groups = [
-                Group(total, 2 * half_squares, rest + 2 * half_squares, scale, scale_squares, size_variance)
-                for total, rest, half_squares in np.moveaxis(noisy.reshape(RUNS, 2, 3), 0, -1)
-            ]
-            result = two_sample_t(*groups)
+    def conclude(self, noisy, scale):
+        weights = np.array([1, 0.5, 1] if self.case.by is None else [1, 1, 0.5])
+        size = len(CROWD[:24]) + 1 if self.case.by is None else None
+        groups = [
+            Group.measured([*sums], [*scale / weights], size)
+            for sums in np.moveaxis(noisy.reshape(RUNS, -1, 3) / weights, 0, -1)
+        ]
+        result = one_sample_t(*groups, 0.0) if self.case.by is None else two_sample_t(*groups)
         return {"statistic": result.statistic, "pvalue": result.pvalue}
 
     def epsilon_lower(self):

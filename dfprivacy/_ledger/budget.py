@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, overload
 
-from dfprivacy.release import Release
+from dfprivacy.errors import ArgumentError
+from dfprivacy.release import Release, Value
 
 if TYPE_CHECKING:
     from dfprivacy._ledger.accounts import Account, Answer
@@ -72,7 +73,10 @@ class Budget:
 
 
 class Releases(Sequence[Release]):
-    """Every answer an account has paid for, oldest first, across processes."""
+    """Every answer an account has paid for, oldest first, across processes.
+
+    What another version released, in a class that is no longer as it was, is a `Value` with its numbers by name.
+    """
 
     def __init__(self, account: Account) -> None:
         self._answers: list[Answer] = account.answers()
@@ -84,8 +88,8 @@ class Releases(Sequence[Release]):
     def __getitem__(self, index: slice) -> list[Release]: ...
     def __getitem__(self, index: int | slice) -> Release | list[Release]:
         if isinstance(index, slice):
-            return [Release.from_dict(answer.release) for answer in self._answers[index]]
-        return Release.from_dict(self._answers[index].release)
+            return [_read(answer) for answer in self._answers[index]]
+        return _read(self._answers[index])
 
     def __len__(self) -> int:
         return len(self._answers)
@@ -113,3 +117,13 @@ class Releases(Sequence[Release]):
             "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows()
         )
         return f"<table><tr><th>released</th><th>method</th><th>price</th></tr>{rows}</table>"
+
+
+def _read(answer: Answer) -> Release:
+    """Make a release of an answer."""
+    try:
+        return Release.from_dict(answer.release)
+    except ArgumentError:
+        numbers = {name: value for name, value in answer.release.items() if name not in {"type", "privacy"}}
+        plain = Value(value=None).to_dict()
+        return Release.from_dict({**plain, "value": numbers, "privacy": answer.release.get("privacy")})
