@@ -22,7 +22,7 @@ from designs import DATA, LEVELS, Design, designs, exceeds
 from results import recorded
 
 from dfprivacy import Column
-from dfprivacy._privacy.samplers import gaussian_scale
+from dfprivacy._privacy.calibrate import gaussian_scale
 from dfprivacy.features import ProductKernel
 from dfprivacy_kme.mechanisms import Measured, _concluded
 from dfprivacy_kme.taylor import Taylor

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dfprivacy._privacy.samplers import gaussian_scale
+from dfprivacy._privacy.calibrate import gaussian_scale
 from dfprivacy.schema import Column
 from dfprivacy_kernel.chi_squared import conclude, conclude_apart
 from dfprivacy_kernel.design import Design
