@@ -1,7 +1,7 @@
 """Run every example of README, documentation and docstrings.
 
 A document's examples run in order and share their names, a working folder and a throwaway ledger. Noise is random,
-so output after a line marked ``# random`` is compared with its numbers left out; everything else must match.
+so output after a line marked ``# random`` is compared with its numbers and moments left out; all else must match.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("pandas")
 
 
-_NUMBER = re.compile(r"-?\b\d+(\.\d+)?(e[-+]?\d+)?\b|-?\binf\b")
+_NUMBER = re.compile(r"\b\d{4}-\d\d-\d\dT[\d:]+|-?\b\d+(\.\d+)?(e[-+]?\d+)?\b|-?\binf\b")
 
 
 class _Examples(DocTestStringParser):
