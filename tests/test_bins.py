@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -151,3 +152,19 @@ def test_squares_are_centred_alone():
     for options in ({"degree": 1}, {"count": True}):
         with pytest.raises(ArgumentError, match="centred"):
             Moments(X, centred=True, **options)
+
+
+def test_the_rounding_of_heavy_counts_is_charged():
+    """On a grid coarser than the unit, a moved row moves the rounded counts by no more than is charged."""
+    rng = np.random.default_rng(1)
+    widths, k = (4, 2, 1), -3
+    bins = Bins(X, np.linspace(0, 8, 9), widths=widths, weights=[2**40 + 3] * 3)
+    charged = Fraction(bins.diameter(1, frozenset())) * Fraction(2) ** k + bins.support
+    far = []
+    for counts in rng.integers(1, 1000, (4000, 8)).tolist():
+        moved = counts.copy()
+        moved[0], moved[7] = moved[0] - 1, moved[7] + 1
+        far.append(sum(abs(a - b) for a, b in zip(bins.image(counts, k), bins.image(moved, k), strict=True)))
+
+    assert max(far) <= charged
+    assert max(far) > charged - bins.support  # rounding does move them

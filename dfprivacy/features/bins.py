@@ -105,8 +105,8 @@ class Bins(RowFeatures):
 
     @property
     def support(self) -> int:
-        """Most coordinates that one row can make different from zero."""
-        return len(self.widths)
+        """Most coordinates in which two rows differ: sums are rounded, not rows, where a step is more than one."""
+        return 2 * len(self.widths)
 
     @property
     def counts(self) -> bool:
