@@ -303,7 +303,7 @@ class Curator:
 
     def _complete(self, column: Column) -> bool:
         """Whether no value of a public column is missing."""
-        return bool(self.sum(Count()).values[0] == self.sum(Given(column)).values[0])
+        return bool(self.size == self.sum(Given(column)).values[0])
 
     def sum(
         self,

@@ -58,7 +58,8 @@ class Cells:
 
 def cells(curator: Curator, counts: features.OneHot, columns: tuple[Column, ...], nan_policy: NanPolicy) -> Cells:
     """Measure how many rows are in each category or combination; the others are what is left of all rows."""
-    curator.gaps(columns, nan_policy)  # refuses what is missing where it is asked to
+    if nan_policy == "raise":
+        curator.refuse_missing(*columns)
     measured = curator.sum(counts)
     scale, n = float(np.max(measured.scales)), curator.size
     left: tuple[float | None, float | None] = (None, None)
