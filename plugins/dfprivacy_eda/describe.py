@@ -173,7 +173,7 @@ def describe(
         Columns with bounds or categories; one with both is a number. Default: all.
     focus : {"moments", "quartiles", "categories"}, optional
         What gets three quarters of the budget. Else a column of numbers has one part for its moments and two for
-        its quartiles, and a column of categories one, which makes the relative errors about equal.
+        its quartiles, and a column of categories one, which is to make relative errors alike.
     nan_policy : {"omit", "fill", "raise"}
         What becomes of values that are missing, column by column: ``"omit"`` leaves them out, ``"fill"`` counts
         them with the column's fill value, ``"raise"`` refuses them, where the columns are public.
