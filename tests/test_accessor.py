@@ -13,7 +13,6 @@ import rlcompleter
 import subprocess
 import sys
 import textwrap
-import time
 import weakref
 
 import pandas as pd
@@ -176,21 +175,6 @@ def test_tab_completion_finds_the_methods(constructor, protected):
     assert found[0].startswith("df.dp.protect")
     assert found[1] is None
     assert completer.complete("df.dp.ttest", 0).startswith("df.dp.ttest")
-
-
-@every_frame
-def test_looking_is_fast(constructor):
-    """A thousand accesses and probes take no time that anybody would notice."""
-    df = constructor(DATA)
-    df.dp.protect("members", **TERMS)
-    _ = dir(df.dp)
-    start = time.perf_counter()
-
-    for _ in range(1000):
-        hasattr(df.dp, "_repr_mimebundle_")
-        dir(df.dp)
-
-    assert time.perf_counter() - start < 1
 
 
 def test_the_error_does_not_propose_another_method():

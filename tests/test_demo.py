@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -33,12 +32,9 @@ def demo(*arguments, blocked=None):
 
 
 def test_the_demo_runs_twice_with_a_throwaway_ledger(ledger):
-    """Two runs, each under a minute, ask from three kinds of frame, are refused at the end, and leave nothing."""
-    start = time.perf_counter()
-
+    """Two runs ask from three kinds of frame, are refused at the end, and leave nothing."""
     runs = [demo() for _ in range(2)]
 
-    assert time.perf_counter() - start < 120
     assert not ledger.exists()
     for run in runs:
         assert (0, "") == (run.returncode, run.stderr)
