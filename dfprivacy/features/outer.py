@@ -45,6 +45,8 @@ class Outer(RowFeatures):
     count : bool or float
         Also measure how many rows there are, for tables whose size is private. A number is the weight of the
         count in place of that of the table below: a larger one has less noise in the count.
+    centred : bool
+        For noise of the cube, without a radius: every coordinate fills [-1, 1], with 2y_i² - 1 in place of y_i².
 
     Notes
     -----
@@ -68,6 +70,9 @@ class Outer(RowFeatures):
     :math:`\sqrt2\,|y_i y_j|/r \le \min(\sqrt2\,m^2/r,\ r/\sqrt2) \le m`: the first for r above √2, the second
     for r up to √2 (if r ≤ 1, it is r/√2). With the count, the radius is max(m, r/2), for the cube max(1, d/2).
 
+    *Centred*, all weights are 1, and y_i, y_i y_j, 2y_i² - 1 and the count lie in [-1, 1]: in the norm of infinity
+    the radius is 1 and the diameter 2, in L1 and L2 they are bounded through the number of coordinates.
+
     A sum of products is not rounded row by row: y is, to multiples of :math:`2^{-19}`, so that a matrix product
     adds up the products of a batch exactly. The sum of all rows is exact too, and is rounded once, in the end.
     Radius and diameter are of the rounded y, which stay in the cube or the ball, and are rounded up by more than
@@ -77,7 +82,12 @@ class Outer(RowFeatures):
     weights: NDArray[np.float64]
 
     def __init__(
-        self, columns: Sequence[Column], *, radius: float | None = None, count: bool | float = False
+        self,
+        columns: Sequence[Column],
+        *,
+        radius: float | None = None,
+        count: bool | float = False,
+        centred: bool = False,
     ) -> None:
         self.columns = tuple(columns)
         d = len(self.columns)
@@ -89,7 +99,12 @@ class Outer(RowFeatures):
                 f"radius={radius!r} is out of range for {d} columns.",
                 f"It is the largest length of a row of numbers in [-1, 1]: at most √{d} = {math.sqrt(d):.4g}.",
             )
+        if centred and (radius is not None or not isinstance(count, bool)):
+            raise ArgumentError(
+                "Centred products fill the cube.", "Leave radius= out, and give count=True or False."
+            )
         self.ball = radius
+        self.centred = centred
         self._maps = [(column.mid, column.half * 2.0**-_BITS) for column in self.columns]
         one, square, product = (
             (d / 2, 0.5, 0.5) if radius is None else (radius / 2, 1 / radius, math.sqrt(2) / radius)
@@ -99,13 +114,21 @@ class Outer(RowFeatures):
             if not 0 < count < math.inf:
                 raise ArgumentError(f"count={count!r} is no weight.", "Use True, False or a positive number.")
             one = float(count)
-        grid = np.full((d + 1, d + 1), product)
-        np.fill_diagonal(grid, square)
-        grid[0] = 1.0
-        grid[0, 0] = one
-        self._upper = tuple(indices[0 if count else 1 :] for indices in np.triu_indices(d + 1))
-        self.weights = grid[self._upper]
+        grid = np.full((d + 1, d + 1), 1.0 if centred else product)
+        if not centred:
+            np.fill_diagonal(grid, square)
+            grid[0] = 1.0
+            grid[0, 0] = one
+        upper = np.triu_indices(d + 1)
+        self.weights = grid[upper][0 if count else 1 :]
         self.shape = self.weights.shape
+        # What is centred follows from the number of rows, which is then added up too.
+        self._upper = tuple(indices[0 if count or centred else 1 :] for indices in upper)
+
+    @property
+    def summands(self) -> int:
+        """Number of coordinates that are added up."""
+        return len(self._upper[0])
 
     @property
     def support(self) -> int:
@@ -133,8 +156,19 @@ class Outer(RowFeatures):
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
-        vectors: NDArray[np.float64] = self.steps(batch, 0) * (4.0**-_BITS * self.weights)
-        return vectors
+        products = self.steps(batch, 0) * 4.0**-_BITS
+        if not self.centred:
+            weighted: NDArray[np.float64] = products * self.weights
+            return weighted
+        squares = self._squares
+        products[:, squares] = 2 * products[:, squares] - 1
+        return products if self.count else products[:, 1:]
+
+    @property
+    def _squares(self) -> NDArray[np.intp]:
+        """Places of the squares among what is added up."""
+        i, j = self._upper
+        return np.flatnonzero((i == j) & (i > 0))
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:  # noqa: ARG002 - the unit is its own
         """Return the products of a batch without weights, in whole units of 2 to the minus 38."""
@@ -164,6 +198,11 @@ class Outer(RowFeatures):
 
     def image(self, total: list[int], k: int) -> list[int]:
         """Multiply an exact sum by the weights, and round it to whole steps of 2 to the minus `k`."""
+        if self.centred:
+            n, total = total[0], list(total)
+            for at in self._squares:
+                total[at] = 2 * total[at] - n
+            total = total if self.count else total[1:]
         ratios = [weight.as_integer_ratio() for weight in self.weights.tolist()]
         shifts = [2 * _BITS - k + over.bit_length() - 1 for _, over in ratios]
         return [
@@ -183,6 +222,9 @@ class Outer(RowFeatures):
         d = len(self.columns)
         if norm == math.inf:
             return 1.0 if self.ball is None else min(self.ball, 1.0) * UP
+        if self.centred:
+            coordinates = d * (d + 3) // 2
+            return float(coordinates) if norm == 1 else root(coordinates)
         if self.ball is None:
             return d * (d + 5) / 4 if norm == 1 else root(d * (d + 9) / 8)
         if norm == 2:  # noqa: PLR2004
@@ -194,7 +236,7 @@ class Outer(RowFeatures):
         if all(column.name in public for column in self.columns):
             return 0.0
         d = len(self.columns)
-        if self.ball is None and norm == 1:
+        if self.ball is None and norm == 1 and not self.centred:
             return _cube_diameter(d, 0.5)
         if self.ball is not None and norm == 2:  # noqa: PLR2004
             farthest = 2 * self.ball if d == 1 else math.sqrt(_ball_diameter_squared(self.ball, 1 / self.ball))
