@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class Outer(RowFeatures):
         Also measure how many rows there are, for tables whose size is private. A number is the weight of the
         count in place of that of the table below: a larger one has less noise in the count.
     centred : bool
-        For noise of the cube, without a radius: every coordinate fills [-1, 1], with 2y_i² - 1 in place of y_i².
+        For noise of the cube, without a radius: 2y_i²-1 in place of y_i², which is in [-1, 1] as all else is.
 
     Notes
     -----
@@ -58,6 +58,7 @@ class Outer(RowFeatures):
     ========== =========== ==================================== ============== ===================================
     Gaussian   r/2         1, 1/r, √2/r                          3r/2           √4.5 r (d = 1: 2r)
     Laplace    d/2         1, 1/2, 1/2                           d (d+7)/4      2d + d (d-1)²/(4 (d+1))
+    cube       1           1, 1 (of 2y_i²-1), 1                  1 (L∞)         2 (L∞)
     ========== =========== ==================================== ============== ===================================
 
     The radius is that with the count; without, it is √2 r and d (d+5)/4. With a weight w of its own, the squared
@@ -69,9 +70,9 @@ class Outer(RowFeatures):
     cube, m = 1. For :math:`|y_i| \le m`, :math:`y_i^2/r \le m^2/r \le m`, and as :math:`2|y_i y_j| \le r^2`,
     :math:`\sqrt2\,|y_i y_j|/r \le \min(\sqrt2\,m^2/r,\ r/\sqrt2) \le m`: the first for r above √2, the second
     for r up to √2 (if r ≤ 1, it is r/√2). With the count, the radius is max(m, r/2), for the cube max(1, d/2).
-
-    *Centred*, all weights are 1, and y_i, y_i y_j, 2y_i² - 1 and the count lie in [-1, 1]: in the norm of infinity
-    the radius is 1 and the diameter 2, in L1 and L2 they are bounded through the number of coordinates.
+    Centred, every coordinate is in [-1, 1]: the radius is 1, or a weight w above 1 of the count, and the diameter
+    2; so a count of complete rows (`Given`) is free up to w = 2 where rows only change. In L1 and L2 the radius is
+    that of a corner, 2d + d(d-1)/2 ones beside the count, and the diameter is said to be twice that.
 
     A sum of products is not rounded row by row: y is, to multiples of :math:`2^{-19}`, so that a matrix product
     adds up the products of a batch exactly. The sum of all rows is exact too, and is rounded once, in the end.
@@ -99,31 +100,29 @@ class Outer(RowFeatures):
                 f"radius={radius!r} is out of range for {d} columns.",
                 f"It is the largest length of a row of numbers in [-1, 1]: at most √{d} = {math.sqrt(d):.4g}.",
             )
-        if centred and (radius is not None or not isinstance(count, bool)):
-            raise ArgumentError(
-                "Centred products fill the cube.", "Leave radius= out, and give count=True or False."
-            )
+        if centred and radius is not None:
+            raise ArgumentError("Centred squares have noise of the cube, and no radius.", "Leave one of them out.")
         self.ball = radius
         self.centred = centred
         self._maps = [(column.mid, column.half * 2.0**-_BITS) for column in self.columns]
         one, square, product = (
             (d / 2, 0.5, 0.5) if radius is None else (radius / 2, 1 / radius, math.sqrt(2) / radius)
         )
+        if centred:
+            one = square = product = 1.0
         self.count = bool(count)
         if not isinstance(count, bool):
             if not 0 < count < math.inf:
                 raise ArgumentError(f"count={count!r} is no weight.", "Use True, False or a positive number.")
             one = float(count)
-        grid = np.full((d + 1, d + 1), 1.0 if centred else product)
-        if not centred:
-            np.fill_diagonal(grid, square)
-            grid[0] = 1.0
-            grid[0, 0] = one
-        upper = np.triu_indices(d + 1)
-        self.weights = grid[upper][0 if count else 1 :]
+        grid = np.full((d + 1, d + 1), product)
+        np.fill_diagonal(grid, square)
+        grid[0] = 1.0
+        grid[0, 0] = one
+        # What is added up; rows are counted for 2y²-1 too.
+        self._upper = tuple(indices[0 if count or centred else 1 :] for indices in np.triu_indices(d + 1))
+        self.weights = grid[self._upper][int(centred and not count) :]
         self.shape = self.weights.shape
-        # What is centred follows from the number of rows, which is then added up too.
-        self._upper = tuple(indices[0 if count or centred else 1 :] for indices in upper)
 
     @property
     def summands(self) -> int:
@@ -156,19 +155,11 @@ class Outer(RowFeatures):
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
-        products = self.steps(batch, 0) * 4.0**-_BITS
-        if not self.centred:
-            weighted: NDArray[np.float64] = products * self.weights
-            return weighted
-        squares = self._squares
-        products[:, squares] = 2 * products[:, squares] - 1
-        return products if self.count else products[:, 1:]
-
-    @property
-    def _squares(self) -> NDArray[np.intp]:
-        """Places of the squares among what is added up."""
-        i, j = self._upper
-        return np.flatnonzero((i == j) & (i > 0))
+        steps = self.steps(batch, 0)
+        if self.centred:
+            steps = np.array([self._centred(row) for row in steps.tolist()]).reshape(batch.size, self.dimension)
+        vectors: NDArray[np.float64] = steps * (4.0**-_BITS * self.weights)
+        return vectors
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:  # noqa: ARG002 - the unit is its own
         """Return the products of a batch without weights, in whole units of 2 to the minus 38."""
@@ -196,13 +187,16 @@ class Outer(RowFeatures):
             products[:, 1:] = points @ points[1:].T
         return products[self._upper]
 
+    def _centred(self, total: list[Any]) -> list[Any]:
+        """Give the sums of 2y_i²-1 in place of those of y_i²; the first number is that of rows."""
+        rows, pairs = total[0], zip(total, *(indices.tolist() for indices in self._upper), strict=True)
+        found = [2 * t - rows if i == j > 0 else t for t, i, j in pairs]
+        return found if self.count else found[1:]
+
     def image(self, total: list[int], k: int) -> list[int]:
         """Multiply an exact sum by the weights, and round it to whole steps of 2 to the minus `k`."""
         if self.centred:
-            n, total = total[0], list(total)
-            for at in self._squares:
-                total[at] = 2 * total[at] - n
-            total = total if self.count else total[1:]
+            total = self._centred(total)
         ratios = [weight.as_integer_ratio() for weight in self.weights.tolist()]
         shifts = [2 * _BITS - k + over.bit_length() - 1 for _, over in ratios]
         return [
@@ -223,8 +217,8 @@ class Outer(RowFeatures):
         if norm == math.inf:
             return 1.0 if self.ball is None else min(self.ball, 1.0) * UP
         if self.centred:
-            coordinates = d * (d + 3) // 2
-            return float(coordinates) if norm == 1 else root(coordinates)
+            ones = 2 * d + d * (d - 1) / 2
+            return ones if norm == 1 else root(ones)
         if self.ball is None:
             return d * (d + 5) / 4 if norm == 1 else root(d * (d + 9) / 8)
         if norm == 2:  # noqa: PLR2004

@@ -67,7 +67,7 @@ class Design:
             parts.append(features.OneHot(factor, groups=_levels(factor)) * inner)
         for a, b in combinations(self.factors, 2):
             parts.append(features.OneHot(a, b, groups={a.name: _levels(a), b.name: _levels(b)}))
-        return features.Stack(*parts)
+        return features.Stack(*parts) if len(parts) > 1 else parts[0]
 
     def _entries(self) -> Iterator[tuple[int, int]]:
         """Places (i, j) of M, i ≤ j, in the order of the features, that of the number of rows left out."""

@@ -112,7 +112,7 @@ class Known:
         if len(M) < DRAWS / 2:
             return None
         products = M[:, :-1, -1]
-        inverse: Numbers = np.linalg.inv(M[:, :-1, :-1])
+        inverse = np.asarray(np.linalg.inv(M[:, :-1, :-1]), dtype=np.float64)
         b: Numbers = np.einsum("rij,rj->ri", inverse, products)
         rest = np.maximum(M[:, -1, -1] - np.einsum("ri,ri->r", b, products), 0) / degrees
         spread = np.linalg.cholesky(inverse) * np.sqrt(rest)[:, None, None]
@@ -138,8 +138,7 @@ class Estimate:
     @cached_property
     def inverse(self) -> Numbers:
         """Inverse of A, the matrix of the regressors."""
-        found: Numbers = np.linalg.inv(self.M[:-1, :-1])
-        return found
+        return np.asarray(np.linalg.inv(self.M[:-1, :-1]), dtype=np.float64)
 
     @cached_property
     def b(self) -> Numbers:
