@@ -173,13 +173,24 @@ class Estimate:
         found: Numbers = root @ self.known.covariance @ root.T
         return found
 
-    def clip(self) -> float:
-        """Choose where residuals are clipped in the second stage, from public numbers."""
+    def clip(self, noise: float) -> float:
+        """Choose where residuals are clipped in the second stage, from public numbers.
+
+        Three standard deviations, as far as they are known. Farther where that costs little: up to where the noise
+        of the score is a third of its sampling error, and no farther than residuals go.
+
+        Parameters
+        ----------
+        noise : float
+            Noise standard error of the sums of the second stage.
+        """
         n = max(float(self.M[0, 0]), 1.0)
         at = self.known.design.index()[-1, -1]
-        noise = math.sqrt(max(float(self.known.covariance[at, at]), 0.0)) / n
-        above = max(self.variance, _NARROW) + noise
-        return float(min(3 * math.sqrt(min(above, 1.0)) + min(math.sqrt(max(np.trace(self.noise), 0.0)), 1.0), 2.0))
+        unsure = math.sqrt(max(float(self.known.covariance[at, at]), 0.0)) / n
+        wrong = min(math.sqrt(max(float(np.trace(self.noise)), 0.0)), 1.0)
+        needed = 3 * math.sqrt(min(max(self.variance, _NARROW) + unsure, 1.0)) + wrong
+        cheap = math.sqrt(self.variance * float(np.diag(self.M)[:-1].min())) / (3 * noise)
+        return float(min(max(needed, cheap), 1 + np.abs(self.b).sum()))
 
     def tilt(self) -> Numbers:
         """Rows of A⁻¹, each divided by its L1 norm."""

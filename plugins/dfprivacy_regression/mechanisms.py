@@ -181,8 +181,10 @@ def ols(
     first = known.estimate()
     if first is None or known.clarity() < SEEN:
         return Measured(sums.pooled(_Sums.of(curator.sum(of, noise="cube"))).known(design, n), "again")
-    b, c = np.clip(first.b, -3, 3), first.clip()
     tilt = first.tilt() if robust else None
+    noise = _noise_of(curator, 2 * q + 1 if robust else q + 1, 1 - FIRST)
+    b = np.clip(first.b, -3, 3)
+    c = first.clip(noise)
     score: features.RowFeatures = Score(design, b, c, tilt)
     if gaps:
         score = features.Given(*gaps, of=score)
@@ -198,9 +200,13 @@ def ols(
 
 def rows_wanted(curator: Curator, dimension: int, q: int) -> float:
     """Rows at which the noise of the first stage is as large as the regressors' scatter, if that is 1/9 a row."""
+    return 9 * _noise_of(curator, dimension, FIRST) * math.sqrt(q)
+
+
+def _noise_of(curator: Curator, dimension: int, share: Fraction) -> float:
+    """Give the noise standard error of sums of coordinates in [-1, 1], for a share of the budget."""
     width = 1 if curator.neighbors == "add_remove" else 2
-    noise = math.sqrt(cube_variance(dimension, width / (curator.epsilon * float(FIRST))))
-    return 9 * noise * math.sqrt(q)
+    return math.sqrt(cube_variance(dimension, width / (curator.epsilon * float(share))))
 
 
 @ols.concludes
