@@ -41,7 +41,7 @@ def conclude(measured: Measured, alpha: float, confidence: float) -> OLS:
     scale: float | None = None
     r: tuple[float | None, float, float] = (None, 0.0, 1.0)
     if fit is not None and (informative or draws is not None):
-        params, covariance = start + change @ fit.b, change @ _covariance(measured, fit) @ change.T
+        params, covariance = start + change @ fit.b, _covariance(measured, fit, change)
         errors = np.sqrt(np.diag(covariance))
         noise = np.sqrt(np.maximum(np.diag(change @ fit.noise @ change.T), 0))
         law = stats.t(fit.degrees)
@@ -100,14 +100,14 @@ def _ratio(params: Numbers, errors: Numbers) -> Numbers:
     return found
 
 
-def _covariance(measured: Measured, fit: Estimate) -> Numbers:
+def _covariance(measured: Measured, fit: Estimate, change: Numbers) -> Numbers:
     """Covariance of the coefficients: of sampling, robust where that was measured, and of noise."""
-    sampling = fit.variance * fit.inverse
+    sampling = change @ (fit.variance * fit.inverse) @ change.T
     if measured.squares is not None and measured.sizes is not None:
         robust = np.maximum(measured.squares, measured.spread) * measured.sizes**2
         sd = np.sqrt(robust / np.diag(sampling))
         sampling = sampling * np.outer(sd, sd)
-    return sampling + fit.noise
+    return sampling + change @ fit.noise @ change.T
 
 
 def _explained(

@@ -192,9 +192,9 @@ class Estimate:
         cheap = math.sqrt(self.variance * float(np.diag(self.M)[:-1].min())) / (3 * noise)
         return float(min(max(needed, cheap), 1 + np.abs(self.b).sum()))
 
-    def tilt(self) -> Numbers:
-        """Rows of A⁻¹, each divided by its L1 norm."""
-        found: Numbers = self.inverse / np.abs(self.inverse).sum(axis=1, keepdims=True)
+    def directions(self) -> Numbers:
+        """Rows a_j by which the coefficients in the columns' units follow from the products, shape (q, q)."""
+        found: Numbers = self.known.design.natural()[1] @ self.inverse
         return found
 
 

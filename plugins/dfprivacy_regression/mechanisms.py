@@ -45,11 +45,11 @@ class Measured:
     stages : {"exact", "one", "again", "two"}
         How they were measured: without noise, in one shot, twice, or by the score at a first estimate.
     squares : ndarray of shape (q,) or None
-        Noisy sums of u_j² ψ²/c² for robust errors, u_j being a_jᵀx; and with it
+        Noisy sums of u_j² ψ²/c² for robust errors, u_j being the direction a_jᵀx of a coefficient over its size.
     spread : float
-        their noise standard error, and
+        Their noise standard error.
     sizes : ndarray of shape (q,)
-        c times the L1 norms of the rows of A⁻¹, of which the a_j are the directions.
+        c times the sizes.
     """
 
     known: Known
@@ -181,21 +181,21 @@ def ols(
     first = known.estimate()
     if first is None or known.clarity() < SEEN:
         return Measured(sums.pooled(_Sums.of(curator.sum(of, noise="cube"))).known(design, n), "again")
-    tilt = first.tilt() if robust else None
+    directions = first.directions()
+    sizes = np.abs(directions).sum(axis=1)
     noise = _noise_of(curator, 2 * q + 1 if robust else q + 1, 1 - FIRST)
     b = np.clip(first.b, -3, 3)
     c = first.clip(noise)
-    score: features.RowFeatures = Score(design, b, c, tilt)
+    score: features.RowFeatures = Score(design, b, c, directions / sizes[:, None] if robust else None)
     if gaps:
         score = features.Given(*gaps, of=score)
     scored = _Sums.of(curator.sum(score, noise="cube"))
     means, scales = score_of(known, b, c)
     known = known.updated(scales * scored.values[: q + 1], means, scales**2 * scored.variance)
-    if tilt is None:
+    if not robust:
         return Measured(known, "two")
     squares = (scored.values[q + 1 :] + known.moments[0]) / 2
-    sizes = c * np.abs(first.inverse).sum(axis=1)
-    return Measured(known, "two", squares, math.sqrt(scored.variance) / 2, sizes)
+    return Measured(known, "two", squares, math.sqrt(scored.variance) / 2, c * sizes)
 
 
 def rows_wanted(curator: Curator, dimension: int, q: int) -> float:

@@ -49,15 +49,15 @@ def test_with_much_to_spend_it_is_least_squares(constructor, protect):
 def test_rows_with_gaps_are_left_out(protect, neighbors, asked):
     view, df = protect(neighbors=neighbors), table()
     if asked == "groups":
-        fits = view.group_by("h").ols("y ~ gaps + b", epsilon=1e5)
+        fits = view.group_by("h").ols("y ~ gaps + b", epsilon=1e4)
         fit, df = fits["q"], df[df.h == "q"]
     else:
         view, df = (view.where({"h": ["p"]}), df[df.h == "p"]) if asked == "where" else (view, df)
-        fit = view.ols("y ~ gaps + b", epsilon=1e5)
+        fit = view.ols("y ~ gaps + b", epsilon=1e4)
 
     params, _, _ = plain(df, ["gaps", "b"], None)
 
-    assert [*fit.params.values()] == pytest.approx(params, abs=1e-4)
+    assert [*fit.params.values()] == pytest.approx(params, abs=2e-3)
     assert fit.nobs == pytest.approx(df.gaps.notna().sum(), abs=0.5)
 
 
