@@ -80,6 +80,7 @@ def conclude(measured: Measured, alpha: float, confidence: float) -> OLS:
         covariance=covariance,
         regressors=tuple((column.name, column.low, column.high) for column in design.numbers),
         factors=tuple((factor.name, factor.categories or ()) for factor in design.factors),
+        released=known.matrix(known.moments),
         stages=measured.stages,
         robust=measured.squares is not None,
         informative=informative,

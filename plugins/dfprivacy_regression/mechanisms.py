@@ -13,7 +13,7 @@ from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, fe
 from dfprivacy_regression import formula
 from dfprivacy_regression.concluding import conclude
 from dfprivacy_regression.least_squares import Known, cube_variance, score_of
-from dfprivacy_regression.result import OLS  # noqa: TC001 - what the method returns is read at run time
+from dfprivacy_regression.result import OLS
 from dfprivacy_regression.score import Score
 
 if TYPE_CHECKING:

@@ -59,6 +59,8 @@ class OLS(Release):
         Names and bounds of the regressors that are numbers.
     factors : tuple of (str, tuple)
         Names and categories of the others; the first category is what the rest is compared with.
+    released : ndarray of shape (q + 1, q + 1)
+        The noisy sums of products of (1, x, y), numbers mapped from their bounds to [-1, 1], by all measurements.
     stages : {"exact", "one", "again", "two"}
         How it was measured.
     robust : bool
@@ -88,6 +90,7 @@ class OLS(Release):
     covariance: NDArray[np.float64]
     regressors: tuple[tuple[str, float, float], ...]
     factors: tuple[tuple[str, tuple[Any, ...]], ...]
+    released: NDArray[np.float64]
     stages: str
     robust: bool
     informative: bool
