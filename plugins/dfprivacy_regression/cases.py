@@ -15,9 +15,18 @@ __all__ = ["dfprivacy_conformance_cases"]
 
 
 @hookimpl
-def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:  # noqa: ARG001 - all are asked alike
+def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
     """Give the cases: numbers and categories, private and public, rows that change and rows that come and go."""
-    known: dict[str, Any] = {"bounds": {"x": (-3.0, 1.5), "y": (0.0, 1.0)}, "categories": {"g": ["a", "b", "c"]}}
+    known: dict[str, Any] = {
+        "bounds": {"x": (-3.0, 1.5), "y": (0.0, 1.0)},
+        "categories": {"g": ["a", "b", "c"], "h": ["u", "v"]},
+    }
+    if mechanism.name == "logit":
+        return [
+            case(arguments={"y": "h ~ x + C(g)"}, **known),
+            case(arguments={"y": "h", "x": "x"}, **known, neighbors="add_remove"),
+            case(arguments={"y": "h ~ x", "success": "u", "nan_policy": "fill"}, **known, public=["h"]),
+        ]
     return [
         case(arguments={"y": "y", "x": ["x", "g"]}, **known),
         case(arguments={"y": "y ~ x"}, **known, neighbors="add_remove"),

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from dfprivacy_regression.least_squares import CLEAR
-from dfprivacy_regression.result import OLS
+from dfprivacy_regression.result import OLS, named
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,12 +63,12 @@ def conclude(measured: Measured, alpha: float, confidence: float) -> OLS:
     return OLS(
         formula=design.formula(),
         params=_perhaps(names, params),
-        bse=_named(names, errors),
+        bse=named(names, errors),
         tvalues=_perhaps(names, None if params is None else _ratio(params, errors)),
-        pvalues=_named(names, pvalues),
-        low=_named(names, low),
-        high=_named(names, high),
-        noise_standard_errors=_named(names, noise),
+        pvalues=named(names, pvalues),
+        low=named(names, low),
+        high=named(names, high),
+        noise_standard_errors=named(names, noise),
         alpha=alpha,
         confidence=confidence,
         nobs=n,
@@ -88,12 +88,8 @@ def conclude(measured: Measured, alpha: float, confidence: float) -> OLS:
     )
 
 
-def _named(names: tuple[str, ...], values: Numbers) -> dict[str, float]:
-    return dict(zip(names, values.tolist(), strict=True))
-
-
 def _perhaps(names: tuple[str, ...], values: Numbers | None) -> dict[str, float | None]:
-    return dict.fromkeys(names) if values is None else dict(zip(names, values.tolist(), strict=True))
+    return dict.fromkeys(names) if values is None else named(names, values)
 
 
 def _ratio(params: Numbers, errors: Numbers) -> Numbers:

@@ -13,7 +13,7 @@ from dfprivacy_regression.design import Design
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["read"]
+__all__ = ["read", "read_binary"]
 
 _FACTOR = re.compile(r"C\(\s*(.*?)\s*\)")
 _CALL = re.compile(r"(\w+)\s*\(.*\)")
@@ -44,13 +44,60 @@ def read(y: str, x: str | Sequence[str] | None, known: Mapping[str, Column]) -> 
     SchemaError
         If a column has neither bounds nor categories, or is not there.
     """
-    if x is None:
-        outcome, terms = _terms(y)
-    else:
-        outcome, terms = y, [x] if isinstance(x, str) else list(x)
+    outcome, terms = _sides(y, x)
     column = _column(outcome, known)
     if column.bounds is None:
         raise SchemaError(f"The outcome {outcome!r} has no bounds.", "Say them: protect(..., bounds={...}).")
+    return Design(column, *_regressors(column, terms, known))
+
+
+def read_binary(y: str, x: str | Sequence[str] | None, success: object, known: Mapping[str, Column]) -> Design:
+    """Read a formula whose outcome is a category.
+
+    Parameters
+    ----------
+    y, x, known
+        As for `read`.
+    success : object, optional
+        The category that counts as 1; default: the second of two.
+
+    Returns
+    -------
+    Design
+        What is regressed on what.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        As for `read`; and if the outcome does not say what counts as 1.
+    """
+    outcome, terms = _sides(y, x)
+    column = _column(outcome, known)
+    categories = column.categories
+    if categories is None:
+        raise SchemaError(
+            f"The outcome {outcome!r} has no categories.",
+            f"Say them: protect(..., categories={{{outcome!r}: [0, 1]}}).",
+        )
+    if success is None and len(categories) != 2:  # noqa: PLR2004
+        raise ArgumentError(f"{outcome!r} has {len(categories)} categories.", "Say which counts as 1: success=...")
+    if len(categories) < 2:  # noqa: PLR2004
+        raise ArgumentError(f"{outcome!r} has one category, and so is constant.", "Declare all of its categories.")
+    kept = categories[1] if success is None else categories[column.code(success)]
+    return Design(replace(column, bounds=None), *_regressors(column, terms, known), success=kept)
+
+
+def _sides(y: str, x: str | Sequence[str] | None) -> tuple[str, list[str]]:
+    """Give the outcome and the terms."""
+    if x is None:
+        return _terms(y)
+    return y, [x] if isinstance(x, str) else list(x)
+
+
+def _regressors(
+    outcome: Column, terms: Sequence[str], known: Mapping[str, Column]
+) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
+    """Give the regressors that are numbers, and those that are categories."""
     numbers, factors = [], []
     for term in terms:
         named = _FACTOR.fullmatch(term) if isinstance(term, str) and term not in known else None
@@ -61,11 +108,11 @@ def read(y: str, x: str | Sequence[str] | None, known: Mapping[str, Column]) -> 
             factors.append(replace(each, bounds=None))  # read as categories, whatever else it is
         else:
             numbers.append(each)
-    _check(column, [*numbers, *factors])
+    _check(outcome, [*numbers, *factors])
     for each in factors:
         if len(each.categories or ()) < 2:  # noqa: PLR2004 - the first is what others are compared with
             raise ArgumentError(f"{each.name!r} has one category, and so is constant.", "Leave it out.")
-    return Design(column, tuple(numbers), tuple(factors))
+    return tuple(numbers), tuple(factors)
 
 
 def _terms(formula: str) -> tuple[str, list[str]]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
     Stages = Literal["exact", "one", "again", "two"]
 
-__all__ = ["ENOUGH", "FIRST", "Measured", "known_columns", "ols", "rows_wanted"]
+__all__ = ["ENOUGH", "FIRST", "Measured", "Sums", "known_columns", "ols", "rows_wanted"]
 
 FIRST = Fraction(2, 5)  # of the budget, for the second moments
 ENOUGH = 2.5  # signal to noise, below which the second moments get all of it
@@ -60,21 +60,22 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class _Sums:
+class Sums:
     """Sums with noise of the cube, and the variance of that in each of them."""
 
     values: Numbers
     variance: float
 
     @classmethod
-    def of(cls, measured: NoisyValue) -> _Sums:
+    def of(cls, measured: NoisyValue) -> Sums:
+        """Take a measurement."""
         values = measured.values.ravel()
         return cls(values, cube_variance(len(values), float(np.max(measured.scales))))
 
-    def pooled(self, other: _Sums) -> _Sums:
+    def pooled(self, other: Sums) -> Sums:
         """Put two measurements of the same together, weighted by the inverse of their variance."""
         a, b, both = self.variance, other.variance, self.variance + other.variance
-        return _Sums((b * self.values + a * other.values) / both, a * b / both)
+        return Sums((b * self.values + a * other.values) / both, a * b / both)
 
     def known(self, design: Design, n: int | None) -> Known:
         """Make moments of them."""
@@ -172,15 +173,15 @@ def ols(
     if gaps:  # among a public number of rows, how many more are kept than left out moves by 2 as well
         of = features.Given(*gaps, of=of, tally=None if n is None else (1, -1))
     if n is not None and n < ENOUGH * rows_wanted(curator, of.dimension, q):
-        sums = _Sums.of(curator.sum(of, noise="cube"))
+        sums = Sums.of(curator.sum(of, noise="cube"))
         return Measured(sums.known(design, n), "one" if sums.variance else "exact")
-    sums = _Sums.of(curator.sum(of, noise="cube", share=FIRST))
+    sums = Sums.of(curator.sum(of, noise="cube", share=FIRST))
     known = sums.known(design, n)
     if not sums.variance:
         return Measured(known, "exact")
     first = known.estimate()
     if first is None or known.clarity() < SEEN:
-        return Measured(sums.pooled(_Sums.of(curator.sum(of, noise="cube"))).known(design, n), "again")
+        return Measured(sums.pooled(Sums.of(curator.sum(of, noise="cube"))).known(design, n), "again")
     directions = first.directions()
     sizes = np.abs(directions).sum(axis=1)
     noise = _noise_of(curator, 2 * q + 1 if robust else q + 1, 1 - FIRST)
@@ -189,7 +190,7 @@ def ols(
     score: features.RowFeatures = Score(design, b, c, directions / sizes[:, None] if robust else None)
     if gaps:
         score = features.Given(*gaps, of=score)
-    scored = _Sums.of(curator.sum(score, noise="cube"))
+    scored = Sums.of(curator.sum(score, noise="cube"))
     means, scales = score_of(known, b, c)
     known = known.updated(scales * scored.values[: q + 1], means, scales**2 * scored.variance)
     if not robust:

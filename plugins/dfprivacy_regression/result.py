@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy import stats
+from scipy.special import expit, ndtri
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.plotting import axes
@@ -17,19 +18,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["OLS"]
+__all__ = ["OLS", "Logit", "Regression", "named"]
 
 _STAGES = {
     "exact": "public columns, without noise",
     "one": "second moments, with all of the budget",
     "again": "second moments, measured twice",
     "two": "second moments, then the score of the residuals",
+    "2": "a discriminant start and one step of Newton",
+    "3": "a discriminant start and two steps of Newton",
 }
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class OLS(Release):
-    """A linear regression, with the names of statsmodels.
+class Regression(Release):
+    """Coefficients with their errors, with the names of statsmodels.
 
     Attributes
     ----------
@@ -49,22 +52,16 @@ class OLS(Release):
         Coverage of each interval.
     nobs, nobs_standard_error : float
         Complete rows, and the noise in their number.
-    rsquared, rsquared_low, rsquared_high : float or None
-        The share of the outcome's variance that is explained, with its interval.
-    scale : float or None
-        Variance of the residuals.
     covariance : ndarray of shape (q, q)
         Of the coefficients, in the order of `params`.
     regressors : tuple of (str, float, float)
         Names and bounds of the regressors that are numbers.
     factors : tuple of (str, tuple)
         Names and categories of the others; the first category is what the rest is compared with.
-    released : ndarray of shape (q + 1, q + 1)
-        The noisy sums of products of (1, x, y), numbers mapped from their bounds to [-1, 1], by all measurements.
-    stages : {"exact", "one", "again", "two"}
+    released : ndarray
+        What was measured, by all stages: see the class.
+    stages : str
         How it was measured.
-    robust : bool
-        Whether the standard errors hold where residuals vary more in some rows than in others.
     informative : bool
         Whether the noise leaves the regressors distinguishable. If not, `notes` names those in doubt.
     notes : tuple of str
@@ -83,16 +80,11 @@ class OLS(Release):
     confidence: float
     nobs: float
     nobs_standard_error: float
-    rsquared: float | None
-    rsquared_low: float
-    rsquared_high: float
-    scale: float | None
     covariance: NDArray[np.float64]
     regressors: tuple[tuple[str, float, float], ...]
     factors: tuple[tuple[str, tuple[Any, ...]], ...]
     released: NDArray[np.float64]
     stages: str
-    robust: bool
     informative: bool
     notes: tuple[str, ...] = ()
 
@@ -110,45 +102,6 @@ class OLS(Release):
             With ``low`` and ``high``. Another confidence costs nothing: ask again with ``confidence=``.
         """
         return {name: ConfidenceInterval(self.low[name], self.high[name]) for name in self.params}
-
-    def predict(self, at: Mapping[str, Any]) -> Any:
-        """Predict the outcome for rows of known regressors.
-
-        Parameters
-        ----------
-        at : mapping of str to array_like, or DataFrame
-            A value, or as many values as there are rows, for each regressor. Numbers count as clipped to their
-            bounds.
-
-        Returns
-        -------
-        DataFrame
-            One row each, of the library that holds the table: the mean and its standard error, the interval of
-            the mean (``mean_low``, ``mean_high``), and that of one row's outcome (``low``, ``high``), which takes
-            the residuals for normal.
-
-        Raises
-        ------
-        ArgumentError
-            If a regressor is missing, or a category is unknown.
-        """
-        x = self._design(at)
-        if self.scale is None:
-            raise ArgumentError("This regression has no estimate.", self.notes[0])
-        mean = x @ np.array([*self.params.values()])
-        variance = np.einsum("ni,ij,nj->n", x, self.covariance, x)
-        z = float(stats.t.ppf((1 + self.confidence) / 2, max(self.nobs - x.shape[1], 1)))
-        error, whole = np.sqrt(variance), np.sqrt(variance + self.scale)
-        return self._table(
-            {
-                "mean": mean.tolist(),
-                "standard_error": error.tolist(),
-                "mean_low": (mean - z * error).tolist(),
-                "mean_high": (mean + z * error).tolist(),
-                "low": (mean - z * whole).tolist(),
-                "high": (mean + z * whole).tolist(),
-            }
-        )
 
     def _design(self, at: Mapping[str, Any]) -> NDArray[np.float64]:
         """Give the regressors of some rows, the constant first."""
@@ -193,7 +146,7 @@ class OLS(Release):
             "noise_standard_error": self.noise_standard_errors,
         }
         table = {"name": [*self.params], **{name: [*values.values()] for name, values in fields.items()}}
-        return super(OLS, self.made_for(library))._table(table)
+        return self.made_for(library)._table(table)  # noqa: SLF001 - of our own kind
 
     def summary(self) -> str:
         """Return a table as statsmodels prints it.
@@ -213,17 +166,11 @@ class OLS(Release):
             f"{self.pvalues[name]:>8.3f}{self.low[name]:>12.4g}{self.high[name]:>12.4g}"
             for name in self.params
         ]
-        title = "OLS Regression Results, with differential privacy"
+        title = f"{self._title} Regression Results, with differential privacy"
         top = [
-            f"{self.formula}",
-            (
-                f"No. Observations: {self.nobs:,.0f}    R-squared: {_short(self.rsquared, '.3f')} "
-                f"({self.rsquared_low:.3f} to {self.rsquared_high:.3f})"
-            ),
-            (
-                f"Covariance: {'robust' if self.robust else 'classical'}, noise included    "
-                f"Measured: {_STAGES[self.stages]}"
-            ),
+            self.formula,
+            f"No. Observations: {self.nobs:,.0f}    {self._quality()}",
+            f"Measured: {_STAGES[self.stages]}",
         ]
         return "\n".join(
             [
@@ -248,15 +195,11 @@ class OLS(Release):
             ends = f"{self.low[name]:.4g} to {self.high[name]:.4g}"
             rows.append((name, f"{_short(value)} ± {self.bse[name]:.2g} ({ends}), {said}; {noise}"))
         rows += [
-            ("rsquared", f"{_short(self.rsquared, '.3f')} ({self.rsquared_low:.3f} to {self.rsquared_high:.3f})"),
             (
                 "rows",
                 f"{self.nobs:,.0f}" + (f" ± {self.nobs_standard_error:.2g}" if self.nobs_standard_error else ""),
             ),
-            (
-                "errors",
-                f"{'robust' if self.robust else 'classical'}; {self.confidence:.4g} intervals hold the noise",
-            ),
+            ("fit", f"{self._quality()}; {self.confidence:.4g} intervals hold the noise"),
             ("measured", _STAGES[self.stages]),
         ]
         return [*rows, *(("note", note) for note in self.notes)]
@@ -286,7 +229,144 @@ class OLS(Release):
         ax.set(yticks=[*places], yticklabels=names, xlabel=f"change of {self.formula.partition(' ~ ')[0]}")
         return ax
 
+    _title: ClassVar[str] = "Regression"
+
+    def _quality(self) -> str:
+        """Say how good the fit is."""
+        raise NotImplementedError
+
+    def _estimates(self) -> NDArray[np.float64]:
+        """Give the coefficients as one vector."""
+        if any(value is None for value in self.params.values()):
+            raise ArgumentError("This regression has no estimate.", self.notes[0])
+        return np.array([*self.params.values()], dtype=np.float64)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class OLS(Regression):
+    """A linear regression.
+
+    `released` are the noisy sums of products of (1, x, y), numbers mapped from their bounds to [-1, 1].
+
+    Attributes
+    ----------
+    rsquared, rsquared_low, rsquared_high : float or None
+        The share of the outcome's variance that is explained, with its interval.
+    scale : float or None
+        Variance of the residuals.
+    robust : bool
+        Whether the standard errors hold where residuals vary more in some rows than in others.
+    """
+
+    rsquared: float | None
+    rsquared_low: float
+    rsquared_high: float
+    scale: float | None
+    robust: bool
+    _title = "OLS"
+
+    def _quality(self) -> str:
+        ends = f"({self.rsquared_low:.3f} to {self.rsquared_high:.3f})"
+        errors = "robust" if self.robust else "classical"
+        return f"R-squared: {_short(self.rsquared, '.3f')} {ends}; {errors} errors"
+
+    def predict(self, at: Mapping[str, Any]) -> Any:
+        """Predict the outcome for rows of known regressors.
+
+        Parameters
+        ----------
+        at : mapping of str to array_like, or DataFrame
+            A value, or as many values as there are rows, for each regressor. Numbers count as clipped to their
+            bounds.
+
+        Returns
+        -------
+        DataFrame
+            One row each, of the library that holds the table: the mean and its standard error, the interval of
+            the mean (``mean_low``, ``mean_high``), and that of one row's outcome (``low``, ``high``), which takes
+            the residuals for normal.
+
+        Raises
+        ------
+        ArgumentError
+            If a regressor is missing, or a category is unknown.
+        """
+        x = self._design(at)
+        mean = x @ self._estimates()
+        scale = self.scale or 0.0
+        variance = np.einsum("ni,ij,nj->n", x, self.covariance, x)
+        z = float(stats.t.ppf((1 + self.confidence) / 2, max(self.nobs - x.shape[1], 1)))
+        error, whole = np.sqrt(variance), np.sqrt(variance + scale)
+        return self._table(
+            {
+                "mean": mean.tolist(),
+                "standard_error": error.tolist(),
+                "mean_low": (mean - z * error).tolist(),
+                "mean_high": (mean + z * error).tolist(),
+                "low": (mean - z * whole).tolist(),
+                "high": (mean + z * whole).tolist(),
+            }
+        )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Logit(Regression):
+    """A logistic regression.
+
+    `released` is the noisy information, numbers mapped from their bounds to [-1, 1].
+    """
+
+    _title = "Logit"
+
+    def _quality(self) -> str:
+        return "log-odds"
+
+    def odds_ratios(self) -> dict[str, ConfidenceInterval]:
+        """Return the interval of each odds ratio, the exponential of a coefficient.
+
+        Returns
+        -------
+        dict of str to ConfidenceInterval
+            For a change of the regressor by 1, or for a category against the first; the intercept is left out.
+        """
+        names = [name for name in self.params if name != "Intercept"]
+        with np.errstate(over="ignore"):
+            return {
+                name: ConfidenceInterval(float(np.exp(self.low[name])), float(np.exp(self.high[name])))
+                for name in names
+            }
+
+    def predict(self, at: Mapping[str, Any]) -> Any:
+        """Predict the probability for rows of known regressors.
+
+        Parameters
+        ----------
+        at : mapping of str to array_like, or DataFrame
+            A value, or as many values as there are rows, for each regressor. Numbers count as clipped to their
+            bounds.
+
+        Returns
+        -------
+        DataFrame
+            One row each, of the library that holds the table: the probability and its interval (``low``, ``high``).
+
+        Raises
+        ------
+        ArgumentError
+            If a regressor is missing, or a category is unknown.
+        """
+        x = self._design(at)
+        logits = x @ self._estimates()
+        reach = float(ndtri((1 + self.confidence) / 2)) * np.sqrt(np.einsum("ni,ij,nj->n", x, self.covariance, x))
+        ends = {"probability": logits, "low": logits - reach, "high": logits + reach}
+        return self._table({name: expit(values).tolist() for name, values in ends.items()})
+
 
 def _short(number: float | None, how: str = ".4g") -> str:
     """Write a number, or that there is none."""
     return "none" if number is None else format(number, how)
+
+
+def named(names: tuple[str, ...], values: NDArray[np.float64]) -> dict[str, Any]:
+    """Give numbers by name."""
+    return dict(zip(names, values.tolist(), strict=True))
