@@ -11,7 +11,6 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from dfprivacy import ArgumentError, Curator, NanPolicy, Probability, features, mechanism
-from dfprivacy.schema import Category
 from dfprivacy_regression import formula
 from dfprivacy_regression.likelihood import Information, LogisticScore, discriminant, stepped
 from dfprivacy_regression.mechanisms import Sums, known_columns, rows_wanted
@@ -75,7 +74,7 @@ def logit(
     y: str,
     x: str | Sequence[str] | None = None,
     *,
-    success: Category | None = None,
+    success: str | float | bool | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> Measured:
     """Regress a category on other columns: logistic regression.

@@ -98,8 +98,16 @@ def test_no_row_moves_a_score_more(search, information, far):
 
 
 @pytest.mark.pandas
-@pytest.mark.parametrize("constructor", ["pandas", "polars", "polars-lazy", "pyarrow"], indirect=True)
-@pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
+@pytest.mark.parametrize(
+    ("constructor", "neighbors"),
+    [
+        ("pandas", "replace_one"),
+        ("polars", "add_remove"),
+        ("polars-lazy", "replace_one"),
+        ("pyarrow", "add_remove"),
+    ],
+    indirect=["constructor"],
+)
 def test_with_much_to_spend_it_is_maximum_likelihood(constructor, ask, neighbors):
     params, errors = plain(table())
 
