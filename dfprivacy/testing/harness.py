@@ -18,7 +18,7 @@ import warnings
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -174,6 +174,11 @@ def _for_curator() -> bool:
     return last.startswith(f"{Curator.__name__}.") and not last.startswith(f"{Curator.__name__}._")
 
 
+@cache
+def _accountant(epsilon: str | float, delta: str | float) -> Accountant:
+    return Accountant.open("basic", exact(epsilon), exact(delta))
+
+
 class RecordingAccount:
     """An account that pays for everything, writes down every charge, and gives no answer twice."""
 
@@ -182,7 +187,7 @@ class RecordingAccount:
     def __init__(self, case: Case, log: list[str], name: str = "audit") -> None:
         self.name = name
         # It pays whatever is asked; the accountant only says how much that is.
-        self.accountant = Accountant.open("basic", exact(case.epsilon), exact(case.delta))
+        self.accountant = _accountant(case.epsilon, case.delta)
         self.charges: list[PrivacyLoss] = []
         self.kept: dict[str, Any] = {}
         self._log = log
@@ -192,6 +197,7 @@ class RecordingAccount:
         return self.accountant.nothing
 
     basic_composition = True
+    keeps_measurements = False
 
     def largest(self, *kind: Any) -> Fraction:
         """Say what the accountant says where nothing was spent."""
