@@ -151,16 +151,21 @@ class MemoryFrame:
         if read not in self._raw:
             values = self._values[read.name]
             self._raw[read] = (
-                np.array([plain_number(value) for value in values])
-                if read.domain is None
-                else Dictionary(np.arange(len(values)), values)
+                np.array([plain_number(value) for value in values]) if read.domain is None else _dictionary(values)
             )
         return self._raw[read]
 
 
+def _dictionary(values: Sequence[object]) -> Dictionary:
+    """Give values as codes, the last to appear first, as no engine does."""
+    keys = [(type(value), value) for value in values]
+    places = {key: at for at, key in enumerate(reversed(dict.fromkeys(keys)))}
+    return Dictionary(np.array([places[key] for key in keys], dtype=np.intp), [value for _, value in places])
+
+
 def _part(raw: Raw, start: int, stop: int) -> Raw:
     if isinstance(raw, Dictionary):
-        return Dictionary(np.arange(stop - start), raw.values[start:stop])
+        return Dictionary(raw.codes[start:stop].copy(), raw.values)
     return raw[start:stop].copy()
 
 
