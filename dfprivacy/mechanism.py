@@ -64,7 +64,9 @@ class Mechanism:
     name : str
         Its name as a method of a view.
     function : callable
-        ``function(curator, ...) -> Release``; with a `conclusion`, what it measures.
+        ``function(curator, ...) -> Release``; with a `conclusion`, what it measures. If it ends with ``**named``,
+        what a caller passes by another name is in ``named``, one argument of the question: a dictionary, as which
+        the second half, the check and the planner receive it.
     columns : mapping of str to {"numeric", "category", "any", [...], "columns", "public", "view"}
         The parameters that name columns, and what kind each must be; one of the first three in brackets if it takes
         a list of them. ``"any"``: a column that need have neither bounds nor categories. ``"columns"``: one name or
@@ -132,7 +134,8 @@ class Mechanism:
                 "Leave out holds(), or let prepares() ask the other view.",
             )
         for one in asked:
-            if one.kind not in {one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY}:
+            gathers = one.kind is one.VAR_KEYWORD and one.name in own
+            if one.kind not in {one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY} and not gathers:
                 raise PluginError(
                     f"Mechanism {self.name!r} has a parameter {one} that is not passed by name.",
                     "Name every parameter: a question is written down with its arguments by name.",
@@ -194,7 +197,8 @@ class Mechanism:
             )
             for name in prices
         ]
-        return inspect.Signature([*given, *added], return_annotation=self._returned)
+        every = sorted([*given, *added], key=lambda one: one.kind)  # what gathers others by name stands last
+        return inspect.Signature(every, return_annotation=self._returned)
 
     def _given(self, parameter: inspect.Parameter) -> Any:
         """Annotate a parameter with what a caller gives, who names columns."""
@@ -264,7 +268,10 @@ class Mechanism:
                 bound.arguments[name] = public_table(value, what)
                 continue
             refuse_data(what, value)
-            if name not in self.columns:
+            if self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+                for each, given in value.items():
+                    refuse_data(f"{self.name}(): {each}", given)
+            elif name not in self.columns:
                 bound.arguments[name] = checked(value, self.hints.get(name), what)
         return dict(bound.arguments)
 
@@ -509,9 +516,14 @@ def _union(
 
 
 def _own(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Take what a half of a mechanism has parameters for."""
-    _, *own = inspect.signature(function).parameters
-    return {name: arguments[name] for name in own}
+    """Take what a half of a mechanism has parameters for; one that gathers others by name is given them so."""
+    _, *own = inspect.signature(function).parameters.values()
+    taken = [(one, arguments[one.name]) for one in own]
+    return {
+        name: value
+        for one, given in taken
+        for name, value in (given.items() if one.kind is one.VAR_KEYWORD else [(one.name, given)])
+    }
 
 
 def refuse_data(what: str, value: object) -> None:

@@ -16,6 +16,8 @@ from dfprivacy_eda.simplex import project
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dfprivacy.release import NoisyValue
+
 __all__ = [
     "Cells",
     "crosstab",
@@ -41,6 +43,15 @@ class Cells:
     missing: tuple[float | None, float | None]
     derived: bool = False
 
+    @classmethod
+    def of(cls, measured: NoisyValue, size: int | None, columns: tuple[Column, ...]) -> Cells:
+        """Take the counts of columns' categories; of all rows, where they are public, the others are in none."""
+        raw, scale = measured.values, float(np.max(measured.scales))
+        left: tuple[float | None, float | None] = (None, None)
+        if size is not None and not all(column.other for column in columns):
+            left = size - float(raw.sum()), scale * float(np.sqrt(2 * raw.size))
+        return cls(raw, scale, size, left, derived=left[0] is not None)
+
     def total(self) -> float:
         """Rows in the cells, as counts that are not negative have them.
 
@@ -60,12 +71,7 @@ def cells(curator: Curator, counts: features.OneHot, columns: tuple[Column, ...]
     """Measure how many rows are in each category or combination; the others are what is left of all rows."""
     if nan_policy == "raise":
         curator.refuse_missing(*columns)
-    measured = curator.sum(counts)
-    scale, n = float(np.max(measured.scales)), curator.size
-    left: tuple[float | None, float | None] = (None, None)
-    if n is not None and not all(column.other for column in columns):
-        left = n - float(measured.values.sum()), scale * float(np.sqrt(2 * measured.values.size))
-    return Cells(measured.values, scale, n, left, derived=left[0] is not None)
+    return Cells.of(curator.sum(counts), curator.size, columns)
 
 
 def edges_of(column: Column, bins: Any) -> tuple[NDArray[np.float64], slice]:
