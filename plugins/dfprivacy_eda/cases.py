@@ -25,6 +25,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "crosstab": {"a": "g", "b": "h"},
     "describe": {},
     "find_bounds": {"columns": ["x"]},
+    "agg": {"aggregations": {"x": ["mean", "missing"], "g": ["top", "missing"]}},
     "nunique": {"column": "g"},
     "corr": {"columns": ["x", "y"]},
     "cov": {"columns": ["x", "y"], "recentre": True},
@@ -61,13 +62,15 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         return every
     asked = _ARGUMENTS[name]
     every = [case(arguments=asked, neighbors=relation, **_TABLE) for relation in _RELATIONS]
+    if name == "agg":
+        every.append(case(arguments={"spread": ["x", "std"]}, **_TABLE, group_by="h", public=["h"]))
     if name == "nunique":
-        every += [case(arguments={"column": "x"}, neighbors=relation, **_TABLE) for relation in _RELATIONS]
+        return [every[0], case(arguments={"column": "x"}, neighbors="add_remove", **_TABLE)]
     if name in {"corr", "cov"}:
         every = [case(arguments=asked, neighbors=relation, **_TWO) for relation in _RELATIONS]
-        if name == "corr":
-            every.append(case(arguments={**asked, "nan_policy": "fill"}, **_TWO))
-            every.append(case(arguments=asked, **_TWO, group_by="g"))
+        if name == "cov":
+            return every[:1]
+        return [*every, case(arguments={**asked, "nan_policy": "fill"}, **_TWO, group_by="g")]
     if name in {"describe", "quantile"}:
         every += [
             case(arguments=asked, **_TABLE, group_by="h"),
