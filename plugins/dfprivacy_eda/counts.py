@@ -321,7 +321,8 @@ def crosstab(curator: Curator, a: Column, b: Column, *, nan_policy: NanPolicy = 
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation, as `value_counts`: a row
     is in one combination [1]_.
 
-    **Statistics.** As for `histogram`. Tests of independence are `chi2`.
+    **Statistics.** As for `histogram`. ``view.chi2(b, a, method="table")`` tests independence on the same release,
+    and costs nothing at the same price.
 
     References
     ----------
@@ -335,6 +336,9 @@ def crosstab(curator: Curator, a: Column, b: Column, *, nan_policy: NanPolicy = 
     ...                   categories={"sex": ["f", "m"], "ill": ["yes", "no"]})
     >>> view.crosstab("sex", "ill", normalize="index", epsilon=0.5).table.round(1).tolist()
     [[0.5, 0.5], [0.0, 1.0]]
+    >>> test = view.chi2("ill", "sex", method="table", epsilon=0.5)
+    >>> test.privacy.epsilon, test.rejected
+    (0.0, True)
     """
     return cells(curator, features.OneHot(a, b), (a, b), nan_policy)
 
