@@ -64,7 +64,9 @@ class Mechanism:
     name : str
         Its name as a method of a view.
     function : callable
-        ``function(curator, ...) -> Release``; with a `conclusion`, what it measures.
+        ``function(curator, ...) -> Release``; with a `conclusion`, what it measures. If it ends with ``**named``,
+        what a caller passes by another name is in ``named``, one argument of the question: a dictionary, as which
+        the second half, the check and the planner receive it.
     columns : mapping of str to {"numeric", "category", "any", [...], "columns", "public", "view"}
         The parameters that name columns, and what kind each must be; one of the first three in brackets if it takes
         a list of them. ``"any"``: a column that need have neither bounds nor categories. ``"columns"``: one name or
@@ -132,7 +134,8 @@ class Mechanism:
                 "Leave out holds(), or let prepares() ask the other view.",
             )
         for one in asked:
-            if one.kind not in {one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY}:
+            gathers = one.kind is one.VAR_KEYWORD and one.name in own
+            if one.kind not in {one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY} and not gathers:
                 raise PluginError(
                     f"Mechanism {self.name!r} has a parameter {one} that is not passed by name.",
                     "Name every parameter: a question is written down with its arguments by name.",
@@ -182,6 +185,12 @@ class Mechanism:
         return first, second
 
     @cached_property
+    def _gathers(self) -> str:
+        """The parameter of the first half for what is given by other names; empty if there is none."""
+        every = inspect.signature(self.function).parameters.values()
+        return next((one.name for one in every if one.kind is one.VAR_KEYWORD), "")
+
+    @cached_property
     def hints(self) -> Mapping[str, Any]:
         """The annotations of both halves, resolved when they are first needed."""
         return self._hinted()
@@ -206,7 +215,8 @@ class Mechanism:
             )
             for name in prices
         ]
-        return inspect.Signature([*given, *added], return_annotation=self._returned)
+        every = sorted([*given, *added], key=lambda one: one.kind)  # what gathers others by name stands last
+        return inspect.Signature(every, return_annotation=self._returned)
 
     def _given(self, parameter: inspect.Parameter) -> Any:
         """Annotate a parameter with what a caller gives, who names columns."""
@@ -241,7 +251,8 @@ class Mechanism:
         if not mark:
             return f"{text}\n\nParameters\n----------\n{added}"
         own, gap, rest = tail.partition("\n\n")
-        return f"{head}{mark}{own}\n{added}{gap}{rest}"
+        own, stars, others = own.partition("\n**")  # what gathers others by name stands last
+        return f"{head}{mark}{own}\n{added}{stars}{others}{gap}{rest}"
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Match the arguments of a call with the parameters and their annotations, defaults filled in.
@@ -276,7 +287,10 @@ class Mechanism:
                 bound.arguments[name] = public_table(value, what)
                 continue
             refuse_data(what, value)
-            if name not in self.columns:
+            if name == self._gathers:
+                for each, given in value.items():
+                    refuse_data(f"{self.name}(): {each}", given)
+            elif name not in self.columns:
                 bound.arguments[name] = checked(value, self.hints.get(name), what)
         return dict(bound.arguments)
 
@@ -353,7 +367,9 @@ class Mechanism:
         object
             What it returns.
         """
-        return self.function(curator, **{name: arguments[name] for name in self._own[0]})
+        own = {name: arguments[name] for name in self._own[0]}
+        gathered = own.pop(self._gathers, {})
+        return self.function(curator, **own, **gathered)
 
     def conclude(self, measured: Any, arguments: Mapping[str, Any]) -> Any:
         """Run the second half on what the first returned.

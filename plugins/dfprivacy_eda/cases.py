@@ -16,6 +16,7 @@ __all__ = ["dfprivacy_conformance_cases"]
 _X = {"bounds": {"x": (-3.0, 1.5)}}
 _GROUPED = {**_X, "categories": {"g": ["a", "b", "c"]}}
 _TABLE = {**_X, "categories": {"g": ["a", "b", "c"], "h": ["u", "v"]}}
+_TWO = {"bounds": {"x": (-3.0, 1.5), "y": (0.0, 1.0)}, "categories": {"h": ["u", "v"]}}
 _ARGUMENTS: dict[str, dict[str, Any]] = {
     "quantile": {"column": "x", "q": [0.25, 0.5], "step": 0.1},
     "median": {"column": "x", "step": 0.5},
@@ -24,6 +25,10 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "crosstab": {"a": "g", "b": "h"},
     "describe": {},
     "find_bounds": {"columns": ["x"]},
+    "agg": {"aggregations": {"x": ["mean", "missing"], "g": ["top", "missing"]}},
+    "nunique": {"column": "g"},
+    "corr": {"columns": ["x", "y"]},
+    "cov": {"columns": ["x", "y"], "recentre": True},
 }
 _RELATIONS = ("replace_one", "add_remove")
 
@@ -56,7 +61,20 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             every.append(case(**_GROUPED, where={"g": ["a", "b"]}))
         return every
     asked = _ARGUMENTS[name]
-    every = [case(arguments=asked, neighbors=relation, **_TABLE) for relation in _RELATIONS]
+    table = _TWO if name in {"corr", "cov"} else _TABLE
+    every = [case(arguments=asked, neighbors=relation, **table) for relation in _RELATIONS]
+    return every[:1] if name == "cov" else [*every, *_others(name, asked, case)]
+
+
+def _others(name: str, asked: dict[str, Any], case: Any) -> list[Any]:
+    """Give what one method has beside a case for each relation."""
+    if name == "agg":
+        return [case(arguments={"spread": ["x", "std"]}, **_TABLE, group_by="h", public=["h"])]
+    if name == "nunique":
+        return [case(arguments={"column": "x"}, neighbors="add_remove", **_TABLE)]
+    if name == "corr":
+        return [case(arguments={**asked, "nan_policy": "fill"}, **_TWO, group_by="h")]
+    every = []
     if name in {"describe", "quantile"}:
         every += [
             case(arguments=asked, **_TABLE, group_by="h"),

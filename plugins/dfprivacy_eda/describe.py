@@ -14,9 +14,9 @@ from dfprivacy import ArgumentError, Column, Curator, Probability, Release, feat
 from dfprivacy.arguments import NanPolicy
 from dfprivacy_eda import sums
 from dfprivacy_eda.counts import Cells
+from dfprivacy_eda.labels import Cell, of_labels
 from dfprivacy_eda.quantiles import Grown, layout
 from dfprivacy_eda.results import tidy
-from dfprivacy_eda.simplex import project
 from dfprivacy_eda.sums import Sums
 
 if TYPE_CHECKING:
@@ -95,19 +95,19 @@ class Description(Release):
             made.index = list(self.statistics)
         return made
 
-    def to_frame(self, library: str = "pandas", *, intervals: bool = False) -> Any:
+    def to_frame(self, library: str | None = None, *, intervals: bool = False) -> Any:
         """Return one row for each number.
 
         Parameters
         ----------
-        library : {"pandas", "polars"}
-            Whose DataFrame to make.
+        library : {"pandas", "polars", "pyarrow"}, optional
+            Whose table to make; default: the library's that holds the table that was asked.
         intervals : bool
             Also the ends of the intervals.
 
         Returns
         -------
-        pandas.DataFrame or polars.DataFrame
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
             The columns column, statistic, value and standard_error, and low and high.
         """
         names = ["value", "standard_error", *(["low", "high"] if intervals else [])]
@@ -120,7 +120,7 @@ class Description(Release):
                     found["statistic"].append(statistic)
                     for name, table in zip(names, tables, strict=True):
                         found[name].append(table[at][row])
-        return tidy(self.made_for(library), found)
+        return tidy(self.made_for(library or self.library), found)
 
     def _rows(self) -> list[tuple[str, str]]:
         rows = []
@@ -232,10 +232,7 @@ def describe(
         n = curator.size
         counts = curator.sum(features.Stack(*map(features.OneHot, labels)))
         for column, part in zip(labels, counts.parts, strict=True):
-            scale, cells = float(np.max(part.scales)), part.values
-            error = scale * math.sqrt(2 * cells.size)
-            left = (None, None) if n is None or column.other else (n - float(cells.sum()), error)
-            measured.cells[column.name] = Cells(cells, scale, n, left, derived=left[0] is not None)
+            measured.cells[column.name] = Cells.of(part, n, (column,))
     return measured
 
 
@@ -310,7 +307,7 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
     found = [
         _of_number(column, measured.sums[column.name], measured.trees[column.name], confidence)
         if column.name in measured.sums
-        else _of_labels(column, measured.cells[column.name], confidence)
+        else of_labels(column, measured.cells[column.name], confidence)
         for column in measured.columns
     ]
     none = (None, None, None, None)
@@ -328,12 +325,9 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
     )
 
 
-_Cell = tuple[Any, float | None, float | None, float | None]
-
-
-def _of_number(column: Column, measured: Sums, grown: Grown, confidence: float) -> dict[str, _Cell]:
+def _of_number(column: Column, measured: Sums, grown: Grown, confidence: float) -> dict[str, Cell]:
     found, possible = measured.found, measured.possible
-    cells: dict[str, _Cell] = {}
+    cells: dict[str, Cell] = {}
     for name, of in {"count": sums.count, "mean": sums.mean, "std": sums.std}.items():
         draws = of(possible, column)
         cells[name] = (float(of(found, column)), sums.spread(draws), *sums.between(draws, confidence))
@@ -345,21 +339,4 @@ def _of_number(column: Column, measured: Sums, grown: Grown, confidence: float) 
     lows, highs = (np.clip(ends, column.low, column.high).tolist() for ends in grown.tree.intervals(_QUARTILES, z))
     for name, value, low, high in zip(_NUMBERS[2:], values, lows, highs, strict=True):
         cells[name] = (value, (high - low) / (2 * z), low, high)
-    return cells
-
-
-def _of_labels(column: Column, measured: Cells, confidence: float) -> dict[str, _Cell]:
-    reach, error = -math.log1p(-confidence) * measured.scale, math.sqrt(2) * measured.scale
-    known, total = column.categories or (), measured.total()
-    z, all_error = float(ndtri((1 + confidence) / 2)), error * math.sqrt(len(known))
-    rows = float(measured.raw.sum()) if not column.other or measured.size is None else float(measured.size)
-    spread = 0.0 if column.other and measured.size is not None else all_error
-    cells: dict[str, _Cell] = {"count": (rows, spread, rows - z * spread, rows + z * spread)}
-    gone, gone_error = measured.missing
-    if gone is not None and gone_error is not None:
-        cells["missing"] = (gone, gone_error, gone - z * gone_error, gone + z * gone_error)
-    top = int(np.argmax(measured.raw))
-    cells["top"] = (known[top], None, None, None)
-    raw = float(measured.raw[top])
-    cells["freq"] = (float(project(measured.raw, total)[top]), error, max(raw - reach, 0.0), max(raw + reach, 0.0))
     return cells
