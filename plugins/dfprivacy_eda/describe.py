@@ -14,7 +14,7 @@ from dfprivacy import ArgumentError, Column, Curator, Probability, Release, feat
 from dfprivacy.arguments import NanPolicy
 from dfprivacy_eda import sums
 from dfprivacy_eda.counts import Cells
-from dfprivacy_eda.quantiles import Grown, layout
+from dfprivacy_eda.quantiles import Grown, layout, rows_of
 from dfprivacy_eda.results import tidy
 from dfprivacy_eda.simplex import project
 from dfprivacy_eda.sums import Sums
@@ -269,8 +269,7 @@ def _measure_numbers(
         of = features.Moments(column, centred=True)
         every.append(features.Given(*gaps[column.name], of=of) if gaps[column.name] else of)
     moments = curator.sum(features.Stack(*every), noise="cube", share=shares["moments"])
-    each = math.inf if n is None else n * curator.epsilon * float(shares["quartiles"]) / len(numbers)
-    plans = [layout(column, None, each) for column in numbers]
+    plans = [layout(column, None, rows_of(curator, shares["quartiles"] / len(numbers))) for column in numbers]
     trees = [
         plan.features(column, missing=bool(gaps[column.name]), root=False)
         for plan, column in zip(plans, numbers, strict=True)
