@@ -43,7 +43,7 @@ from dfprivacy.release import (
     Release,
     Value,
 )
-from dfprivacy.schema import Column, Schema
+from dfprivacy.schema import Column, Schema, discover
 from dfprivacy.view import GroupedView, PrivateFrame, protect
 
 __version__ = version("dfprivacy")
@@ -86,6 +86,7 @@ __all__ = [
     "SparseVectorAnswers",
     "Value",
     "__version__",
+    "discover",
     "errors",
     "features",
     "hookimpl",

@@ -14,7 +14,16 @@ from dfprivacy_dcor import (
     Screening,
     SharedCorrelation,
 )
-from dfprivacy_eda import ColumnStatistic, Counts, Crosstab, Description, FoundBounds, Histogram, Quantiles
+from dfprivacy_eda import (
+    ColumnStatistic,
+    Counts,
+    Crosstab,
+    Description,
+    FoundBounds,
+    FoundCategories,
+    Histogram,
+    Quantiles,
+)
 from dfprivacy_gmm import FourierSketch, GaussianClasses, GaussianMixture, JointMoments
 from dfprivacy_kernel import KernelMessage, KernelTest
 from dfprivacy_kme import KME
@@ -383,11 +392,13 @@ class BundledMethods:
         self,
         column: str,
         *,
+        categories: Literal["declared", "discover"] = "declared",
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
         normalize: bool = False,
         sort: bool = True,
         confidence: float = 0.95,
         epsilon: float | str | None = None,
+        delta: float | str | None = None,
         fresh: bool = False,
     ) -> Counts: ...
     def crosstab(
@@ -419,3 +430,12 @@ class BundledMethods:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> FoundBounds: ...
+    def find_categories(
+        self,
+        columns: Sequence[str],
+        *,
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> FoundCategories: ...

@@ -57,6 +57,7 @@ class Accessor:
                 "schema",
                 "where",
                 "select",
+                "declare",
                 "group_by",
                 "explain",
                 *registry().mechanisms,

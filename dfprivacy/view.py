@@ -19,12 +19,12 @@ from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
 from dfprivacy._table.conditions import Satisfies, condition
-from dfprivacy._table.declare import read_schema
+from dfprivacy._table.declare import declared, read_schema
 from dfprivacy._table.frames import adapt
 from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, SchemaError
 from dfprivacy.mechanism import refuse_data
-from dfprivacy.release import Groups, plain_json
-from dfprivacy.schema import OTHER
+from dfprivacy.release import Groups, Release, plain_json
+from dfprivacy.schema import OTHER, Discover
 
 if TYPE_CHECKING:
     from dfprivacy._bundled import BundledMethods
@@ -50,7 +50,7 @@ def protect(
     epsilon: Price,
     delta: Price = 0.0,
     bounds: Mapping[str, tuple[Any, Any]] | None = None,
-    categories: Mapping[str, Sequence[Category]] | None = None,
+    categories: Mapping[str, Sequence[Category] | Discover] | None = None,
     public: Sequence[str] = (),
     neighbors: Literal["replace_one", "add_remove"] = "replace_one",
     accounting: Literal["basic", "rdp", "gdp", "portfolio"] | None = None,
@@ -74,6 +74,7 @@ def protect(
     categories : mapping of str to sequence, optional
         The values each categorical column may take, from knowledge outside the data; ``[False, True]`` for a
         column of booleans. Nothing is taken from the types of the columns: one value can change them.
+        `dp.discover() <dfprivacy.discover>` for those that enough rows hold, at a price, and ``"other"``.
     public : sequence of str, optional
         Columns whose values are not protected, such as a study arm: neighbouring tables agree on them.
     neighbors : {"replace_one", "add_remove"}
@@ -127,10 +128,11 @@ def protect(
     if not isinstance(accounting, str | None):
         raise ArgumentError(f"A {type(accounting).__name__} is no accounting.", 'For example "portfolio".')
     whole = {"epsilon": positive("epsilon", epsilon), "delta": slack("delta", delta)}
+    listed, wanted = _listed(categories)
     try:
         frame = adapt(df)
         schema = read_schema(
-            frame, bounds=bounds, categories=categories, public=public, missing=missing, neighbors=neighbors
+            frame, bounds=bounds, categories=listed, public=public, missing=missing, neighbors=neighbors
         )
     except ReadError as error:  # nothing had been charged yet
         raise error.after(DPError.outcome) from None
@@ -138,7 +140,21 @@ def protect(
     account = open_ledger(ledger).open_account(
         name, **whole, accounting=accounting, neighbors=neighbors, public=tuple(sorted(public))
     )
-    return _remembered(df, Target(account, Table(frame, schema), default))
+    view = PrivateFrame(Target(account, Table(frame, schema), default))
+    for column, price in wanted.items():
+        found = view.find_categories([column], epsilon=price.epsilon, delta=price.delta)
+        view = view.declare(found)
+    return _remembered(df, view._target)  # noqa: SLF001 - its own
+
+
+def _listed(
+    categories: Mapping[str, Sequence[Category] | Discover] | None,
+) -> tuple[Mapping[str, Sequence[Category]] | None, dict[str, Discover]]:
+    """Tell categories that are listed from those that are to be found."""
+    if not isinstance(categories, Mapping):
+        return categories, {}
+    wanted = {name: each for name, each in categories.items() if isinstance(each, Discover)}
+    return {name: each for name, each in categories.items() if not isinstance(each, Discover)}, wanted
 
 
 def _remembered(df: object, target: Target) -> PrivateFrame:
@@ -346,6 +362,55 @@ class PrivateFrame(_Askable):
         """
         table = self._target.table
         part = replace(table, schema=table.schema.select(columns))
+        return PrivateFrame(replace(self._target, table=part))
+
+    def declare(
+        self,
+        found: Release | None = None,
+        /,
+        *,
+        bounds: Mapping[str, tuple[Any, Any]] | None = None,
+        categories: Mapping[str, Sequence[Category]] | None = None,
+        missing: Mapping[str, Any] | None = None,
+    ) -> PrivateFrame:
+        """Say more of some columns, or something else. The view shares the account.
+
+        Parameters
+        ----------
+        found : Release, optional
+            What was found out about columns: a release with a ``schema``, such as those of ``find_bounds``,
+            ``find_categories`` and ``profile``.
+        bounds, categories, missing : mapping, optional
+            As for `protect`; they come before what was found.
+
+        Returns
+        -------
+        PrivateFrame
+            The same rows, with columns as they are declared now. Conditions of `where` stay as they were made.
+
+        Raises
+        ------
+        ArgumentError
+            If nothing was found, or nothing is said.
+        SchemaError
+            If it does not fit the table.
+        """
+        schema = {} if found is None else getattr(found, "schema", None)
+        if not isinstance(schema, Mapping):
+            raise ArgumentError(
+                f"A {type(found).__name__} says nothing about columns.",
+                "For example view.declare(view.find_bounds(['age'], epsilon=0.1)).",
+            )
+        said: dict[str, Any] = {}
+        for name, each in (("bounds", bounds), ("categories", categories), ("missing", missing)):
+            both = each is None or isinstance(each, Mapping)
+            said[name] = {**schema.get(name, {}), **(each or {})} if both else each
+        if not any(said.values()):
+            raise ArgumentError(
+                "declare() was told nothing.", "For example view.declare(bounds={'age': (0, 120)})."
+            )
+        table = self._target.table
+        part = replace(table, schema=declared(table.schema, **said))
         return PrivateFrame(replace(self._target, table=part))
 
     def group_by(self, by: str, *more: str) -> GroupedView:

@@ -1,19 +1,31 @@
 """Exploratory analysis of a private table: what people type first on any dataframe.
 
 Mechanisms: ``view.mean``, ``var``, ``std``, ``sum``, ``count``, ``missing``; ``quantile``, ``median``;
-``histogram``, ``value_counts``, ``crosstab``; ``describe``; ``find_bounds``.
+``histogram``, ``value_counts``, ``crosstab``; ``describe``; ``find_bounds``,
+``find_categories``.
 """
 
 from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
-from dfprivacy_eda import bounds, counts, describe, moments, quantiles
+from dfprivacy_eda import bounds, categories, counts, describe, moments, quantiles
 from dfprivacy_eda.bounds import FoundBounds
 from dfprivacy_eda.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
+from dfprivacy_eda.categories import FoundCategories, FoundCounts
 from dfprivacy_eda.describe import Description
 from dfprivacy_eda.results import ColumnStatistic, Counts, Crosstab, Histogram, Quantiles
 
-__all__ = ["ColumnStatistic", "Counts", "Crosstab", "Description", "FoundBounds", "Histogram", "Quantiles"]
+__all__ = [
+    "ColumnStatistic",
+    "Counts",
+    "Crosstab",
+    "Description",
+    "FoundBounds",
+    "FoundCategories",
+    "FoundCounts",
+    "Histogram",
+    "Quantiles",
+]
 
 
 @hookimpl
@@ -24,7 +36,8 @@ def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None
     register(quantiles.quantile.checks(quantiles.quantile_asked))
     register(quantiles.median.checks(quantiles.median_asked))
     register(counts.histogram.checks(counts.histogram_asked))
-    register(counts.value_counts)
+    register(counts.value_counts.checks(counts.value_counts_asked))
     register(counts.crosstab.checks(counts.crosstab_asked))
     register(describe.describe.checks(describe.describe_asked))
     register(bounds.find_bounds.checks(bounds.find_bounds_asked))
+    register(categories.find_categories.checks(categories.find_categories_asked))

@@ -55,6 +55,10 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             every.append(case(neighbors="add_remove", **_X))
             every.append(case(**_GROUPED, where={"g": ["a", "b"]}))
         return every
+    if name == "find_categories":
+        both = {"columns": ["g", "h"]}
+        terms = {"epsilon": 5, "delta": "1/100000", **_TABLE}
+        return [case(arguments=both, neighbors=relation, **terms) for relation in _RELATIONS]
     asked = _ARGUMENTS[name]
     every = [case(arguments=asked, neighbors=relation, **_TABLE) for relation in _RELATIONS]
     if name in {"describe", "quantile"}:
@@ -64,6 +68,9 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             case(arguments={"columns": ["x", "g"]} if name == "describe" else asked, **_TABLE, where={"h": ["u"]}),
             case(arguments={**asked, "nan_policy": "fill"}, **_TABLE),
         ]
+    if name == "value_counts":
+        found = {"column": "g", "categories": "discover"}
+        every.append(case(arguments=found, epsilon=5, delta="1/100000", group_by="h", **_TABLE))
     if name == "quantile":  # one alone, of which a row that comes or goes moves the score by 2/3
         every += [
             case(arguments={"column": "x", "q": 1 / 3, "step": 0.5}, neighbors=relation, **_TABLE)
