@@ -11,6 +11,7 @@ from importlib.metadata import version
 
 from dfprivacy import errors, features, statistics
 from dfprivacy._call.explanation import Explanation
+from dfprivacy._call.plan import Plan
 from dfprivacy._ledger.budget import Budget, Releases
 from dfprivacy._measure.curator import Curator, Holder, SparseVectorAnswers
 from dfprivacy._plugins.hookspecs import hookimpl
@@ -71,6 +72,7 @@ __all__ = [
     "NanPolicy",
     "NoisyValue",
     "NotProtected",
+    "Plan",
     "PluginError",
     "PluginWarning",
     "Presence",

@@ -60,6 +60,7 @@ class Accessor:
                 "declare",
                 "group_by",
                 "explain",
+                "plan",
                 *registry().mechanisms,
             }
         )

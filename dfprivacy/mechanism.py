@@ -431,7 +431,8 @@ class Mechanism:
         ----------
         planner : callable
             ``planner(curator, ...)`` with the same arguments as the function; it may use what is public on the
-            curator, and returns a dictionary of what the method could find out.
+            curator, and returns a dictionary of what the method could find out. The number it gives as
+            ``"expected relative error"`` is what `PrivateFrame.plan` splits budgets by.
 
         Returns
         -------

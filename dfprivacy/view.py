@@ -12,6 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from dfprivacy._call.plan import Plan, Planned, planned
 from dfprivacy._call.question import Question, held
 from dfprivacy._call.target import Target, positive, slack
 from dfprivacy._ledger.budget import Budget, Releases
@@ -215,6 +216,66 @@ class _Askable(BundledMethods):
             name = method if isinstance(method, str) else type(method).__name__
             raise ArgumentError(f"There is no method {name!r}.", _near(name))
         return self._question(mechanisms[method], args, kwargs).explain()
+
+    def plan(
+        self, questions: Sequence[Any], /, *, epsilon: Price | None = None, error: float | None = None
+    ) -> Plan:
+        """Split a budget over questions so that the relative errors to expect are equal.
+
+        No private column is read and nothing is charged.
+
+        Parameters
+        ----------
+        questions : list
+            What is to be asked: the name of a method, or a tuple of it and its arguments, those by name in a
+            dictionary at the end: ``[("mean", "age"), ("ttest", "bmi", {"by": "smoker"}), "describe"]``.
+        epsilon : number or str, optional
+            The budget to split.
+        error : float, optional
+            In place of it, the relative error that is wanted: what does it take?
+
+        Returns
+        -------
+        Plan
+            The price of each question and the error to expect. ``plan.run()`` asks them.
+
+        Raises
+        ------
+        ArgumentError, SchemaError
+            If a question cannot be asked.
+
+        Notes
+        -----
+        Errors follow from public numbers and from what is typical: a column's standard deviation is taken to be a
+        sixth of its range, a private number of rows to be 10,000. What the error is relative to depends on the
+        method: a standard deviation for a mean, an average cell for counts, a quarter of the rows for quantiles.
+        A method whose planner says none has that of a mean with the same noise. What is kept in the ledger already
+        is not taken into account.
+
+        Examples
+        --------
+        >>> import pandas as pd, dfprivacy as dp
+        >>> df = pd.DataFrame({"age": [22, 31, 27, 40] * 1250})
+        >>> view = dp.protect(df, "planned", epsilon=1, ledger="memory:", bounds={"age": (0, 100)})
+        >>> view.plan([("mean", "age"), ("histogram", "age", {"bins": 10})], epsilon=0.5)
+        A plan (nothing was charged or read):
+          question                    epsilon   expected relative error
+          mean('age')                 0.115384  0.0147
+          histogram('age', bins=10)   0.384615  0.0147
+          all                         0.499999
+          the account 'planned' can pay: the most it can pay at once is epsilon 1
+        """
+        size = self._target.table.schema.size
+
+        def explained(one: Planned) -> Explanation:
+            return self.explain(one.method, *one.args, **one.kwargs, epsilon=one.epsilon, fresh=True)
+
+        return Plan(
+            self._target.account.name,
+            planned(questions, epsilon, error, explained, size),
+            float(self._target.account.largest()),
+            lambda one: getattr(self, one.method)(*one.args, **one.kwargs, epsilon=one.epsilon),
+        )
 
     def _question(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Question:
         self._refuse_tables(mechanism, args, kwargs)

@@ -8,7 +8,7 @@ Mechanisms: ``view.mean``, ``var``, ``std``, ``sum``, ``count``, ``missing``; ``
 from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
-from dfprivacy_eda import bounds, categories, counts, describe, moments, quantiles
+from dfprivacy_eda import bounds, categories, counts, describe, moments, planning, quantiles
 from dfprivacy_eda.bounds import FoundBounds
 from dfprivacy_eda.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_eda.categories import FoundCategories, FoundCounts
@@ -31,13 +31,15 @@ __all__ = [
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the methods."""
-    for each in (moments.mean, moments.var, moments.std, moments.total, moments.count, moments.missing):
-        register(each)
-    register(quantiles.quantile.checks(quantiles.quantile_asked))
-    register(quantiles.median.checks(quantiles.median_asked))
-    register(counts.histogram.checks(counts.histogram_asked))
-    register(counts.value_counts.checks(counts.value_counts_asked))
-    register(counts.crosstab.checks(counts.crosstab_asked))
-    register(describe.describe.checks(describe.describe_asked))
-    register(bounds.find_bounds.checks(bounds.find_bounds_asked))
-    register(categories.find_categories.checks(categories.find_categories_asked))
+    for each in (moments.mean, moments.var, moments.std, moments.total):
+        register(each.plans(planning.of_moments(each.name)))
+    register(moments.count.plans(planning.of_rows))
+    register(moments.missing.plans(planning.of_rows))
+    register(quantiles.quantile.checks(quantiles.quantile_asked).plans(planning.of_quantiles))
+    register(quantiles.median.checks(quantiles.median_asked).plans(planning.of_quantiles))
+    register(counts.histogram.checks(counts.histogram_asked).plans(planning.of_counts))
+    register(counts.value_counts.checks(counts.value_counts_asked).plans(planning.of_counts))
+    register(counts.crosstab.checks(counts.crosstab_asked).plans(planning.of_counts))
+    register(describe.describe.checks(describe.describe_asked).plans(planning.of_describe))
+    register(bounds.find_bounds.checks(bounds.find_bounds_asked).plans(planning.of_bounds))
+    register(categories.find_categories.checks(categories.find_categories_asked).plans(planning.of_keys))

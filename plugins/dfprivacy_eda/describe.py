@@ -22,7 +22,7 @@ from dfprivacy_eda.sums import Sums
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Description", "describe", "describe_asked"]
+__all__ = ["Description", "describe", "describe_asked", "split"]
 
 Focus = Literal["moments", "quartiles", "categories"]
 _PARTS = {"moments": 1, "quartiles": 2, "categories": 1}  # of the budget, for each column
@@ -223,7 +223,7 @@ def describe(
     labels = [column for column in chosen if column.bounds is None]
     if not chosen:
         raise ArgumentError("No column has bounds or categories.", "Say them: protect(..., bounds={...}).")
-    shares = _split(len(numbers), len(labels), focus)
+    shares = split(len(numbers), len(labels), focus)
     gaps = {column.name: curator.gaps([column], nan_policy) for column in chosen}
     measured = Measured(chosen, {}, {}, {}, {name: float(share) for name, share in shares.items()})
     if numbers:
@@ -239,7 +239,7 @@ def describe(
     return measured
 
 
-def _split(numbers: int, labels: int, focus: Focus | None) -> dict[str, Fraction]:
+def split(numbers: int, labels: int, focus: Focus | None) -> dict[str, Fraction]:
     """Split the budget among what there is to measure."""
     parts = {name: part * (labels if name == "categories" else numbers) for name, part in _PARTS.items()}
     parts = {name: part for name, part in parts.items() if part}

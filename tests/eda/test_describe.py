@@ -12,7 +12,7 @@ import pytest
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy_eda import sums
-from dfprivacy_eda.describe import _split
+from dfprivacy_eda.describe import split
 
 from .conftest import data
 
@@ -73,16 +73,16 @@ def test_by_group(frame, protect):
 
 def shares(*asked):
     """The parts as numbers."""
-    return pytest.approx({name: float(part) for name, part in _split(*asked).items()})
+    return pytest.approx({name: float(part) for name, part in split(*asked).items()})
 
 
-def test_how_the_budget_is_split():
+def test_how_the_budget_issplit():
     """One part for the moments of a column, two for its quartiles, one for categories; or three quarters."""
     assert {"moments": 3 / 11, "quartiles": 6 / 11, "categories": 2 / 11} == shares(3, 2, None)
     assert {"moments": 3 / 4, "quartiles": 1 / 4} == shares(5, 0, "moments")
     assert {"categories": 1} == shares(0, 2, "categories")
     with pytest.raises(ArgumentError, match="focus='moments'"):
-        _split(0, 2, "moments")
+        split(0, 2, "moments")
 
 
 @pytest.mark.parametrize(("neighbors", "moment", "tree"), [("replace_one", 2, 2 * 5), ("add_remove", 1, 5)])
