@@ -22,6 +22,7 @@ from dfprivacy_eda import (
     FoundBounds,
     FoundCategories,
     Histogram,
+    Profile,
     Quantiles,
 )
 from dfprivacy_gmm import FourierSketch, GaussianClasses, GaussianMixture, JointMoments
@@ -439,3 +440,11 @@ class BundledMethods:
         delta: float | str | None = None,
         fresh: bool = False,
     ) -> FoundCategories: ...
+    def profile(
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> Profile: ...

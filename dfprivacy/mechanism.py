@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Mechanism", "mechanism", "public_table"]
 
-Kind = Literal["numeric", "category", "columns", "any"]
+Kind = Literal["numeric", "category", "columns", "any", "all"]
 Names = Kind | list[Kind] | Literal["public", "view"]
 _KINDS: tuple[object, ...] = (*get_args(Kind), ["numeric"], ["category"], ["any"], "public", "view")
 
@@ -31,6 +31,7 @@ _NAMED: Mapping[object, Any] = {
     "category": str,
     "any": str,
     "columns": str | Sequence[str],
+    "all": str | Sequence[str] | None,
     ("numeric",): Sequence[str],
     ("category",): Sequence[str],
     ("any",): Sequence[str],
@@ -65,11 +66,12 @@ class Mechanism:
         Its name as a method of a view.
     function : callable
         ``function(curator, ...) -> Release``; with a `conclusion`, what it measures.
-    columns : mapping of str to {"numeric", "category", "any", [...], "columns", "public", "view"}
+    columns : mapping of str to {"numeric", "category", "any", [...], "columns", "all", "public", "view"}
         The parameters that name columns, and what kind each must be; one of the first three in brackets if it takes
         a list of them. ``"any"``: a column that need have neither bounds nor categories. ``"columns"``: one name or
-        a list, each with bounds or categories. ``"public"``: the name of a public column, or something that is no
-        name. ``"view"``: the parameter takes a second view.
+        a list, each with bounds or categories. ``"all"``: the same of any columns, and None for those of the whole
+        table. ``"public"``: the name of a public column, or something that is no name. ``"view"``: the parameter
+        takes a second view.
     tables : tuple of str
         The parameters that take a public table.
     delta : bool
@@ -142,7 +144,8 @@ class Mechanism:
                 raise PluginError(
                     f"columns={{{parameter!r}: {kind!r}}} of mechanism {self.name!r} is unknown.",
                     'Use "numeric", "category" or "any" for one column, the same in brackets for a list of them, '
-                    '"columns" for one or several of either, "public" for a public one, "view" for a second view.',
+                    '"columns" for one or several of either, "all" for any or all, '
+                    '"public" for a public one, "view" for a second view.',
                 )
         self._check_defaults(asked)
 
@@ -306,6 +309,9 @@ class Mechanism:
 
         def look_up(parameter: str, kind: Names) -> Any:
             given = arguments[parameter]
+            if kind == "all":
+                names = schema.names if given is None else given if isinstance(given, list | tuple) else [given]
+                return tuple(schema.named(item) for item in names)
             if kind == "view" or (given is None and self.signature.parameters[parameter].default is None):
                 return None
             if kind == "public":
@@ -585,7 +591,8 @@ def mechanism(
         The parameters that name columns. In place of the name the function receives a `Column`, checked to have
         bounds (``"numeric"``), categories (``"category"``) or neither (``"any"``); where the kind is in brackets, a
         tuple of them in place of a list of names; where it is ``"columns"``, a tuple in place of one name or a
-        list, each with bounds or categories. ``"public"``: a public column, which need have neither; what is no
+        list, each with bounds or categories; where it is ``"all"``, the same of any columns, and all columns of the
+        table in place of None. ``"public"``: a public column, which need have neither; what is no
         string stays as it is. None stays None where it is the default. ``"view"``: the parameter, None by default,
         takes a second view. Then the function is asked of both tables as one, both accounts are charged, and in
         place of the view it receives a public `Column` with a category for each of the two tables.

@@ -2,17 +2,19 @@
 
 Mechanisms: ``view.mean``, ``var``, ``std``, ``sum``, ``count``, ``missing``; ``quantile``, ``median``;
 ``histogram``, ``value_counts``, ``crosstab``; ``describe``; ``find_bounds``,
-``find_categories``.
+``find_categories``,
+``profile``.
 """
 
 from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
-from dfprivacy_eda import bounds, categories, counts, describe, moments, planning, quantiles
+from dfprivacy_eda import bounds, categories, counts, describe, moments, planning, profile, quantiles
 from dfprivacy_eda.bounds import FoundBounds
 from dfprivacy_eda.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_eda.categories import FoundCategories, FoundCounts
 from dfprivacy_eda.describe import Description
+from dfprivacy_eda.profile import Profile
 from dfprivacy_eda.results import ColumnStatistic, Counts, Crosstab, Histogram, Quantiles
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "FoundCategories",
     "FoundCounts",
     "Histogram",
+    "Profile",
     "Quantiles",
 ]
 
@@ -43,3 +46,4 @@ def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None
     register(describe.describe.checks(describe.describe_asked).plans(planning.of_describe))
     register(bounds.find_bounds.checks(bounds.find_bounds_asked).plans(planning.of_bounds))
     register(categories.find_categories.checks(categories.find_categories_asked).plans(planning.of_keys))
+    register(profile.profile.checks(profile.profile_asked).plans(planning.of_profile))

@@ -24,6 +24,7 @@ __all__ = [
     "of_describe",
     "of_keys",
     "of_moments",
+    "of_profile",
     "of_quantiles",
     "of_rows",
     "prefix_error",
@@ -113,6 +114,12 @@ def of_bounds(curator: Curator, columns: tuple[Column, ...], **_: Any) -> Findin
         "rows that an interval needs to be seen, about": threshold(error / math.sqrt(2), len(columns)),
         RELATIVE: error * _TYPICAL / rows_of(curator),
     }
+
+
+def of_profile(curator: Curator, **_: Any) -> Findings:
+    """Plan a profile: relative to one of ten values."""
+    error = curator.measured[0].scale
+    return {"expected standard error of each number of rows": error, RELATIVE: error * _TYPICAL / rows_of(curator)}
 
 
 def prefix_error(plan: quantiles.Layout, rows_variance: float, variances: tuple[float, ...]) -> float:
