@@ -54,7 +54,7 @@ class FoundBounds(Release):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """What `protect` and `PrivateFrame.declare` take."""
+        """What `protect` and `~dfprivacy.PrivateFrame.declare` take."""
         return {"bounds": self.bounds}
 
     def __getitem__(self, column: str) -> tuple[float, float]:

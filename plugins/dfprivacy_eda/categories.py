@@ -159,7 +159,7 @@ class FoundCategories(Release):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """What `protect` and `PrivateFrame.declare` take: the categories, all other values being ``"other"``."""
+        """What `protect` and `~dfprivacy.PrivateFrame.declare` take; all other values are ``"other"``."""
         return {"categories": self.categories, "missing": dict.fromkeys(self.columns, OTHER)}
 
     def __getitem__(self, column: str) -> FoundCounts:

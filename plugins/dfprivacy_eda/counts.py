@@ -240,7 +240,8 @@ def value_counts(
     Returns
     -------
     Counts
-        Counts that are not negative, and the unbiased noisy ones; of values that were found, `FoundCounts`.
+        Counts that are not negative, and the unbiased noisy ones; of values that were found, a
+        `~dfprivacy_eda.FoundCounts`.
 
     Raises
     ------

@@ -79,7 +79,7 @@ class Profile(Release):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """What `protect` and `PrivateFrame.declare` take.
+        """What `protect` and `~dfprivacy.PrivateFrame.declare` take.
 
         Bounds of numbers and dates; categories of texts, with ``"other"`` for all else, and of numbers that are a
         few codes.
