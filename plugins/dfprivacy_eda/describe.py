@@ -15,14 +15,14 @@ from dfprivacy.arguments import NanPolicy
 from dfprivacy_eda import sums
 from dfprivacy_eda.counts import Cells
 from dfprivacy_eda.labels import Cell, of_labels
-from dfprivacy_eda.quantiles import Grown, layout
+from dfprivacy_eda.quantiles import Grown, layout, rows_of
 from dfprivacy_eda.results import tidy
 from dfprivacy_eda.sums import Sums
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Description", "describe", "describe_asked"]
+__all__ = ["Description", "describe", "describe_asked", "split"]
 
 Focus = Literal["moments", "quartiles", "categories"]
 _PARTS = {"moments": 1, "quartiles": 2, "categories": 1}  # of the budget, for each column
@@ -223,7 +223,7 @@ def describe(
     labels = [column for column in chosen if column.bounds is None]
     if not chosen:
         raise ArgumentError("No column has bounds or categories.", "Say them: protect(..., bounds={...}).")
-    shares = _split(len(numbers), len(labels), focus)
+    shares = split(len(numbers), len(labels), focus)
     gaps = {column.name: curator.gaps([column], nan_policy) for column in chosen}
     measured = Measured(chosen, {}, {}, {}, {name: float(share) for name, share in shares.items()})
     if numbers:
@@ -236,7 +236,7 @@ def describe(
     return measured
 
 
-def _split(numbers: int, labels: int, focus: Focus | None) -> dict[str, Fraction]:
+def split(numbers: int, labels: int, focus: Focus | None) -> dict[str, Fraction]:
     """Split the budget among what there is to measure."""
     parts = {name: part * (labels if name == "categories" else numbers) for name, part in _PARTS.items()}
     parts = {name: part for name, part in parts.items() if part}
@@ -266,8 +266,7 @@ def _measure_numbers(
         of = features.Moments(column, centred=True)
         every.append(features.Given(*gaps[column.name], of=of) if gaps[column.name] else of)
     moments = curator.sum(features.Stack(*every), noise="cube", share=shares["moments"])
-    each = math.inf if n is None else n * curator.epsilon * float(shares["quartiles"]) / len(numbers)
-    plans = [layout(column, None, each) for column in numbers]
+    plans = [layout(column, None, rows_of(curator, shares["quartiles"] / len(numbers))) for column in numbers]
     trees = [
         plan.features(column, missing=bool(gaps[column.name]), root=False)
         for plan, column in zip(plans, numbers, strict=True)
