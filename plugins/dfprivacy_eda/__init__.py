@@ -1,8 +1,8 @@
 """Exploratory analysis of a private table: what people type first on any dataframe.
 
 Mechanisms: ``view.mean``, ``var``, ``std``, ``sum``, ``count``, ``missing``; ``quantile``, ``median``;
-``histogram``, ``value_counts``, ``nunique``, ``crosstab``; ``corr``, ``cov``; ``describe``, ``agg``; ``find_bounds``,
-``find_categories``, ``profile``.
+``histogram``, ``value_counts``, ``nunique``, ``crosstab``; ``corr``, ``cov``; ``describe``, ``agg``;
+``find_bounds``, ``find_categories``, ``profile``.
 """
 
 from collections.abc import Callable
