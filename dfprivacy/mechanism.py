@@ -6,7 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -160,14 +160,14 @@ class Mechanism:
 
     def __call__(self, curator: Any, *args: Any, **kwargs: Any) -> Any:
         """Measure with a curator, and conclude."""
-        asked = inspect.Signature(self._asked).bind(*args, **kwargs)
-        asked.apply_defaults()
-        return self.conclude(self.measure(curator, asked.arguments), asked.arguments)
+        bound = self._both.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return self.conclude(self.measure(curator, bound.arguments), bound.arguments)
 
-    @property
-    def _asked(self) -> list[inspect.Parameter]:
-        """What a caller gives: the parameters of both halves."""
-        return _union(self.name, self.function, self.conclusion)
+    @cached_property
+    def _both(self) -> inspect.Signature:
+        """The parameters of both halves: what a caller gives."""
+        return inspect.Signature(_union(self.name, self.function, self.conclusion))
 
     @cached_property
     def hints(self) -> Mapping[str, Any]:
@@ -184,7 +184,7 @@ class Mechanism:
     @cached_property
     def signature(self) -> inspect.Signature:
         """The signature of the method of a view: what a caller gives, the price, and the release's class."""
-        given = [each.replace(annotation=self._given(each)) for each in self._asked]
+        given = [each.replace(annotation=self._given(each)) for each in self._both.parameters.values()]
         prices = [name for name in _PRICE if name != "delta" or self.delta]
         added = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool)
@@ -219,7 +219,7 @@ class Mechanism:
         held = hints(self.holder).get("return") if self.holder else None
         return found if held is None or isinstance(found, str) or isinstance(held, str) else found | held
 
-    @property
+    @cached_property
     def doc(self) -> str:
         """The docstring of the method of a view: that of the function, with the price's parameters."""
         text = inspect.getdoc(self.function) or ""
@@ -252,7 +252,7 @@ class Mechanism:
             If they do not match, or one is not what its annotation says.
         """
         try:
-            bound = inspect.Signature(self._asked).bind(*args, **self._as_named_today(kwargs))
+            bound = self._both.bind(*args, **self._as_named_today(kwargs))
         except TypeError as error:
             bare = [p.replace(annotation=inspect.Parameter.empty) for p in self.signature.parameters.values()]
             hint = f"It is called {self.name}{inspect.Signature(bare)}."
@@ -404,7 +404,7 @@ class Mechanism:
             raise PluginError(f"Mechanism {self.name!r} has two conclusions.", "Give it one.")
         replace(self, conclusion=conclusion)  # or it says what does not fit
         object.__setattr__(self, "conclusion", conclusion)  # the name of the function is to mean the whole
-        for kept in ("hints", "signature"):
+        for kept in ("_both", "doc", "hints", "signature"):
             vars(self).pop(kept, None)
         return self
 
@@ -425,13 +425,14 @@ class Mechanism:
         return replace(self, check=check)
 
     def plans(self, planner: Callable[..., Mapping[str, Any]]) -> Mechanism:
-        """Return the same mechanism with a planner, which ``explain`` calls.
+        """Return the same mechanism with a planner, for the findings of ``explain``.
 
         Parameters
         ----------
         planner : callable
             ``planner(curator, ...)`` with the same arguments as the function; it may use what is public on the
-            curator, and returns a dictionary of what the method could find out.
+            curator, and returns a dictionary of what the method could find out. It is called when that is first
+            read or shown.
 
         Returns
         -------
@@ -510,8 +511,13 @@ def _union(
 
 def _own(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Take what a half of a mechanism has parameters for."""
+    return {name: arguments[name] for name in _names(function)}
+
+
+@lru_cache
+def _names(function: Callable[..., Any]) -> tuple[str, ...]:
     _, *own = inspect.signature(function).parameters
-    return {name: arguments[name] for name in own}
+    return tuple(own)
 
 
 def refuse_data(what: str, value: object) -> None:

@@ -459,7 +459,7 @@ def test_loose_bounds_are_named_with_what_would_help():
     draw = np.random.default_rng(40)
     view = protect({"y": draw.normal(0, 1, 40)}, bounds={"y": (-5, 5)}, categories={})
 
-    found = view.ttest("y", popmean=0, epsilon=1)
+    found = view.ttest("y", popmean=0, epsilon=0.1)
     planned = view.explain("ztest", "y", popmean=0, sigma=1, epsilon=1)
 
     # Noise of 5 √2 · 2/40 beside 1/√40 from sampling.
