@@ -515,7 +515,9 @@ def test_one_row_cannot_be_tested(constructor):
     """A t-test of one row is refused before the charge: the number of rows is public."""
     view = protect(constructor({name: values[:1] for name, values in DATA.items()}))
 
-    refused(lambda: view.ttest("age", popmean=30, epsilon=1), ArgumentError, "1 rows, and 2 are needed", "more rows")
+    refused(
+        lambda: view.ttest("age", popmean=30, epsilon=1), ArgumentError, "1 rows, and 2 are needed", "more rows"
+    )
 
     assert 0 == view.budget.spent
 

@@ -91,6 +91,11 @@ class KeptMeasurements(Protocol):
     fresh: bool
 
     @property
+    def used(self) -> bool:
+        """Whether anything is kept at all."""
+        ...
+
+    @property
     def origins(self) -> Mapping[str, str]:
         """Distribution and version of each package with plugins."""
         ...
@@ -837,7 +842,8 @@ class Curator:
             epsilon=float(price.epsilon),
             delta=float(price.delta),
         )
-        text = describe(query, self._table, self._kept.origins) if self._kept and losses else None
+        kept = self._kept if self._kept and self._kept.used and losses else None
+        text = describe(query, self._table, kept.origins) if kept else None
         if self._kept is None or text is None:
             return combined([self._new(query, noise, price, losses, said)], query)
         known = [] if self._kept.fresh and not pool else self._kept.like(text, noise)
