@@ -89,6 +89,8 @@ class CallBudget(Protocol):
 class KeptMeasurements(Protocol):
     """What was measured before, as one call may take it in place of measuring."""
 
+    fresh: bool
+
     @property
     def used(self) -> bool:
         """Whether anything is kept at all."""
@@ -918,7 +920,7 @@ class Curator:
         text = describe(query, self._table, kept.origins) if kept else None
         if self._kept is None or text is None:
             return combined([self._new(query, noise, price, losses, said)], query)
-        known = self._kept.like(text, noise)
+        known = [] if self._kept.fresh and not pool else self._kept.like(text, noise)
         if pool and self._kept.best([together(known)] if known else [], said.scale) is not None:
             self._budget.spare(losses)
             return combined([self._taken(query, each, said) for each in known], query)

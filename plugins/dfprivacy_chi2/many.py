@@ -113,18 +113,7 @@ class Chi2Many(Release):
     _shown = ("discoveries", "tests", "alpha", "method", "max_rejections", "sizes", "notes")
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw what each column that was tested had to exceed, and which did.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw what each column that was tested had to exceed, and which did."""
         ax = axes(ax)
         places = np.arange(len(self.answered))
         hit = np.isin(self.answered, self.discoveries)

@@ -266,18 +266,7 @@ class Chi2(Release):
         )
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw what was released, the spread of its noise, and where it would be significant.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw what was released, the spread of its noise, and where it would be significant."""
         ax = axes(ax)
         of_table = self.method == "table"
         number = (self.statistic or 0.0) if of_table else self.released[0]

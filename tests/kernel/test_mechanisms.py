@@ -353,8 +353,8 @@ def test_two_arms_of_a_survey():
 
 REFUSED = {
     "no groups": ({}, "by= or other="),
-    "three groups": ({"by": "arm", "groups": ["drug"]}, "Two groups"),
-    "same group": ({"by": "arm", "groups": ["drug", "drug"]}, "the same group"),
+    "three groups": ({"by": "arm", "groups": ["drug"]}, "compares two groups"),
+    "same group": ({"by": "arm", "groups": ["drug", "drug"]}, "compares two groups"),
     "method": ({"by": "arm", "method": "tcs"}, "method='tcs' is unknown"),
     "features": ({"by": "arm", "features": "rff"}, "features='rff' is unknown"),
     "alpha 0": ({"by": "arm", "alpha": 0}, "alpha=0 is not between 0 and 1"),
