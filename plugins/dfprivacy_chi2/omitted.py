@@ -44,20 +44,29 @@ class Omitted:
         Rows N of the smaller group, complete or not.
     share : float
         The share of X = 1 that is nearest 1/2, of those that are possible.
+    signed : bool
+        Whether the statistic is D / N plus one Laplace variable, judged by its absolute value: then the tail is
+        g(D) + g(-D), which h(D) + h(-D) bounds in the same way.
     """
 
     rows: int
-    share: float
+    share: float = 0.5
+    signed: bool = False
 
     def pvalue(self, statistic: float, *scales: float) -> float:
         """Bound the probability of a noisy difference beyond this one, whatever rows are left out."""
-        t, *noise = (self.rows * each for each in (statistic, *scales))
+        t, *noise = (self.rows * each for each in (abs(statistic) if self.signed else statistic, *scales))
         weights = _law(self.rows, self.share * (1 - self.share))
         points = np.arange(len(weights), dtype=np.float64)
-        tail = _above(t - points, *noise)
         beyond = _TANGENTS[:, None] * max(noise)
-        tangents = _above(-beyond, *noise) + _density(beyond, *noise) * (points - t - beyond)
-        return min(1.0, float((np.where(points <= t, np.maximum(tail, tangents), tangents) @ weights).min()))
+        height, slope = _above(-beyond, *noise), _density(beyond, *noise)
+
+        def h(x: Array) -> Array:
+            tangents = height + slope * (x - t - beyond)
+            return np.asarray(np.where(x <= t, np.maximum(_above(t - x, *noise), tangents), tangents))
+
+        bounds = (h(points) + h(-points) if self.signed else h(points)) @ weights
+        return min(1.0, float(bounds.min()))
 
     def critical_value(self, alpha: float, *scales: float) -> float:
         """Return what a noisy difference exceeds with probability `alpha` at most, whatever rows are left out."""
@@ -70,7 +79,7 @@ def _critical_value(null: Omitted, alpha: float, scales: tuple[float, ...]) -> f
         return math.log(max(null.pvalue(t, *scales), 1e-300) / alpha)
 
     width = (sum(scales) + 1.0) * (1 + math.log(1 / min(alpha, 1 - alpha)))
-    low, high = -width, 2 * width
+    low, high = (0.0 if null.signed else -width), 2 * width
     found = float(brentq(log, low, high, xtol=1e-11 * width, rtol=1e-12))
     return found if log(found) <= 0 else found + 1e-10 * width
 

@@ -102,14 +102,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200, help="releases of a design (default: 200)")
     parser.add_argument("--seed", type=int, default=15)
-    parser.add_argument("--every", type=int, default=1, help="take every so manieth design, and keep no table")
+    parser.add_argument("--only", type=int, nargs="*", help="places of designs to take, and keep no table")
     resumable(parser)
     asked = parser.parse_args()
     release._DRAWS = 999  # in place of 4,999: p-values are as valid, and a little coarser
     parts, too_many = Parts(asked.resume), 0
     kinds: dict[str, list[tuple[int, int, list[int], float]]] = {kind: [] for kind in DATA}
-    for place, design in list(enumerate(designs()))[:: asked.every]:
-        if design.neighbors != "replace_one":
+    for place, design in enumerate(designs()):
+        if design.neighbors != "replace_one" or (asked.only and place not in asked.only):
             continue
         key = f"{place} {asked.runs} {asked.seed}"
         found = parts(key, partial(measured, design, place, asked.runs, asked.seed))
@@ -120,13 +120,13 @@ def main() -> int:
         if count and any(exceeds(hit, count, level) for hit, level in pairs):
             too_many += 1
             rates = " ".join(f"{hit / count:.4f}" for hit in hits)
-            print(f"{design}: {rates}, covered {covered:.3f}, of {count}", file=sys.stderr, flush=True)
+            print(f"{place} {design}: {rates}, covered {covered:.3f}, of {count}", file=sys.stderr, flush=True)
     heads = [
         *("data", "designs", "answers", "uninformative"),
         *(head for test in TESTS for head in (*(f"{test}, {level:g}" for level in LEVELS), "worst at .05")),
         *("covered", "least"),
     ]
-    with recorded("levels_kme", *heads, keep=asked.every == 1) as row:
+    with recorded("levels_kme", *heads, keep=not asked.only) as row:
         for kind, parted in kinds.items():
             told = [each for each in parted if each[0] >= max(asked.runs // 4, 1)]
             number, none = (sum(each[at] for each in parted) for at in (0, 1))

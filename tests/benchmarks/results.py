@@ -61,7 +61,7 @@ class Parts:
             self.known[key] = measured()
             if self.file is not None:
                 with self.file.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps([key, self.known[key]]) + "\n")
+                    file.write(json.dumps([key, self.known[key]], default=lambda number: number.item()) + "\n")
         return self.known[key]
 
 

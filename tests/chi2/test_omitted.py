@@ -35,6 +35,28 @@ def test_no_rows_that_are_left_out_exceed_the_bound(n1, n0, scales):
         assert max(found) <= bound * (1 + 1e-9) + 1e-12
 
 
+@pytest.mark.parametrize("scale", [2.0, 0.1])
+@pytest.mark.parametrize(("n1", "n0"), [(3, 3), (2, 7), (5, 4)])
+def test_no_rows_that_are_left_out_exceed_the_bound_of_a_sign(n1, n0, scale):
+    """The same for the signed difference plus noise, judged by its absolute value: from all tables."""
+    null = Omitted(min(n1, n0), signed=True)
+    places = np.linspace(0.0, min(n1, n0) + 3 * scale, 12)
+    worst = np.zeros(len(places))
+    for m, k, p in itertools.product(range(1, n1 + 1), range(1, n0 + 1), SHARES):
+        apart = np.subtract.outer(np.arange(m + 1) / m, np.arange(k + 1) / k).ravel() * min(m, k)
+        weights = np.outer(*(stats.binom.pmf(np.arange(n + 1), n, p) for n in (m, k))).ravel()
+        beyond = [
+            weights @ (stats.laplace.sf(t - apart, 0, scale) + stats.laplace.cdf(-t - apart, 0, scale))
+            for t in places
+        ]
+        worst = np.maximum(worst, beyond)
+
+    bounds = [null.pvalue(side * t / null.rows, scale / null.rows) for side in (-1, 1) for t in places]
+
+    assert (np.tile(worst, 2) <= np.array(bounds) * (1 + 1e-9) + 1e-12).all()
+    assert bounds[-1] <= 1.5 * worst[-1]
+
+
 @pytest.mark.parametrize("share", [0.05, 0.3])
 def test_a_known_share_bounds_as_well(share):
     """If the share is known, or no nearer to 1/2, the bound follows it."""
