@@ -148,10 +148,10 @@ class Chi2(Release):
         _renamed("total_scale", "noise_standard_error[1], which is √2 times as much,")
         return self.noise_standard_error[1] / _DEVIATION if self.method == "calibrated" else None
 
-    def reject(self, alpha: float = 0.05) -> bool:
-        """Tell whether independence is rejected at level `alpha`; the old name warns."""
-        _renamed("reject()", "rejected; at another level compare pvalue with it: it")
-        return self.pvalue <= as_probability(alpha, "alpha")
+    @property
+    def reject(self) -> _Reject:
+        """Whether independence is rejected, as it was asked: ``reject(alpha)``; the old name warns."""
+        return _Reject(self.pvalue, self.alpha)
 
     def critical_value(self, alpha: float = 0.05) -> float:
         """Return the value that is exceeded with probability `alpha` at most if there is no association.
@@ -482,6 +482,22 @@ class Chi2(Release):
         if self.method == "spread" and min(self.sizes) < 20:  # noqa: PLR2004
             notes.append("a group has fewer than 20 rows: the p-value's chi-squared law is an approximation")
         return tuple(notes)
+
+
+@dataclass(frozen=True)
+class _Reject:
+    """The decision under its old name, which was a method: the decision as well where it is not called."""
+
+    pvalue: float
+    alpha: float
+
+    def __call__(self, alpha: float = 0.05) -> bool:
+        _renamed("reject()", "rejected; at another level compare pvalue with it: it")
+        return self.pvalue <= as_probability(alpha, "alpha")
+
+    def __bool__(self) -> bool:
+        _renamed("reject", "rejected")
+        return self.pvalue <= self.alpha
 
 
 def _renamed(old: str, new: str) -> None:

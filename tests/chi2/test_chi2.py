@@ -408,6 +408,8 @@ def test_intervals_come_for_free(method):
     assert found.rejected == (found.pvalue <= found.alpha == 0.05)
     with pytest.warns(FutureWarning, match="reject.. is called rejected"):
         assert found.reject(found.pvalue)
+    with pytest.warns(FutureWarning, match="reject is called rejected"):
+        assert bool(found.reject) == found.rejected  # it was true of every result that was not called
     with pytest.warns(FutureWarning, match="reject"):
         assert not found.reject(found.pvalue * 0.99)
     assert view.budget.spent == 1
