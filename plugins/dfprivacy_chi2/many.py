@@ -113,6 +113,10 @@ class Chi2Many(Release):
 
     _shown = ("discoveries", "tests", "alpha", "method", "max_rejections", "sizes", "notes")
 
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = super()._rows()
+        return rows if self.discoveries else [("discoveries", "none"), *rows]
+
     def plot(self, ax: Any = None) -> Any:
         """Draw what each column that was tested had to exceed, and which did.
 

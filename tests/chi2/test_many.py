@@ -116,6 +116,14 @@ def test_each_column_is_tested_at_its_part_of_the_level(method):
     assert 0.99 * 0.1 / 30 <= null.pvalue(found.thresholds[0], *scales) <= 0.1 / 30 * (1 + 1e-9)
 
 
+def test_an_answer_says_that_nothing_was_found():
+    """Whoever looks at a result without discoveries reads so, and does not find the line gone."""
+    found = protect(table(np.random.default_rng(4), {})).chi2_many(GENES, "arm", epsilon=1)
+
+    assert found.discoveries == ()
+    assert repr(found).splitlines()[1].split() == ["discoveries", "none"]
+
+
 def test_rates_of_each_column():
     """A list gives a share or a range for each column; rarer columns have lower thresholds."""
     rates = [0.02, (0.1, 0.2), 0.5, (0.3, 0.8)] + [0.5] * 26

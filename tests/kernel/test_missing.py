@@ -240,3 +240,13 @@ def test_old_names_warn():
         assert (test.noise_standard_error,) * 5 == test.noise_standard_errors
     with pytest.warns(FutureWarning, match=r"KernelMessage\.noise"):
         assert (message.noise_standard_error, *message.second_noise_standard_error) == message.noise
+
+
+def test_no_interval_is_longer_than_distances_are():
+    """Where the numbers of complete rows are mostly noise, an interval holds no more than is possible."""
+    spread = np.array([300.0, 250.0, 400.0, 200.0, 150.0])
+    measured = mmd.Measured(80.0, 20.0, spread, np.full(5, 100.0), None, (5000, 4000))
+
+    for low, high in (measured.interval(0.95), measured.sample_interval(0.95)):
+        assert measured.informative
+        assert 0 <= low < high == 2
