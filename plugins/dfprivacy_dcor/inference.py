@@ -34,7 +34,7 @@ Null = Literal["moments", "chi2"]
 Of = Literal["sample", "population"]
 
 UNINFORMATIVE = (
-    "uninformative: the noise hides how much at least one of the variables varies, and with it R (the p-value is of "
+    "uninformative: the noise hides how much at least one of the variables varies, and with it R (a p-value is of "
     "the covariance alone); more rows, a larger epsilon or tighter bounds would help"
 )
 

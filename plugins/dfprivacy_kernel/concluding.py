@@ -102,7 +102,7 @@ def _of_mmd(comparison: Comparison, measured: Measured, confidence: float) -> di
         "high": high,
         "noise_standard_error": noise if one and informative else None,
         "sizes": measured.noisy_sizes,
-        "notes": (*(() if informative else (_FEW,)), *((_SMALL,) if comparison.alpha < _MEASURED else ())),
+        "notes": () if informative else (_FEW,),
         "released": (
             measured.separation,
             measured.scale,
@@ -169,8 +169,4 @@ def _count_noise(measured: Measured) -> float:
     return float(measured.spread_scales[0]) * math.sqrt((d + 1) * (d + 2) / 3)
 
 
-_MEASURED = 0.01  # the least level at which it holds in simulations
-_SMALL = (
-    "At levels below 1% this test rejects up to twice as often as it says; that of method='permutation' is exact."
-)
 _FEW = "Complete rows are too few beside the noise in their number: this answer tells nothing."
