@@ -298,7 +298,7 @@ def test_auto():
     """With nothing known the calibrated test, in small tables the difference; unsigned where gaps are filled."""
     view = protect()
 
-    assert view.chi2("ill", "arm", epsilon=0.05).method == "signed"
+    assert view.chi2("ill", "arm", epsilon=0.02).method == "signed"
     assert view.chi2("ill", "arm", epsilon=0.5).method == "calibrated"
     assert view.chi2("ill", "arm", nan_policy="fill", epsilon=0.05).method == "difference"
     assert view.chi2("ill", "arm", nan_policy="fill", epsilon=0.5).method == "calibrated"
