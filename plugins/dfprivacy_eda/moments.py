@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 from dfprivacy import Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
-from dfprivacy_eda import sums
+from dfprivacy_eda import centred, sums
 from dfprivacy_eda.results import ColumnStatistic
-from dfprivacy_eda.sums import Sums, moments
+from dfprivacy_eda.sums import Sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,10 +91,10 @@ def mean(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") ->
     Notes
     -----
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
-    its bounds to [-1, 1], the number of rows with a value and the sums of y and y² are released together with
-    discrete Laplace noise, scaled to their joint L1 sensitivity: 2 if the number of rows is public, also with the
-    rows without a value counted; 3/2 if rows come and go [1]_. `mean`, `var`, `std` and `sum` follow from the same
-    release.
+    its bounds to [-1, 1], a tenth of ε buys the number of rows with a value and the sums of y and y², with
+    discrete Laplace noise of their joint L1 sensitivity: 2 if the number of rows is public, 3/2 if rows come and
+    go [1]_. The rest buys the sum of y - t, t being the mean so far: sensitivity 2, or 1 + abs(t). Where all rows have
+    a value and their number is public, the first step has all of ε.
 
     **Statistics.** Intervals are quantiles of 20,000 draws of the noise, whose law is public, and of the
     normal distribution of a mean for a population.
@@ -111,7 +111,7 @@ def mean(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") ->
     >>> round(float(view.mean("age", epsilon=0.5)))
     30
     """
-    return moments(curator, column, nan_policy)
+    return centred.centred(curator, column, nan_policy, 1)
 
 
 @mean.concludes
@@ -156,10 +156,9 @@ def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
     Notes
     -----
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
-    its bounds to [-1, 1], the number of rows with a value and the sums of y and y² are released together with
-    discrete Laplace noise, scaled to their joint L1 sensitivity: 2 if the number of rows is public, also with the
-    rows without a value counted; 3/2 if rows come and go [1]_. `mean`, `var`, `std` and `sum` follow from the same
-    release.
+    its bounds to [-1, 1], a tenth of ε buys the number of rows with a value and the sums of y and y², with
+    discrete Laplace noise of their joint L1 sensitivity: 2 if the number of rows is public, 3/2 if rows come and
+    go [1]_. The rest buys the sum of (y - t)² - v, t being the mean and v the variance so far: sensitivity (1 + abs(t))².
 
     **Statistics.** The interval is for the table's own number: the noise is in it, sampling is not.
     A negative estimate is 0.
@@ -176,7 +175,7 @@ def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
     >>> 30 < float(view.var("age", epsilon=0.5)) < 57
     True
     """
-    return moments(curator, column, nan_policy)
+    return centred.centred(curator, column, nan_policy, 2)
 
 
 @var.concludes
@@ -214,10 +213,9 @@ def std(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
     Notes
     -----
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
-    its bounds to [-1, 1], the number of rows with a value and the sums of y and y² are released together with
-    discrete Laplace noise, scaled to their joint L1 sensitivity: 2 if the number of rows is public, also with the
-    rows without a value counted; 3/2 if rows come and go [1]_. `mean`, `var`, `std` and `sum` follow from the same
-    release.
+    its bounds to [-1, 1], a tenth of ε buys the number of rows with a value and the sums of y and y², with
+    discrete Laplace noise of their joint L1 sensitivity: 2 if the number of rows is public, 3/2 if rows come and
+    go [1]_. The rest buys the sum of (y - t)² - v, t being the mean and v the variance so far: sensitivity (1 + abs(t))².
 
     **Statistics.** The interval is for the table's own number: the noise is in it, sampling is not.
     A negative estimate is 0.
@@ -234,7 +232,7 @@ def std(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
     >>> 5.5 < float(view.std("age", epsilon=0.5)) < 7.5
     True
     """
-    return moments(curator, column, nan_policy)
+    return centred.centred(curator, column, nan_policy, 2)
 
 
 @std.concludes
@@ -244,7 +242,7 @@ def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> Colu
 
 
 @mechanism(name="sum", columns={"column": "numeric"})
-def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> Sums:
+def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> tuple[float, float, int | None]:
     """Give the sum of a column.
 
     Parameters
@@ -271,11 +269,9 @@ def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -
 
     Notes
     -----
-    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
-    its bounds to [-1, 1], the number of rows with a value and the sums of y and y² are released together with
-    discrete Laplace noise, scaled to their joint L1 sensitivity: 2 if the number of rows is public, also with the
-    rows without a value counted; 3/2 if rows come and go [1]_. `mean`, `var`, `std` and `sum` follow from the same
-    release.
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation: the sum of the values, 0 for a
+    row without one, with discrete Laplace noise. Its sensitivity is the largest value in absolute terms, or the
+    range of the column if rows change and that is larger [1]_.
 
     **Statistics.** The interval is for the table's own number: the noise is in it, sampling is not.
 
@@ -291,15 +287,28 @@ def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -
     >>> 590_000 < float(view.sum("age", epsilon=0.5)) < 610_000
     True
     """
-    return moments(curator, column, nan_policy)
+    return (*centred.total(curator, column, nan_policy), curator.size)
 
 
 @total.concludes
-def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Return to the column's units."""
-    rows = max(float(measured.found[0]), 1.0)
-    possible = (column.low * rows, column.high * rows)
-    return _concluded("sum", column, measured, confidence, sums.total, possible)
+def _(
+    measured: tuple[float, float, int | None], column: Column, *, confidence: Probability = 0.95
+) -> ColumnStatistic:
+    """Add what the noise may be."""
+    value, scale, rows = measured
+    reach = -math.log1p(-confidence) * scale  # of a Laplace variable
+    possible = (-math.inf, math.inf) if rows is None else (column.low * rows, column.high * rows)
+    return ColumnStatistic(
+        value=value,
+        low=value - reach,
+        high=value + reach,
+        confidence=confidence,
+        noise_standard_error=math.sqrt(2) * scale,
+        statistic="sum",
+        column=column.name,
+        count=None if rows is None else float(rows),
+        notes=_notes(value - reach, value + reach, possible),
+    )
 
 
 @mechanism(columns={"columns": "columns"})

@@ -72,7 +72,7 @@ class Sums:
         return self.start + (self.values - self.noise) @ self.map.T
 
 
-def moments(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
+def moments(curator: Curator, column: Column, nan_policy: NanPolicy, *, share: object = None) -> Sums:
     """Measure the number of rows with a value, and the sums of y and y², in one vector.
 
     With n public: (y, y²/2), and 1/2 for a row without a value. With n private: (y, 1-y², y²/2), and where rows
@@ -84,7 +84,7 @@ def moments(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
     weight = 0.5 if n is not None else 1.5
     if gaps:
         of = features.Given(*gaps, of=of, tally=(0, weight) if counted else None)
-    measured = curator.sum(of)
+    measured = curator.sum(of, share=share)
     values, scales = measured.values, measured.scales
     noise = laplace_draws(len(values)) * scales if scales.any() else np.empty((0, len(values)))
     whole = np.zeros((4, len(values)))

@@ -1,0 +1,128 @@
+"""One number of one column, measured about a rough guess of it: a second step that is as accurate as can be."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from dfprivacy import Column, Curator, features
+from dfprivacy.statistics import OfSums
+from dfprivacy_eda.sums import Sums, laplace_draws, moments
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfprivacy.arguments import NanPolicy
+
+__all__ = ["Centred", "Total", "centred", "total"]
+
+_GUESS = Fraction(1, 10)  # of the budget; the same for all groups, however many rows they have
+
+
+class Centred(OfSums):
+    """The sum over rows with a value of y - t, or of (y - t)² - v; for t in [-1, 1] and v in [0, 1].
+
+    A row adds a number in [-1 - t, 1 - t], or in [-v, (1 + |t|)² - v]; one without a value adds 0, which lies in
+    both. So a row that changes moves the sum by 2, or (1 + |t|)², at most, and one that comes or goes by 1 + |t|, or
+    (1 + |t|)². The value is divided by a `unit`, that what is claimed is the same for all groups of a table: by 2 for
+    the first where rows only change; else by 1 + |t| or its square.
+    """
+
+    shape = (1,)
+    error = 3e-5  # of six sums and products, for up to 2^32 rows
+
+    def __init__(
+        self,
+        column: Column,
+        gaps: tuple[Column, ...],
+        degree: Literal[1, 2],
+        t: float,
+        v: float,
+        *,
+        only_change: bool = False,
+    ) -> None:
+        of = features.Moments(column, count=True)
+        self.features = features.Given(*gaps, of=of) if gaps else of
+        self.columns = self.features.columns
+        self.degree, self.t, self.v = degree, t, v
+        self.only_change = only_change
+        self.lipschitz = float(degree)  # max(1, 2|t|) or 2(1 + t²) over the unit, with y, 1-y² and y²/2 summed
+        self.unit = 2.0 if only_change and degree == 1 else (1 + abs(t)) ** degree
+
+    def value(self, sums: NDArray[np.float64]) -> float:
+        """Compute it from the sums of y, 1-y² and y²."""
+        first, rest, second = sums.tolist()
+        if self.degree == 1:
+            return float(first - self.t * (rest + second)) / self.unit
+        return float(second - 2 * self.t * first + (self.t**2 - self.v) * (rest + second)) / self.unit
+
+    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
+        """Bound how far it moves."""
+        wide = self.degree == 1 and not self.only_change and relation == "replace_one"
+        return 2.0 if wide else 1.0  # 2/(1 + |t|) at most
+
+
+class Total(OfSums):
+    """The sum of a column over its largest number in absolute value, from those of (1+y)/2 and (1-y)/2.
+
+    A row without a value adds 0. Where a row changes, it moves by the range of the column, or by the largest
+    number if that is more, for a value may go missing; where one comes or goes, by the largest number.
+    """
+
+    shape = (1,)
+    lipschitz = 1.0
+    error = 1e-5
+
+    def __init__(self, column: Column, gaps: tuple[Column, ...]) -> None:
+        of = features.Moments(column, degree=1, count=True)
+        self.features = features.Given(*gaps, of=of) if gaps else of
+        self.columns = self.features.columns
+        self.most = max(abs(column.low), abs(column.high))
+        self.ends = (column.high / self.most, column.low / self.most)
+
+    def value(self, sums: NDArray[np.float64]) -> float:
+        """Add the part of the upper bound and that of the lower."""
+        return float(sums @ np.array(self.ends))
+
+    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
+        """Bound how far it moves."""
+        return max(1.0, self.ends[0] - self.ends[1]) if relation == "replace_one" else 1.0
+
+
+def centred(curator: Curator, column: Column, nan_policy: NanPolicy, degree: Literal[1, 2]) -> Sums:
+    """Measure the moments with a small part of the budget, and then the one that is asked for about them.
+
+    A mean is t plus the mean of y - t: the less t is off, the less it matters how many rows there are. A variance
+    is v, the mean of (y - t)² - v, and minus the square of what t is off by. What both steps measured is put
+    together as sums of y and y² again, which is linear in it.
+    """
+    n, gaps = curator.size, curator.gaps([column], nan_policy)
+    if degree == 1 and n is not None and not gaps:
+        return moments(curator, column, nan_policy)  # the mean is linear, and its noise the least there is
+    guess = moments(curator, column, nan_policy, share=_GUESS)
+    if not len(guess.noise):
+        return guess
+    rows, first, second, _ = guess.found.tolist()
+    t = min(max(first / max(rows, 1.0), -1.0), 1.0)
+    v = min(max(second / max(rows, 1.0) - t**2, 0.0), 1.0)
+    asked = Centred(column, gaps, degree, t, v, only_change=n is not None)
+    found = curator.measure(asked)
+    noise = np.column_stack([guess.noise, laplace_draws(1) * (float(found.scales[0]) * asked.unit)])
+    whole = np.column_stack([guess.map, np.zeros(4)])
+    start = guess.start.copy()
+    if degree == 1:
+        whole[1], start[1] = t * whole[0], t * start[0]
+    else:
+        whole[2] = 2 * t * whole[1] - (t**2 - v) * whole[0]
+        start[2] = 2 * t * start[1] - (t**2 - v) * start[0]
+    whole[degree, -1] = 1
+    return Sums(np.append(guess.values, found.values * asked.unit), noise, whole, start, guess.counted)
+
+
+def total(curator: Curator, column: Column, nan_policy: NanPolicy) -> tuple[float, float]:
+    """Measure the sum of a column alone: its noisy value, and the scale of the noise, in units of the column."""
+    asked = Total(column, curator.gaps([column], nan_policy))
+    found = curator.measure(asked)
+    return float(found.values[0]) * asked.most, float(found.scales[0]) * asked.most
