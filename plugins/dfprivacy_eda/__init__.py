@@ -19,7 +19,14 @@ __all__ = ["ColumnStatistic", "Counts", "Crosstab", "Description", "FoundBounds"
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the methods."""
-    for each in (moments.mean, moments.var, moments.std, moments.total, moments.count, moments.missing):
+    for each in (
+        moments.mean,
+        moments.var.checks(moments.var_asked),
+        moments.std,
+        moments.total,
+        moments.count,
+        moments.missing,
+    ):
         register(each)
     register(quantiles.quantile.checks(quantiles.quantile_asked))
     register(quantiles.median.checks(quantiles.median_asked))

@@ -18,38 +18,30 @@ if TYPE_CHECKING:
 
 __all__ = ["Centred", "Total", "centred", "total"]
 
-_GUESS = Fraction(1, 10)  # of the budget; the same for all groups, however many rows they have
+_GUESS = Fraction(1, 10)  # of the budget
+_MANY = (
+    1000.0  # rows times epsilon from which on a guess is worth it: what it is off by, squared, is below the noise
+)
 
 
 class Centred(OfSums):
-    """The sum over rows with a value of y - t, or of (y - t)² - v; for t in [-1, 1] and v in [0, 1].
+    """The sum over rows with a value of (y - t) / 2, or of ((y - t)² - v) / (1 + |t|)²; t in [-1, 1], v in [0, 1].
 
-    A row adds a number in [-1 - t, 1 - t], or in [-v, (1 + |t|)² - v]; one without a value adds 0, which lies in
-    both. So a row that changes moves the sum by 2, or (1 + |t|)², at most, and one that comes or goes by 1 + |t|, or
-    (1 + |t|)². The value is divided by a `unit`, that what is claimed is the same for all groups of a table: by 2 for
-    the first where rows only change; else by 1 + |t| or its square.
+    Before the division a row adds a number in [-1 - t, 1 - t], or in [-v, (1 + |t|)² - v]; one without a value
+    adds 0, which lies in both. So a row that changes moves the sum by 1 at most, and one that comes or goes as
+    well: the claim is the same for all groups of a table, whatever t is.
     """
 
     shape = (1,)
     error = 3e-5  # of six sums and products, for up to 2^32 rows
 
-    def __init__(
-        self,
-        column: Column,
-        gaps: tuple[Column, ...],
-        degree: Literal[1, 2],
-        t: float,
-        v: float,
-        *,
-        only_change: bool = False,
-    ) -> None:
+    def __init__(self, column: Column, gaps: tuple[Column, ...], degree: Literal[1, 2], t: float, v: float) -> None:
         of = features.Moments(column, count=True)
         self.features = features.Given(*gaps, of=of) if gaps else of
         self.columns = self.features.columns
         self.degree, self.t, self.v = degree, t, v
-        self.only_change = only_change
         self.lipschitz = float(degree)  # max(1, 2|t|) or 2(1 + t²) over the unit, with y, 1-y² and y²/2 summed
-        self.unit = 2.0 if only_change and degree == 1 else (1 + abs(t)) ** degree
+        self.unit = 2.0 if degree == 1 else (1 + abs(t)) ** 2
 
     def value(self, sums: NDArray[np.float64]) -> float:
         """Compute it from the sums of y, 1-y² and y²."""
@@ -60,8 +52,7 @@ class Centred(OfSums):
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
         """Bound how far it moves."""
-        wide = self.degree == 1 and not self.only_change and relation == "replace_one"
-        return 2.0 if wide else 1.0  # 2/(1 + |t|) at most
+        return 1.0
 
 
 class Total(OfSums):
@@ -97,17 +88,21 @@ def centred(curator: Curator, column: Column, nan_policy: NanPolicy, degree: Lit
     A mean is t plus the mean of y - t: the less t is off, the less it matters how many rows there are. A variance
     is v, the mean of (y - t)² - v, and minus the square of what t is off by. What both steps measured is put
     together as sums of y and y² again, which is linear in it.
+
+    There is one step where the number of rows is private or small; and for a mean where all rows have a value,
+    which is linear in the sum of y.
     """
-    n, gaps = curator.size, curator.gaps([column], nan_policy)
-    if degree == 1 and n is not None and not gaps:
-        return moments(curator, column, nan_policy)  # the mean is linear, and its noise the least there is
+    n, gaps, typical = curator.size, curator.gaps([column], nan_policy), curator.typical_size
+    enough = n is not None and typical is not None and typical * curator.epsilon >= _MANY
+    if not enough or (degree == 1 and not gaps):
+        return moments(curator, column, nan_policy)
     guess = moments(curator, column, nan_policy, share=_GUESS)
     if not len(guess.noise):
         return guess
     rows, first, second, _ = guess.found.tolist()
     t = min(max(first / max(rows, 1.0), -1.0), 1.0)
     v = min(max(second / max(rows, 1.0) - t**2, 0.0), 1.0)
-    asked = Centred(column, gaps, degree, t, v, only_change=n is not None)
+    asked = Centred(column, gaps, degree, t, v)
     found = curator.measure(asked)
     noise = np.column_stack([guess.noise, laplace_draws(1) * (float(found.scales[0]) * asked.unit)])
     whole = np.column_stack([guess.map, np.zeros(4)])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from dfprivacy import Column, Curator, Probability, features, mechanism
+from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy_eda import centred, sums
 from dfprivacy_eda.results import ColumnStatistic
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["count", "mean", "missing", "std", "total", "var"]
+__all__ = ["count", "mean", "missing", "std", "total", "var", "var_asked"]
 
 Covers = Literal["table", "population"]
 _WIDE = 1 / 2  # of what is possible: an interval as wide tells next to nothing
@@ -91,10 +91,11 @@ def mean(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") ->
     Notes
     -----
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
-    its bounds to [-1, 1], a tenth of ε buys the number of rows with a value and the sums of y and y², with
-    discrete Laplace noise of their joint L1 sensitivity: 2 if the number of rows is public, 3/2 if rows come and
-    go [1]_. The rest buys the sum of y - t, t being the mean so far: sensitivity 2, or 1 + abs(t). Where all rows have
-    a value and their number is public, the first step has all of ε.
+    its bounds to [-1, 1], the number of rows with a value and the sums of y and y² are released together with
+    discrete Laplace noise, scaled to their joint L1 sensitivity: 2 if the number of rows is public, also with the
+    rows without a value counted; 3/2 if rows come and go [1]_. Where a public number of rows is 1,000/ε or more and
+    values may be missing, that has a tenth of ε, and the rest buys the sum of y - t, t being the mean so far:
+    sensitivity 2.
 
     **Statistics.** Intervals are quantiles of 20,000 draws of the noise, whose law is public, and of the
     normal distribution of a mean for a population.
@@ -156,9 +157,11 @@ def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
     Notes
     -----
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
-    its bounds to [-1, 1], a tenth of ε buys the number of rows with a value and the sums of y and y², with
-    discrete Laplace noise of their joint L1 sensitivity: 2 if the number of rows is public, 3/2 if rows come and
-    go [1]_. The rest buys the sum of (y - t)² - v, t being the mean and v the variance so far: sensitivity (1 + abs(t))².
+    its bounds to [-1, 1], the number of rows with a value and the sums of y and y² are released together with
+    discrete Laplace noise, scaled to their joint L1 sensitivity: 2 if the number of rows is public, also with the
+    rows without a value counted; 3/2 if rows come and go [1]_. Where a public number of rows is 1,000/ε or more,
+    that has a tenth of ε, and the rest buys the sum of (y - t)² - v, t being the mean and v the variance so far:
+    sensitivity (1 + abs(t))².
 
     **Statistics.** The interval is for the table's own number: the noise is in it, sampling is not.
     A negative estimate is 0.
@@ -182,6 +185,14 @@ def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
 def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Subtract the square of the mean from the mean of squares."""
     return _concluded("var", column, measured, confidence, sums.var, (0.0, column.half**2))
+
+
+def var_asked(column: Column, **_: Any) -> None:
+    """Check that squares are finite before anything is paid."""
+    if math.isinf(column.half * column.half):
+        raise ArgumentError(
+            f"Squares of {column.name!r} are too large for float64 within its bounds.", "Ask for its std."
+        )
 
 
 @mechanism(columns={"column": "numeric"})
@@ -213,9 +224,11 @@ def std(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
     Notes
     -----
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
-    its bounds to [-1, 1], a tenth of ε buys the number of rows with a value and the sums of y and y², with
-    discrete Laplace noise of their joint L1 sensitivity: 2 if the number of rows is public, 3/2 if rows come and
-    go [1]_. The rest buys the sum of (y - t)² - v, t being the mean and v the variance so far: sensitivity (1 + abs(t))².
+    its bounds to [-1, 1], the number of rows with a value and the sums of y and y² are released together with
+    discrete Laplace noise, scaled to their joint L1 sensitivity: 2 if the number of rows is public, also with the
+    rows without a value counted; 3/2 if rows come and go [1]_. Where a public number of rows is 1,000/ε or more,
+    that has a tenth of ε, and the rest buys the sum of (y - t)² - v, t being the mean and v the variance so far:
+    sensitivity (1 + abs(t))².
 
     **Statistics.** The interval is for the table's own number: the noise is in it, sampling is not.
     A negative estimate is 0.

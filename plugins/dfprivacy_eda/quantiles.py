@@ -179,11 +179,12 @@ class Chosen:
 def grown(curator: Curator, column: Column, nan_policy: NanPolicy, step: float | None) -> Grown:
     """Measure a tree of counts of one column."""
     n, gaps = curator.size, curator.gaps([column], nan_policy)
-    plan = layout(column, step, math.inf if n is None else n * curator.epsilon)
+    rows = curator.typical_size  # the tree is the same for all groups
+    plan = layout(column, step, math.inf if n is None or rows is None else rows * curator.epsilon)
     measured = curator.sum(plan.features(column, missing=bool(gaps), root=n is None))
-    rows = None if n is None else (float(n), 0.0)
+    whole = None if n is None else (float(n), 0.0)
     nothing = not (gaps or column.filled or nan_policy == "fill")
-    return Grown.of(plan, measured, missing=bool(gaps), rows=rows, root=n is None, none_missing=nothing)
+    return Grown.of(plan, measured, missing=bool(gaps), rows=whole, root=n is None, none_missing=nothing)
 
 
 def chosen(curator: Curator, column: Column, q: float, nan_policy: NanPolicy, step: float | None) -> Chosen | Grown:

@@ -125,16 +125,21 @@ def mean(rows: Numbers, column: Column) -> Numbers:
     return _mean(rows) * column.half + column.mid
 
 
+def _var(rows: Numbers) -> Numbers:
+    n = np.maximum(rows[..., 0], 2)
+    found: Numbers = np.clip(rows[..., 2] / n - _mean(rows) ** 2, 0, 1) * (n / (n - 1))
+    return found
+
+
 def var(rows: Numbers, column: Column) -> Numbers:
     """Give variances with the divisor n - 1, as dataframes have them."""
-    n = np.maximum(rows[..., 0], 2)
-    found: Numbers = np.clip(rows[..., 2] / n - _mean(rows) ** 2, 0, 1) * column.half**2 * (n / (n - 1))
-    return found
+    return _var(rows) * column.half**2
 
 
 def std(rows: Numbers, column: Column) -> Numbers:
     """Give standard deviations."""
-    return np.sqrt(var(rows, column))
+    found: Numbers = np.sqrt(_var(rows)) * column.half
+    return found
 
 
 def total(rows: Numbers, column: Column) -> Numbers:
@@ -149,7 +154,8 @@ def count(rows: Numbers, _: Column) -> Numbers:
 
 def spread(draws: Numbers) -> float:
     """Give the standard deviation of draws; 0 of a single one."""
-    return float(draws.std()) if len(draws) > 1 else 0.0
+    most = float(np.abs(draws).max())  # squares of numbers near the largest would be infinite
+    return most * float((draws / most).std()) if len(draws) > 1 and most else 0.0
 
 
 def between(draws: Numbers, confidence: float) -> tuple[float, float]:
@@ -162,7 +168,7 @@ def sampled(sums: Sums, column: Column) -> Numbers:
     """Draw what the mean of a population may be, of which the rows are a sample: sampling and noise."""
     rows = sums.possible if len(sums.noise) else np.broadcast_to(sums.found, (2 * _HALF, 4))
     errors = np.random.default_rng(1).normal(size=_HALF)
-    sds = np.sqrt(var(sums.found, column) / max(sums.found[0], 1))
+    sds = std(sums.found, column) / np.sqrt(max(sums.found[0], 1))
     found: Numbers = mean(rows, column) + np.concatenate([errors, -errors]) * sds
     return found
 

@@ -243,7 +243,9 @@ def theirs(library: str, python: Path, every: list[Table], statistics: tuple[str
                     keys.append((relation, statistic, table.name, column, epsilon, library))
                     true = (cross(table), 1.0) if statistic == "crosstab" else truth(table, column, statistic)
                     scored.append(true)
-                if relation == "replace_one" and "describe" in statistics:  # a description is five questions of each column
+                if (
+                    relation == "replace_one" and "describe" in statistics
+                ):  # a description is five questions of each column
                     for statistic, parts in (("mean", 1), ("std", 1), ("quartiles", 3)):
                         for column in table.bounds:
                             share = epsilon * parts / (5 * len(table.bounds))
@@ -331,7 +333,9 @@ def show(found: Answers, *, keep: bool) -> None:
                         if key[:2] != (relation, statistic) or other is None:
                             continue
                         own = min(
-                            found[(*key, epsilon, each)] for each in ("omit", "fill") if (*key, epsilon, each) in found
+                            found[(*key, epsilon, each)]
+                            for each in ("omit", "fill")
+                            if (*key, epsilon, each) in found
                         )
                         if max(own, other) < 1e-6:  # both are right
                             continue

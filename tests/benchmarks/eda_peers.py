@@ -17,7 +17,7 @@ from functools import cache, partial
 
 import numpy as np
 
-RUNS, SLOW_RUNS = 1000, 100
+RUNS, FEWER_RUNS, SLOW_RUNS = 1000, 300, 40
 
 
 def opendp(question):
@@ -110,8 +110,11 @@ def diffprivlib(question):
         run = partial(tools.quantile, x, [0.25, 0.5, 0.75], epsilon=epsilon, bounds=bounds)
     else:
         run = partial(getattr(tools, statistic), x, epsilon=epsilon, bounds=bounds)
-    slow = statistic in {"median", "quartiles"}
-    return np.array([np.atleast_1d(run()) for _ in range(SLOW_RUNS if slow else RUNS)])
+    runs = SLOW_RUNS if statistic in {"median", "quartiles"} else FEWER_RUNS
+    try:
+        return np.array([np.atleast_1d(run()) for _ in range(runs)])
+    except RuntimeError:  # where values are tied, it finds no candidate at times
+        return None
 
 
 _SQL = {"count": ("COUNT(*)", 1), "sum": ("SUM(x)", 1), "mean": ("AVG(x)", 2), "var": ("VAR(x)", 3)}
@@ -119,7 +122,15 @@ _SQL["std"] = ("STDDEV(x)", 3)
 
 
 def smartnoise(question):
-    """SmartNoise SQL: a query grouped by run, of exact numbers that are the same in each; rows come and go."""
+    """SmartNoise SQL; None where it refuses, as the variance of wide columns: "Noise scale is too large"."""
+    try:
+        return _smartnoise(question)
+    except ValueError:
+        return None
+
+
+def _smartnoise(question):
+    """A query grouped by run, of exact numbers that are the same in each; rows come and go."""
     import pandas as pd
     from snsql import Privacy, from_df
 
@@ -142,13 +153,13 @@ def smartnoise(question):
     names = reader._get_reader(inner)._execute_ast(inner)[0]
     if counted:
         cells = np.bincount(x.astype(int), minlength=question["cells"])
-        runs = max(1, SLOW_RUNS * 10 // len(cells))
+        runs = max(1, 1000 // len(cells))
         exact = [names, *((at, int(count)) for at, count in enumerate(np.tile(cells, runs).tolist()))]
         answers = reader.execute(query, pre_aggregated=exact)[1:]
         return np.reshape([answer[1] for answer in sorted(answers)], (runs, len(cells)))
     known = {"count": len(x), "sum": float(x.sum()), "square": float((x**2).sum())}
     columns = ["r" if name == "r" else part(name) for name in names]
-    rows = [tuple(run if column == "r" else known[column] for column in columns) for run in range(RUNS)]
+    rows = [tuple(run if column == "r" else known[column] for column in columns) for run in range(FEWER_RUNS)]
     answers = reader.execute(query, pre_aggregated=[names, *rows])[1:]
     found = np.array([[math.nan if answer[1] is None else float(answer[1])] for answer in answers])
     return np.nan_to_num(found)  # the root of a negative variance

@@ -1,7 +1,7 @@
-"""A curator whose noise is NumPy's: it sums a table once, and adds noise of the library's scale as often as asked.
+"""A curator whose noise is NumPy's: it sums a table once, and adds noise as often as it is asked.
 
-For benchmarks only, of public tables: nothing is private here, nothing is charged, and noise is continuous. Scales are
-those of the claimed sensitivities, under ``replace_one`` for a table whose size is public, or ``add_remove``.
+For benchmarks only, of public tables: nothing is private here, nothing is charged, and noise is continuous. Scales
+are those of the claimed sensitivities, under ``replace_one`` for a table whose size is public, or ``add_remove``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Simulated:
     def __init__(self, table: Table, relation: str, epsilon: float, rng: np.random.Generator) -> None:
         self.neighbors, self.epsilon, self.rng = relation, epsilon, rng
         rows = len(table.frame)
-        self.size = rows if relation == "replace_one" else None
+        self.size = self.typical_size = rows if relation == "replace_one" else None
         self.named = {name: Column(name, bounds=ends, fill=sum(ends) / 2) for name, ends in table.bounds.items()}
         self.named |= {name: Column(name, categories=tuple(each)) for name, each in table.categories.items()}
         raw = {number(self.named[name]): table.frame[name].to_numpy(dtype=float) for name in table.bounds}
