@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["Centred", "Total", "centred", "total"]
 
 _GUESS = Fraction(1, 10)  # of the budget
-_MANY = (
-    1000.0  # rows times epsilon from which on a guess is worth it: what it is off by, squared, is below the noise
-)
+# Rows times epsilon from which on a guess is worth it: what it is off by, squared, is below the noise. It is off by
+# more where rows without a value have to be counted.
+_MANY, _WITH_GAPS = 400.0, 1000.0
 
 
 class Centred(OfSums):
@@ -72,6 +72,7 @@ class Total(OfSums):
         self.columns = self.features.columns
         self.most = max(abs(column.low), abs(column.high))
         self.ends = (column.high / self.most, column.low / self.most)
+        self.moved = max(self.ends[0] - self.ends[1], 1.0 if gaps else 0.0)
 
     def value(self, sums: NDArray[np.float64]) -> float:
         """Add the part of the upper bound and that of the lower."""
@@ -79,7 +80,7 @@ class Total(OfSums):
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
         """Bound how far it moves."""
-        return max(1.0, self.ends[0] - self.ends[1]) if relation == "replace_one" else 1.0
+        return self.moved if relation == "replace_one" else 1.0
 
 
 def centred(curator: Curator, column: Column, nan_policy: NanPolicy, degree: Literal[1, 2]) -> Sums:
@@ -87,13 +88,14 @@ def centred(curator: Curator, column: Column, nan_policy: NanPolicy, degree: Lit
 
     A mean is t plus the mean of y - t: the less t is off, the less it matters how many rows there are. A variance
     is v, the mean of (y - t)² - v, and minus the square of what t is off by. What both steps measured is put
-    together as sums of y and y² again, which is linear in it.
+    together as sums of y and y² again.
 
     There is one step where the number of rows is private or small; and for a mean where all rows have a value,
     which is linear in the sum of y.
     """
     n, gaps, typical = curator.size, curator.gaps([column], nan_policy), curator.typical_size
-    enough = n is not None and typical is not None and typical * curator.epsilon >= _MANY
+    least = _WITH_GAPS if gaps else _MANY
+    enough = n is not None and typical is not None and typical * curator.epsilon >= least
     if not enough or (degree == 1 and not gaps):
         return moments(curator, column, nan_policy)
     guess = moments(curator, column, nan_policy, share=_GUESS)
@@ -110,10 +112,10 @@ def centred(curator: Curator, column: Column, nan_policy: NanPolicy, degree: Lit
     if degree == 1:
         whole[1], start[1] = t * whole[0], t * start[0]
     else:
-        whole[2] = 2 * t * whole[1] - (t**2 - v) * whole[0]
-        start[2] = 2 * t * start[1] - (t**2 - v) * start[0]
+        whole[2], start[2] = 0, 0
     whole[degree, -1] = 1
-    return Sums(np.append(guess.values, found.values * asked.unit), noise, whole, start, guess.counted)
+    values = np.append(guess.values, found.values * asked.unit)
+    return Sums(values, noise, whole, start, guess.counted, None if degree == 1 else (t, v))
 
 
 def total(curator: Curator, column: Column, nan_policy: NanPolicy) -> tuple[float, float]:

@@ -159,9 +159,9 @@ def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
     its bounds to [-1, 1], the number of rows with a value and the sums of y and y² are released together with
     discrete Laplace noise, scaled to their joint L1 sensitivity: 2 if the number of rows is public, also with the
-    rows without a value counted; 3/2 if rows come and go [1]_. Where a public number of rows is 1,000/ε or more,
-    that has a tenth of ε, and the rest buys the sum of (y - t)² - v, t being the mean and v the variance so far:
-    sensitivity (1 + abs(t))².
+    rows without a value counted; 3/2 if rows come and go [1]_. Where a public number of rows is 400/ε or more
+    (1,000/ε if values may be missing), that has a tenth of ε, and the rest buys the sum of (y - t)² - v, t being
+    the mean and v the variance so far: sensitivity (1 + abs(t))².
 
     **Statistics.** The interval is for the table's own number: the noise is in it, sampling is not.
     A negative estimate is 0.
@@ -226,9 +226,9 @@ def std(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
     its bounds to [-1, 1], the number of rows with a value and the sums of y and y² are released together with
     discrete Laplace noise, scaled to their joint L1 sensitivity: 2 if the number of rows is public, also with the
-    rows without a value counted; 3/2 if rows come and go [1]_. Where a public number of rows is 1,000/ε or more,
-    that has a tenth of ε, and the rest buys the sum of (y - t)² - v, t being the mean and v the variance so far:
-    sensitivity (1 + abs(t))².
+    rows without a value counted; 3/2 if rows come and go [1]_. Where a public number of rows is 400/ε or more
+    (1,000/ε if values may be missing), that has a tenth of ε, and the rest buys the sum of (y - t)² - v, t being
+    the mean and v the variance so far: sensitivity (1 + abs(t))².
 
     **Statistics.** The interval is for the table's own number: the noise is in it, sampling is not.
     A negative estimate is 0.

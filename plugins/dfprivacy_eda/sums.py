@@ -51,6 +51,8 @@ class Sums:
         what was measured; and `start`, of shape (4,), what is added to that.
     counted : bool
         Whether the rows without a value were counted.
+    centre : tuple of two float or None
+        What (y - t)² - v is about, t and v, if the sum of that was measured in place of the sum of y².
     """
 
     values: Numbers
@@ -58,18 +60,27 @@ class Sums:
     map: Numbers
     start: Numbers
     counted: bool
+    centre: tuple[float, float] | None = None
 
     @property
     def found(self) -> Numbers:
         """The four numbers, as measured."""
-        return self.start + self.map @ self.values
+        return self._squares(self.start + self.map @ self.values)
 
     @cached_property
     def possible(self) -> Numbers:
         """What the four numbers of the table may be, given what was measured: a draw in each row."""
         if not len(self.noise):
             return self.found[None]
-        return self.start + (self.values - self.noise) @ self.map.T
+        return self._squares(self.start + (self.values - self.noise) @ self.map.T)
+
+    def _squares(self, rows: Numbers) -> Numbers:
+        """Put the sum of y² in the place of that of (y - t)² - v; a mean is within [-1, 1]."""
+        if self.centre is not None:
+            t, v = self.centre
+            n = np.maximum(rows[..., 0], 1)
+            rows[..., 2] += 2 * t * np.clip(rows[..., 1], -n, n) - (t**2 - v) * n
+        return rows
 
 
 def moments(curator: Curator, column: Column, nan_policy: NanPolicy, *, share: object = None) -> Sums:

@@ -1,19 +1,20 @@
 """How far exploration is off on real tables, beside OpenDP's Context API, diffprivlib and SmartNoise SQL.
 
     python tests/benchmarks/eda_errors.py --adult adult.csv
-    python tests/benchmarks/eda_errors.py --peers ~/environments    # in folders opendp, diffprivlib, smartnoise
+    python tests/benchmarks/eda_errors.py --peers ~/peers    # environments: opendp, diffprivlib, smartnoise
 
-Every statistic is asked for alone with all of epsilon, many times. Ours is run whole, both halves, by a curator whose
-noise is NumPy's, of the scales that the library takes (`eda_simulation.py`): that is fine here, where nothing is
-private. Each of the others gives its own noisy answers in an environment of its own, which is made where there is none. Of what needs several of its
-questions, epsilon is split evenly among them; diffprivlib's histogram, whose noise is for rows that come and go,
-gets half of epsilon where rows change. No value is missing: ours may leave out rows without a value, which the
-others cannot, or count a fill value, which they do. OpenDP chooses quantiles among the values of a grid where there
-is a step, and among 1,025 elsewhere.
+Every statistic is asked for alone with all of epsilon, many times. Ours is run whole, both halves, by a curator
+whose noise is NumPy's (`eda_simulation.py`): that is fine here, where nothing is private. Each of the others
+gives its own noisy answers in an environment of its own, which is made where there is none. Of what needs
+several of its questions, epsilon is split evenly among them; diffprivlib's histogram, whose noise is for rows
+that come and go, gets half of epsilon where rows change. No value is missing: ours may leave out rows without a
+value, which the others cannot, or count a fill value, which they do. OpenDP chooses quantiles among the values
+of a grid where there is a step, and among 1,025 elsewhere.
 
-An error is the mean absolute difference from the table's own number: of numbers and quantiles in standard deviations
-of the column, of a variance in variances, of a sum in rows times standard deviations, of counts in rows. Kept are the
-errors, and how many times ours the others' are: the geometric mean over columns, and the least.
+An error is the mean absolute difference from the table's own number: of numbers and quantiles in standard
+deviations of the column, of a variance in variances, of a sum in rows times standard deviations, of counts in
+rows. Kept are the errors, and how many times ours the others' are: the geometric mean over columns, and the
+least.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ def ask(curator: Simulated, table: Table, column: str, statistic: str, policy: s
         said = {"columns": [column], "nan_policy": policy}
     found = curator.ask(METHODS[statistic], **said)
     if statistic == "quartiles":
-        return found.values
+        return [found.quantile(q) for q in QUARTILES]
     return found.counts if statistic in {"histogram", *COUNTED} else float(found)
 
 
@@ -175,7 +176,7 @@ def described(table: Table, relation: str, runs: int) -> Answers:
         for _ in range(runs):
             one = curator.ask(describe.describe, columns=names)
             for at, column in enumerate(names):
-                cells = dict(zip(one.statistics, one.values[at], strict=True))
+                cells = dict(zip(one.statistics, one.values[at], strict=True))  # noqa: PD011 - no frame
                 for statistic in ("mean", "std"):
                     sums[statistic].append(error(cells[statistic], *truth(table, column, statistic)))
                 quartiles = [cells[each] for each in ("25%", "50%", "75%")]
@@ -325,7 +326,7 @@ def show(found: Answers, *, keep: bool) -> None:
     with recorded("eda_errors_summary", *heads, keep=keep) as row:
         for relation, statistic in dict.fromkeys(key[:2] for key in rows):
             least, cells = (np.inf, "–"), []
-            for kind in NAMES:
+            for kind, title in NAMES.items():
                 ratios: dict[float, list[float]] = defaultdict(list)
                 for key in rows:
                     for epsilon in EPSILONS:
@@ -341,7 +342,7 @@ def show(found: Answers, *, keep: bool) -> None:
                             continue
                         ratio = (other + 1e-6) / (own + 1e-6)
                         ratios[epsilon].append(ratio)
-                        least = min(least, (ratio, f"{key[3]}, ε={epsilon:g}, {NAMES[kind]}"))
+                        least = min(least, (ratio, f"{key[3]}, ε={epsilon:g}, {title}"))
                 means = [float(np.exp(np.mean(np.log(ratios[epsilon])))) for epsilon in ratios]
                 cells.append(" / ".join(f"{mean:.2g}" for mean in means) if means else "–")
             row(relation, statistic, *cells, "–" if least[1] == "–" else f"{least[0]:.2g}: {least[1]}")

@@ -6,7 +6,6 @@ A question has the statistic, the relation, epsilon, bounds, and the file of a c
 each a list of numbers, or null where the library has no such method. Imports nothing of dfprivacy.
 """
 
-# ruff: noqa: PLC0415 - each environment has one of the libraries
 from __future__ import annotations
 
 import json
@@ -20,7 +19,7 @@ import numpy as np
 RUNS, FEWER_RUNS, SLOW_RUNS = 1000, 300, 40
 
 
-def opendp(question):
+def opendp(question):  # noqa: C901 - one answer for each kind of question
     """OpenDP's Context API: chains of a query, of which the noise is drawn by OpenDP, often; or None."""
     import opendp.prelude as dp
 

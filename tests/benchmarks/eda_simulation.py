@@ -11,10 +11,11 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from dfprivacy import Column
 from dfprivacy._measure.noisy import _taken_apart
-from dfprivacy._table.batch import Batch, category, number
+from dfprivacy._table.batch import Batch, number
 from dfprivacy.features import RowFeatures
 from dfprivacy.release import MeasurementRecord, NoisyValue
 
@@ -39,8 +40,10 @@ class Simulated:
         self.named = {name: Column(name, bounds=ends, fill=sum(ends) / 2) for name, ends in table.bounds.items()}
         self.named |= {name: Column(name, categories=tuple(each)) for name, each in table.categories.items()}
         raw = {number(self.named[name]): table.frame[name].to_numpy(dtype=float) for name in table.bounds}
-        raw |= {category(self.named[name]): table.frame[name].to_numpy() for name in table.categories}
         self._batch, self._sums = Batch(rows, raw), {}
+        for name, known in table.categories.items():
+            codes = pd.Categorical(table.frame[name], known).codes.astype(np.intp)
+            self._batch._encoded[self.named[name]] = np.where(codes < 0, len(known), codes)
         self.measured: list[MeasurementRecord] = []
         self._left = 1.0
 

@@ -22,7 +22,7 @@ _ADULT = {0: "age", 3: "education", 7: "relationship", 10: "capital_gain", 12: "
 _EDUCATION = "10th 11th 12th 1st-4th 5th-6th 7th-8th 9th Assoc-acdm Assoc-voc Bachelors Doctorate HS-grad Masters"
 _CODES = {
     "education": f"{_EDUCATION} Preschool Prof-school Some-college".split(),
-    "relationship": "Husband Not-in-family Other-relative Own-child Unmarried Wife".split(),
+    "relationship": ["Husband", "Not-in-family", "Other-relative", "Own-child", "Unmarried", "Wife"],
 }
 
 
