@@ -56,6 +56,7 @@ COUNTED = ("value_counts", "crosstab")
 BINS = 20
 QUARTILES = [0.25, 0.5, 0.75]
 CANDIDATES = 1025
+NOTHING = 0.005  # standard deviations by which a quantile may be off and be right
 
 
 def truth(table: Table, column: str, statistic: str) -> tuple[np.ndarray, float]:
@@ -314,33 +315,31 @@ def main() -> int:
 
 def show(found: Answers, *, keep: bool) -> None:
     """Print the errors, and the summary."""
-    kinds = ("omit", "fill", *NAMES)
+    names = {kind: title for kind, title in NAMES.items() if any(key[5] == kind for key in found)}
+    kinds = ("omit", "fill", *names)
     rows = list(dict.fromkeys(key[:4] for key in found if key[5] in {"omit", "fill"}))
-    heads = ("relation", "statistic", "column", "dfprivacy", "dfprivacy, filled", *NAMES.values())
+    heads = ("relation", "statistic", "column", "dfprivacy", "dfprivacy, filled", *names.values())
     with recorded("eda_errors", *heads, keep=keep) as row:
         for key in rows:
             cells = [" / ".join(short(found.get((*key, epsilon, kind))) for epsilon in EPSILONS) for kind in kinds]
             row(key[0], key[1], f"{key[2]}: {key[3]}", *(cell if cell != "– / – / –" else "–" for cell in cells))
     print()
-    heads = ("relation", "statistic", *(f"{name} / ours" for name in NAMES.values()), "least, and where")
+    heads = ("relation", "statistic", *(f"{name} / ours" for name in names.values()), "least, and where")
     with recorded("eda_errors_summary", *heads, keep=keep) as row:
         for relation, statistic in dict.fromkeys(key[:2] for key in rows):
             least, cells = (np.inf, "–"), []
-            for kind, title in NAMES.items():
+            for kind, title in names.items():
                 ratios: dict[float, list[float]] = defaultdict(list)
                 for key in rows:
                     for epsilon in EPSILONS:
                         other = found.get((*key, epsilon, kind))
                         if key[:2] != (relation, statistic) or other is None:
                             continue
-                        own = min(
-                            found[(*key, epsilon, each)]
-                            for each in ("omit", "fill")
-                            if (*key, epsilon, each) in found
-                        )
-                        if max(own, other) < 1e-6:  # both are right
+                        own = found.get((*key, epsilon, "fill"), found.get((*key, epsilon, "omit"), 0.0))
+                        nothing = NOTHING if statistic.endswith(("median", "quartiles")) else 0.0
+                        if max(own, other) <= nothing:  # both are right
                             continue
-                        ratio = (other + 1e-6) / (own + 1e-6)
+                        ratio = max(other, nothing) / max(own, nothing)
                         ratios[epsilon].append(ratio)
                         least = min(least, (ratio, f"{key[3]}, ε={epsilon:g}, {title}"))
                 means = [float(np.exp(np.mean(np.log(ratios[epsilon])))) for epsilon in ratios]

@@ -152,7 +152,7 @@ def configs(rng: np.random.Generator) -> Any:
             "public": list(public),
             "where": [None, None, {"h": ["u"]}, {"g": ["a"]}][rng.integers(4)],
             "by": [None, None, "h", "g"][rng.integers(4)],
-            "epsilon": float(rng.choice([1e-3, 0.1, 1.0, 30.0])),
+            "epsilon": float(rng.choice([1e-3, 0.1, 1.0, 30.0, 2000.0])),
             "policy": rng.choice(["omit", "fill"]),
         }
 
