@@ -192,6 +192,16 @@ class Curator:
         return int(self.sum(Count()).values[0]) if self._table.agreed(()) else None
 
     @property
+    def typical_size(self) -> int | None:
+        """Rows of the whole table for each group of the call, None where their number is private.
+
+        It is the same for all groups, so what follows from it is: how a budget is shared, how fine a grid is. These
+        must not differ from one group to another, or the groups cost more together than one.
+        """
+        size = self._table.schema.size
+        return None if size is None else size // math.prod(len(by.categories or (by,)) for by in self._table.by)
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         """All columns that have bounds or categories."""
         self.looked = True
