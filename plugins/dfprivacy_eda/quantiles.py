@@ -113,7 +113,7 @@ def layout(column: Column, step: float | None, rows: float) -> Layout:
 
 
 def rows_of(curator: Curator, share: Fraction = Fraction(1)) -> float:
-    """Give the number of rows, the same for all groups, or what a private one is taken to be, times epsilon's share."""
+    """Give the number of rows, the same for all groups, or what a private one is taken to be, times an epsilon."""
     rows = None if curator.size is None else curator.typical_size
     return (_UNKNOWN if rows is None else rows) * curator.epsilon * float(share)
 
