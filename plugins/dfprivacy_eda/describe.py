@@ -12,12 +12,14 @@ from scipy.special import ndtri
 
 from dfprivacy import ArgumentError, Column, Curator, Probability, Release, features, mechanism
 from dfprivacy.arguments import NanPolicy
-from dfprivacy_eda import sums
+from dfprivacy.markup import Grid
+from dfprivacy_eda import plots, sums
 from dfprivacy_eda.counts import Cells
 from dfprivacy_eda.quantiles import Grown, layout
 from dfprivacy_eda.results import tidy
 from dfprivacy_eda.simplex import project
 from dfprivacy_eda.sums import Sums
+from dfprivacy_eda.wording import with_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,19 +124,47 @@ class Description(Release):
                         found[name].append(table[at][row])
         return tidy(self.made_for(library), found)
 
+    def _grid(self) -> Grid:
+        columns = [
+            [with_error(*cell) if cell[0] is not None else "" for cell in zip(values, errors, strict=True)]
+            for values, errors in zip(self.values, self.standard_errors, strict=True)
+        ]
+        return Grid(("", *self.columns), [*zip(self.statistics, *columns, strict=True)])
+
     def _rows(self) -> list[tuple[str, str]]:
-        rows = []
-        for name, values, errors in zip(self.columns, self.values, self.standard_errors, strict=True):
-            cells = zip(self.statistics, values, errors, strict=True)
-            rows.append((name, "; ".join(_cell(*cell) for cell in cells if cell[1] is not None)))
         spent = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
-        return [*rows, ("±", "one standard error, which privacy adds"), ("budget", spent)]
+        rows = [("±", "one standard error, which privacy adds"), ("split", spent)]
+        return [*rows, *(("note", note) for note in self._notes())]
 
+    def _notes(self) -> list[str]:
+        """Name the columns whose mean is less certain than one row's value."""
+        at = {name: place for place, name in enumerate(self.statistics)}
+        if "mean" not in at:
+            return []
+        every = zip(self.columns, self.values, self.standard_errors, strict=True)
+        weak = [
+            name
+            for name, values, errors in every
+            if values[at["std"]] is not None and (errors[at["mean"]] or 0) >= values[at["std"]]
+        ]
+        return [f"Too little data for this epsilon: {', '.join(weak)}."] if weak else []
 
-def _cell(statistic: str, value: Any, error: float | None) -> str:
-    if isinstance(value, str) or error is None:
-        return f"{statistic} {value}"
-    return f"{statistic} {value:.5g} ± {error:.2g}"
+    def plot(self, ax: Any = None) -> Any:
+        """Draw quartiles and mean of each column of numbers, with their intervals.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; each column gets a part of them.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        if "mean" not in self.statistics:
+            raise ArgumentError("No column of numbers is described.", "Draw value_counts(...) of a column.")
+        return plots.description(self, ax)
 
 
 @dataclass(frozen=True)
