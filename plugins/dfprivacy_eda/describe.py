@@ -24,7 +24,7 @@ from dfprivacy_eda.wording import with_error
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Description", "describe", "describe_asked"]
+__all__ = ["Description", "Measured", "describe", "describe_asked", "described", "measured_of"]
 
 Focus = Literal["moments", "quartiles", "categories"]
 _PARTS = {"moments": 1, "quartiles": 2, "categories": 1}  # of the budget, for each column
@@ -248,19 +248,31 @@ def describe(
     >>> round(described.loc["mean", "age"]), described.loc["top", "sex"]
     (30, 'f')
     """
-    chosen = columns or curator.columns
+    chosen = described(curator, columns)
+    numbers = sum(column.bounds is not None for column in chosen)
+    return measured_of(curator, chosen, _split(numbers, len(chosen) - numbers, focus), nan_policy)
+
+
+def described(curator: Curator, columns: tuple[Column, ...] | None) -> tuple[Column, ...]:
+    """Say which columns are described: those named, or all that can be."""
+    if chosen := columns or curator.columns:
+        return chosen
+    raise ArgumentError("No column has bounds or categories.", "Say them: protect(..., bounds={...}).")
+
+
+def measured_of(
+    curator: Curator, chosen: tuple[Column, ...], shares: dict[str, Fraction], nan_policy: NanPolicy
+) -> Measured:
+    """Measure moments and quartiles of numbers and counts of categories, each with its share of the budget."""
     numbers = [column for column in chosen if column.bounds is not None]
     labels = [column for column in chosen if column.bounds is None]
-    if not chosen:
-        raise ArgumentError("No column has bounds or categories.", "Say them: protect(..., bounds={...}).")
-    shares = _split(len(numbers), len(labels), focus)
     gaps = {column.name: curator.gaps([column], nan_policy) for column in chosen}
     measured = Measured(chosen, {}, {}, {}, {name: float(share) for name, share in shares.items()})
     if numbers:
         _measure_numbers(curator, numbers, gaps, shares, measured, filled=nan_policy == "fill")
     if labels:
         n = curator.size
-        counts = curator.sum(features.Stack(*map(features.OneHot, labels)))
+        counts = curator.sum(features.Stack(*map(features.OneHot, labels)), share=shares["categories"])
         for column, part in zip(labels, counts.parts, strict=True):
             scale, cells = float(np.max(part.scales)), part.values
             error = scale * math.sqrt(2 * cells.size)
