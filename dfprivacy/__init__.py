@@ -18,6 +18,7 @@ from dfprivacy._plugins.loader import register, register_mechanism, unregister
 from dfprivacy._table.conditions import Presence
 from dfprivacy.accessor import install
 from dfprivacy.arguments import NanPolicy, Probability, Range
+from dfprivacy.column import ColumnView
 from dfprivacy.errors import (
     AccountMismatch,
     ArgumentError,
@@ -56,6 +57,7 @@ __all__ = [
     "BudgetError",
     "BudgetExceeded",
     "Column",
+    "ColumnView",
     "ConfidenceInterval",
     "Curator",
     "DPError",

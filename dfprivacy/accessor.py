@@ -47,6 +47,9 @@ class Accessor:
             raise AttributeError(name)
         return getattr(view_of(self._frame), name)
 
+    def __getitem__(self, name: Any) -> Any:
+        return view_of(self._frame)[name]
+
     def __dir__(self) -> list[str]:
         return sorted(
             {
@@ -56,8 +59,10 @@ class Accessor:
                 "releases",
                 "schema",
                 "where",
+                "filter",
                 "select",
                 "group_by",
+                "groupby",
                 "explain",
                 *registry().mechanisms,
             }

@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 import os
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from dfprivacy._call.question import Question, held
 from dfprivacy._call.target import Target, positive, slack
@@ -20,6 +20,7 @@ from dfprivacy._plugins.loader import registry
 from dfprivacy._table.conditions import Satisfies, condition
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
+from dfprivacy.column import ColumnView
 from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, SchemaError
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.mechanism import refuse_data
@@ -237,6 +238,29 @@ class _Askable(BundledMethods):
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *registry().mechanisms})
 
+    # As of a table: names of columns, and one of them by its name.
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._target.table.schema.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._target.table.schema.names
+
+    @overload
+    def __getitem__(self, name: str) -> ColumnView: ...
+    @overload
+    def __getitem__(self, name: list[str]) -> Self: ...
+    def __getitem__(self, name: str | list[str]) -> ColumnView | Self:
+        table = self._target.table
+        if not isinstance(name, list):
+            return ColumnView(self, table.schema.named(name))
+        return self._of(replace(table, schema=table.schema.select(name)))
+
+    def _of(self, table: Table) -> Self:
+        """Give the same view of another part of the table."""
+        made = object.__new__(type(self))
+        vars(made).update(vars(self), _target=replace(self._target, table=table))
+        return made
+
     # A copy is the same view. A pickled one knows the account and its answers, but carries no rows: see Table.
     def __copy__(self) -> Self:
         return self
@@ -254,8 +278,10 @@ def _near(name: str) -> str:
 class PrivateFrame(_Askable):
     """A table seen through a privacy budget.
 
-    Its methods are the mechanisms of all installed plugins; each pays from the account and returns a release. A few
-    have a form without an epsilon, for whoever holds the table, that returns none and says so.
+    Its methods are the mechanisms of all installed plugins; each pays from the account and returns a release.
+    ``view["age"]`` has those that ask about one column, ``view[["age", "income"]]`` is `select`, and ``filter`` and
+    ``groupby`` are other names of `where` and `group_by`. A few methods have a form without an epsilon, for whoever
+    holds the table, that returns none and says so.
     The view keeps no count of its own: the account lives in the ledger, under the data set's name.
     """
 
@@ -323,8 +349,9 @@ class PrivateFrame(_Askable):
         found += [condition(table.schema, name, wanted) for name, wanted in columns.items()]
         if not found:
             raise SchemaError("where() was given no condition.", "For example view.where(age=(30, 40)).")
-        part = replace(table, conditions=(*table.conditions, *found))
-        return PrivateFrame(replace(self._target, table=part))
+        return self._of(replace(table, conditions=(*table.conditions, *found)))
+
+    filter = where
 
     def select(self, *columns: str) -> PrivateFrame:
         """Keep some columns. The part shares the account.
@@ -345,8 +372,7 @@ class PrivateFrame(_Askable):
             If a column is not there.
         """
         table = self._target.table
-        part = replace(table, schema=table.schema.select(columns))
-        return PrivateFrame(replace(self._target, table=part))
+        return self._of(replace(table, schema=table.schema.select(columns)))
 
     def group_by(self, by: str, *more: str) -> GroupedView:
         """Ask the same of every category of a column, or combination of several. The parts share the account.
@@ -373,6 +399,8 @@ class PrivateFrame(_Askable):
             names = ", ".join(repr(column.name) for column in columns)
             raise SchemaError(f"group_by({names}) names a column twice.", "Name each once.")
         return GroupedView(self._target, columns)
+
+    groupby = group_by
 
     def __repr__(self) -> str:
         lines = [*self._lines(), str(self._account())]

@@ -1,19 +1,30 @@
 """Exploratory analysis of a private table: what people type first on any dataframe.
 
 Mechanisms: ``view.mean``, ``var``, ``std``, ``sum``, ``count``, ``missing``; ``quantile``, ``median``;
-``histogram``, ``value_counts``, ``crosstab``; ``describe``; ``find_bounds``.
+``histogram``, ``value_counts``, ``nunique``, ``crosstab``; ``corr``, ``cov``; ``describe``; ``find_bounds``.
 """
 
 from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
-from dfprivacy_eda import bounds, counts, describe, moments, quantiles
+from dfprivacy_eda import bounds, correlation, counts, describe, distinct, moments, quantiles
 from dfprivacy_eda.bounds import FoundBounds
 from dfprivacy_eda.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_eda.describe import Description
+from dfprivacy_eda.matrices import Correlations, Covariances
 from dfprivacy_eda.results import ColumnStatistic, Counts, Crosstab, Histogram, Quantiles
 
-__all__ = ["ColumnStatistic", "Counts", "Crosstab", "Description", "FoundBounds", "Histogram", "Quantiles"]
+__all__ = [
+    "ColumnStatistic",
+    "Correlations",
+    "Counts",
+    "Covariances",
+    "Crosstab",
+    "Description",
+    "FoundBounds",
+    "Histogram",
+    "Quantiles",
+]
 
 
 @hookimpl
@@ -26,5 +37,8 @@ def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None
     register(counts.histogram.checks(counts.histogram_asked))
     register(counts.value_counts)
     register(counts.crosstab.checks(counts.crosstab_asked))
+    register(distinct.nunique.checks(distinct.nunique_asked))
+    register(correlation.corr.checks(correlation.columns_asked))
+    register(correlation.cov.checks(correlation.columns_asked))
     register(describe.describe.checks(describe.describe_asked))
     register(bounds.find_bounds.checks(bounds.find_bounds_asked))

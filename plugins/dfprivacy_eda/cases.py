@@ -16,6 +16,7 @@ __all__ = ["dfprivacy_conformance_cases"]
 _X = {"bounds": {"x": (-3.0, 1.5)}}
 _GROUPED = {**_X, "categories": {"g": ["a", "b", "c"]}}
 _TABLE = {**_X, "categories": {"g": ["a", "b", "c"], "h": ["u", "v"]}}
+_TWO = {"bounds": {"x": (-3.0, 1.5), "y": (0.0, 1.0)}, "categories": {"g": ["a", "b"]}}
 _ARGUMENTS: dict[str, dict[str, Any]] = {
     "quantile": {"column": "x", "q": [0.25, 0.5], "step": 0.1},
     "median": {"column": "x", "step": 0.5},
@@ -24,6 +25,9 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "crosstab": {"a": "g", "b": "h"},
     "describe": {},
     "find_bounds": {"columns": ["x"]},
+    "nunique": {"column": "g"},
+    "corr": {"columns": ["x", "y"]},
+    "cov": {"columns": ["x", "y"], "recentre": True},
 }
 _RELATIONS = ("replace_one", "add_remove")
 
@@ -57,6 +61,13 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         return every
     asked = _ARGUMENTS[name]
     every = [case(arguments=asked, neighbors=relation, **_TABLE) for relation in _RELATIONS]
+    if name == "nunique":
+        every += [case(arguments={"column": "x"}, neighbors=relation, **_TABLE) for relation in _RELATIONS]
+    if name in {"corr", "cov"}:
+        every = [case(arguments=asked, neighbors=relation, **_TWO) for relation in _RELATIONS]
+        if name == "corr":
+            every.append(case(arguments={**asked, "nan_policy": "fill"}, **_TWO))
+            every.append(case(arguments=asked, **_TWO, group_by="g"))
     if name in {"describe", "quantile"}:
         every += [
             case(arguments=asked, **_TABLE, group_by="h"),

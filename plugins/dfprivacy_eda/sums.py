@@ -105,14 +105,14 @@ def laplace_draws(coordinates: int) -> Numbers:
     return np.vstack([draws, -draws])
 
 
-def cube_draws(dimension: int, scale: float, kept: int) -> Numbers:
-    """Draw some coordinates of the noise of a cube of so many, as many times as all intervals take.
+def cube_draws(dimension: int, scale: float, kept: int, *, most: int = 2 * _HALF) -> Numbers:
+    """Draw some coordinates of the noise of a cube of so many, as many times as all intervals take, or as `most`.
 
     The radius is that of a Gamma variable, and each coordinate is uniform within it.
     """
-    rng = np.random.default_rng(0)
-    radius = rng.gamma(dimension + 1, scale, _HALF)
-    draws = radius[:, None] * rng.uniform(-1, 1, (_HALF, kept))
+    rng, half = np.random.default_rng(0), min(_HALF, most // 2)
+    radius = rng.gamma(dimension + 1, scale, half)
+    draws = radius[:, None] * rng.uniform(-1, 1, (half, kept))
     return np.vstack([draws, -draws])
 
 

@@ -1,0 +1,165 @@
+"""One column of a view: the methods that ask about a column first, with the column filled in."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from dfprivacy._plugins.loader import registry
+from dfprivacy.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dfprivacy._call.explanation import Explanation
+    from dfprivacy.mechanism import Mechanism
+    from dfprivacy.schema import Column
+    from dfprivacy.view import _Askable
+
+__all__ = ["ColumnView", "Presences"]
+
+
+class ColumnView:
+    """One column of a view, or of a view by group: ``view["age"]``.
+
+    It has the methods of all installed plugins whose first parameter names a column, without that parameter:
+    ``view["age"].mean(epsilon=0.5)`` is ``view.mean("age", epsilon=0.5)``. It holds no values.
+    """
+
+    def __init__(self, view: _Askable, column: Column) -> None:
+        self._view = view
+        self._column = column
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+        return self._column.name
+
+    def explain(self, method: str, /, *args: Any, **kwargs: Any) -> Explanation:
+        """Say what a method would measure of this column, with which noise and at what price.
+
+        Parameters
+        ----------
+        method : str
+            The method's name.
+        *args, **kwargs
+            What it would be called with here.
+
+        Returns
+        -------
+        Explanation
+            The plan, as of `PrivateFrame.explain`.
+        """
+        return self._view.explain(method, self.name, *args, **kwargs)
+
+    def isna(self) -> Presences:
+        """Tell where there is no value, only to count it: ``view["age"].isna().sum(epsilon=0.1)``.
+
+        Returns
+        -------
+        Presences
+            Its ``sum`` is the method `missing` of this column.
+        """
+        return Presences(self, "missing")
+
+    def notna(self) -> Presences:
+        """Tell where there is a value, only to count it: ``view["age"].notna().sum(epsilon=0.1)``.
+
+        Returns
+        -------
+        Presences
+            Its ``sum`` is the method `count` of this column.
+        """
+        return Presences(self, "count")
+
+    isnull = is_null = isna
+    notnull = is_not_null = notna
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):  # what Python and notebooks probe for
+            raise AttributeError(name)
+        mechanism = registry().mechanisms.get(name)
+        first = None if mechanism is None else _first(mechanism)
+        if mechanism is None or first is None:
+            raise AttributeError(f"A column has no method {name!r}. {self._near(name, mechanism)}")
+        whole = getattr(self._view, name)
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return whole(self.name, *args, **kwargs)
+
+        signature = inspect.signature(whole)
+        _, *rest = signature.parameters.values()
+        method.__name__ = method.__qualname__ = name
+        method.__doc__ = _without(mechanism.doc, first)
+        method.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
+        return method
+
+    def _near(self, name: str, mechanism: Mechanism | None) -> str:
+        if mechanism is not None:
+            return f"It does not begin with one column: ask the view, view.{name}(...)."
+        known = [*self._methods(), "explain", "isna", "notna"]
+        near = difflib.get_close_matches(name, known, n=1)
+        return f"Did you mean {near[0]!r}?" if near else f"The methods of this column are {sorted(known)!r}."
+
+    def _methods(self) -> list[str]:
+        """Name the methods that this column can be asked for, by what is declared of it."""
+        named = ((name, each, _first(each)) for name, each in registry().mechanisms.items())
+        kinds = {name: each.columns[first] for name, each, first in named if first is not None}
+        known = {
+            "numeric": self._column.bounds is not None,
+            "category": self._column.categories is not None,
+            "any": True,
+        }
+        known["columns"] = known["numeric"] or known["category"]
+        return [name for name, kind in kinds.items() if known[str(kind)]]
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._methods()})
+
+    def _rows_are_not_compared(self, _: object) -> NoReturn:
+        raise ArgumentError(
+            "Whether a row fulfils a condition is nobody's to know, so a column is not compared.",
+            f"Keep rows by view.where({self.name}=(low, high)), or view.where({self.name}=[...]).",
+        )
+
+    __lt__ = __le__ = __gt__ = __ge__ = _rows_are_not_compared
+
+    def __repr__(self) -> str:
+        return f"Column {self.name!r} of\n{self._view!r}"
+
+
+class Presences:
+    """Where a column has a value, or none, which nobody is told; how often can be asked.
+
+    Attributes
+    ----------
+    sum : callable
+        The method that counts the rows, with its parameters and its price.
+    """
+
+    def __init__(self, column: ColumnView, method: str) -> None:
+        self._column = column
+        self._method = method
+
+    @property
+    def sum(self) -> Callable[..., Any]:
+        """The method that counts the rows."""
+        counted: Callable[..., Any] = getattr(self._column, self._method)
+        return counted
+
+    def __repr__(self) -> str:
+        return f"Where {self._column.name!r} is {self._method}: sum(epsilon=...) says how often"
+
+
+def _first(mechanism: Mechanism) -> str | None:
+    """Name the first parameter of a mechanism, if it takes the name of one column."""
+    first = next(iter(mechanism.signature.parameters))
+    kind = mechanism.columns.get(first)
+    return first if kind in ("numeric", "category", "any", "columns") else None
+
+
+def _without(doc: str, parameter: str) -> str:
+    """Leave a parameter out of a docstring."""
+    return re.sub(rf"^{parameter} : .*\n(?:[ \t]+.*\n)*", "", doc, count=1, flags=re.MULTILINE)

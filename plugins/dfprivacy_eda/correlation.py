@@ -1,0 +1,342 @@
+"""Correlations and covariances: from the sums of numbers and of their products, with noise of the cube."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
+from dfprivacy.arguments import NanPolicy
+from dfprivacy_eda import sums
+from dfprivacy_eda.matrices import Correlations, Covariances, of_no_data
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
+
+__all__ = ["Products", "columns_asked", "corr", "cov"]
+
+_MOST = 100  # columns
+_FIRST = "3/10"  # of the budget, for where the values are
+_REACH = 3.0  # standard deviations about the mean, to which values are clipped then
+_CLEARLY = 2.0  # standard errors above 0, from which a variance is one
+_DRAWN = 4_000_000  # numbers
+
+
+@dataclass(frozen=True)
+class Products:
+    """Noisy sums of y and of products of y, each column mapped from its bounds to [-1, 1], over complete rows.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        The columns, with the bounds to which their values were clipped.
+    values : ndarray of shape (d,)
+        The sums of y_i, 2y_i²-1 and y_i y_j as `dfprivacy.features.Outer` has them, after the number of rows where
+        that was measured.
+    scales : ndarray of shape (d,)
+        The scale of the noise of the cube in each; 0 where all is public.
+    size : int or None
+        The number of all rows, where that is public.
+    counted : bool
+        Whether the number of complete rows was measured.
+    """
+
+    columns: tuple[Column, ...]
+    values: Numbers
+    scales: Numbers
+    size: int | None
+    counted: bool
+
+    @property
+    def rows(self) -> float:
+        """The number of complete rows."""
+        return float(self.values[0]) if self.counted else float(self.size or 0)
+
+    @property
+    def rows_error(self) -> float:
+        """The standard error of that number."""
+        d = len(self.values)
+        return float(self.scales[0]) * math.sqrt((d + 1) * (d + 2) / 3) if self.counted else 0.0
+
+    def possible(self) -> Numbers:
+        """Draw what the table's own sums may be, given what was measured, one in each row."""
+        if not self.scales.any():
+            return self.values[None]
+        d = len(self.values)
+        return self.values - sums.cube_draws(d, 1.0, d, most=_DRAWN // d) * self.scales
+
+    def covariances(self, rows: Numbers) -> Numbers:
+        """Give covariances of y with the divisor n - 1, shape (..., p, p), of sums along the last axis."""
+        p = len(self.columns)
+        n = (
+            np.maximum(rows[..., :1], 2.0)
+            if self.counted
+            else np.full((*rows.shape[:-1], 1), float(self.size or 0))
+        )
+        n = np.maximum(n, 2.0)[..., None]
+        rest = rows[..., 1:] if self.counted else rows
+        upper = np.triu_indices(p)
+        second = np.empty((*rows.shape[:-1], p, p))
+        second[..., upper[0], upper[1]] = second[..., upper[1], upper[0]] = rest[..., p:]
+        second /= n
+        at = range(p)
+        second[..., at, at] = (second[..., at, at] + 1) / 2
+        mean = rest[..., :p] / n[..., 0]
+        found: Numbers = (second - mean[..., :, None] * mean[..., None, :]) * (n / (n - 1))
+        return found
+
+
+def columns_asked(columns: tuple[Column, ...] | None, **_: Any) -> None:
+    """Check the number of columns, and that none is named twice, before anything is paid."""
+    if columns is None:
+        return
+    names = [column.name for column in columns]
+    if len(set(names)) < len(names):
+        raise ArgumentError(f"columns={names!r} name one twice.", "Name each once.")
+    if not 2 <= len(names) <= _MOST:  # noqa: PLR2004
+        raise ArgumentError(
+            f"columns={names!r} are not two to {_MOST} columns.", "For one, ask for its variance: view.var(column)."
+        )
+
+
+def measured(
+    curator: Curator, columns: tuple[Column, ...] | None, nan_policy: NanPolicy, *, recentre: bool
+) -> Products:
+    """Measure all sums in one vector, of values clipped to where they are if that is asked for."""
+    if columns is None:
+        columns = tuple(column for column in curator.columns if column.bounds is not None)
+        if len(columns) < 2:  # noqa: PLR2004
+            raise ArgumentError(
+                f"{len(columns)} columns have bounds, and two are needed.", "Say them: protect(..., bounds={...})."
+            )
+        columns_asked(columns)
+    n, gaps = curator.size, curator.gaps(columns, nan_policy)
+    if recentre:
+        columns = _narrowed(curator, columns, gaps)
+    # Where rows only change, a row with a gap may be as far from others as these from each other: twice the radius.
+    counted: bool | float = (1.0 if n is None else 2.0) if n is None or gaps else False
+    of: features.RowFeatures = features.Outer(columns, count=counted, centred=True)
+    found = curator.sum(features.Given(*gaps, of=of) if gaps else of, noise="cube")
+    return Products(columns, found.values, found.scales, n, bool(counted))
+
+
+def _narrowed(curator: Curator, columns: tuple[Column, ...], gaps: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Clip each column to three standard deviations about its mean, as measured with a part of the budget."""
+    n = curator.size
+    every: list[features.RowFeatures] = [features.Moments(column, centred=True) for column in columns]
+    count = n is None or bool(gaps)
+    stack = features.Stack(*([features.Count()] if count else []), *every)
+    found = curator.sum(features.Given(*gaps, of=stack) if gaps else stack, noise="cube", share=_FIRST)
+    d, b = len(found.values), float(np.max(found.scales))
+    error = b * math.sqrt((d + 1) * (d + 2) / 3)
+    rows = max(float(found.values[0]) if count else float(n or 0), 1.0)
+    narrow = []
+    for column, (s1, s2) in zip(columns, found.values[int(count) :].reshape(-1, 2).tolist(), strict=True):
+        mean, square = s1 / rows, (s2 / rows + 1) / 2
+        variance = min(max(square - mean * mean, 0.0), 1.0)
+        if variance <= _CLEARLY * error / rows:  # nobody knows where the values are
+            narrow.append(column)
+            continue
+        mean, reach = column.mid + column.half * mean, _REACH * column.half * math.sqrt(variance)
+        low, high = max(column.low, mean - reach), min(column.high, mean + reach)
+        kept = (low, high) if low < high else (column.low, column.high)
+        fill = None if column.fill is None else min(max(column.fill, kept[0]), kept[1])
+        narrow.append(replace(column, bounds=kept, fill=fill))
+    return tuple(narrow)
+
+
+@mechanism(columns={"columns": ["numeric"]})
+def corr(
+    curator: Curator,
+    columns: tuple[Column, ...] | None = None,
+    *,
+    recentre: bool = False,
+    nan_policy: NanPolicy = "omit",
+) -> Products:
+    """Give Pearson's correlation of each two of some columns.
+
+    Parameters
+    ----------
+    columns : list of str, optional
+        Two or more columns with bounds. Default: all. Values count as clipped to the bounds.
+    recentre : bool
+        Spend three tenths of the budget on means and standard deviations, and clip values to three standard
+        deviations about the mean. That is more accurate for skewed columns with wide bounds, from four on while the
+        noise dominates; the answer is about the clipped values, and says to what they were clipped.
+    nan_policy : {"omit", "fill", "raise"}
+        What becomes of rows with a missing value in one of the columns: ``"omit"`` leaves them out of all pairs,
+        ``"fill"`` counts them with the columns' fill values, ``"raise"`` refuses them, where these are public.
+    confidence : float
+        Coverage of the intervals, each on its own.
+
+    Returns
+    -------
+    Correlations
+        A matrix, in ``frame``, with standard errors in ``errors``.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If an argument cannot be used, or fewer than two columns have bounds; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the columns mapped from
+    their bounds to [-1, 1], the sums of y_i, 2y_i²-1 and y_i y_j have noise of the cube [1]_: one row moves each by
+    2 at most, by 1 where rows come and go. The number of complete rows is one coordinate more where it is private.
+    `cov` follows from the same release.
+
+    **Statistics.** Intervals are for the table's own numbers: quantiles of draws of the noise, whose law is
+    public. Each cell is estimated for itself; the nearest matrix that some data have is ``nearest``.
+
+    References
+    ----------
+    .. [1] Hardt and Talwar (2010). On the geometry of differential privacy. STOC.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, dfprivacy as dp
+    >>> x = np.random.default_rng(1).normal(size=20_000)
+    >>> df = pd.DataFrame({"x": x, "y": x + np.random.default_rng(2).normal(size=20_000)})
+    >>> view = dp.protect(df, "eda-corr", epsilon=2, ledger="memory:", bounds={"x": (-4, 4), "y": (-6, 6)})
+    >>> found = view.corr(["x", "y"], epsilon=2)
+    >>> bool(0.6 < found.loc["x", "y"] < 0.8)
+    True
+    """
+    return measured(curator, columns, nan_policy, recentre=recentre)
+
+
+@corr.concludes
+def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> Correlations:
+    """Divide covariances by standard deviations."""
+    covariances, drawn = products.covariances(products.values), products.covariances(products.possible())
+    variances, possible = np.diag(covariances), np.diagonal(drawn, axis1=-2, axis2=-1)
+    unknown = variances <= np.maximum(_CLEARLY * possible.std(axis=0), 0.0)
+    values, draws = _correlations(covariances, variances), _correlations(drawn, possible)
+    low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    errors, either = draws.std(axis=0), unknown[:, None] | unknown
+    values[either], errors[either], low[either], high[either] = np.nan, np.nan, -1.0, 1.0
+    np.fill_diagonal(low, np.where(unknown, -1.0, 1.0))
+    off = ~np.eye(len(values), dtype=np.bool_)
+    notes = _notes(products, values, recentre=recentre)
+    if drowned := [column.name for column, out in zip(products.columns, unknown, strict=True) if out]:
+        notes = [
+            f"The noise could be all of the variance of {', '.join(drowned)}: no correlation is known.",
+            *notes,
+        ]
+    elif (high - low)[off].min() > 1:
+        notes.append("Each interval spans more than half of what is possible: there is too little data.")
+    return Correlations(**_about(products, values, errors, (low, high)), confidence=confidence, notes=tuple(notes))
+
+
+def _correlations(covariances: Numbers, variances: Numbers) -> Numbers:
+    """Divide by standard deviations; each number is brought between -1 and 1."""
+    root = np.sqrt(np.maximum(variances, 1e-12))
+    found: Numbers = np.clip(covariances / (root[..., :, None] * root[..., None, :]), -1.0, 1.0)
+    at = range(found.shape[-1])
+    found[..., at, at] = 1.0
+    return found
+
+
+@mechanism(columns={"columns": ["numeric"]})
+def cov(
+    curator: Curator,
+    columns: tuple[Column, ...] | None = None,
+    *,
+    recentre: bool = False,
+    nan_policy: NanPolicy = "omit",
+) -> Products:
+    """Give the covariance of each two of some columns, with the divisor n - 1.
+
+    Parameters
+    ----------
+    columns : list of str, optional
+        Two or more columns with bounds. Default: all. Values count as clipped to the bounds.
+    recentre : bool
+        As for `corr`.
+    nan_policy : {"omit", "fill", "raise"}
+        As for `corr`.
+    confidence : float
+        Coverage of the intervals, each on its own.
+
+    Returns
+    -------
+    Covariances
+        A matrix in products of the columns' units, in ``frame``, with standard errors in ``errors``.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If an argument cannot be used, or fewer than two columns have bounds; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation, by the release of `corr` [1]_.
+
+    **Statistics.** As for `corr`.
+
+    References
+    ----------
+    .. [1] Hardt and Talwar (2010). On the geometry of differential privacy. STOC.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, dfprivacy as dp
+    >>> x = np.random.default_rng(1).normal(size=20_000)
+    >>> df = pd.DataFrame({"x": x, "y": x + np.random.default_rng(2).normal(size=20_000)})
+    >>> view = dp.protect(df, "eda-cov", epsilon=2, ledger="memory:", bounds={"x": (-4, 4), "y": (-6, 6)})
+    >>> found = view.cov(["x", "y"], epsilon=2)
+    >>> bool(0.8 < found.loc["x", "y"] < 1.2)
+    True
+    >>> view.corr(["x", "y"], epsilon=2).privacy.epsilon
+    0.0
+    """
+    return measured(curator, columns, nan_policy, recentre=recentre)
+
+
+@cov.concludes
+def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> Covariances:
+    """Return to the columns' units."""
+    half = np.array([column.half for column in products.columns])
+    units = np.outer(half, half)
+    values, draws = products.covariances(products.values), products.covariances(products.possible())
+    low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    np.fill_diagonal(low, np.maximum(np.diag(low), 0.0))
+    np.fill_diagonal(high, np.maximum(np.diag(high), 0.0))
+    notes = _notes(products, values, recentre=recentre)
+    found = _about(products, values * units, draws.std(axis=0) * units, (low * units, high * units))
+    return Covariances(**found, confidence=confidence, notes=tuple(notes))
+
+
+def _notes(products: Products, matrix: Numbers, *, recentre: bool) -> list[str]:
+    notes = []
+    if recentre:
+        ends = ", ".join(f"{column.name} from {column.low:.4g} to {column.high:.4g}" for column in products.columns)
+        notes.append(f"It is about values clipped again: {ends}.")
+    if of_no_data(matrix):
+        notes.append("As the noise has them they are together those of no data; `nearest` are of some.")
+    return notes
+
+
+def _about(products: Products, values: Numbers, errors: Numbers, ends: tuple[Numbers, Numbers]) -> dict[str, Any]:
+    left = products.counted and products.size is not None
+    return {
+        "columns": tuple(column.name for column in products.columns),
+        "values": values,
+        "standard_errors": errors,
+        "lows": ends[0],
+        "highs": ends[1],
+        "count": products.rows,
+        "missing": products.size - products.rows if left and products.size is not None else None,
+        "missing_standard_error": products.rows_error if left else None,
+        "bounds": tuple((column.low, column.high) for column in products.columns),
+    }

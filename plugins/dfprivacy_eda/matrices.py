@@ -1,0 +1,215 @@
+"""What ``corr`` and ``cov`` return: a matrix of columns by columns, with an interval for every cell."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy import ArgumentError, Release
+from dfprivacy.plotting import axes
+from dfprivacy_eda.results import tidy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
+
+__all__ = ["Correlations", "Covariances"]
+
+_SHOWN = 12  # pairs
+_FLOOR = 1e-9  # least eigenvalue of the nearest matrix, as a part of the largest
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Matrix(Release):
+    """A number for each two columns."""
+
+    columns: tuple[str, ...]
+    values: Numbers
+    standard_errors: Numbers
+    lows: Numbers
+    highs: Numbers
+    confidence: float
+    count: float
+    missing: float | None
+    missing_standard_error: float | None
+    bounds: tuple[tuple[float, float], ...]
+    notes: tuple[str, ...]
+
+    @property
+    def frame(self) -> Any:
+        """The matrix, as a table of the library whose table was asked; Polars and Arrow have names in a column."""
+        return self._shaped(self.values)
+
+    @property
+    def errors(self) -> Any:
+        """The same shape with the standard error of each number."""
+        return self._shaped(self.standard_errors)
+
+    @property
+    def loc(self) -> Any:
+        """What picks cells of a pandas frame by name."""
+        return self.frame.loc
+
+    def __getitem__(self, column: str | tuple[str, str]) -> Any:
+        if not isinstance(column, tuple):
+            return self.frame[column]
+        places = [self.columns.index(name) if name in self.columns else None for name in column]
+        match places:
+            case [int(row), int(other)]:
+                return float(self.values[row, other])
+        raise ArgumentError(f"{column!r} are not two of the columns.", f"They are {[*self.columns]!r}.")
+
+    def _shaped(self, cells: Numbers) -> Any:
+        named: dict[str, list[Any]] = {} if self.library == "pandas" else {"column": list(self.columns)}
+        made = tidy(self, {**named, **dict(zip(self.columns, cells.T.tolist(), strict=True))})
+        if self.library == "pandas":
+            made.index = list(self.columns)
+        return made
+
+    def to_frame(self, library: str = "pandas") -> Any:
+        """Return one row for each two columns, in the order of the matrix's upper triangle.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars"}
+            Whose DataFrame to make.
+
+        Returns
+        -------
+        pandas.DataFrame or polars.DataFrame
+            The columns a, b, value, standard_error, low and high.
+        """
+        pairs = self._pairs()
+        tables = {
+            "value": self.values,
+            "standard_error": self.standard_errors,
+            "low": self.lows,
+            "high": self.highs,
+        }
+        named = {side: [self.columns[pair[at]] for pair in pairs] for at, side in enumerate("ab")}
+        cells = {name: [float(table[pair]) for pair in pairs] for name, table in tables.items()}
+        return tidy(self.made_for(library), {**named, **cells})
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        return list(itertools.combinations_with_replacement(range(len(self.columns)), 2))
+
+    def _said(self, pair: tuple[int, int]) -> str:
+        ends = f"{self.lows[pair]:.4g} to {self.highs[pair]:.4g}"
+        return f"{self.values[pair]:.4g} ± {self.standard_errors[pair]:.2g}  ({ends})"
+
+    def _rows(self) -> list[tuple[str, str]]:
+        pairs = self._pairs()
+        rows = [(f"{self.columns[i]}, {self.columns[j]}", self._said((i, j))) for i, j in pairs[:_SHOWN]]
+        rows += [("…", f"{len(pairs) - _SHOWN:,} more")] if len(pairs) > _SHOWN else []
+        rows.append(("intervals", f"{self.confidence:.0%}, for the table"))
+        rows.append(("rows", f"{self.count:,.0f}"))
+        if self.missing is not None and self.missing > 3 * (self.missing_standard_error or 0):
+            rows.append(("missing", f"{self.missing:,.0f} ± {self.missing_standard_error or 0:.3g}, left out"))
+        return [*rows, *(("note", note) for note in self.notes)]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the matrix as coloured squares, with the number and its standard error in each.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        ax, at = axes(ax), range(len(self.columns))
+        most = float(np.nanmax(abs(self.values), initial=1e-300))
+        ax.imshow(self.values, cmap="RdBu", vmin=-most, vmax=most)
+        for i, j in itertools.product(at, at):
+            said = f"{self.values[i, j]:.2g}\n± {self.standard_errors[i, j]:.1g}"
+            ax.text(j, i, said, ha="center", va="center", fontsize="small")
+        ax.set_xticks(at, list(self.columns), rotation=45, ha="right")
+        ax.set_yticks(at, list(self.columns))
+        return ax
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Correlations(_Matrix):
+    """Pearson's correlation of each two columns.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns.
+    values : ndarray of shape (columns, columns)
+        The correlations, each for itself between -1 and 1; NaN where the noise could be all of a column's variance.
+        Together they may be those of no data; `nearest` are not.
+    standard_errors : ndarray of the same shape
+        Standard error that privacy adds to each.
+    lows, highs : ndarrays of the same shape
+        Ends of an interval for the table's own number.
+    confidence : float
+        Coverage of each interval.
+    count : float
+        Rows with a value in every column; noisy where that is private.
+    missing, missing_standard_error : float or None
+        Rows left out, for a missing value in some column, with noise, and its standard error; None where none was
+        left out or it is not known.
+    bounds : tuple of pairs
+        To what the values of each column were clipped.
+    notes : tuple of str
+        What to know before trusting the numbers.
+    """
+
+    @property
+    def nearest(self) -> Numbers:
+        """A matrix of correlations near them that some data have: no eigenvalue is below 0, the diagonal is 1.
+
+        Unknown ones count as 0. It is biased where it differs from `values`.
+        """
+        known = np.where(np.isnan(self.values), 0.0, self.values)
+        np.fill_diagonal(known, 1.0)
+        raised = _raised(known)
+        root = np.sqrt(np.diag(raised))
+        return raised / np.outer(root, root)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Covariances(_Matrix):
+    """The covariance of each two columns, with the divisor n - 1, in the product of their units.
+
+    Attributes
+    ----------
+    columns, standard_errors, lows, highs, confidence, count, missing, missing_standard_error, bounds, notes
+        As for `Correlations`.
+    values : ndarray of shape (columns, columns)
+        The covariances, as the noise has them: a variance may be negative, and all together those of no data.
+    """
+
+    @property
+    def nearest(self) -> Numbers:
+        """A matrix of covariances near them that some data have: no eigenvalue is below 0.
+
+        Nearest counts each column in parts of the width of its bounds. It is biased where it differs from `values`.
+        """
+        half = np.array([(high - low) / 2 for low, high in self.bounds])
+        units = np.outer(half, half)
+        return _raised(self.values / units) * units
+
+
+def _raised(matrix: Numbers) -> Numbers:
+    """Raise eigenvalues to 0, or a little above."""
+    values, vectors = np.linalg.eigh(matrix)
+    least = _FLOOR * max(float(values[-1]), _FLOOR)
+    found: Numbers = (vectors * np.maximum(values, least)) @ vectors.T
+    return (found + found.T) / 2
+
+
+def of_no_data(matrix: Numbers) -> bool:
+    """Tell whether a matrix without NaN has an eigenvalue clearly below 0."""
+    known = ~np.isnan(np.diag(matrix))
+    part = matrix[np.ix_(known, known)]
+    return bool(len(part)) and bool(np.linalg.eigvalsh(part)[0] < -math.sqrt(_FLOOR) * abs(part).max())
