@@ -1,17 +1,19 @@
 """Exploratory analysis of a private table: what people type first on any dataframe.
 
 Mechanisms: ``view.mean``, ``var``, ``std``, ``sum``, ``count``, ``missing``; ``quantile``, ``median``;
-``histogram``, ``value_counts``, ``nunique``, ``crosstab``; ``corr``, ``cov``; ``describe``; ``find_bounds``.
+``histogram``, ``value_counts``, ``nunique``, ``crosstab``; ``corr``, ``cov``; ``describe``,
+``report``; ``find_bounds``.
 """
 
 from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
-from dfprivacy_eda import bounds, correlation, counts, describe, distinct, moments, quantiles
+from dfprivacy_eda import bounds, correlation, counts, describe, distinct, moments, quantiles, report
 from dfprivacy_eda.bounds import FoundBounds
 from dfprivacy_eda.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_eda.describe import Description
 from dfprivacy_eda.matrices import Correlations, Covariances
+from dfprivacy_eda.report import Report
 from dfprivacy_eda.results import ColumnStatistic, Counts, Crosstab, Histogram, Quantiles
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "FoundBounds",
     "Histogram",
     "Quantiles",
+    "Report",
 ]
 
 
@@ -41,4 +44,5 @@ def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None
     register(correlation.corr.checks(correlation.columns_asked))
     register(correlation.cov.checks(correlation.columns_asked))
     register(describe.describe.checks(describe.describe_asked))
+    register(report.report.checks(report.report_asked))
     register(bounds.find_bounds.checks(bounds.find_bounds_asked))

@@ -24,6 +24,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "value_counts": {"column": "g"},
     "crosstab": {"a": "g", "b": "h"},
     "describe": {},
+    "report": {},
     "find_bounds": {"columns": ["x"]},
     "nunique": {"column": "g"},
     "corr": {"columns": ["x", "y"]},
@@ -60,14 +61,13 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             every.append(case(**_GROUPED, where={"g": ["a", "b"]}))
         return every
     asked = _ARGUMENTS[name]
-    every = [case(arguments=asked, neighbors=relation, **_TABLE) for relation in _RELATIONS]
+    table = _TWO if name in {"corr", "cov", "report"} else _TABLE
+    every = [case(arguments=asked, neighbors=relation, **table) for relation in _RELATIONS]
     if name == "nunique":
         every += [case(arguments={"column": "x"}, neighbors=relation, **_TABLE) for relation in _RELATIONS]
-    if name in {"corr", "cov"}:
-        every = [case(arguments=asked, neighbors=relation, **_TWO) for relation in _RELATIONS]
-        if name == "corr":
-            every.append(case(arguments={**asked, "nan_policy": "fill"}, **_TWO))
-            every.append(case(arguments=asked, **_TWO, group_by="g"))
+    if name == "corr":
+        every.append(case(arguments={**asked, "nan_policy": "fill"}, **_TWO))
+        every.append(case(arguments=asked, **_TWO, group_by="g"))
     if name in {"describe", "quantile"}:
         every += [
             case(arguments=asked, **_TABLE, group_by="h"),
