@@ -14,7 +14,7 @@ from dfprivacy_dcor import (
     Screening,
     SharedCorrelation,
 )
-from dfprivacy_eda import ColumnStatistic, Counts, Crosstab, Description, FoundBounds, Histogram, Quantiles
+from dfprivacy_eda import ColumnStatistic, Counts, Crosstab, Description, FoundBounds, Histogram, Quantiles, Report
 from dfprivacy_gmm import FourierSketch, GaussianClasses, GaussianMixture, JointMoments
 from dfprivacy_kernel import KernelMessage, KernelTest
 from dfprivacy_kme import KME
@@ -412,6 +412,15 @@ class BundledMethods:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> Description: ...
+    def report(
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Report: ...
     def find_bounds(
         self,
         columns: Sequence[str],

@@ -26,6 +26,7 @@ __all__ = ["bounds", "counts", "crosstab", "description", "histogram", "quantile
 BAR, SURE, POINT = "#9ec3e6", "#b34700", "#1a1a1a"
 _SERIES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777")
 _MOST_BARS = 40
+_TAIL = 0.002  # of the rows, at each side, that a curve may leave out
 _ROW = 0.28  # inches of a row
 
 
@@ -123,17 +124,36 @@ def crosstab(found: Crosstab, ax: Any) -> Any:
     if len(columns) > len(_SERIES) or len(rows) * len(columns) > _MOST_BARS:
         return _map(found, ax)
     ax = _sized(ax, 3.0)
-    width, low, high = 0.8 / len(columns), *found.intervals
+    heights, low, high = _of_what(found)
+    width = 0.8 / len(columns)
     for at, category in enumerate(columns):
         where = np.arange(len(rows)) + (at - (len(columns) - 1) / 2) * width
-        ax.bar(where, found.counts[:, at], width * 0.92, color=_SERIES[at], label=f"{second} = {category}")
+        ax.bar(where, heights[:, at], width * 0.92, color=_SERIES[at], label=f"{second} = {category}")
         label = _interval(found.confidence) if at == len(columns) - 1 else None
         ax.vlines(where, low[:, at], high[:, at], color=POINT, lw=1.5, label=label)
     ax.set_xticks(range(len(rows)), names)
-    ax.set(xlabel=first, ylabel="rows")
+    alike = {"index": f"share within {first}", "columns": f"share within {second}"}
+    ax.set(xlabel=first, ylabel=alike.get(found.by or "", "share of all rows" if found.by else "rows"))
     ax.set_ylim(bottom=0)
-    _legend(_plain(ax))
+    _legend(_plain(ax), loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
     return ax
+
+
+def _of_what(found: Crosstab) -> tuple[NDArray[np.float64], ...]:
+    """Give counts or the shares that were asked for, and the ends of their intervals.
+
+    A share p of a sum of K noisy counts has (1-p)² + (K-1)p² times the variance of its count; at least 1 is taken,
+    which it has if the sum is known.
+    """
+    counts, (low, high) = found.counts, found.intervals
+    if found.by is None:
+        return counts, low, high
+    axis = {"all": None, "index": 1, "columns": 0}[found.by]
+    sums = np.maximum(counts.sum(axis=axis, keepdims=True), 1.0)
+    shares, kinds = counts / sums, counts.size / sums.size
+    reach = (high - found.raw) / sums * np.sqrt(np.maximum((1 - shares) ** 2 + (kinds - 1) * shares**2, 1))
+    middle = found.raw / sums
+    return shares, np.clip(middle - reach, 0, 1), np.clip(middle + reach, 0, 1)
 
 
 def _map(found: Crosstab, ax: Any) -> Any:
@@ -155,15 +175,22 @@ def _map(found: Crosstab, ax: Any) -> Any:
 
 def quantiles(found: Quantiles, ax: Any) -> Any:
     """Draw the cumulated shares of rows with a band of two standard errors, and the quantiles."""
-    ax, edges = _sized(ax, 3.0), found.tree.edges
-    rows, error = found.tree.below(edges)
-    total = max(found.tree.total, 1.0)
+    ax, tree = _sized(ax, 3.0), found.tree
+    rows, error = tree.below(tree.edges)
+    at, how = tree.edges, {}
+    if tree.whole:  # shares up to a value, which holds up to the next
+        at, rows, error, how = (tree.edges[1:] + tree.edges[:-1]) / 2, rows[1:], error[1:], {"step": "post"}
+    total = max(tree.total, 1.0)
     ends = [np.clip((rows + sign * 2 * error) / total, 0, 1) for sign in (-1, 1)]
-    ax.fill_between(edges, *ends, step=None, color=BAR, lw=0, label="± 2 standard errors")
-    ax.plot(edges, rows / total, color=POINT, lw=1, label="share of rows below")
+    ax.fill_between(at, *ends, **how, color=BAR, lw=0, label="± 2 standard errors")
+    drawn = "share of rows up to there"
+    ax.plot(at, rows / total, color=POINT, lw=1, drawstyle="steps-post" if how else "default", label=drawn)
     ax.hlines(found.q, found.low, found.high, color=SURE, lw=2.5, label=f"{_interval(found.confidence)}s")
     ax.plot(found.values, found.q, "o", ms=4, color=SURE)
-    ax.set(xlabel=found.column, ylabel="share of rows", ylim=(0, 1), xlim=(edges[0], edges[-1]))
+    first, last = tree.quantiles([_TAIL, 1 - _TAIL])
+    first, last = min(first, *found.low), max(last, *found.high)
+    room = 0.02 * (last - first) or 1.0
+    ax.set(xlabel=found.column, ylabel="share of rows", ylim=(0, 1), xlim=(first - room, last + room))
     _legend(_plain(ax), loc="lower right")
     return ax
 

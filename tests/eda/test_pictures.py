@@ -197,3 +197,27 @@ def test_a_crosstab_says_what_its_shares_are_of(protect):
     assert "of their row" in repr(view.crosstab("sex", "region", normalize="index", epsilon=1))
     assert "of all rows" in repr(view.crosstab("sex", "region", normalize=True, epsilon=1))
     assert "All" in repr(view.crosstab("sex", "region", margins=True, epsilon=1))
+
+
+def test_a_crosstab_is_drawn_as_it_was_asked_for(plt, protect):
+    """Bars are shares where these were asked for, and their intervals are wider than those of a known sum."""
+    found = protect().crosstab("sex", "region", normalize="index", epsilon=1)
+
+    ax = found.plot()
+
+    heights = sorted(bar.get_height() for bar in ax.patches)
+    assert heights == sorted((found.counts / found.counts.sum(axis=1, keepdims=True)).ravel())
+    assert ax.get_ylabel() == "share within sex"
+    _, ends = segments(ax.collections[0])
+    assert ends[0, 1] - ends[0, 0] > np.diff(np.array(found.intervals)[:, 0, 0])[0] / found.counts[0].sum() - 1e-9
+
+
+def test_whole_numbers_have_steps(plt, protect):
+    """Where quantiles are of whole numbers, the share rises at each of them and stays until the next."""
+    found = protect().quantile("age", [0.5], step=1, epsilon=5)
+
+    (curve, _) = found.plot().get_lines()
+
+    assert curve.get_drawstyle() == "steps-post"
+    assert np.allclose(curve.get_xdata() % 1, 0)
+    assert curve.get_ydata()[-1] == pytest.approx(1)
