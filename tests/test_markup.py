@@ -1,4 +1,4 @@
-"""What people look at in a notebook: tables with captions and scopes, in the colours around them, texts as texts."""
+"""What people look at in a notebook: tables with captions, in the colours around them, and texts as texts."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_groups_are_a_table_with_a_row_for_each():
     """Numbers of the same names stand below each other."""
     groups = Groups(by=("g", "h"), keys=(("a", 1), ("b", 2)), releases=(Value(value=1.5), Value(value=2.5)))
 
-    cells = re.findall(r"<t[hd][^>]*>([^<]*)<", groups._repr_html_())
+    cells = re.findall(r"<t[hd] [^>]*>([^<]*)<", groups._repr_html_())
 
     assert cells == ["g, h", "value", "a, 1", "1.5", "b, 2", "2.5"]
 
