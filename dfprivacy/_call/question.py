@@ -131,7 +131,7 @@ class Question:
             _run(self.mechanism, lambda: check(**self.arguments))
 
     def _kept(self) -> Release | None:
-        texts = [text for text in (self.wide_text, self.text) if text is not None and not self.fresh]
+        texts = [] if self.fresh else [text for text in (self.wide_text, self.text) if text is not None]
         kept = self.target.payer.answer(*texts) if texts else None
         if kept is None:
             return None
