@@ -14,7 +14,19 @@ from dfprivacy_dcor import (
     Screening,
     SharedCorrelation,
 )
-from dfprivacy_eda import ColumnStatistic, Counts, Crosstab, Description, FoundBounds, Histogram, Quantiles, Report
+from dfprivacy_eda import (
+    Aggregates,
+    ColumnStatistic,
+    Correlations,
+    Counts,
+    Covariances,
+    Crosstab,
+    Description,
+    FoundBounds,
+    Histogram,
+    Quantiles,
+    Report,
+)
 from dfprivacy_gmm import FourierSketch, GaussianClasses, GaussianMixture, JointMoments
 from dfprivacy_kernel import KernelMessage, KernelTest
 from dfprivacy_kme import KME
@@ -412,6 +424,45 @@ class BundledMethods:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> Description: ...
+    def agg(
+        self,
+        aggregations: Mapping[str, Any] | None = None,
+        *,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+        **named: Any,
+    ) -> Aggregates: ...
+    def corr(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        recentre: bool = False,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Correlations: ...
+    def cov(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        recentre: bool = False,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Covariances: ...
+    def nunique(
+        self,
+        column: str,
+        *,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> ColumnStatistic: ...
     def report(
         self,
         columns: str | Sequence[str] | None = None,

@@ -64,7 +64,9 @@ class Mechanism:
     name : str
         Its name as a method of a view.
     function : callable
-        ``function(curator, ...) -> Release``; with a `conclusion`, what it measures.
+        ``function(curator, ...) -> Release``; with a `conclusion`, what it measures. If it ends with ``**named``,
+        what a caller passes by another name is in ``named``, one argument of the question: a dictionary, as which
+        the second half, the check and the planner receive it.
     columns : mapping of str to {"numeric", "category", "any", [...], "columns", "public", "view"}
         The parameters that name columns, and what kind each must be; one of the first three in brackets if it takes
         a list of them. ``"any"``: a column that need have neither bounds nor categories. ``"columns"``: one name or
@@ -132,7 +134,8 @@ class Mechanism:
                 "Leave out holds(), or let prepares() ask the other view.",
             )
         for one in asked:
-            if one.kind not in {one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY}:
+            gathers = one.kind is one.VAR_KEYWORD and one.name in own
+            if one.kind not in {one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY} and not gathers:
                 raise PluginError(
                     f"Mechanism {self.name!r} has a parameter {one} that is not passed by name.",
                     "Name every parameter: a question is written down with its arguments by name.",
@@ -175,10 +178,10 @@ class Mechanism:
         return inspect.Signature(self._asked)
 
     @cached_property
-    def _own(self) -> tuple[Sequence[str], Sequence[str]]:
-        """The parameters of each half, by name, but for the curator and what was measured."""
+    def _own(self) -> tuple[Sequence[inspect.Parameter], Sequence[inspect.Parameter]]:
+        """The parameters of each half, but for the curator and what was measured."""
         halves = (self.function, self.conclusion)
-        first, second = ([*inspect.signature(half).parameters][1:] if half else [] for half in halves)
+        first, second = ([*inspect.signature(half).parameters.values()][1:] if half else [] for half in halves)
         return first, second
 
     @cached_property
@@ -206,7 +209,8 @@ class Mechanism:
             )
             for name in prices
         ]
-        return inspect.Signature([*given, *added], return_annotation=self._returned)
+        every = sorted([*given, *added], key=lambda one: one.kind)  # what gathers others by name stands last
+        return inspect.Signature(every, return_annotation=self._returned)
 
     def _given(self, parameter: inspect.Parameter) -> Any:
         """Annotate a parameter with what a caller gives, who names columns."""
@@ -276,7 +280,10 @@ class Mechanism:
                 bound.arguments[name] = public_table(value, what)
                 continue
             refuse_data(what, value)
-            if name not in self.columns:
+            if self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+                for each, given in value.items():
+                    refuse_data(f"{self.name}(): {each}", given)
+            elif name not in self.columns:
                 bound.arguments[name] = checked(value, self.hints.get(name), what)
         return dict(bound.arguments)
 
@@ -353,7 +360,7 @@ class Mechanism:
         object
             What it returns.
         """
-        return self.function(curator, **{name: arguments[name] for name in self._own[0]})
+        return self.function(curator, **_taken(self._own[0], arguments))
 
     def conclude(self, measured: Any, arguments: Mapping[str, Any]) -> Any:
         """Run the second half on what the first returned.
@@ -372,7 +379,7 @@ class Mechanism:
         """
         if self.conclusion is None:
             return measured
-        return self.conclusion(measured, **{name: arguments[name] for name in self._own[1]})
+        return self.conclusion(measured, **_taken(self._own[1], arguments))
 
     def concludes(self, conclusion: Callable[..., Any]) -> Mechanism:
         """Give the mechanism its second half: the function measures, and this concludes.
@@ -518,6 +525,16 @@ def _union(
         if one.default is not one.empty and not (type(default) is type(one.default) and default == one.default):
             raise PluginError(f"The halves of mechanism {name!r} have two defaults for {one.name!r}.", _FIT)
     return both
+
+
+def _taken(own: Sequence[inspect.Parameter], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Take what a half of a mechanism has parameters for; one that gathers others by name is given them so."""
+    taken = [(one, arguments[one.name]) for one in own]
+    return {
+        name: value
+        for one, given in taken
+        for name, value in (given.items() if one.kind is one.VAR_KEYWORD else [(one.name, given)])
+    }
 
 
 def refuse_data(what: str, value: object) -> None:

@@ -294,23 +294,27 @@ class Release:
                 "Install the version that made it.",
             ) from None
 
-    def to_frame(self, library: str = "pandas") -> Any:
+    def to_frame(self, library: str | None = None) -> Any:
         """Return one row with the result and the price.
 
         Parameters
         ----------
-        library : {"pandas", "polars"}
-            Whose DataFrame to make.
+        library : {"pandas", "polars", "pyarrow"}, optional
+            Whose table to make; default: the library's that holds the table that was asked.
 
         Returns
         -------
-        pandas.DataFrame or polars.DataFrame
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
             One row.
         """
-        row = {name: _cell(value) for name, value in self.result.items()}
+        row = self._row()
         if self.privacy is not None:
             row |= {"epsilon": self.privacy.epsilon, "delta": self.privacy.delta}
-        return _frame([row], library)
+        return _frame([row], library or self.library)
+
+    def _row(self) -> dict[str, Any]:
+        """Give the result as one row of a table, which `Groups` has for each group."""
+        return {name: _cell(value) for name, value in self.result.items()}
 
     def _table(self, columns: Mapping[str, list[Any]]) -> Any:
         """Make a table of lists by column, of the library that holds the table that was asked."""
@@ -500,13 +504,11 @@ class Groups(Release):
         """Return the same result for somebody whose tables are this library's."""
         return replace(self, library=library, releases=tuple(r.made_for(library) for r in self.releases))
 
-    def to_frame(self, library: str = "pandas") -> Any:
+    def to_frame(self, library: str | None = None) -> Any:
         """Return one row for each group."""
-        rows = [
-            {**named, **{name: _cell(value) for name, value in release.result.items()}}
-            for named, release in zip(self._named(), self.releases, strict=True)
-        ]
-        return _frame(rows, library)
+        parts = zip(self._named(), self.releases, strict=True)
+        rows = [{**named, **release._row()} for named, release in parts]  # noqa: SLF001 - of our own kind
+        return _frame(rows, library or self.library)
 
 
 def plain_json(value: Any) -> str:
@@ -585,11 +587,20 @@ def _rich(value: Any) -> Any:
 
 
 def _frame(rows: list[dict[str, Any]], library: str) -> Any:
-    if library not in ("pandas", "polars"):
-        raise ArgumentError(f"library={library!r} is unknown.", 'Use "pandas" or "polars".')
+    if library not in ("pandas", "polars", "pyarrow"):
+        raise ArgumentError(f"library={library!r} is unknown.", 'Use "pandas", "polars" or "pyarrow".')
+    if library == "pyarrow":
+        names = dict.fromkeys(name for row in rows for name in row)
+        return _imported(library).table({name: _alike([row.get(name) for row in rows]) for name in names})
     # Polars wants one type in a column, such as that of ("yes", 1): text.
     options = {"strict": False, "infer_schema_length": None} if library == "polars" else {}
     return _imported(library).DataFrame(rows, **options)
+
+
+def _alike(values: list[Any]) -> list[Any]:
+    """Give values as text if they are of several kinds: a column of Arrow has one."""
+    kinds = {type(value) for value in values if value is not None}
+    return values if len(kinds) < 2 or kinds == {int, float} else list(map(str, values))  # noqa: PLR2004
 
 
 def _imported(library: str) -> Any:

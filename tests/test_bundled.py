@@ -101,12 +101,14 @@ def plain(function):
     first, *ordered = args.args
     defaults = [None] * (len(ordered) - len(args.defaults)) + args.defaults
     assert "self" == first.arg
-    assert (args.posonlyargs, args.vararg, args.kwarg) == ([], None, None)
-    return [
+    assert (args.posonlyargs, args.vararg) == ([], None)
+    gathered = [] if args.kwarg is None else [((args.kwarg.arg, "others"), spelled(args.kwarg.annotation), None)]
+    named = [
         ((argument.arg, kind), spelled(argument.annotation), None if default is None else ast.literal_eval(default))
         for kind, some, values in [("any", ordered, defaults), ("keyword", args.kwonlyargs, args.kw_defaults)]
         for argument, default in zip(some, values, strict=True)
     ]
+    return named + gathered
 
 
 def spelled(annotation):

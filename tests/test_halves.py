@@ -321,3 +321,33 @@ def test_another_second_half_is_another_mechanism():
 
     assert not second.privacy.replayed
     assert 3 == second.value != first.value
+
+
+def test_what_is_given_by_other_names_is_one_argument():
+    """A first half may gather it; it is a part of the question, and a dictionary for all that follows."""
+
+    @dp.mechanism(name="halved")
+    def gathers(curator, first=None, **named):
+        """Gather."""
+        HEARD.append(named)
+        return curator.size
+
+    made = gathers.concludes(lambda measured, *, named, digits=1: {"size": measured, "digits": digits, **named})
+    register_mechanism(made.checks(lambda first, named, digits: HEARD.append((first, named, digits))))
+    view = protect()
+
+    found = view.halved(digits=2, one=1, two="b", epsilon=1)
+
+    assert {"size": 200, "digits": 2, "one": 1, "two": "b"} == found.value
+    assert [(None, {"one": 1, "two": "b"}, 2), {"one": 1, "two": "b"}] == HEARD
+    assert view.halved(digits=2, one=1, two="b", epsilon=1) == found
+    assert view.halved(digits=2, one=1, three="b", epsilon=1) != found
+    assert "(first=None, *, digits=1, epsilon=None, fresh=False, **named)" in str(
+        inspect.signature(view.halved).replace(
+            parameters=[
+                each.replace(annotation=each.empty) for each in inspect.signature(view.halved).parameters.values()
+            ]
+        )
+    )
+    with pytest.raises(dp.ArgumentError, match="one is a DataFrame"):
+        view.halved(one=pd.DataFrame(DATA), epsilon=1)

@@ -112,6 +112,24 @@ def test_swapped_groups_are_free():
     assert (0, there.means[::-1]) == (back.privacy.epsilon, back.means)
 
 
+@pytest.mark.parametrize("groups", [("a", "c"), ("c", "a")])
+def test_a_tally_of_categories_is_kept_whole(groups):
+    """The coordinate of rows in none is the last, in whichever order the categories were asked for."""
+
+    def counts(curator, column, groups):
+        g = next(each for each in curator.columns if each.name == "g")
+        of = Given(g, of=OneHot(g, groups=groups), tally=(0, 1))
+        return curator.sum(Stack(of, Count())).values
+
+    asked = view()
+    with registered(counts):
+        there = asked.mine("x", groups, epsilon=0.5).value
+        back = asked.mine("x", groups[::-1], epsilon=0.5)
+
+    assert back.privacy.epsilon == 0
+    assert [*there[1::-1], *there[2:]] == back.value.tolist()
+
+
 def test_what_is_kept_needs_no_budget():
     """Where nothing is left, what was measured can be asked again."""
     asked = view(epsilon=0.5)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -319,9 +320,22 @@ def test_groups_of_mixed_kinds_become_rows(library):
     assert 2.5 == frame["value"][2]
 
 
+@pytest.mark.parametrize(
+    ("library", "kind"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame), ("pyarrow", pa.Table)]
+)
+def test_a_frame_is_of_the_library_that_was_asked(library, kind):
+    """Unless another is named, it is that of the table; a column of Arrow has one type."""
+    one = Value(value=1.5).made_for(library)
+    groups = Groups(by="g", keys=(1, "b"), releases=(one, one)).made_for(library)
+
+    assert isinstance(one.to_frame(), kind)
+    assert isinstance(groups.to_frame(), kind)
+    assert isinstance(groups.to_frame("pandas"), pd.DataFrame)
+
+
 def test_an_unknown_library_is_refused():
-    """Frames are made by pandas or Polars."""
-    with pytest.raises(dp.ArgumentError, match='Use "pandas" or "polars"'):
+    """Frames are made by pandas, Polars or Arrow."""
+    with pytest.raises(dp.ArgumentError, match='Use "pandas", "polars" or "pyarrow"'):
         Value(value=1).to_frame("excel")
 
 

@@ -98,7 +98,8 @@ def canonical_order(features: object) -> NDArray[np.intp] | None:
             first = np.argsort([features.by.code(group) for group in features.groups])
             return (first[:, None] * width + (np.arange(width) if of is None else of)).ravel()
         case Given():
-            return canonical_order(features.of)
+            of = canonical_order(features.of)
+            return of if of is None or features.tally is None else np.append(of, features.of.dimension)
         case Stack():
             orders, start = [], 0
             for each in features.features:

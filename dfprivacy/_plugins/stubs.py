@@ -70,7 +70,8 @@ def _method(mechanism: Mechanism, imports: set[str]) -> str:
             lines.append("*")
             named = True
         default = "" if each.default is each.empty else f" = {_default(each.default)}"
-        lines.append(f"{each.name}: {_annotation(each.annotation, imports)}{default}")
+        stars = "**" if each.kind is each.VAR_KEYWORD else ""
+        lines.append(f"{stars}{each.name}: {_annotation(each.annotation, imports)}{default}")
     returned = _annotation(mechanism.signature.return_annotation, imports)
     body = "".join(f"        {line},\n" for line in lines)
     return f"    def {mechanism.name}(\n{body}    ) -> {returned}: ...\n"

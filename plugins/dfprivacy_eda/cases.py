@@ -16,7 +16,7 @@ __all__ = ["dfprivacy_conformance_cases"]
 _X = {"bounds": {"x": (-3.0, 1.5)}}
 _GROUPED = {**_X, "categories": {"g": ["a", "b", "c"]}}
 _TABLE = {**_X, "categories": {"g": ["a", "b", "c"], "h": ["u", "v"]}}
-_TWO = {"bounds": {"x": (-3.0, 1.5), "y": (0.0, 1.0)}, "categories": {"g": ["a", "b"]}}
+_TWO = {"bounds": {"x": (-3.0, 1.5), "y": (0.0, 1.0)}, "categories": {"h": ["u", "v"]}}
 _ARGUMENTS: dict[str, dict[str, Any]] = {
     "quantile": {"column": "x", "q": [0.25, 0.5], "step": 0.1},
     "median": {"column": "x", "step": 0.5},
@@ -26,6 +26,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "describe": {},
     "report": {},
     "find_bounds": {"columns": ["x"]},
+    "agg": {"aggregations": {"x": ["mean", "missing"], "g": ["top", "missing"]}},
     "nunique": {"column": "g"},
     "corr": {"columns": ["x", "y"]},
     "cov": {"columns": ["x", "y"], "recentre": True},
@@ -63,11 +64,18 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
     asked = _ARGUMENTS[name]
     table = _TWO if name in {"corr", "cov", "report"} else _TABLE
     every = [case(arguments=asked, neighbors=relation, **table) for relation in _RELATIONS]
+    return every[:1] if name == "cov" else [*every, *_others(name, asked, case)]
+
+
+def _others(name: str, asked: dict[str, Any], case: Any) -> list[Any]:
+    """Give what one method has beside a case for each relation."""
+    if name == "agg":
+        return [case(arguments={"spread": ["x", "std"]}, **_TABLE, group_by="h", public=["h"])]
     if name == "nunique":
-        every += [case(arguments={"column": "x"}, neighbors=relation, **_TABLE) for relation in _RELATIONS]
+        return [case(arguments={"column": "x"}, neighbors="add_remove", **_TABLE)]
     if name == "corr":
-        every.append(case(arguments={**asked, "nan_policy": "fill"}, **_TWO))
-        every.append(case(arguments=asked, **_TWO, group_by="g"))
+        return [case(arguments={**asked, "nan_policy": "fill"}, **_TWO, group_by="h")]
+    every = []
     if name in {"describe", "quantile"}:
         every += [
             case(arguments=asked, **_TABLE, group_by="h"),

@@ -16,6 +16,8 @@ from dfprivacy_eda.simplex import project
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dfprivacy.release import NoisyValue
+
 __all__ = [
     "Cells",
     "crosstab",
@@ -41,6 +43,15 @@ class Cells:
     missing: tuple[float | None, float | None]
     derived: bool = False
 
+    @classmethod
+    def of(cls, measured: NoisyValue, size: int | None, columns: tuple[Column, ...]) -> Cells:
+        """Take the counts of columns' categories; of all rows, where they are public, the others are in none."""
+        raw, scale = measured.values, float(np.max(measured.scales))
+        left: tuple[float | None, float | None] = (None, None)
+        if size is not None and not all(column.other for column in columns):
+            left = size - float(raw.sum()), scale * float(np.sqrt(2 * raw.size))
+        return cls(raw, scale, size, left, derived=left[0] is not None)
+
     def total(self) -> float:
         """Rows in the cells, as counts that are not negative have them.
 
@@ -60,12 +71,7 @@ def cells(curator: Curator, counts: features.OneHot, columns: tuple[Column, ...]
     """Measure how many rows are in each category or combination; the others are what is left of all rows."""
     if nan_policy == "raise":
         curator.refuse_missing(*columns)
-    measured = curator.sum(counts)
-    scale, n = float(np.max(measured.scales)), curator.size
-    left: tuple[float | None, float | None] = (None, None)
-    if n is not None and not all(column.other for column in columns):
-        left = n - float(measured.values.sum()), scale * float(np.sqrt(2 * measured.values.size))
-    return Cells(measured.values, scale, n, left, derived=left[0] is not None)
+    return Cells.of(curator.sum(counts), curator.size, columns)
 
 
 def edges_of(column: Column, bins: Any) -> tuple[NDArray[np.float64], slice]:
@@ -315,7 +321,8 @@ def crosstab(curator: Curator, a: Column, b: Column, *, nan_policy: NanPolicy = 
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation, as `value_counts`: a row
     is in one combination [1]_.
 
-    **Statistics.** As for `histogram`. Tests of independence are `chi2`.
+    **Statistics.** As for `histogram`. ``view.chi2(b, a, method="table")`` tests independence on the same release,
+    and costs nothing at the same price.
 
     References
     ----------
@@ -329,6 +336,9 @@ def crosstab(curator: Curator, a: Column, b: Column, *, nan_policy: NanPolicy = 
     ...                   categories={"sex": ["f", "m"], "ill": ["yes", "no"]})
     >>> view.crosstab("sex", "ill", normalize="index", epsilon=0.5).table.round(1).tolist()
     [[0.5, 0.5], [0.0, 1.0]]
+    >>> test = view.chi2("ill", "sex", method="table", epsilon=0.5)
+    >>> test.privacy.epsilon, test.rejected
+    (0.0, True)
     """
     return cells(curator, features.OneHot(a, b), (a, b), nan_policy)
 

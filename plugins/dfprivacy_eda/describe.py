@@ -15,9 +15,9 @@ from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid
 from dfprivacy_eda import plots, sums
 from dfprivacy_eda.counts import Cells
+from dfprivacy_eda.labels import Cell, of_labels
 from dfprivacy_eda.quantiles import Grown, layout
 from dfprivacy_eda.results import tidy
-from dfprivacy_eda.simplex import project
 from dfprivacy_eda.sums import Sums
 from dfprivacy_eda.wording import with_error
 
@@ -274,10 +274,7 @@ def measured_of(
         n = curator.size
         counts = curator.sum(features.Stack(*map(features.OneHot, labels)), share=shares["categories"])
         for column, part in zip(labels, counts.parts, strict=True):
-            scale, cells = float(np.max(part.scales)), part.values
-            error = scale * math.sqrt(2 * cells.size)
-            left = (None, None) if n is None or column.other else (n - float(cells.sum()), error)
-            measured.cells[column.name] = Cells(cells, scale, n, left, derived=left[0] is not None)
+            measured.cells[column.name] = Cells.of(part, n, (column,))
     return measured
 
 
@@ -352,7 +349,7 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
     found = [
         _of_number(column, measured.sums[column.name], measured.trees[column.name], confidence)
         if column.name in measured.sums
-        else _of_labels(column, measured.cells[column.name], confidence)
+        else of_labels(column, measured.cells[column.name], confidence)
         for column in measured.columns
     ]
     none = (None, None, None, None)
@@ -370,12 +367,9 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
     )
 
 
-_Cell = tuple[Any, float | None, float | None, float | None]
-
-
-def _of_number(column: Column, measured: Sums, grown: Grown, confidence: float) -> dict[str, _Cell]:
+def _of_number(column: Column, measured: Sums, grown: Grown, confidence: float) -> dict[str, Cell]:
     found, possible = measured.found, measured.possible
-    cells: dict[str, _Cell] = {}
+    cells: dict[str, Cell] = {}
     for name, of in {"count": sums.count, "mean": sums.mean, "std": sums.std}.items():
         draws = of(possible, column)
         cells[name] = (float(of(found, column)), sums.spread(draws), *sums.between(draws, confidence))
@@ -387,21 +381,4 @@ def _of_number(column: Column, measured: Sums, grown: Grown, confidence: float) 
     lows, highs = (np.clip(ends, column.low, column.high).tolist() for ends in grown.tree.intervals(_QUARTILES, z))
     for name, value, low, high in zip(_NUMBERS[2:], values, lows, highs, strict=True):
         cells[name] = (value, (high - low) / (2 * z), low, high)
-    return cells
-
-
-def _of_labels(column: Column, measured: Cells, confidence: float) -> dict[str, _Cell]:
-    reach, error = -math.log1p(-confidence) * measured.scale, math.sqrt(2) * measured.scale
-    known, total = column.categories or (), measured.total()
-    z, all_error = float(ndtri((1 + confidence) / 2)), error * math.sqrt(len(known))
-    rows = float(measured.raw.sum()) if not column.other or measured.size is None else float(measured.size)
-    spread = 0.0 if column.other and measured.size is not None else all_error
-    cells: dict[str, _Cell] = {"count": (rows, spread, rows - z * spread, rows + z * spread)}
-    gone, gone_error = measured.missing
-    if gone is not None and gone_error is not None:
-        cells["missing"] = (gone, gone_error, gone - z * gone_error, gone + z * gone_error)
-    top = int(np.argmax(measured.raw))
-    cells["top"] = (known[top], None, None, None)
-    raw = float(measured.raw[top])
-    cells["freq"] = (float(project(measured.raw, total)[top]), error, max(raw - reach, 0.0), max(raw + reach, 0.0))
     return cells

@@ -157,3 +157,16 @@ def test_bounds_are_found(neighbors, protect):
     assert "not found" in repr(found)
     with pytest.raises(ArgumentError, match="No bounds of 'c'"):
         found["c"]
+
+
+@pytest.mark.parametrize("terms", [{}, {"neighbors": "add_remove"}, {"public": ["sex"]}])
+def test_a_crosstab_is_tested_for_nothing(terms, protect):
+    """The test of independence takes the same counts, at the same price, whichever is asked first."""
+    view = protect(**terms)
+    table = view.crosstab("sex", "region", epsilon=1)
+
+    test = view.chi2("region", "sex", method="table", epsilon=1)
+
+    assert 0 == test.privacy.epsilon
+    assert table.raw.ravel().tolist() == pytest.approx(list(test.released))
+    assert 0 == view.where(sex="f").crosstab("sex", "region", epsilon=1).privacy.epsilon - 1

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import dfprivacy as dp
 from dfprivacy_chi2 import Chi2, Chi2Many
+from dfprivacy_eda import Aggregates
 from dfprivacy_gmm import FourierSketch, GaussianClasses, GaussianClassifier, GaussianMixture, JointMoments
 from dfprivacy_ttest import TTest
 
@@ -50,6 +51,13 @@ assert_type(view.where(age=(30, 40)), dp.PrivateFrame)
 assert_type(view.where({"age": (30, 40)}, smoker="yes"), dp.PrivateFrame)
 assert_type(view.where(lambda row: row["age"] == row["smoker"]), dp.PrivateFrame)
 assert_type(view.select("age"), dp.PrivateFrame)
+assert_type(view.filter(age=(30, 40)), dp.PrivateFrame)
+assert_type(view.groupby("smoker"), dp.GroupedView)
+assert_type(view["age"], dp.ColumnView)
+assert_type(view[["age", "smoker"]], dp.PrivateFrame)
+assert_type(view.group_by("smoker")["age"].name, str)
+assert_type(view.agg({"age": ["mean", "std"]}, oldest=("age", "99%"), epsilon=0.5), Aggregates)
+assert_type(view.corr(["age", "income"], epsilon=0.5).nearest, NDArray[np.float64])
 assert_type(view.group_by("smoker"), dp.GroupedView)
 assert_type(view.explain("ttest", "age", popmean=30, epsilon="rest"), dp.Explanation)
 

@@ -1,0 +1,232 @@
+"""Several statistics of several columns in one release, of all rows or of every group: ``view.agg``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from dfprivacy import Column, Curator, Probability, features, mechanism
+from dfprivacy.arguments import NanPolicy
+from dfprivacy_eda import asked as asking
+from dfprivacy_eda import sums
+from dfprivacy_eda.aggregates import Aggregates
+from dfprivacy_eda.asked import Asked
+from dfprivacy_eda.counts import Cells
+from dfprivacy_eda.joint import Summed, measured_trees, split
+from dfprivacy_eda.labels import Cell, of_labels
+from dfprivacy_eda.quantiles import Grown
+from dfprivacy_eda.sums import Sums
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
+
+__all__ = ["agg", "agg_asked"]
+
+_OF_SUMS: dict[str, Callable[[Numbers, Column], Numbers]] = {
+    "count": sums.count,
+    "mean": sums.mean,
+    "sum": sums.total,
+    "var": sums.var,
+    "std": sums.std,
+}
+_DEGREE = {"mean": 1, "sum": 1, "var": 2, "std": 2}
+_NONE_LOST = (0.0, 0.0, 0.0, 0.0)  # where it was said what a missing value counts as
+_WIDE = 1 / 2
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of each column, and how the budget was split."""
+
+    columns: dict[str, Column]
+    sums: dict[str, Sums]
+    trees: dict[str, Grown]
+    cells: dict[str, Cells]
+    shares: dict[str, float]
+
+
+def agg_asked(aggregations: Any, named: Mapping[str, Any], **_: Any) -> None:
+    """Check what is asked for before anything is paid."""
+    asking.read(aggregations, named)
+
+
+@mechanism()
+def agg(
+    curator: Curator,
+    aggregations: Mapping[str, Any] | None = None,
+    *,
+    nan_policy: NanPolicy = "omit",
+    **named: Any,
+) -> Measured:
+    """Aggregate several columns in several ways, in one release.
+
+    Parameters
+    ----------
+    aggregations : mapping of str to str or list of str, optional
+        Statistics by column: ``{"age": ["mean", "std"], "income": "median"}``. Of numbers ``"count"``,
+        ``"missing"``, ``"mean"``, ``"sum"``, ``"var"``, ``"std"``, ``"median"`` and quantiles such as ``"25%"``; of
+        categories ``"count"``, ``"missing"``, ``"top"`` and ``"freq"``. They are called ``"age_mean"`` and so on.
+    nan_policy : {"omit", "fill", "raise"}
+        What becomes of values that are missing, column by column: ``"omit"`` leaves them out, ``"fill"`` counts
+        them with the column's fill value, ``"raise"`` refuses them, where the columns are public.
+    confidence : float
+        Coverage of the intervals, each on its own.
+    **named : tuple of column and statistic
+        The same by the name of the answer: ``mean_age=("age", "mean")``.
+
+    Returns
+    -------
+    Aggregates
+        The statistics with standard errors and intervals. By group, ``to_frame()`` has a row for each.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If an argument cannot be used, a column is not there, or has no such statistic; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation, as `describe`: sums of y, and
+    of 2y²-1 where variances are asked for, have noise of the cube [1]_, with rows without a value in the same
+    vector; quantiles come from a tree of counts for each column, and categories from counts, with discrete Laplace
+    noise.
+
+    **Statistics.** As for `mean`, `std`, `quantile` and `value_counts`. The budget is split so that the expected
+    errors, relative to a standard deviation of a sixth of the bounds and to an average category, are equal: that
+    follows from public numbers (docs/explanation/exploration.md). Fewer statistics are more accurate.
+
+    References
+    ----------
+    .. [1] Hardt and Talwar (2010). On the geometry of differential privacy. STOC.
+
+    Examples
+    --------
+    >>> import pandas as pd, dfprivacy as dp
+    >>> df = pd.DataFrame({"age": [22, 31, 27, 40] * 5000, "sex": ["f", "m", "f", "m"] * 5000})
+    >>> view = dp.protect(df, "eda-agg", epsilon=2, ledger="memory:",
+    ...                   bounds={"age": (0, 100)}, categories={"sex": ["f", "m"]})
+    >>> found = view.group_by("sex").agg({"age": ["mean", "count"]}, epsilon=1)
+    >>> frame = found.to_frame()
+    >>> frame[["sex", "age_mean"]].round(0)
+      sex  age_mean
+    0   f      24.0
+    1   m      36.0
+    >>> round(view.agg(mean_age=("age", "mean"), epsilon=1)["mean_age"])
+    30
+    """
+    asked = asking.read(aggregations, named)
+    columns = asking.found(asked, curator.columns)
+    numbers = {name: column for name, column in columns.items() if column.bounds is not None}
+    labels = [column for column in columns.values() if column.bounds is None]
+    gaps = {name: curator.gaps([column], nan_policy) for name, column in columns.items()}
+    degrees = {
+        name: max(_DEGREE.get(each.statistic, 0) for each in asked if each.column == name) for name in numbers
+    }
+    ranked = [name for name in numbers if any(each.column == name and each.share is not None for each in asked)]
+    told = [name for name in numbers if name not in ranked and gaps[name]]  # gaps that no tree counts
+    summed = sum(degrees.values()) + len(told) + (curator.size is None and bool(numbers))
+    shares = split(summed, len(ranked), labels, moments=any(degrees.values()))
+    found = Measured(columns, {}, {}, {}, {name: float(share) for name, share in shares.items()})
+    whole = Summed(float(curator.size or 0))
+    if summed:
+        whole = Summed.measured(curator, numbers, degrees, gaps, frozenset(told), shares["sums"])
+    if ranked:
+        trees = measured_trees(curator, [numbers[name] for name in ranked], gaps, shares["quantiles"])
+        for name, (plan, part) in zip(ranked, trees, strict=True):
+            found.trees[name] = Grown.of(
+                plan, part, missing=bool(gaps[name]), rows=(whole.rows, whole.variance), root=False
+            )
+    for name, column in numbers.items():
+        complete = not (gaps[name] or column.filled or nan_policy == "fill")
+        found.sums[name] = whole.of(name, degrees[name], found.trees.get(name), complete=complete)
+    if labels:
+        lost = {each.column for each in asked if each.statistic == "missing" and curator.size is None}
+        found.cells.update(_counted(curator, labels, {name for name in lost if not columns[name].other}))
+    return found
+
+
+def _counted(curator: Curator, labels: list[Column], told: set[str]) -> dict[str, Cells]:
+    """Count the rows in each category, and of some columns those in none, in a cell of their own."""
+    every: list[features.RowFeatures] = [
+        features.Given(column, of=features.OneHot(column), tally=(0, 1))
+        if column.name in told
+        else features.OneHot(column)
+        for column in labels
+    ]
+    found = {}
+    for column, part in zip(labels, curator.sum(features.Stack(*every)).parts, strict=True):
+        found[column.name] = Cells.of(part, curator.size, (column,))
+        if column.name in told:
+            *_, gone = part.values.tolist()
+            lost = gone, math.sqrt(2) * found[column.name].scale
+            found[column.name] = replace(found[column.name], raw=part.values[:-1], missing=lost)
+    return found
+
+
+@agg.concludes
+def _(
+    measured: Measured,
+    aggregations: Mapping[str, Any] | None,
+    *,
+    named: Mapping[str, Any],
+    confidence: Probability = 0.95,
+) -> Aggregates:
+    """Compute each with its standard error and interval."""
+    asked = asking.read(aggregations, named)
+    cells = [_cell(each, measured, confidence) for each in asked]
+    values, errors, lows, highs = zip(*cells, strict=True)
+    wide = [each.name for each, cell in zip(asked, cells, strict=True) if _uninformative(each, measured, cell)]
+    few = f"Too little data for this epsilon, an interval spans half of what is possible: {', '.join(wide)}."
+    return Aggregates(
+        names=tuple(each.name for each in asked),
+        columns=tuple(each.column for each in asked),
+        statistics=tuple(each.statistic for each in asked),
+        values=values,
+        standard_errors=errors,
+        lows=lows,
+        highs=highs,
+        confidence=confidence,
+        shares=measured.shares,
+        notes=(few,) if wide else (),
+    )
+
+
+def _cell(asked: Asked, measured: Measured, confidence: float) -> Cell:
+    column = measured.columns[asked.column]
+    if column.name in measured.cells:
+        labels = of_labels(column, measured.cells[column.name], confidence)
+        return labels.get(asked.statistic, _NONE_LOST)
+    if asked.share is not None:
+        grown, z = measured.trees[column.name].tree, float(ndtri((1 + confidence) / 2))
+        low, high = (float(np.clip(end[0], column.low, column.high)) for end in grown.intervals([asked.share], z))
+        value = float(np.clip(grown.quantiles([asked.share])[0], column.low, column.high))
+        return value, (high - low) / (2 * z), low, high
+    own = measured.sums[column.name]
+    if asked.statistic == "missing":
+        gone, error = sums.missing(own)
+        return _NONE_LOST if gone is None else (gone, error, *sums.between(own.possible[:, 3], confidence))
+    of = _OF_SUMS[asked.statistic]
+    draws = of(own.possible, column)
+    return float(of(own.found, column)), sums.spread(draws), *sums.between(draws, confidence)
+
+
+def _uninformative(asked: Asked, measured: Measured, cell: Cell) -> bool:
+    """Tell whether an interval spans half of what is possible for values between the bounds."""
+    _, _, low, high = cell
+    column = measured.columns[asked.column]
+    if low is None or high is None or column.name in measured.cells or asked.statistic in {"count", "missing"}:
+        return False
+    rows = max(float(measured.sums[column.name].found[0]), 1.0)
+    most = {"sum": 2 * column.half * rows, "var": column.half**2, "std": column.half}
+    return high - low > _WIDE * most.get(asked.statistic, 2 * column.half)

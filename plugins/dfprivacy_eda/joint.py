@@ -1,0 +1,165 @@
+"""One release for several columns: sums with noise of the cube, trees of counts, and how they share the budget."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfprivacy import Column, Curator, features
+from dfprivacy_eda import sums
+from dfprivacy_eda.quantiles import Grown, Layout, layout
+from dfprivacy_eda.sums import Sums
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dfprivacy.release import NoisyValue
+
+__all__ = ["Summed", "measured_trees", "split"]
+
+_SD = 1 / 3  # of a column in units of half its bounds, as it is assumed: they are six standard deviations wide
+_RANKS = (
+    26.152  # standard error of the rows below an edge of a tree of 16³ intervals at an epsilon of 1, on average
+)
+_SLOPE = 2.507  # standard deviations from a normal median for each unit of the share of rows
+_PARTS = 10**6
+
+
+def split(summed: int, ranked: int, labels: Sequence[Column], *, moments: bool) -> dict[str, Fraction]:
+    """Split the budget so that the expected errors are equal, from public numbers.
+
+    Parameters
+    ----------
+    summed : int
+        Coordinates with noise of the cube.
+    ranked : int
+        Trees of counts.
+    labels : sequence of Column
+        Columns whose categories are counted.
+    moments : bool
+        Whether the coordinates are of values, and not of rows alone.
+
+    Returns
+    -------
+    dict of str to Fraction
+        The parts of sums, quantiles and categories, 1 together, in this order.
+    """
+    most = max((len(column.categories or ()) for column in labels), default=0)
+    errors = {  # times the rows and epsilon, where rows change; where they come and go, half of each
+        "sums": 2 * math.sqrt((summed + 1) * (summed + 2) / 3) / (_SD if moments else 1) * (summed > 0),
+        "quantiles": _SLOPE * _RANKS * ranked,
+        "categories": 2 * math.sqrt(2) * most * len(labels),
+    }
+    whole = sum(errors.values()) or 1.0
+    parts = {name: Fraction(round(_PARTS * error / whole), _PARTS) for name, error in errors.items() if error}
+    if parts:  # the last has what rounding leaves
+        *_, last = parts
+        parts[last] = 1 - sum(part for name, part in parts.items() if name != last)
+    return parts
+
+
+@dataclass(frozen=True)
+class Summed:
+    """Sums of several columns in one vector, with noise of the cube.
+
+    Attributes
+    ----------
+    rows, variance : float
+        The number of all rows, and the variance of the noise in it, 0 where it is public.
+    dimension, scale : int, float
+        Of the noise.
+    parts : mapping of str to NoisyValue
+        What was summed of each column.
+    told : frozenset of str
+        The columns of which rows without a value were counted in the same vector.
+    weight : float
+        How much each of these rows counted.
+    """
+
+    rows: float
+    variance: float = 0.0
+    dimension: int = 1
+    scale: float = 0.0
+    parts: Mapping[str, NoisyValue] = field(default_factory=dict)
+    told: frozenset[str] = frozenset()
+    weight: float = 1.0
+
+    @classmethod
+    def measured(
+        cls,
+        curator: Curator,
+        columns: Mapping[str, Column],
+        degrees: Mapping[str, int],
+        gaps: Mapping[str, tuple[Column, ...]],
+        told: frozenset[str],
+        share: Fraction,
+    ) -> Summed:
+        """Measure y of a degree of 1, and 2y²-1 as well of 2, with the number of rows where that is private.
+
+        Where rows change, one without a value counts twice: it is then as far from others as these from each other.
+        """
+        n = curator.size
+        weight = 2.0 if n is not None else 1.0
+        every: dict[str, features.RowFeatures] = {}
+        for name, column in columns.items():
+            given, of = gaps[name], features.Moments(column, degree=1)
+            if degrees[name] > 1:
+                of = features.Moments(column, centred=True)
+            if degrees[name]:
+                tally = (0.0, weight) if name in told else None
+                every[name] = features.Given(*given, of=of, tally=tally) if given else of
+            elif name in told:
+                every[name] = features.Given(*given)
+        count = [] if n is not None else [features.Count()]
+        measured = curator.sum(features.Stack(*every.values(), *count), noise="cube", share=share)
+        d, b = len(measured.values), float(np.max(measured.scales))
+        parts = dict(zip(every, measured.parts, strict=False))
+        if n is not None:
+            return cls(float(n), 0.0, d, b, parts, told, weight)
+        return cls(float(measured.values[-1]), (d + 1) * (d + 2) / 3 * b * b, d, b, parts, told, weight)
+
+    def of(self, name: str, degree: int, tree: Grown | None, *, complete: bool) -> Sums:
+        """Put together what was measured of one column: rows, the sums of y and 2y²-1, and rows without a value.
+
+        The sum of y² is half of that of 2y²-1 and of the rows with a value.
+        """
+        noise = sums.cube_draws(self.dimension, self.scale, 4)
+        noise[:, 0] *= self.variance > 0
+        noise[:, 1] *= degree > 0
+        noise[:, 2] *= degree > 1
+        values = self.parts[name].values if name in self.parts else np.zeros(0)
+        found = np.array([self.rows, 0.0, 0.0, 0.0])
+        found[1 : 1 + degree] = values[:degree]
+        counted = complete or name in self.told
+        if name in self.told and degree:
+            found[3] = values[degree] / self.weight
+            noise[:, 3] /= self.weight
+        elif name in self.told:  # those with a value were counted
+            found[3] = self.rows - values[0]
+            noise[:, 3] = noise[:, 0] - noise[:, 3]
+        elif tree is not None and tree.missing[0] is not None:
+            gone, error = tree.missing
+            found[3], counted = gone, True
+            noise[:, 3] = sums.laplace_draws(1)[:, 0] * (error or 0.0) / math.sqrt(2)
+        else:
+            noise[:, 3] = 0.0
+        whole = np.array([[1, 0, 0, -1], [0, 1, 0, 0], [1 / 2, 0, 1 / 2, -1 / 2], [0, 0, 0, 1]])
+        return Sums(found, noise if noise.any() else noise[:0], whole, np.zeros(4), counted)
+
+
+def measured_trees(
+    curator: Curator, columns: Sequence[Column], gaps: Mapping[str, tuple[Column, ...]], share: Fraction
+) -> list[tuple[Layout, NoisyValue]]:
+    """Measure a tree of counts of each column, without a root, which is the number of rows."""
+    n = curator.size
+    each = math.inf if n is None else n * curator.epsilon * float(share) / len(columns)
+    plans = [layout(column, None, each) for column in columns]
+    trees = [
+        plan.features(column, missing=bool(gaps[column.name]), root=False)
+        for plan, column in zip(plans, columns, strict=True)
+    ]
+    return list(zip(plans, curator.sum(features.Stack(*trees), share=share).parts, strict=True))

@@ -1,0 +1,305 @@
+"""Correlations and covariances: those of pandas, with the noise of the cube, and intervals that cover."""
+
+# ruff: noqa: PD011, SIM300 - no pandas here; expected == actual
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from dfprivacy import Column
+from dfprivacy.errors import ArgumentError, SchemaError
+from dfprivacy_eda import correlation
+from dfprivacy_eda.correlation import Products, corr, cov
+from dfprivacy_eda.matrices import of_no_data
+
+from .conftest import SAID, data
+
+RELATIONS = ["replace_one", "add_remove"]
+NUMBERS = ["age", "visits", "income"]
+RATED = {
+    "bounds": {f"x{at}": (-4.0, 4.0) for at in range(5)},
+    "categories": {"g": ["a", "b"]},
+}
+
+
+def rated(n=4000, p=5):
+    """Ratings that share a common part, some of it, and a group."""
+    rng = np.random.default_rng(3)
+    common = rng.normal(size=n)
+    shares = np.linspace(0.2, 0.9, p)
+    columns = {f"x{at}": s * common + math.sqrt(1 - s * s) * rng.normal(size=n) for at, s in enumerate(shares)}
+    return pd.DataFrame({name: np.clip(x, -4, 4) for name, x in columns.items()} | {"g": rng.choice(["a", "b"], n)})
+
+
+@pytest.mark.parametrize("neighbors", RELATIONS)
+@pytest.mark.parametrize("nan_policy", ["omit", "fill"])
+def test_the_matrix_is_that_of_pandas(neighbors, nan_policy, frame, protect):
+    """With next to no noise, of the rows that are complete, or with gaps filled in."""
+    numbers = frame[NUMBERS].dropna() if nan_policy == "omit" else frame[NUMBERS].fillna(1e5)
+    view = protect(neighbors=neighbors)
+
+    r = view.corr(nan_policy=nan_policy, epsilon=3000)
+    c = view.cov(NUMBERS, nan_policy=nan_policy, epsilon=3000)
+
+    units = np.outer([60, 50, 1e5], [60, 50, 1e5])
+    assert numbers.corr().to_numpy() == pytest.approx(r.values, abs=0.002)
+    assert (numbers.cov() / units).to_numpy() == pytest.approx(c.values / units, abs=1e-5)
+    assert len(numbers) == pytest.approx(r.count, abs=0.1)
+    gone = None if neighbors == "add_remove" or nan_policy == "fill" else pytest.approx(781, abs=0.1)
+    assert gone == r.missing == c.missing
+    assert ["age", "visits", "income"] == list(r.columns)
+
+
+def test_one_answers_the_other(protect):
+    """A covariance follows from the sums of a correlation, and costs nothing at the same price."""
+    view = protect()
+
+    r, c = view.corr(["age", "visits"], epsilon=2), view.cov(["age", "visits"], epsilon=2)
+
+    assert 0 == c.privacy.epsilon
+    sd = np.sqrt(np.diag(c.values))
+    assert r.values[0, 1] == pytest.approx(c.values[0, 1] / (sd[0] * sd[1]))
+    assert float(r["age", "visits"]) == r.values[0, 1]
+
+
+@pytest.mark.parametrize(("p", "sd"), [(2, 7.483), (5, 24.82), (10, 76.79)])
+def test_noise_of_the_cube(p, sd, protect):
+    """Reference values for an epsilon of 1: each sum and product, and 2y²-1, whose square has half of it."""
+    names = [f"x{at}" for at in range(p)]
+    zeros = pd.DataFrame(dict.fromkeys(names, [0.0] * 50))
+    view = protect(zeros, bounds=dict.fromkeys(names, (-1, 1)), categories={})
+
+    (noise,) = view.corr(names, nan_policy="fill", epsilon=1).privacy.noise
+
+    d = p + p * (p + 1) // 2
+    assert "K-norm (cube)" == noise.kind
+    assert sd == pytest.approx(noise.scale * math.sqrt((d + 1) * (d + 2) / 3), rel=1e-3)
+
+
+@pytest.mark.parametrize("neighbors", RELATIONS)
+def test_the_count_of_complete_rows_is_a_coordinate(neighbors, protect):
+    """Where rows come and go each moves by 1; where they change, a gap counts twice, within the 2 of the others."""
+    (noise,) = protect(neighbors=neighbors).corr(["age", "income"], epsilon=1).privacy.noise
+
+    assert (2 if neighbors == "replace_one" else 1) == pytest.approx(noise.scale, rel=1e-6)
+
+
+def test_by_group_and_in_a_part(frame, protect):
+    """Of each group's own rows, and of those that a private column selects."""
+    view = protect()
+
+    groups = view.group_by("sex").corr(["age", "visits"], epsilon=2000)
+    part = view.where(sex="f").corr(["age", "visits"], epsilon=2000)
+
+    known = {key: rows[["age", "visits"]].corr().iloc[0, 1] for key, rows in frame.groupby("sex")}
+    assert known == pytest.approx({key: groups[key].values[0, 1] for key in "fm"}, abs=0.005)
+    assert known["f"] == pytest.approx(part.values[0, 1], abs=0.005)
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table])
+def test_every_library(make, protect):
+    """The matrix is a frame of the caller's library, and pandas' has names on both sides."""
+    frame = rated(400, 3)
+    table = make({name: frame[name].to_list() for name in frame})
+    bounds = {f"x{at}": (-4, 4) for at in range(3)}
+
+    found = protect(table, bounds=bounds, categories={}).corr(epsilon=1000)
+
+    truth = frame[["x0", "x1", "x2"]].corr()
+    assert truth.to_numpy() == pytest.approx(found.values, abs=0.01)
+    if make is pd.DataFrame:
+        assert truth.loc["x0", "x2"] == pytest.approx(found.loc["x0", "x2"], abs=0.01)
+        assert 1 == found["x1"]["x1"]
+        assert ["x0", "x1", "x2"] == list(found.errors.index)
+    else:
+        names = found.frame.column_names if make is pa.table else found.frame.columns
+        assert ["column", "x0", "x1", "x2"] == names
+    tidy = found.to_frame()
+    assert ["a", "b", "value", "standard_error", "low", "high"] == list(tidy.columns)
+    assert 6 == len(tidy)
+
+
+def test_what_is_public_is_exact_and_free(frame, protect):
+    """Of public columns there is no noise."""
+    found = protect(public=NUMBERS).corr(epsilon=1)
+
+    assert frame[NUMBERS].dropna().corr().to_numpy() == pytest.approx(found.values, abs=1e-4)
+    assert 0 == found.privacy.epsilon == found.standard_errors.max()
+
+
+def test_in_two_steps(frame, protect):
+    """Values are clipped to three standard deviations about the mean, and the answer is about these."""
+    found = protect().corr(NUMBERS, recentre=True, epsilon=1000)
+
+    clipped = frame[NUMBERS].dropna()
+    for name, (low, high) in zip(NUMBERS, found.bounds, strict=True):
+        x = clipped[name]
+        assert (max(SAID["bounds"][name][0], x.mean() - 3 * x.std()), x.mean() + 3 * x.std()) == pytest.approx(
+            (low, high), rel=0.02, abs=0.2
+        )
+    clipped = clipped.clip(*map(list, zip(*found.bounds, strict=True)), axis=1)
+    assert clipped.corr().to_numpy() == pytest.approx(found.values, abs=0.01)
+    assert 2 == len(found.privacy.noise)
+    assert 1000 >= found.privacy.epsilon
+    assert "values clipped again: age from" in found.notes[0]
+    assert protect().corr(NUMBERS, recentre=True, epsilon=0.001).bounds == tuple(
+        (float(low), float(high)) for low, high in (SAID["bounds"][name] for name in NUMBERS)
+    )
+
+
+@pytest.mark.statistical
+def test_two_steps_are_better_for_skewed_columns(frame):
+    """Of wide bounds and many columns, where the noise dominates."""
+    rng = np.random.default_rng(8)
+    n, p = 20_000, 4
+    shared = rng.gamma(1, 1, n)
+    x = np.stack([shared + rng.gamma(1, 1, n) for _ in range(p)]) * 3
+    whole = [Column(f"x{at}", bounds=(0.0, 100.0), fill=50.0) for at in range(p)]
+    narrow = [Column(f"x{at}", bounds=(0.0, float(x.mean() + 3 * x.std())), fill=5.0) for at in range(p)]
+
+    def error(columns, epsilon):
+        values = np.stack([np.clip(row, column.low, column.high) for row, column in zip(x, columns, strict=True)])
+        off = ~np.eye(p, dtype=bool)
+        truth = np.corrcoef(values)[off]
+        runs = (corr.conclusion(noisy(values, columns, epsilon, rng), recentre=False) for _ in range(20))
+        return np.nanmean([abs(each.values[off] - truth) for each in runs])
+
+    assert error(narrow, 0.7 * 0.5) < 0.6 * error(whole, 0.5)
+
+
+def noisy(values, columns, epsilon, rng, *, gaps=None, neighbors="replace_one"):
+    """Measure what the first half would, with seeded noise of the cube."""
+    y = np.stack([(row - column.mid) / column.half for row, column in zip(values, columns, strict=True)])
+    n, p = y.shape[1], len(y)
+    private = neighbors == "add_remove"
+    counted = private or gaps is not None
+    y = y if gaps is None else y[:, ~gaps]
+    products = y @ y.T
+    products[range(p), range(p)] = 2 * products[range(p), range(p)] - y.shape[1]
+    sums = np.concatenate([[float(y.shape[1])] * counted, y.sum(axis=1), products[np.triu_indices(p)]])
+    scales = np.full(len(sums), (1 if private else 2) / epsilon)
+    if counted and not private:
+        scales[0] /= 2
+    radius = rng.gamma(len(sums) + 1)
+    noise = radius * rng.uniform(-1, 1, len(sums)) * scales
+    return Products(tuple(columns), sums + noise, scales, None if private else n, counted)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("law", ["rows change", "rows change, gaps", "rows come and go"])
+@pytest.mark.parametrize("p", [3, 5])
+def test_intervals_cover(law, p, monkeypatch):
+    """Over 300 draws, 95 % intervals of correlations and covariances hold the table's own: between .90 and .98."""
+    monkeypatch.setattr(correlation, "_DRAWN", 1000 * 26)
+    rng = np.random.default_rng(4)
+    frame = rated(5000, p)
+    columns = [Column(f"x{at}", bounds=(-4.0, 4.0), fill=0.0) for at in range(p)]
+    values = frame[[f"x{at}" for at in range(p)]].to_numpy().T
+    gaps = rng.random(5000) < 0.2 if "gaps" in law else None
+    seen = values if gaps is None else values[:, ~gaps]
+    pairs = np.triu_indices(p, 1)
+    inside = {"corr": 0.0, "cov": 0.0}
+    neighbors = "add_remove" if "go" in law else "replace_one"
+    for _ in range(300):
+        measured = noisy(values, columns, 1.0, rng, gaps=gaps, neighbors=neighbors)
+        for method, truth in ((corr, np.corrcoef(seen)), (cov, np.cov(seen))):
+            found = method.conclusion(measured, recentre=False)
+            inside[method.name] += ((found.lows <= truth) & (truth <= found.highs))[pairs].mean() / 300
+
+    assert all(0.90 <= share <= 0.98 for share in inside.values()), inside
+
+
+def test_the_nearest_are_those_of_some_data(protect):
+    """Where the noise makes a matrix that no data have, that is said, and the nearest is one that some have."""
+    columns = [Column(f"x{at}", bounds=(-4.0, 4.0), fill=0.0) for at in range(5)]
+    rng, values = np.random.default_rng(2), rated(800)[[column.name for column in columns]].to_numpy().T
+
+    found = next(
+        each
+        for each in (corr.conclusion(noisy(values, columns, 1.2, rng), recentre=False) for _ in range(50))
+        if not np.isnan(each.values).any() and of_no_data(each.values)
+    )
+    c = protect(rated(800), **RATED).cov(epsilon=0.05)
+
+    assert "those of no data" in " ".join(found.notes)
+    for nearest in (found.nearest, c.nearest / np.abs(c.nearest).max()):
+        assert np.linalg.eigvalsh(nearest).min() > -1e-9
+        assert nearest == pytest.approx(nearest.T)
+    assert [1.0] * 5 == pytest.approx(np.diag(found.nearest))
+    assert not of_no_data(found.nearest)
+
+
+def test_what_is_not_known_says_so(protect):
+    """Where the noise could be all of a variance, nothing is known of the correlations, and a note says of whom."""
+    found = protect().corr(["age", "visits"], epsilon=0.05)
+
+    assert math.isnan(found.loc["age", "visits"])
+    assert (-1, 1) == (found.lows[0, 1], found.highs[0, 1])
+    assert "all of the variance of" in found.notes[0]
+    assert "visits" in found.notes[0]
+    assert found == type(found).from_dict(found.to_dict())
+
+
+def test_all_missing_and_nobody(protect):
+    """A column without a value and a group without a row are answered, and say that nothing is known."""
+    frame = pd.DataFrame({"x": [np.nan] * 60, "y": [0.2, 0.8] * 30, "g": ["a"] * 60})
+    view = protect(frame, bounds={"x": (0, 1), "y": (0, 1)}, categories={"g": ["a", "b"]})
+
+    for found in (view.corr(epsilon=1), *view.group_by("g").corr(epsilon=1).releases):
+        assert math.isnan(found.values[0, 1])
+        assert found.notes
+
+
+def test_it_says_what_it_is(protect):
+    """The text has each pair with its error and interval, the rows, and what was left out."""
+    text = repr(protect().corr(NUMBERS, epsilon=20))
+
+    assert "age, income" in text
+    assert "±" in text
+    assert "left out" in text
+    assert "95%, for the table" in text
+
+
+def test_a_picture(protect):
+    """Coloured squares with the numbers."""
+    axes = protect().corr(NUMBERS, epsilon=20).plot()
+
+    assert NUMBERS == [label.get_text() for label in axes.get_xticklabels()]
+
+
+REFUSED = {
+    "one": (lambda v: v.corr(["age"], epsilon=1), ArgumentError, r"view\.var\(column\)"),
+    "twice": (lambda v: v.corr(["age", "age"], epsilon=1), ArgumentError, "name one twice"),
+    "categories": (lambda v: v.cov(["age", "sex"], epsilon=1), SchemaError, "categorical"),
+    "no column": (lambda v: v.cov(["age", "agee"], epsilon=1), SchemaError, "no column 'agee'"),
+    "no list": (lambda v: v.corr("age", epsilon=1), SchemaError, "takes a list of columns"),
+    "raise": (lambda v: v.corr(NUMBERS, nan_policy="raise", epsilon=1), ArgumentError, "nan_policy='raise'"),
+    "none known": (lambda v: v.select("sex").corr(epsilon=1), ArgumentError, "0 columns have bounds"),
+    "a pair": (
+        lambda v: v.corr(["age", "visits"], epsilon=1)["age", "sex"],
+        ArgumentError,
+        "not two of the columns",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case, protect):
+    """What cannot be answered costs nothing, and the error says what to do."""
+    ask, error, text = REFUSED[case]
+    view = protect()
+
+    with pytest.raises(error, match=text):
+        ask(view)
+
+    assert len(list(view.releases)) == (case == "a pair")
+
+
+def test_data_are_what_is_said():
+    """The columns of numbers are those with bounds."""
+    assert [name for name in data() if name in SAID["bounds"]] == NUMBERS
