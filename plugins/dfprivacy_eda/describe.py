@@ -133,7 +133,7 @@ class Description(Release):
 
     def _rows(self) -> list[tuple[str, str]]:
         spent = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
-        rows = [("±", "one standard error, which privacy adds"), ("split", spent)]
+        rows = [("±", "one standard error, which privacy adds"), ("budget", spent)]
         return [*rows, *(("note", note) for note in self._notes())]
 
     def _notes(self) -> list[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy.plotting import axes
+from dfprivacy_eda.wording import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
     from dfprivacy_eda.describe import Description
     from dfprivacy_eda.results import ColumnStatistic, Counts, Crosstab, Histogram, Quantiles
 
-__all__ = ["bounds", "counts", "crosstab", "description", "histogram", "quantiles", "statistic"]
+__all__ = ["bounds", "counts", "crosstab", "description", "histogram", "matrix", "quantiles", "statistic"]
 
 BAR, SURE, POINT = "#9ec3e6", "#b34700", "#1a1a1a"
 _SERIES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777")
 _MOST_BARS = 40
+_DARK = 0.65  # of the largest number, from which its square is too dark for black
 _TAIL = 0.002  # of the rows, at each side, that a curve may leave out
 _ROW = 0.28  # inches of a row
 
@@ -255,6 +257,21 @@ def bounds(found: FoundBounds, edges: NDArray[np.float64], ax: Any) -> Any:
     ax.set(xlabel="values, by powers of two", ylabel="rows")
     ax.set_ylim(bottom=0)
     _legend(_plain(ax))
+    return ax
+
+
+def matrix(columns: Sequence[str], values: NDArray[np.float64], errors: NDArray[np.float64], ax: Any) -> Any:
+    """Draw a number for each two columns, with its standard error, on squares, dark for large ones."""
+    at = range(len(columns))
+    ax = _sized(ax, 0.6 * len(columns) + 0.8)
+    most = float(np.nanmax(abs(values), initial=1e-300))
+    ax.imshow(values, cmap="RdBu", vmin=-most, vmax=most, aspect="auto")
+    for (i, j), value in np.ndenumerate(values):
+        said = "not known" if np.isnan(value) else f"{number(float(value), float(errors[i, j]))}\n± {errors[i, j]:.2g}"
+        colour = "white" if abs(value) > _DARK * most else "black"
+        ax.text(j, i, said if errors[i, j] else said.partition("\n")[0], ha="center", va="center", color=colour)
+    ax.set_xticks(at, list(columns), rotation=45, ha="right")
+    ax.set_yticks(at, list(columns))
     return ax
 
 

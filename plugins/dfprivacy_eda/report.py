@@ -105,7 +105,7 @@ class Report(Release):
         pictures = len(self.histograms) + len(self.counts)
         return [
             ("±", "one standard error, which privacy adds"),
-            ("split", spent),
+            ("budget", spent),
             ("page", f'save("report.html") writes it, with {pictures} pictures'),
         ]
 
