@@ -267,9 +267,11 @@ def matrix(columns: Sequence[str], values: NDArray[np.float64], errors: NDArray[
     most = float(np.nanmax(abs(values), initial=1e-300))
     ax.imshow(values, cmap="RdBu", vmin=-most, vmax=most, aspect="auto")
     for (i, j), value in np.ndenumerate(values):
-        said = "not known" if np.isnan(value) else f"{number(float(value), float(errors[i, j]))}\n± {errors[i, j]:.2g}"
+        error = float(errors[i, j])
+        spread = f"\n± {error:.2g}" if error else ""
+        said = "not known" if np.isnan(value) else number(float(value), error) + spread
         colour = "white" if abs(value) > _DARK * most else "black"
-        ax.text(j, i, said if errors[i, j] else said.partition("\n")[0], ha="center", va="center", color=colour)
+        ax.text(j, i, said, ha="center", va="center", color=colour)
     ax.set_xticks(at, list(columns), rotation=45, ha="right")
     ax.set_yticks(at, list(columns))
     return ax
