@@ -178,11 +178,17 @@ class Mechanism:
         return inspect.Signature(self._asked)
 
     @cached_property
-    def _own(self) -> tuple[Sequence[inspect.Parameter], Sequence[inspect.Parameter]]:
-        """The parameters of each half, but for the curator and what was measured."""
+    def _own(self) -> tuple[Sequence[str], Sequence[str]]:
+        """The parameters of each half, by name, but for the curator and what was measured."""
         halves = (self.function, self.conclusion)
-        first, second = ([*inspect.signature(half).parameters.values()][1:] if half else [] for half in halves)
+        first, second = ([*inspect.signature(half).parameters][1:] if half else [] for half in halves)
         return first, second
+
+    @cached_property
+    def _gathers(self) -> str:
+        """The parameter of the first half for what is given by other names; empty if there is none."""
+        every = inspect.signature(self.function).parameters.values()
+        return next((one.name for one in every if one.kind is one.VAR_KEYWORD), "")
 
     @cached_property
     def hints(self) -> Mapping[str, Any]:
@@ -280,7 +286,7 @@ class Mechanism:
                 bound.arguments[name] = public_table(value, what)
                 continue
             refuse_data(what, value)
-            if self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+            if name == self._gathers:
                 for each, given in value.items():
                     refuse_data(f"{self.name}(): {each}", given)
             elif name not in self.columns:
@@ -360,7 +366,9 @@ class Mechanism:
         object
             What it returns.
         """
-        return self.function(curator, **_taken(self._own[0], arguments))
+        own = {name: arguments[name] for name in self._own[0]}
+        gathered = own.pop(self._gathers, {})
+        return self.function(curator, **own, **gathered)
 
     def conclude(self, measured: Any, arguments: Mapping[str, Any]) -> Any:
         """Run the second half on what the first returned.
@@ -379,7 +387,7 @@ class Mechanism:
         """
         if self.conclusion is None:
             return measured
-        return self.conclusion(measured, **_taken(self._own[1], arguments))
+        return self.conclusion(measured, **{name: arguments[name] for name in self._own[1]})
 
     def concludes(self, conclusion: Callable[..., Any]) -> Mechanism:
         """Give the mechanism its second half: the function measures, and this concludes.
@@ -525,16 +533,6 @@ def _union(
         if one.default is not one.empty and not (type(default) is type(one.default) and default == one.default):
             raise PluginError(f"The halves of mechanism {name!r} have two defaults for {one.name!r}.", _FIT)
     return both
-
-
-def _taken(own: Sequence[inspect.Parameter], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Take what a half of a mechanism has parameters for; one that gathers others by name is given them so."""
-    taken = [(one, arguments[one.name]) for one in own]
-    return {
-        name: value
-        for one, given in taken
-        for name, value in (given.items() if one.kind is one.VAR_KEYWORD else [(one.name, given)])
-    }
 
 
 def refuse_data(what: str, value: object) -> None:
