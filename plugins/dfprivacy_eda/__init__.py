@@ -8,7 +8,18 @@ Mechanisms: ``view.mean``, ``var``, ``std``, ``sum``, ``count``, ``missing``; ``
 from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
-from dfprivacy_eda import aggregate, bounds, correlation, counts, describe, distinct, moments, quantiles, report
+from dfprivacy_eda import (
+    aggregate,
+    bounds,
+    correlation,
+    counts,
+    describe,
+    distinct,
+    moments,
+    quantiles,
+    report,
+    rows,
+)
 from dfprivacy_eda.aggregates import Aggregates
 from dfprivacy_eda.bounds import FoundBounds
 from dfprivacy_eda.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
@@ -35,7 +46,7 @@ __all__ = [
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the methods."""
-    for each in (moments.mean, moments.var, moments.std, moments.total, moments.count, moments.missing):
+    for each in (moments.mean, moments.var, moments.std, moments.total, rows.count, rows.missing):
         register(each)
     register(quantiles.quantile.checks(quantiles.quantile_asked))
     register(quantiles.median.checks(quantiles.median_asked))

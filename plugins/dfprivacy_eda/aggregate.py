@@ -228,5 +228,5 @@ def _uninformative(asked: Asked, measured: Measured, cell: Cell) -> bool:
     if low is None or high is None or column.name in measured.cells or asked.statistic in {"count", "missing"}:
         return False
     rows = max(float(measured.sums[column.name].found[0]), 1.0)
-    most = {"sum": 2 * column.half * rows, "var": column.half**2, "std": column.half}
+    most = {"sum": 2 * column.half * rows, "var": column.half * column.half, "std": column.half}
     return high - low > _WIDE * most.get(asked.statistic, 2 * column.half)

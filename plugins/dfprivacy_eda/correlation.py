@@ -222,18 +222,20 @@ def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> 
     values, draws = _correlations(covariances, variances), _correlations(drawn, possible)
     low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
     errors, either = draws.std(axis=0), unknown[:, None] | unknown
-    values[either], errors[either], low[either], high[either] = np.nan, np.nan, -1.0, 1.0
+    values[either], errors[either], low[either], high[either] = 0.0, 1.0, -1.0, 1.0
     np.fill_diagonal(low, np.where(unknown, -1.0, 1.0))
     off = ~np.eye(len(values), dtype=np.bool_)
-    notes = _notes(products, values, recentre=recentre)
-    if drowned := [column.name for column, out in zip(products.columns, unknown, strict=True) if out]:
+    notes = _notes(products, values + np.diag(unknown), recentre=recentre)
+    drowned = tuple(column.name for column, out in zip(products.columns, unknown, strict=True) if out)
+    if drowned:
         notes = [
             f"The noise could be all of the variance of {', '.join(drowned)}: no correlation is known.",
             *notes,
         ]
     elif (high - low)[off].min() > 1:
         notes.append("Each interval spans more than half of what is possible: there is too little data.")
-    return Correlations(**_about(products, values, errors, (low, high)), confidence=confidence, notes=tuple(notes))
+    found = _about(products, values, errors, (low, high))
+    return Correlations(**found, unknown=drowned, confidence=confidence, notes=tuple(notes))
 
 
 def _correlations(covariances: Numbers, variances: Numbers) -> Numbers:
@@ -307,14 +309,15 @@ def cov(
 def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> Covariances:
     """Return to the columns' units."""
     half = np.array([column.half for column in products.columns])
-    units = np.outer(half, half)
+    with np.errstate(over="ignore"):
+        units = np.minimum(np.outer(half, half), np.finfo(np.float64).max)
     values, draws = products.covariances(products.values), products.covariances(products.possible())
     low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
     np.fill_diagonal(low, np.maximum(np.diag(low), 0.0))
     np.fill_diagonal(high, np.maximum(np.diag(high), 0.0))
     notes = _notes(products, values, recentre=recentre)
     found = _about(products, values * units, draws.std(axis=0) * units, (low * units, high * units))
-    return Covariances(**found, confidence=confidence, notes=tuple(notes))
+    return Covariances(**found, unknown=(), confidence=confidence, notes=tuple(notes))
 
 
 def _notes(products: Products, matrix: Numbers, *, recentre: bool) -> list[str]:
@@ -331,7 +334,7 @@ def _about(products: Products, values: Numbers, errors: Numbers, ends: tuple[Num
     left = products.counted and products.size is not None
     return {
         "columns": tuple(column.name for column in products.columns),
-        "values": values,
+        "estimates": values,
         "standard_errors": errors,
         "lows": ends[0],
         "highs": ends[1],

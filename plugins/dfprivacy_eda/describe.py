@@ -97,19 +97,19 @@ class Description(Release):
             made.index = list(self.statistics)
         return made
 
-    def to_frame(self, library: str = "pandas", *, intervals: bool = False) -> Any:
+    def to_frame(self, library: str | None = None, *, intervals: bool = False) -> Any:
         """Return one row for each number.
 
         Parameters
         ----------
-        library : {"pandas", "polars"}
-            Whose DataFrame to make.
+        library : {"pandas", "polars", "pyarrow"}, optional
+            Whose table to make; default: the library's that holds the table that was asked.
         intervals : bool
             Also the ends of the intervals.
 
         Returns
         -------
-        pandas.DataFrame or polars.DataFrame
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
             The columns column, statistic, value and standard_error, and low and high.
         """
         names = ["value", "standard_error", *(["low", "high"] if intervals else [])]
@@ -122,7 +122,7 @@ class Description(Release):
                     found["statistic"].append(statistic)
                     for name, table in zip(names, tables, strict=True):
                         found[name].append(table[at][row])
-        return tidy(self.made_for(library), found)
+        return tidy(self.made_for(library or self.library), found)
 
     def _grid(self) -> Grid:
         columns = [

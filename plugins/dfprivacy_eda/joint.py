@@ -58,7 +58,7 @@ def split(summed: int, ranked: int, labels: Sequence[Column], *, moments: bool) 
     parts = {name: Fraction(round(_PARTS * error / whole), _PARTS) for name, error in errors.items() if error}
     if parts:  # the last has what rounding leaves
         *_, last = parts
-        parts[last] = 1 - sum(part for name, part in parts.items() if name != last)
+        parts[last] = 1 - sum((part for name, part in parts.items() if name != last), Fraction(0))
     return parts
 
 

@@ -31,7 +31,8 @@ class _Matrix(Release):
     """A number for each two columns."""
 
     columns: tuple[str, ...]
-    values: Numbers
+    estimates: Numbers
+    unknown: tuple[str, ...]
     standard_errors: Numbers
     lows: Numbers
     highs: Numbers
@@ -41,6 +42,12 @@ class _Matrix(Release):
     missing_standard_error: float | None
     bounds: tuple[tuple[float, float], ...]
     notes: tuple[str, ...]
+
+    @property
+    def values(self) -> Numbers:
+        """The numbers, NaN where nothing is known."""
+        out = np.array([name in self.unknown for name in self.columns])
+        return np.where(out[:, None] | out, np.nan, self.estimates)
 
     @property
     def frame(self) -> Any:
@@ -73,17 +80,17 @@ class _Matrix(Release):
             made.index = list(self.columns)
         return made
 
-    def to_frame(self, library: str = "pandas") -> Any:
+    def to_frame(self, library: str | None = None) -> Any:
         """Return one row for each two columns, in the order of the matrix's upper triangle.
 
         Parameters
         ----------
-        library : {"pandas", "polars"}
-            Whose DataFrame to make.
+        library : {"pandas", "polars", "pyarrow"}, optional
+            Whose table to make; default: the library's that holds the table that was asked.
 
         Returns
         -------
-        pandas.DataFrame or polars.DataFrame
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
             The columns a, b, value, standard_error, low and high.
         """
         pairs = self._pairs()
@@ -95,7 +102,7 @@ class _Matrix(Release):
         }
         named = {side: [self.columns[pair[at]] for pair in pairs] for at, side in enumerate("ab")}
         cells = {name: [float(table[pair]) for pair in pairs] for name, table in tables.items()}
-        return tidy(self.made_for(library), {**named, **cells})
+        return tidy(self.made_for(library or self.library), {**named, **cells})
 
     def _pairs(self) -> list[tuple[int, int]]:
         return list(itertools.combinations_with_replacement(range(len(self.columns)), 2))
@@ -148,6 +155,10 @@ class Correlations(_Matrix):
     values : ndarray of shape (columns, columns)
         The correlations, each for itself between -1 and 1; NaN where the noise could be all of a column's variance.
         Together they may be those of no data; `nearest` are not.
+    estimates : ndarray of the same shape
+        The same with 0 where nothing is known.
+    unknown : tuple of str
+        The columns of which nothing is known.
     standard_errors : ndarray of the same shape
         Standard error that privacy adds to each.
     lows, highs : ndarrays of the same shape
@@ -171,11 +182,12 @@ class Correlations(_Matrix):
 
         Unknown ones count as 0. It is biased where it differs from `values`.
         """
-        known = np.where(np.isnan(self.values), 0.0, self.values)
+        known = self.estimates.copy()
         np.fill_diagonal(known, 1.0)
         raised = _raised(known)
         root = np.sqrt(np.diag(raised))
-        return raised / np.outer(root, root)
+        found: Numbers = raised / np.outer(root, root)
+        return found
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -184,7 +196,9 @@ class Covariances(_Matrix):
 
     Attributes
     ----------
-    columns, standard_errors, lows, highs, confidence, count, missing, missing_standard_error, bounds, notes
+    columns, estimates, unknown, standard_errors, lows, highs, confidence, bounds, notes
+        As for `Correlations`.
+    count, missing, missing_standard_error
         As for `Correlations`.
     values : ndarray of shape (columns, columns)
         The covariances, as the noise has them: a variance may be negative, and all together those of no data.
@@ -198,7 +212,7 @@ class Covariances(_Matrix):
         """
         half = np.array([(high - low) / 2 for low, high in self.bounds])
         units = np.outer(half, half)
-        return _raised(self.values / units) * units
+        return _raised(self.estimates / units) * units
 
 
 def _raised(matrix: Numbers) -> Numbers:
@@ -210,7 +224,5 @@ def _raised(matrix: Numbers) -> Numbers:
 
 
 def of_no_data(matrix: Numbers) -> bool:
-    """Tell whether a matrix without NaN has an eigenvalue clearly below 0."""
-    known = ~np.isnan(np.diag(matrix))
-    part = matrix[np.ix_(known, known)]
-    return bool(len(part)) and bool(np.linalg.eigvalsh(part)[0] < -math.sqrt(_FLOOR) * abs(part).max())
+    """Tell whether a matrix has an eigenvalue clearly below 0."""
+    return bool(np.linalg.eigvalsh(matrix)[0] < -math.sqrt(_FLOOR) * abs(matrix).max())

@@ -1,12 +1,11 @@
-"""Mean, variance, standard deviation, sum and count of a column, and how many rows have no value."""
+"""Mean, variance, standard deviation and sum of a column."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from dfprivacy import Column, Curator, Probability, features, mechanism
+from dfprivacy import Column, Curator, Probability, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy_eda import sums
 from dfprivacy_eda.results import ColumnStatistic
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["count", "mean", "missing", "std", "total", "var"]
+__all__ = ["mean", "std", "total", "var"]
 
 Covers = Literal["table", "population"]
 _WIDE = 1 / 2  # of what is possible: an interval as wide tells next to nothing
@@ -300,151 +299,3 @@ def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> Colu
     rows = max(float(measured.found[0]), 1.0)
     possible = (column.low * rows, column.high * rows)
     return _concluded("sum", column, measured, confidence, sums.total, possible)
-
-
-@mechanism(columns={"columns": "columns"})
-def count(curator: Curator, columns: tuple[Column, ...] | None = None, *, nan_policy: NanPolicy = "omit") -> Rows:
-    """Count rows, or those with a value in every column that is named.
-
-    Parameters
-    ----------
-    columns : str or list of str, optional
-        Columns with bounds or categories. Default: all rows count, whatever they hold.
-    nan_policy : {"omit", "fill", "raise"}
-        What becomes of rows without a value: ``"omit"`` tells them from the others, ``"fill"`` counts them as
-        others, ``"raise"`` refuses them, where the columns are public.
-    confidence : float
-        Coverage of the interval.
-
-    Returns
-    -------
-    ColumnStatistic
-        The number of rows, below 0 at times: it is unbiased.
-
-    Raises
-    ------
-    ArgumentError, SchemaError
-        If an argument cannot be used; nothing is charged.
-    BudgetExceeded
-        If the account cannot pay; nothing is charged.
-
-    Notes
-    -----
-    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation: a count with discrete Laplace
-    noise of sensitivity 1 [1]_ (2 where rows with a value and without one are both counted, in a part of the table
-    whose size is private, and rows may change). What public columns tell is exact and free.
-
-    References
-    ----------
-    .. [1] Dwork, McSherry, Nissim and Smith (2006). Calibrating noise to sensitivity in private data analysis. TCC.
-
-    Examples
-    --------
-    >>> import pandas as pd, dfprivacy as dp
-    >>> df = pd.DataFrame({"age": [22, 31, None, 40] * 500})
-    >>> view = dp.protect(df, "eda-count", epsilon=1, ledger="memory:", bounds={"age": (0, 100)})
-    >>> 1400 < float(view.count("age", epsilon=0.5)) < 1600
-    True
-    """
-    return _rows(curator, columns or (), nan_policy, both=False)
-
-
-@count.concludes
-def _(measured: Rows, columns: tuple[Column, ...] | None, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Give the first number."""
-    return _counted("count", measured, columns or (), confidence, 0)
-
-
-@mechanism(columns={"columns": "columns"})
-def missing(curator: Curator, columns: tuple[Column, ...], *, nan_policy: NanPolicy = "omit") -> Rows:
-    """Count rows without a value in one of some columns.
-
-    Parameters
-    ----------
-    columns : str or list of str
-        Columns with bounds or categories; of a category column, whatever is none of the categories is missing.
-    nan_policy : {"omit", "fill", "raise"}
-        What becomes of rows without a value: ``"omit"`` tells them from the others, ``"fill"`` counts them as
-        others, ``"raise"`` refuses them, where the columns are public.
-    confidence : float
-        Coverage of the interval.
-
-    Returns
-    -------
-    ColumnStatistic
-        The number of rows, below 0 at times: it is unbiased.
-
-    Raises
-    ------
-    ArgumentError, SchemaError
-        If an argument cannot be used; nothing is charged.
-    BudgetExceeded
-        If the account cannot pay; nothing is charged.
-
-    Notes
-    -----
-    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation: a count with discrete Laplace
-    noise of sensitivity 1 [1]_ (2 where rows with a value and without one are both counted, in a part of the table
-    whose size is private, and rows may change). What public columns tell is exact and free.
-
-    References
-    ----------
-    .. [1] Dwork, McSherry, Nissim and Smith (2006). Calibrating noise to sensitivity in private data analysis. TCC.
-
-    Examples
-    --------
-    >>> import pandas as pd, dfprivacy as dp
-    >>> df = pd.DataFrame({"age": [22, 31, None, 40] * 500})
-    >>> view = dp.protect(df, "eda-missing", epsilon=1, ledger="memory:", bounds={"age": (0, 100)})
-    >>> 400 < float(view.missing("age", epsilon=0.5)) < 600
-    True
-    """
-    return _rows(curator, columns, nan_policy, both=True)
-
-
-@missing.concludes
-def _(measured: Rows, columns: tuple[Column, ...], *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Give the second number."""
-    return _counted("missing", measured, columns, confidence, 1)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows with a value and without one, None if unknown, the scales of the noise, and how many there may be."""
-
-    values: tuple[float, float | None]
-    scales: tuple[float, float]
-    size: int | None
-
-
-def _rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, *, both: bool) -> Rows:
-    """Count the rows with a value, and those without one if that comes for nothing or is asked for."""
-    n, gaps = curator.size, curator.gaps(columns, nan_policy)
-    if not gaps:
-        whole = curator.sum(features.Count())
-        return Rows((float(whole.values[0]), 0.0), (float(whole.scales[0]), 0.0), n)
-    told = n is None and (both or curator.neighbors == "add_remove")
-    found = curator.sum(features.Given(*gaps, tally=(0, 1) if told else None))
-    value, scale = float(found.values[0]), float(found.scales[0])
-    if told:
-        return Rows((value, float(found.values[1])), (scale, float(found.scales[1])), n)
-    return Rows((value, None if n is None else n - value), (scale, scale), n)
-
-
-def _counted(name: str, rows: Rows, columns: tuple[Column, ...], confidence: float, which: int) -> ColumnStatistic:
-    value, scale = rows.values[which] or 0.0, rows.scales[which]
-    reach = -math.log1p(-confidence) * scale  # of a Laplace variable
-    most = math.inf if rows.size is None else float(rows.size)
-    left = rows.values[1] if name == "count" and columns else None
-    return ColumnStatistic(
-        value=value,
-        low=min(most, max(0.0, value - reach)),
-        high=min(most, max(0.0, value + reach)),
-        confidence=confidence,
-        noise_standard_error=math.sqrt(2) * scale,
-        statistic=name,
-        column=", ".join(column.name for column in columns),
-        count=rows.values[0] if name == "count" or rows.size is None else float(rows.size),
-        missing=left,
-        missing_standard_error=None if left is None else math.sqrt(2) * rows.scales[1],
-    )

@@ -120,7 +120,8 @@ def test_every_library(make, protect):
         names = found.frame.column_names if make is pa.table else found.frame.columns
         assert ["column", "x0", "x1", "x2"] == names
     tidy = found.to_frame()
-    assert ["a", "b", "value", "standard_error", "low", "high"] == list(tidy.columns)
+    names = tidy.column_names if make is pa.table else tidy.columns
+    assert ["a", "b", "value", "standard_error", "low", "high"] == list(names)
     assert 6 == len(tidy)
 
 

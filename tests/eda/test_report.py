@@ -306,7 +306,7 @@ def test_correlations_that_may_be_nothing_have_no_colour(hostile):
     assert len(re.findall(r'class="up[123]"', matrix)) == 2
     noisy = dataclasses.replace(found.correlations, lows=-np.ones((2, 2)), highs=np.ones((2, 2)))
     assert 'class="up' not in whole(dataclasses.replace(found, correlations=noisy), None)
-    unknown = dataclasses.replace(found.correlations, values=np.full((2, 2), np.nan))
+    unknown = dataclasses.replace(found.correlations, unknown=found.correlations.columns)
     assert "not known" in whole(dataclasses.replace(found, correlations=unknown), None)
 
 
