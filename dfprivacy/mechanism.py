@@ -251,7 +251,8 @@ class Mechanism:
         if not mark:
             return f"{text}\n\nParameters\n----------\n{added}"
         own, gap, rest = tail.partition("\n\n")
-        return f"{head}{mark}{own}\n{added}{gap}{rest}"
+        own, stars, others = own.partition("\n**")  # what gathers others by name stands last
+        return f"{head}{mark}{own}\n{added}{stars}{others}{gap}{rest}"
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Match the arguments of a call with the parameters and their annotations, defaults filled in.

@@ -121,7 +121,8 @@ class Question:
     def _prepared(self) -> Question:
         """Let the mechanism exchange arguments first, such as another view for what that one answers."""
         changed = _changed(self.mechanism, self.target, self.arguments, self.epsilon, self.delta)
-        prepared = replace(self, given={**self.given, **changed}, arguments={**self.arguments, **changed})
+        given, arguments = {**self.given, **changed}, {**self.arguments, **changed}
+        prepared = replace(self, given=given, arguments=arguments) if changed else self
         prepared._check()  # noqa: SLF001 - its own
         return prepared
 

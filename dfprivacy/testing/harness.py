@@ -18,7 +18,7 @@ import warnings
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -151,16 +151,21 @@ class MemoryFrame:
         if read not in self._raw:
             values = self._values[read.name]
             self._raw[read] = (
-                np.array([plain_number(value) for value in values])
-                if read.domain is None
-                else Dictionary(np.arange(len(values)), values)
+                np.array([plain_number(value) for value in values]) if read.domain is None else _dictionary(values)
             )
         return self._raw[read]
 
 
+def _dictionary(values: Sequence[object]) -> Dictionary:
+    """Give values as codes, the last to appear first, as no engine does."""
+    keys = [(type(value), value) for value in values]
+    places = {key: at for at, key in enumerate(reversed(dict.fromkeys(keys)))}
+    return Dictionary(np.array([places[key] for key in keys], dtype=np.intp), [value for _, value in places])
+
+
 def _part(raw: Raw, start: int, stop: int) -> Raw:
     if isinstance(raw, Dictionary):
-        return Dictionary(np.arange(stop - start), raw.values[start:stop])
+        return Dictionary(raw.codes[start:stop].copy(), raw.values)
     return raw[start:stop].copy()
 
 
@@ -174,6 +179,11 @@ def _for_curator() -> bool:
     return last.startswith(f"{Curator.__name__}.") and not last.startswith(f"{Curator.__name__}._")
 
 
+@cache
+def _accountant(epsilon: str | float, delta: str | float) -> Accountant:
+    return Accountant.open("basic", exact(epsilon), exact(delta))
+
+
 class RecordingAccount:
     """An account that pays for everything, writes down every charge, and gives no answer twice."""
 
@@ -182,7 +192,7 @@ class RecordingAccount:
     def __init__(self, case: Case, log: list[str], name: str = "audit") -> None:
         self.name = name
         # It pays whatever is asked; the accountant only says how much that is.
-        self.accountant = Accountant.open("basic", exact(case.epsilon), exact(case.delta))
+        self.accountant = _accountant(case.epsilon, case.delta)
         self.charges: list[PrivacyLoss] = []
         self.kept: dict[str, Any] = {}
         self._log = log
@@ -192,6 +202,7 @@ class RecordingAccount:
         return self.accountant.nothing
 
     basic_composition = True
+    keeps_measurements = False
 
     def largest(self, *kind: Any) -> Fraction:
         """Say what the accountant says where nothing was spent."""

@@ -113,7 +113,7 @@ def agg(
     Examples
     --------
     >>> import pandas as pd, dfprivacy as dp
-    >>> df = pd.DataFrame({"age": [22, 31, 27, 40] * 5000, "sex": ["f", "m", "f", "m"] * 5000})
+    >>> df = pd.DataFrame({"age": [22, 31, 26, 41] * 5000, "sex": ["f", "m", "f", "m"] * 5000})
     >>> view = dp.protect(df, "eda-agg", epsilon=2, ledger="memory:",
     ...                   bounds={"age": (0, 100)}, categories={"sex": ["f", "m"]})
     >>> found = view.group_by("sex").agg({"age": ["mean", "count"]}, epsilon=1)
