@@ -11,6 +11,7 @@ from importlib.metadata import version
 
 from dfprivacy import errors, features, statistics
 from dfprivacy._call.explanation import Explanation
+from dfprivacy._call.plan import Plan
 from dfprivacy._ledger.budget import Budget, Releases
 from dfprivacy._measure.curator import Curator, Holder, SparseVectorAnswers
 from dfprivacy._plugins.hookspecs import hookimpl
@@ -44,7 +45,7 @@ from dfprivacy.release import (
     Release,
     Value,
 )
-from dfprivacy.schema import Column, Schema
+from dfprivacy.schema import Column, Schema, discover
 from dfprivacy.view import GroupedView, PrivateFrame, protect
 
 __version__ = version("dfprivacy")
@@ -73,6 +74,7 @@ __all__ = [
     "NanPolicy",
     "NoisyValue",
     "NotProtected",
+    "Plan",
     "PluginError",
     "PluginWarning",
     "Presence",
@@ -88,6 +90,7 @@ __all__ = [
     "SparseVectorAnswers",
     "Value",
     "__version__",
+    "discover",
     "errors",
     "features",
     "hookimpl",

@@ -23,7 +23,9 @@ from dfprivacy_eda import (
     Crosstab,
     Description,
     FoundBounds,
+    FoundCategories,
     Histogram,
+    Profile,
     Quantiles,
     Report,
 )
@@ -396,11 +398,13 @@ class BundledMethods:
         self,
         column: str,
         *,
+        categories: Literal["declared", "discover"] = "declared",
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
         normalize: bool = False,
         sort: bool = True,
         confidence: float = 0.95,
         epsilon: float | str | None = None,
+        delta: float | str | None = None,
         fresh: bool = False,
     ) -> Counts: ...
     def crosstab(
@@ -480,6 +484,23 @@ class BundledMethods:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> FoundBounds: ...
+    def find_categories(
+        self,
+        columns: Sequence[str],
+        *,
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> FoundCategories: ...
+    def profile(
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> Profile: ...
     def ols(
         self,
         y: str,

@@ -61,9 +61,11 @@ class Accessor:
                 "where",
                 "filter",
                 "select",
+                "declare",
                 "group_by",
                 "groupby",
                 "explain",
+                "plan",
                 *registry().mechanisms,
             }
         )

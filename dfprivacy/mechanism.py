@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Mechanism", "mechanism", "public_table"]
 
-Kind = Literal["numeric", "category", "columns", "any"]
+Kind = Literal["numeric", "category", "columns", "any", "all"]
 Names = Kind | list[Kind] | Literal["public", "view"]
 _KINDS: tuple[object, ...] = (*get_args(Kind), ["numeric"], ["category"], ["any"], "public", "view")
 
@@ -31,6 +31,7 @@ _NAMED: Mapping[object, Any] = {
     "category": str,
     "any": str,
     "columns": str | Sequence[str],
+    "all": str | Sequence[str] | None,
     ("numeric",): Sequence[str],
     ("category",): Sequence[str],
     ("any",): Sequence[str],
@@ -67,11 +68,12 @@ class Mechanism:
         ``function(curator, ...) -> Release``; with a `conclusion`, what it measures. If it ends with ``**named``,
         what a caller passes by another name is in ``named``, one argument of the question: a dictionary, as which
         the second half, the check and the planner receive it.
-    columns : mapping of str to {"numeric", "category", "any", [...], "columns", "public", "view"}
+    columns : mapping of str to {"numeric", "category", "any", [...], "columns", "all", "public", "view"}
         The parameters that name columns, and what kind each must be; one of the first three in brackets if it takes
         a list of them. ``"any"``: a column that need have neither bounds nor categories. ``"columns"``: one name or
-        a list, each with bounds or categories. ``"public"``: the name of a public column, or something that is no
-        name. ``"view"``: the parameter takes a second view.
+        a list, each with bounds or categories. ``"all"``: the same of any columns, and None for those of the whole
+        table. ``"public"``: the name of a public column, or something that is no name. ``"view"``: the parameter
+        takes a second view.
     tables : tuple of str
         The parameters that take a public table.
     delta : bool
@@ -145,7 +147,8 @@ class Mechanism:
                 raise PluginError(
                     f"columns={{{parameter!r}: {kind!r}}} of mechanism {self.name!r} is unknown.",
                     'Use "numeric", "category" or "any" for one column, the same in brackets for a list of them, '
-                    '"columns" for one or several of either, "public" for a public one, "view" for a second view.',
+                    '"columns" for one or several of either, "all" for any or all, '
+                    '"public" for a public one, "view" for a second view.',
                 )
         self._check_defaults(asked)
 
@@ -332,6 +335,9 @@ class Mechanism:
 
         def look_up(parameter: str, kind: Names) -> Any:
             given = arguments[parameter]
+            if kind == "all":
+                names = schema.names if given is None else given if isinstance(given, list | tuple) else [given]
+                return tuple(schema.named(item) for item in names)
             if kind == "view" or (given is None and self.signature.parameters[parameter].default is None):
                 return None
             if kind == "public":
@@ -459,7 +465,8 @@ class Mechanism:
         ----------
         planner : callable
             ``planner(curator, ...)`` with the same arguments as the function; it may use what is public on the
-            curator, and returns a dictionary of what the method could find out.
+            curator, and returns a dictionary of what the method could find out. The number it gives as
+            ``"expected relative error"`` is what `PrivateFrame.plan` splits budgets by.
 
         Returns
         -------
@@ -606,7 +613,8 @@ def mechanism(
         The parameters that name columns. In place of the name the function receives a `Column`, checked to have
         bounds (``"numeric"``), categories (``"category"``) or neither (``"any"``); where the kind is in brackets, a
         tuple of them in place of a list of names; where it is ``"columns"``, a tuple in place of one name or a
-        list, each with bounds or categories. ``"public"``: a public column, which need have neither; what is no
+        list, each with bounds or categories; where it is ``"all"``, the same of any columns, and all columns of the
+        table in place of None. ``"public"``: a public column, which need have neither; what is no
         string stays as it is. None stays None where it is the default. ``"view"``: the parameter, None by default,
         takes a second view. Then the function is asked of both tables as one, both accounts are charged, and in
         place of the view it receives a public `Column` with a category for each of the two tables.

@@ -170,6 +170,33 @@ class DiscoveredKeys:
 
 
 @dataclass(frozen=True)
+class SurveyedColumn:
+    """What enough rows hold in one column, as a mechanism receives it: noisy numbers of rows.
+
+    Attributes
+    ----------
+    numbers, dates : dict of int to float
+        By interval, the rows with a number, or a date, in it.
+    text, nothing : float
+        The rows with a text, and those with nothing that can be used. 0 where it is not shown.
+    values : dict
+        By value, texts and numbers, the rows that hold it, the most frequent first.
+    threshold : int
+        What a number of rows had to reach. It is biased upwards near it.
+    scale : float
+        The standard deviation of the Gaussian noise in each.
+    """
+
+    numbers: Mapping[int, float]
+    dates: Mapping[int, float]
+    text: float
+    nothing: float
+    values: Mapping[Any, float]
+    threshold: int
+    scale: float
+
+
+@dataclass(frozen=True)
 class NoisyValue:
     """A noisy sum, as a mechanism receives it.
 

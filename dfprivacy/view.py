@@ -11,6 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
+from dfprivacy._call.plan import Plan, Planned, planned
 from dfprivacy._call.question import Question, held
 from dfprivacy._call.target import Target, positive, slack
 from dfprivacy._ledger.budget import Budget, Releases
@@ -18,14 +19,14 @@ from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
 from dfprivacy._table.conditions import Satisfies, condition
-from dfprivacy._table.declare import read_schema
+from dfprivacy._table.declare import declared, read_schema
 from dfprivacy._table.frames import adapt
 from dfprivacy.column import ColumnView
 from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, SchemaError
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.mechanism import refuse_data
-from dfprivacy.release import Groups, plain_json
-from dfprivacy.schema import OTHER
+from dfprivacy.release import Groups, Release, plain_json
+from dfprivacy.schema import OTHER, Discover
 
 if TYPE_CHECKING:
     from dfprivacy._bundled import BundledMethods
@@ -51,7 +52,7 @@ def protect(
     epsilon: Price,
     delta: Price = 0.0,
     bounds: Mapping[str, tuple[Any, Any]] | None = None,
-    categories: Mapping[str, Sequence[Category]] | None = None,
+    categories: Mapping[str, Sequence[Category] | Discover] | None = None,
     public: Sequence[str] = (),
     neighbors: Literal["replace_one", "add_remove"] = "replace_one",
     accounting: Literal["basic", "rdp", "gdp", "portfolio"] | None = None,
@@ -75,6 +76,7 @@ def protect(
     categories : mapping of str to sequence, optional
         The values each categorical column may take, from knowledge outside the data; ``[False, True]`` for a
         column of booleans. Nothing is taken from the types of the columns: one value can change them.
+        `dp.discover() <dfprivacy.discover>` for those that enough rows hold, at a price, and ``"other"``.
     public : sequence of str, optional
         Columns whose values are not protected, such as a study arm: neighbouring tables agree on them.
     neighbors : {"replace_one", "add_remove"}
@@ -128,10 +130,11 @@ def protect(
     if not isinstance(accounting, str | None):
         raise ArgumentError(f"A {type(accounting).__name__} is no accounting.", 'For example "portfolio".')
     whole = {"epsilon": positive("epsilon", epsilon), "delta": slack("delta", delta)}
+    listed, wanted = _listed(categories)
     try:
         frame = adapt(df)
         schema = read_schema(
-            frame, bounds=bounds, categories=categories, public=public, missing=missing, neighbors=neighbors
+            frame, bounds=bounds, categories=listed, public=public, missing=missing, neighbors=neighbors
         )
     except ReadError as error:  # nothing had been charged yet
         raise error.after(DPError.outcome) from None
@@ -139,7 +142,21 @@ def protect(
     account = open_ledger(ledger).open_account(
         name, **whole, accounting=accounting, neighbors=neighbors, public=tuple(sorted(public))
     )
-    return _remembered(df, Target(account, Table(frame, schema), default))
+    view = PrivateFrame(Target(account, Table(frame, schema), default))
+    for column, price in wanted.items():
+        found = view.find_categories([column], epsilon=price.epsilon, delta=price.delta)
+        view = view.declare(found)
+    return _remembered(df, view._target)  # noqa: SLF001 - its own
+
+
+def _listed(
+    categories: Mapping[str, Sequence[Category] | Discover] | None,
+) -> tuple[Mapping[str, Sequence[Category]] | None, dict[str, Discover]]:
+    """Tell categories that are listed from those that are to be found."""
+    if not isinstance(categories, Mapping):
+        return categories, {}
+    wanted = {name: each for name, each in categories.items() if isinstance(each, Discover)}
+    return {name: each for name, each in categories.items() if not isinstance(each, Discover)}, wanted
 
 
 def _remembered(df: object, target: Target) -> PrivateFrame:
@@ -200,6 +217,66 @@ class _Askable(BundledMethods):
             name = method if isinstance(method, str) else type(method).__name__
             raise ArgumentError(f"There is no method {name!r}.", _near(name))
         return self._question(mechanisms[method], args, kwargs).explain()
+
+    def plan(
+        self, questions: Sequence[Any], /, *, epsilon: Price | None = None, error: float | None = None
+    ) -> Plan:
+        """Split a budget over questions so that the relative errors to expect are equal.
+
+        No private column is read and nothing is charged.
+
+        Parameters
+        ----------
+        questions : list
+            What is to be asked: the name of a method, or a tuple of it and its arguments, those by name in a
+            dictionary at the end: ``[("mean", "age"), ("ttest", "bmi", {"by": "smoker"}), "describe"]``.
+        epsilon : number or str, optional
+            The budget to split.
+        error : float, optional
+            In place of it, the relative error that is wanted: what does it take?
+
+        Returns
+        -------
+        Plan
+            The price of each question and the error to expect. ``plan.run()`` asks them.
+
+        Raises
+        ------
+        ArgumentError, SchemaError
+            If a question cannot be asked.
+
+        Notes
+        -----
+        Errors follow from public numbers and from what is typical: a column's standard deviation is taken to be a
+        sixth of its range, a private number of rows to be 10,000. What the error is relative to depends on the
+        method: a standard deviation for a mean, an average cell for counts, a quarter of the rows for quantiles.
+        A method whose planner says none has that of a mean with the same noise. What is kept in the ledger already
+        is not taken into account.
+
+        Examples
+        --------
+        >>> import pandas as pd, dfprivacy as dp
+        >>> df = pd.DataFrame({"age": [22, 31, 27, 40] * 1250})
+        >>> view = dp.protect(df, "planned", epsilon=1, ledger="memory:", bounds={"age": (0, 100)})
+        >>> view.plan([("mean", "age"), ("histogram", "age", {"bins": 10})], epsilon=0.5)
+        A plan (nothing was charged or read):
+          question                    epsilon   expected relative error
+          mean('age')                 0.115384  0.0147
+          histogram('age', bins=10)   0.384615  0.0147
+          all                         0.499999
+          the account 'planned' can pay: the most it can pay at once is epsilon 1
+        """
+        size = self._target.table.schema.size
+
+        def explained(one: Planned) -> Explanation:
+            return self.explain(one.method, *one.args, **one.kwargs, epsilon=one.epsilon, fresh=True)
+
+        return Plan(
+            self._target.account.name,
+            planned(questions, epsilon, error, explained, size),
+            float(self._target.account.largest()),
+            lambda one: getattr(self, one.method)(*one.args, **one.kwargs, epsilon=one.epsilon),
+        )
 
     def _question(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Question:
         self._refuse_tables(mechanism, args, kwargs)
@@ -373,6 +450,55 @@ class PrivateFrame(_Askable):
         """
         table = self._target.table
         return self._of(replace(table, schema=table.schema.select(columns)))
+
+    def declare(
+        self,
+        found: Release | None = None,
+        /,
+        *,
+        bounds: Mapping[str, tuple[Any, Any]] | None = None,
+        categories: Mapping[str, Sequence[Category]] | None = None,
+        missing: Mapping[str, Any] | None = None,
+    ) -> PrivateFrame:
+        """Say more of some columns, or something else. The view shares the account.
+
+        Parameters
+        ----------
+        found : Release, optional
+            What was found out about columns: a release with a ``schema``, such as those of ``find_bounds``,
+            ``find_categories`` and ``profile``.
+        bounds, categories, missing : mapping, optional
+            As for `protect`; they come before what was found.
+
+        Returns
+        -------
+        PrivateFrame
+            The same rows, with columns as they are declared now. Conditions of `where` stay as they were made.
+
+        Raises
+        ------
+        ArgumentError
+            If nothing was found, or nothing is said.
+        SchemaError
+            If it does not fit the table.
+        """
+        schema = {} if found is None else getattr(found, "schema", None)
+        if not isinstance(schema, Mapping):
+            raise ArgumentError(
+                f"A {type(found).__name__} says nothing about columns.",
+                "For example view.declare(view.find_bounds(['age'], epsilon=0.1)).",
+            )
+        said: dict[str, Any] = {}
+        for name, each in (("bounds", bounds), ("categories", categories), ("missing", missing)):
+            both = each is None or isinstance(each, Mapping)
+            said[name] = {**schema.get(name, {}), **(each or {})} if both else each
+        if not any(said.values()):
+            raise ArgumentError(
+                "declare() was told nothing.", "For example view.declare(bounds={'age': (0, 120)})."
+            )
+        table = self._target.table
+        part = replace(table, schema=declared(table.schema, **said))
+        return PrivateFrame(replace(self._target, table=part))
 
     def group_by(self, by: str, *more: str) -> GroupedView:
         """Ask the same of every category of a column, or combination of several. The parts share the account.

@@ -18,7 +18,7 @@ import numpy as np
 from dfprivacy._ledger.measurements import Measurement
 from dfprivacy._measure.description import canonical_order, describe
 from dfprivacy._measure.evaluate import L2, Query, copied
-from dfprivacy._measure.noisy import Drawn, clamped, combined, discovered, measurement, moved, together
+from dfprivacy._measure.noisy import Drawn, clamped, combined, discovered, measurement, moved, surveyed, together
 from dfprivacy._measure.pricing import (
     FINE,
     NORMS,
@@ -42,7 +42,7 @@ from dfprivacy.features import Count, Given, OneHot, RowFeatures
 from dfprivacy.features.base import enforced
 from dfprivacy.local import Arc, Messages
 from dfprivacy.release import DiscoveredKeys, MeasurementRecord, NoisyValue
-from dfprivacy.schema import as_probability
+from dfprivacy.schema import Column, as_probability
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -56,7 +56,8 @@ if TYPE_CHECKING:
     from dfprivacy._table.keys import Key
     from dfprivacy.arguments import NanPolicy
     from dfprivacy.local import RowLabels
-    from dfprivacy.schema import Category, Column
+    from dfprivacy.release import SurveyedColumn
+    from dfprivacy.schema import Category
     from dfprivacy.statistics import OfPermutations, Statistic
 
 __all__ = ["Curator", "Holder", "SparseVectorAnswers"]
@@ -708,6 +709,79 @@ class Curator:
         nothing: dict[Key, int] = {}
         found = self._perform(said, [Approximate(epsilon, delta)], draw, nothing)
         return discovered(found, threshold, said, single=single)
+
+    def survey(
+        self, columns: Sequence[Column], edges: Sequence[float], *, share: object = None
+    ) -> tuple[SurveyedColumn, ...]:
+        """Find for each of many columns, in one release, which values and kinds of values enough rows hold.
+
+        Parameters
+        ----------
+        columns : sequence of Column
+            The columns, each once. What was declared of them is not used.
+        edges : sequence of float
+            Edges of intervals of numbers, and of dates as days since 1970-01-01, rising. What lies beyond is in the
+            first or the last.
+        share : number or fraction, optional
+            As for `sum`; it needs a delta.
+
+        Returns
+        -------
+        tuple of SurveyedColumn
+            For each column the numbers of rows with a number, or a date, in each interval, with a text, with
+            nothing that can be used, and with each value that can be a key of `discover`: those that reach a
+            threshold. What no row holds is never among them.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no delta, or it is not below epsilon; nothing was charged.
+        BudgetExceeded, ReadError
+            As for `measure`.
+
+        Notes
+        -----
+        A row has one kind of value in each column and one value at most, so p columns move 4p counts by 1 where a
+        row changes, 2p where it comes or goes. All counts of what occurs get discrete Gaussian noise, whose scale
+        grows with the root of p only, and are shown from a threshold on [1]_; docs/explanation/statistics.md proves
+        it.
+
+        References
+        ----------
+        .. [1] Lebeda and Retschmeier (2025). The correlated Gaussian sparse histogram mechanism. FORC.
+        """
+        plain = tuple(Column(column.name, public=column.public) for column in columns)
+        if not plain or len(set(plain)) < len(plain):
+            raise PluginError("survey() takes columns, each once.", "Name those that are wanted.")
+        ends = np.asarray(edges, dtype=np.float64)
+        self._table.present()  # a copy without rows must not pay
+        epsilon, delta = self._share(share)
+        if not delta > 0:
+            raise ArgumentError(
+                "Values that nobody declared can only be shown with a delta above zero.",
+                "Protect the table with a delta, or declare bounds and categories.",
+            )
+        own = 2 * len(plain)
+        moved = own if self.neighbors == "add_remove" else 2 * own
+        scale, threshold = calibrate.gaussian_discovery(moved, own, epsilon, delta)
+        grid = calibrate.SURVEY_GRID
+        said = MeasurementRecord(
+            what=f"how many rows hold each value and kind of {len(plain)} columns, shown from {threshold} on",
+            kind="discrete Gaussian",
+            scale=math.ldexp(scale, -grid),
+            grid=grid,
+            sensitivity=math.sqrt(moved),
+            epsilon=float(epsilon),
+            delta=float(delta),
+        )
+
+        def draw() -> dict[Key, int]:
+            counts = {key: count << grid for key, count in self._table.survey(plain, ends).items()}
+            return noises.sampler().survey(counts, scale, threshold << grid)
+
+        nothing: dict[Key, int] = {}
+        found = self._perform(said, [Approximate(epsilon, delta)], draw, nothing)
+        return surveyed(found, len(plain), threshold, said)
 
     def randomize(
         self,

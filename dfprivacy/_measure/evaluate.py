@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 import numpy as np
 
 from dfprivacy._privacy.grid import exact_exponent
-from dfprivacy._table.batch import BATCH_ROWS, batches, gathered, reads_of
+from dfprivacy._table.batch import BATCH_ROWS, batches, gathered, number, reads_of
 from dfprivacy._table.conditions import IsIn
 from dfprivacy._table.frames import redact_errors
-from dfprivacy._table.keys import held, key_read, ordered
+from dfprivacy._table.keys import held, key_read, ordered, surveyed
 from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
 from dfprivacy.features import OneHot, RowFeatures
 from dfprivacy.features.base import enforced
@@ -259,6 +259,13 @@ class Table:
         """How many selected rows hold each key, keys in an order of their own; `ReadError` if it fails."""
         found: Counter[Key] = Counter()
         self._read([key_read(column) for column in columns], lambda read: found.update(held(read, columns)))
+        return ordered(found)
+
+    def survey(self, columns: Sequence[Column], edges: NDArray[np.float64]) -> dict[Key, int]:
+        """How many selected rows hold each value and kind of value of each column; `ReadError` if it fails."""
+        found: Counter[Key] = Counter()
+        reads = [read for column in columns for read in (number(column), key_read(column))]
+        self._read(reads, lambda read: found.update(surveyed(read, columns, edges)))
         return ordered(found)
 
     def gathered(self, columns: Sequence[Column]) -> Batch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from dfprivacy._privacy.grid import SUM_MAX
 from dfprivacy._table.keys import ordered
 from dfprivacy.errors import PluginWarning
 from dfprivacy.features import RowFeatures
-from dfprivacy.release import DiscoveredKeys, NoisyValue
+from dfprivacy.release import DiscoveredKeys, NoisyValue, SurveyedColumn
 from dfprivacy.statistics import Statistic
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dfprivacy._table.keys import Key
     from dfprivacy.release import MeasurementRecord
 
-__all__ = ["Drawn", "clamped", "combined", "discovered", "measurement", "moved", "together"]
+__all__ = ["Drawn", "clamped", "combined", "discovered", "measurement", "moved", "surveyed", "together"]
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,29 @@ def discovered(
         threshold=threshold,
         scale=noise.scale if noise else 0.0,
         noise=noise,
+    )
+
+
+def surveyed(
+    counts: dict[Key, int], columns: int, threshold: int, noise: MeasurementRecord
+) -> tuple[SurveyedColumn, ...]:
+    """Tell the columns apart, and put values in the order of their noisy counts."""
+    rows = {key: math.ldexp(steps, -noise.grid) for key, steps in ordered(counts).items()}
+
+    def of(place: int, kind: str) -> dict[Any, float]:
+        return {key[2]: count for key, count in rows.items() if key[:2] == (place, kind)}
+
+    return tuple(
+        SurveyedColumn(
+            numbers=of(place, "number"),
+            dates=of(place, "date"),
+            text=of(place, "text").get(0, 0.0),
+            nothing=of(place, "nothing").get(0, 0.0),
+            values=dict(sorted(of(place, "value").items(), key=lambda item: -item[1])),
+            threshold=threshold,
+            scale=noise.scale,
+        )
+        for place in range(columns)
     )
 
 

@@ -48,7 +48,20 @@ GROUP = "dfprivacy"
 BUNDLED = "dfprivacy"  # the distribution whose plugins win every clash
 SLOW_SECONDS = 2.0
 RESERVED = frozenset(
-    {"budget", "explain", "group_by", "name", "protect", "releases", "schema", "select", "view", "where"}
+    {
+        "budget",
+        "declare",
+        "explain",
+        "group_by",
+        "name",
+        "protect",
+        "plan",
+        "releases",
+        "schema",
+        "select",
+        "view",
+        "where",
+    }
 )
 """Attributes of views and of ``df.dp`` that no mechanism may hide."""
 

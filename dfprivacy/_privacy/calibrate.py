@@ -8,7 +8,8 @@ References
 from __future__ import annotations
 
 from fractions import Fraction
-from math import ceil, exp, inf, isfinite, log, log1p, sqrt
+from math import ceil, erfc, exp, inf, isfinite, log, log1p, sqrt
+from statistics import NormalDist
 
 from dfprivacy._privacy.conversions import (
     EPSILON_MAX,
@@ -22,9 +23,12 @@ from dfprivacy._privacy.conversions import (
 )
 from dfprivacy.errors import ArgumentError
 
-__all__ = ["discovery_threshold", "gaussian_scale", "laplace_scale"]
+__all__ = ["SURVEY_GRID", "discovery_threshold", "gaussian_discovery", "gaussian_scale", "laplace_scale"]
 
 _UP = 1 + 1e-12
+_NORMAL = NormalDist()
+SURVEY_GRID = 24
+"""Counts of many keys a row are in steps of 2 to the minus this: then discrete noise is as good as continuous."""
 
 
 def discovery_threshold(scale: float, delta: Fraction) -> int:
@@ -50,6 +54,51 @@ def discovery_threshold(scale: float, delta: Fraction) -> int:
     """
     most = -log(below(delta)) - log1p(exp(-1 / scale))
     return 1 + max(1, ceil(scale * (most * _UP + 1e-12)))
+
+
+def gaussian_discovery(moved: int, own: int, epsilon: Fraction, delta: Fraction) -> tuple[float, int]:
+    r"""Noise and threshold under which the keys of rows that hold several each can be shown.
+
+    Parameters
+    ----------
+    moved : int
+        Most counts that one row moves, each by 1.
+    own : int
+        Most keys that one row can hold alone.
+    epsilon, delta : Fraction
+        Privacy loss of the release.
+
+    Returns
+    -------
+    scale : float
+        Sigma of discrete Gaussian noise, in steps of 2 to the minus `SURVEY_GRID` rows.
+    threshold : int
+        The smallest count T of at least 2, noise included, from which on a key is shown.
+
+    Raises
+    ------
+    ArgumentError
+        If delta is not below epsilon, or `gaussian_scale` refuses them.
+
+    Notes
+    -----
+    Half of delta is for the counts of keys that both tables have, at :math:`\varepsilon - \delta \le \varepsilon +
+    \ln(1 - \delta/2)`; half for keys that one table has alone: :math:`own \cdot P(X \ge T-1) \le \delta/2`, where
+    the tail of discrete noise from m steps on is below that of continuous noise from m - 1 on.
+    docs/explanation/statistics.md has the proof.
+    """
+    half = delta / 2
+    if not delta < epsilon:
+        raise ArgumentError(
+            f"delta {float(delta):g} is not below epsilon {float(epsilon):g}.",
+            "Give a delta far below one over the rows.",
+        )
+    scale = gaussian_scale(moved << 2 * SURVEY_GRID, moved, epsilon - delta, half)
+    tail = below(half / own)
+    z = -_NORMAL.inv_cdf(tail) if tail < 1 / 2 else 0.0
+    while own * erfc(z / sqrt(2)) / 2 * _UP > below(half):
+        z += 1e-9 * (1 + z)
+    return scale, 1 + max(1, ceil((z * scale * _UP + 1) / 2**SURVEY_GRID))
 
 
 def laplace_scale(sensitivity: int, epsilon: Fraction) -> float:

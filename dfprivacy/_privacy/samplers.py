@@ -101,6 +101,9 @@ class Sampler(Protocol):
     def discover(self, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
         """Add Laplace noise to the counts of keys, and give those that reach a threshold, in their order."""
 
+    def survey(self, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
+        """Do the same with Gaussian noise, all in steps."""
+
     def generator(self) -> np.random.Generator:
         """Make a generator for chance that is no noise, such as which rearrangements a test draws."""
 
@@ -158,6 +161,11 @@ class FromLaplace:
     def discover(self: Sampler, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
         """Add Laplace noise to the counts of keys, and give those that reach a threshold, in their order."""
         noisy = self.laplace(np.array([*counts.values()], dtype=np.int64), scale)
+        return {key: count for key, count in zip(counts, noisy.tolist(), strict=True) if count >= threshold}
+
+    def survey(self: Sampler, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
+        """Add Gaussian noise to the counts of keys, and give those that reach a threshold, in their order."""
+        noisy = self.gaussian(np.array([*counts.values()], dtype=np.int64), scale)
         return {key: count for key, count in zip(counts, noisy.tolist(), strict=True) if count >= threshold}
 
 

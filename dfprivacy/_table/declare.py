@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from dfprivacy.schema import OTHER, Category, Column, Schema, as_number, categor
 if TYPE_CHECKING:
     from dfprivacy._table.frames import Frame
 
-__all__ = ["read_schema"]
+__all__ = ["declared", "read_schema"]
 
 
 def read_schema(
@@ -47,17 +48,8 @@ def read_schema(
             "public columns need neighbors='replace_one': tables that differ by a row do not agree on any column.",
             "Leave out public=, or protect the content of rows instead of their presence.",
         )
-    said = {
-        "bounds": _mapping("bounds", bounds),
-        "categories": _mapping("categories", categories),
-        "missing": _mapping("missing", missing),
-    }
-    for argument, keys in {**said, "public": public}.items():
-        for name in keys:
-            if name not in names:
-                raise SchemaError(
-                    f"{argument} names a column {name!r} that is not there.", f"The columns are {list(names)!r}."
-                )
+    said = _said(names, bounds=bounds, categories=categories, missing=missing)
+    _known(names, "public", public)
     columns = {}
     for name in names:
         column = _column(
@@ -73,6 +65,51 @@ def read_schema(
     if size is not None and size < 1:
         raise SchemaError("The table has no rows.", "Protect a table with at least one row.")
     return Schema(names, columns, "add_remove" if neighbors == "add_remove" else "replace_one", size)
+
+
+def declared(
+    schema: Schema,
+    *,
+    bounds: Mapping[str, tuple[Any, Any]] | None,
+    categories: Mapping[str, Sequence[Category]] | None,
+    missing: Mapping[str, Any] | None,
+) -> Schema:
+    """Say more of some columns of a schema, or something else; what is public and how many rows there are stays.
+
+    Raises
+    ------
+    SchemaError
+        As for `read_schema`.
+    """
+    said = _said(schema.names, bounds=bounds, categories=categories, missing=missing)
+    columns = dict(schema.columns)
+    for name in dict.fromkeys(name for each in said.values() for name in each):
+        before = columns.get(name, Column(name))
+        counts_as = (OTHER if before.other else before.fill) if before.filled else None
+        columns[name] = _column(
+            name,
+            said["bounds"].get(name, before.bounds),
+            said["categories"].get(name, before.categories),
+            said["missing"].get(name, counts_as),
+            public=before.public,
+        )
+    return replace(schema, columns={name: columns[name] for name in schema.names if name in columns})
+
+
+def _said(names: Sequence[str], **arguments: object) -> dict[str, Mapping[str, Any]]:
+    """Read what is said by column."""
+    said = {argument: _mapping(argument, given) for argument, given in arguments.items()}
+    for argument, keys in said.items():
+        _known(names, argument, keys)
+    return said
+
+
+def _known(names: Sequence[str], argument: str, keys: Iterable[str]) -> None:
+    for name in keys:
+        if name not in names:
+            raise SchemaError(
+                f"{argument} names a column {name!r} that is not there.", f"The columns are {list(names)!r}."
+            )
 
 
 def _column(name: str, bounds: object, categories: object, missing: object, *, public: bool) -> Column:

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from dfprivacy._table.batch import category
+from dfprivacy._table.batch import category, number
 from dfprivacy._table.frames import Dictionary, Read
 from dfprivacy.schema import Category
 from dfprivacy.schema.values import plain_number, plain_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from dfprivacy._table.batch import Batch
     from dfprivacy.schema import Codes, Column
 
-__all__ = ["LENGTH_MAX", "Key", "held", "key_read", "ordered"]
+__all__ = ["LENGTH_MAX", "Key", "held", "key_read", "ordered", "surveyed"]
 
 Key: TypeAlias = tuple[Category, ...]
 
@@ -67,6 +67,52 @@ def held(parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: Seque
         for *key, count in zip(*parts_of, counts, strict=True):
             found[tuple(key)] += count
     return found
+
+
+def surveyed(
+    parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: Sequence[Column], edges: NDArray[np.float64]
+) -> Counter[Key]:
+    """How many selected rows hold each value of each column, and each kind of value.
+
+    Parameters
+    ----------
+    parts : iterable of (Batch, mask)
+        Batches that were read as numbers and as `key_read` says, and which rows of them are selected.
+    columns : sequence of Column
+        Columns without bounds and categories.
+    edges : ndarray
+        Edges of intervals; numbers beyond count in the first or the last.
+
+    Returns
+    -------
+    Counter
+        By the column's place, ``"value"``, and the value; and by the column's place and the kind: ``"number"`` or
+        ``"date"``, and the interval, ``"text"`` or ``"nothing"``. A row has one kind, and one value at most.
+    """
+    found: Counter[Key] = Counter()
+    for batch, mask in parts:
+        chosen = slice(None) if mask is None else mask
+        for place, column in enumerate(columns):
+            coded, values = _coded(batch, column)
+            codes, x = coded[chosen], np.asarray(batch.raw[number(column)], dtype=np.float64)[chosen]
+            gone, is_key = np.isnan(x), codes >= 0
+            for at, count in _numbered(codes[is_key]):
+                found[place, "value", values[at]] += count
+            dates = ~gone & ~is_key & np.isfinite(x)  # a date is no key, though it stands for a number
+            interval = (np.searchsorted(edges, x, side="right") - 1).clip(0, len(edges) - 2)
+            for kind, rows in (("number", ~gone & ~dates), ("date", dates)):
+                for at, count in _numbered(interval[rows]):
+                    found[place, kind, at] += count
+            for kind, rows in (("text", gone & is_key), ("nothing", gone & ~is_key)):
+                if count := int(np.count_nonzero(rows)):
+                    found[place, kind, 0] += count
+    return found
+
+
+def _numbered(places: NDArray[np.intp]) -> Iterator[tuple[int, int]]:
+    """Give the places that occur, and how often."""
+    different, counts = np.unique(places, return_counts=True)
+    return zip(different.tolist(), counts.tolist(), strict=True)
 
 
 def ordered(counts: Mapping[Key, int]) -> dict[Key, int]:

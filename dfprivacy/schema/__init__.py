@@ -234,6 +234,32 @@ class Column:
         return codes
 
 
+@dataclass(frozen=True)
+class Discover:
+    """Categories that are to be found when a table is protected; see `discover`."""
+
+    epsilon: Any = None
+    delta: Any = None
+
+
+def discover(*, epsilon: float | str | None = None, delta: float | str | None = None) -> Discover:
+    """Let the categories of a column be found: ``protect(..., categories={"icd": dp.discover(epsilon=0.1)})``.
+
+    Parameters
+    ----------
+    epsilon, delta : number or str, optional
+        What that may cost; default: the table's ``default_epsilon``, and the budget's delta in proportion.
+
+    Returns
+    -------
+    Discover
+        What stands in place of the categories. The column then has those that enough rows hold, as
+        ``find_categories`` finds them, and ``"other"``, which all else counts as. The account is charged the first
+        time; a table that is protected again with the same words finds them in its ledger.
+    """
+    return Discover(epsilon, delta)
+
+
 def chosen_groups(
     by: Column, groups: Sequence[object] | None = None, *, least: int = 2, most: int | None = 2
 ) -> tuple[Category, ...]:

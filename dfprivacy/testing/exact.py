@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 from dfprivacy._privacy.conversions import above, delta_gauss, rounding_delta
 from dfprivacy.testing.cases import candidates, few, fine_steps, shapes, tables
-from dfprivacy.testing.harness import DISCOVERY, Harness, Recording, public_part, with_first
+from dfprivacy.testing.harness import DISCOVERY, SURVEY, Harness, Recording, public_part, with_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -295,6 +295,11 @@ def _distances(a: Recording, b: Recording) -> tuple[Fraction, Fraction, Fraction
             pure += shared * mine.loss
             own = [sum(pair, Fraction(0)) for pair in zip(own, alone, strict=True)]
             continue
+        if same and mine.kind == SURVEY:
+            squared, *alone = _of_survey(mine, its)
+            gaussian += squared
+            own = [sum(pair, Fraction(0)) for pair in zip(own, alone, strict=True)]
+            continue
         if not same or mine.sums.shape != its.sums.shape:
             return None
         steps = [abs(int(x) - int(y)) for x, y in zip(mine.sums.ravel(), its.sums.ravel(), strict=True)]
@@ -319,6 +324,22 @@ def _of_keys(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:
         for mine, its in ((counts, others), (others, counts))
     ]
     return shared, alone[0], alone[1]
+
+
+def _of_survey(a: Draw, b: Draw) -> tuple[Fraction, Fraction, Fraction]:
+    """Squared distance of shared counts over the variance, and the probability that each shows a key of its own."""
+    counts, others = (dict(zip(draw.keys, draw.sums.tolist(), strict=True)) for draw in (a, b))
+    shared = sum((count - others[key]) ** 2 for key, count in counts.items() if key in others)
+    alone = [
+        sum((_reaches(count, a.scale, a.law) for key, count in mine.items() if key not in its), Fraction(0))
+        for mine, its in ((counts, others), (others, counts))
+    ]
+    return shared / (Fraction(a.scale) ** 2 - Fraction(1, 11)), alone[0], alone[1]
+
+
+def _reaches(count: int, scale: float, threshold: int) -> Fraction:
+    """Probability that a count reaches a threshold once it has Gaussian noise."""
+    return Fraction(math.erfc((threshold - count) / scale / math.sqrt(2)) / 2)
 
 
 def _shown(count: int, scale: float, threshold: int) -> Fraction:

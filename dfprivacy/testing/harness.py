@@ -55,6 +55,7 @@ __all__ = [
     "ADDED",
     "DECISIONS",
     "DISCOVERY",
+    "SURVEY",
     "Draw",
     "Harness",
     "MemoryFrame",
@@ -71,6 +72,9 @@ DECISIONS = ("arc", "selection", "sparse vector", "rank", "test")
 
 DISCOVERY = "discovery"
 """The kind of draw that shows the keys that enough rows hold, whose loss is charged with a delta."""
+
+SURVEY = "survey"
+"""The same with Gaussian noise, of several keys a row."""
 
 _HOUSE = (
     "dfprivacy._table.frames",
@@ -358,6 +362,17 @@ class Replay:
         answer[:] = shown
         return dict(self._replay(draw, answer, None))
 
+    def survey(self, counts: Mapping[Any, int], scale: float, threshold: int) -> dict[Any, int]:
+        """Write down a request for the same with Gaussian noise, and answer it."""
+        sums = np.array([*counts.values()], dtype=np.int64)
+        noise.check(sums, scale)
+        draw = Draw(SURVEY, sums, scale, law=threshold, keys=tuple(counts))
+        noisy = sums + np.rint(self._chance.normal(0.0, scale, size=sums.shape)).astype(np.int64)
+        shown = [pair for pair in zip(counts, noisy.tolist(), strict=True) if pair[1] >= threshold]
+        answer = np.empty(len(shown), dtype=object)
+        answer[:] = shown
+        return dict(self._replay(draw, answer, None))
+
     def generator(self) -> np.random.Generator:
         """Make a generator that is the same on all tables."""
         return np.random.default_rng(self._seed)
@@ -449,7 +464,7 @@ class Recording:
         """Whether every charge is for noise that can be replayed."""
         pure = any(draw.kind in DECISIONS for draw in self.draws)
         known = ADDED | ({"pure", "bounded range"} if pure else set())
-        known |= {"approximate"} if any(draw.kind == DISCOVERY for draw in self.draws) else set()
+        known |= {"approximate"} if any(draw.kind in {DISCOVERY, SURVEY} for draw in self.draws) else set()
         return not self.opaque and all(loss.kind in known for loss in self.charges)
 
     @property

@@ -1,8 +1,8 @@
 """Exploratory analysis of a private table: what people type first on any dataframe.
 
 Mechanisms: ``view.mean``, ``var``, ``std``, ``sum``, ``count``, ``missing``; ``quantile``, ``median``;
-``histogram``, ``value_counts``, ``nunique``, ``crosstab``; ``corr``, ``cov``; ``describe``, ``agg``;
-``report``; ``find_bounds``.
+``histogram``, ``value_counts``, ``nunique``, ``crosstab``; ``corr``, ``cov``; ``describe``, ``agg``, ``report``;
+``find_bounds``, ``find_categories``, ``profile``.
 """
 
 from collections.abc import Callable
@@ -11,11 +11,14 @@ from dfprivacy import Mechanism, hookimpl
 from dfprivacy_eda import (
     aggregate,
     bounds,
+    categories,
     correlation,
     counts,
     describe,
     distinct,
     moments,
+    planning,
+    profile,
     quantiles,
     report,
     rows,
@@ -23,8 +26,10 @@ from dfprivacy_eda import (
 from dfprivacy_eda.aggregates import Aggregates
 from dfprivacy_eda.bounds import FoundBounds
 from dfprivacy_eda.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
+from dfprivacy_eda.categories import FoundCategories, FoundCounts
 from dfprivacy_eda.describe import Description
 from dfprivacy_eda.matrices import Correlations, Covariances
+from dfprivacy_eda.profile import Profile
 from dfprivacy_eda.report import Report
 from dfprivacy_eda.results import ColumnStatistic, Counts, Crosstab, Histogram, Quantiles
 
@@ -37,7 +42,10 @@ __all__ = [
     "Crosstab",
     "Description",
     "FoundBounds",
+    "FoundCategories",
+    "FoundCounts",
     "Histogram",
+    "Profile",
     "Quantiles",
     "Report",
 ]
@@ -46,17 +54,21 @@ __all__ = [
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the methods."""
-    for each in (moments.mean, moments.var, moments.std, moments.total, rows.count, rows.missing):
-        register(each)
-    register(quantiles.quantile.checks(quantiles.quantile_asked))
-    register(quantiles.median.checks(quantiles.median_asked))
-    register(counts.histogram.checks(counts.histogram_asked))
-    register(counts.value_counts)
-    register(counts.crosstab.checks(counts.crosstab_asked))
+    for each in (moments.mean, moments.var, moments.std, moments.total):
+        register(each.plans(planning.of_moments(each.name)))
+    register(rows.count.plans(planning.of_rows))
+    register(rows.missing.plans(planning.of_rows))
+    register(quantiles.quantile.checks(quantiles.quantile_asked).plans(planning.of_quantiles))
+    register(quantiles.median.checks(quantiles.median_asked).plans(planning.of_quantiles))
+    register(counts.histogram.checks(counts.histogram_asked).plans(planning.of_counts))
+    register(counts.value_counts.checks(counts.value_counts_asked).plans(planning.of_counts))
+    register(counts.crosstab.checks(counts.crosstab_asked).plans(planning.of_counts))
     register(distinct.nunique.checks(distinct.nunique_asked))
     register(correlation.corr.checks(correlation.columns_asked))
     register(correlation.cov.checks(correlation.columns_asked))
     register(aggregate.agg.checks(aggregate.agg_asked))
-    register(describe.describe.checks(describe.describe_asked))
+    register(describe.describe.checks(describe.describe_asked).plans(planning.of_describe))
     register(report.report.checks(report.report_asked))
-    register(bounds.find_bounds.checks(bounds.find_bounds_asked))
+    register(bounds.find_bounds.checks(bounds.find_bounds_asked).plans(planning.of_bounds))
+    register(categories.find_categories.checks(categories.find_categories_asked).plans(planning.of_keys))
+    register(profile.profile.checks(profile.profile_asked).plans(planning.of_profile))

@@ -54,6 +54,11 @@ class FoundBounds(Release):
         ends = zip(self.columns, self.low, self.high, strict=True)
         return {name: (low, high) for name, low, high in ends if low is not None and high is not None}
 
+    @property
+    def schema(self) -> dict[str, Any]:
+        """What `protect` and `~dfprivacy.PrivateFrame.declare` take."""
+        return {"bounds": self.bounds}
+
     def __getitem__(self, column: str) -> tuple[float, float]:
         if column not in self.bounds:
             raise ArgumentError(f"No bounds of {column!r} were found.", f"There are those of {[*self.bounds]!r}.")
@@ -115,7 +120,7 @@ def find_bounds(curator: Curator, columns: tuple[Column, ...]) -> Found:
     Returns
     -------
     FoundBounds
-        Bounds by column, in ``bounds``: what `protect` takes.
+        Bounds by column, in ``bounds``: what `protect` takes, or `PrivateFrame.declare` to use them at once.
 
     Raises
     ------
@@ -147,6 +152,9 @@ def find_bounds(curator: Curator, columns: tuple[Column, ...]) -> Found:
     >>> view = dp.protect(df, "eda-bounds", epsilon=1, ledger="memory:")
     >>> view.find_bounds(["income"], epsilon=0.5).bounds
     {'income': (16384.0, 65536.0)}
+    >>> found = view.find_bounds(["income"], epsilon=0.5)  # answered from the ledger
+    >>> 28_000 < float(view.declare(found).mean("income", epsilon=0.5)) < 30_000
+    True
     """
     every: list[features.RowFeatures] = []
     for column in columns:

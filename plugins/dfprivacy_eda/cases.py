@@ -61,6 +61,15 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             every.append(case(neighbors="add_remove", **_X))
             every.append(case(**_GROUPED, where={"g": ["a", "b"]}))
         return every
+    if name == "find_categories":
+        both = {"columns": ["g", "h"]}
+        terms = {"epsilon": 5, "delta": "1/100000", **_TABLE}
+        return [case(arguments=both, neighbors=relation, **terms) for relation in _RELATIONS]
+    if name == "profile":
+        # Two Gaussian mechanisms at shares of epsilon and delta lose less together than the sum of what is charged.
+        # The price is one at which some counts of the audit's tables are seen, and those of a few rows are not.
+        terms = {"arguments": {"columns": ["x", "g"]}, "delta": "1/100000", "tightness": 0.5, **_TABLE}
+        return [case(neighbors=relation, epsilon=6 - 2 * at, **terms) for at, relation in enumerate(_RELATIONS)]
     asked = _ARGUMENTS[name]
     table = _TWO if name in {"corr", "cov", "report"} else _TABLE
     every = [case(arguments=asked, neighbors=relation, **table) for relation in _RELATIONS]
@@ -83,6 +92,9 @@ def _others(name: str, asked: dict[str, Any], case: Any) -> list[Any]:
             case(arguments={"columns": ["x", "g"]} if name == "describe" else asked, **_TABLE, where={"h": ["u"]}),
             case(arguments={**asked, "nan_policy": "fill"}, **_TABLE),
         ]
+    if name == "value_counts":
+        found = {"column": "g", "categories": "discover"}
+        every.append(case(arguments=found, epsilon=5, delta="1/100000", group_by="h", **_TABLE))
     if name == "quantile":  # one alone, of which a row that comes or goes moves the score by 2/3
         every += [
             case(arguments={"column": "x", "q": 1 / 3, "step": 0.5}, neighbors=relation, **_TABLE)

@@ -24,7 +24,8 @@ _MOST = 100  # columns
 _FIRST = "3/10"  # of the budget, for where the values are
 _REACH = 3.0  # standard deviations about the mean, to which values are clipped then
 _CLEARLY = 2.0  # standard errors above 0, from which a variance is one
-_DRAWN = 4_000_000  # numbers
+_DRAWS = 8000  # of noise
+_DRAWN = 4_000_000  # numbers in all of them, at most
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Products:
         if not self.scales.any():
             return self.values[None]
         d = len(self.values)
-        return self.values - sums.cube_draws(d, 1.0, d, most=_DRAWN // d) * self.scales
+        return self.values - sums.cube_draws(d, 1.0, d, most=min(_DRAWS, _DRAWN // d)) * self.scales
 
     def covariances(self, rows: Numbers) -> Numbers:
         """Give covariances of y with the divisor n - 1, shape (..., p, p), of sums along the last axis."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
+from dfprivacy import ArgumentError, Column, Curator, Probability, SchemaError, features, mechanism
 from dfprivacy.arguments import NanPolicy
+from dfprivacy_eda.categories import Keys, found_counts, keys
 from dfprivacy_eda.results import Counts, Crosstab, Histogram
 from dfprivacy_eda.simplex import project
 
@@ -25,6 +26,7 @@ __all__ = [
     "histogram",
     "histogram_asked",
     "value_counts",
+    "value_counts_asked",
 ]
 
 _MOST = 1 << 16  # cells
@@ -197,8 +199,31 @@ def _(
     )
 
 
-@mechanism(columns={"column": "category"})
-def value_counts(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> Cells:
+def value_counts_asked(
+    column: Column, *, categories: Literal["declared", "discover"], nan_policy: NanPolicy, **_: Any
+) -> None:
+    """Check that there are categories to count, before anything is paid."""
+    if categories == "declared" and column.categories is None:
+        raise SchemaError(
+            f"Column {column.name!r} has no categories.",
+            f"Say which values it may take, protect(..., categories={{{column.name!r}: [...]}}), or let those be "
+            'found that enough rows hold: categories="discover", which takes a delta.',
+        )
+    if categories == "discover" and nan_policy != "omit":
+        raise ArgumentError(
+            f'categories="discover" leaves missing values out; nan_policy={nan_policy!r} is of no use.',
+            "Leave it out.",
+        )
+
+
+@mechanism(columns={"column": "any"}, delta=True)
+def value_counts(
+    curator: Curator,
+    column: Column,
+    *,
+    categories: Literal["declared", "discover"] = "declared",
+    nan_policy: NanPolicy = "omit",
+) -> Cells | Keys:
     """Count the rows in each category of a column.
 
     Parameters
@@ -206,6 +231,9 @@ def value_counts(curator: Curator, column: Column, *, nan_policy: NanPolicy = "o
     column : str
         A column with categories. Whatever is none of them counts nowhere, or as ``"other"`` where the column has
         that rule for missing values.
+    categories : {"declared", "discover"}
+        Count the categories that were declared; or the values that enough rows hold, whatever was declared, which
+        takes a delta.
     nan_policy : {"omit", "fill", "raise"}
         ``"raise"`` refuses missing values, where the column is public; the others leave them out.
     normalize : bool
@@ -218,7 +246,8 @@ def value_counts(curator: Curator, column: Column, *, nan_policy: NanPolicy = "o
     Returns
     -------
     Counts
-        Counts that are not negative, and the unbiased noisy ones.
+        Counts that are not negative, and the unbiased noisy ones; of values that were found, a
+        `~dfprivacy_eda.FoundCounts`.
 
     Raises
     ------
@@ -231,7 +260,7 @@ def value_counts(curator: Curator, column: Column, *, nan_policy: NanPolicy = "o
     -----
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation: a row is in one category, so
     counts with discrete Laplace noise of sensitivity 2 where rows change, 1 where they come and go, however many
-    categories there are [1]_.
+    categories there are [1]_. With ``categories="discover"`` (ε, δ)-differential privacy, as `find_categories`.
 
     **Statistics.** As for `histogram`. Rows in no category are known where the number of rows is public: they
     are what is left, with the noise of all counts.
@@ -248,12 +277,14 @@ def value_counts(curator: Curator, column: Column, *, nan_policy: NanPolicy = "o
     >>> round(view.value_counts("sex", normalize=True, epsilon=0.5)["f"], 2)
     0.75
     """
+    if categories == "discover":
+        return keys(curator, (column,))
     return cells(curator, features.OneHot(column), (column,), nan_policy)
 
 
 @value_counts.concludes
 def _(
-    measured: Cells,
+    measured: Cells | Keys,
     column: Column,
     *,
     normalize: bool = False,
@@ -261,6 +292,9 @@ def _(
     confidence: Probability = 0.95,
 ) -> Counts:
     """Sort the categories by their noisy counts."""
+    if isinstance(measured, Keys):
+        (found,) = measured.found
+        return found_counts(found, column.name, measured.size, confidence, normalize=normalize, sort=sort)
     known = column.categories or ()
     order = np.argsort(-measured.raw, kind="stable") if sort else np.arange(len(known))
     return Counts(

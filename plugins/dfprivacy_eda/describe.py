@@ -16,7 +16,7 @@ from dfprivacy.markup import Grid
 from dfprivacy_eda import plots, sums
 from dfprivacy_eda.counts import Cells
 from dfprivacy_eda.labels import Cell, of_labels
-from dfprivacy_eda.quantiles import Grown, layout
+from dfprivacy_eda.quantiles import Grown, layout, rows_of
 from dfprivacy_eda.results import tidy
 from dfprivacy_eda.sums import Sums
 from dfprivacy_eda.wording import with_error
@@ -24,7 +24,7 @@ from dfprivacy_eda.wording import with_error
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Description", "Measured", "describe", "describe_asked", "described", "measured_of"]
+__all__ = ["Description", "Measured", "describe", "describe_asked", "described", "measured_of", "split"]
 
 Focus = Literal["moments", "quartiles", "categories"]
 _PARTS = {"moments": 1, "quartiles": 2, "categories": 1}  # of the budget, for each column
@@ -250,7 +250,7 @@ def describe(
     """
     chosen = described(curator, columns)
     numbers = sum(column.bounds is not None for column in chosen)
-    return measured_of(curator, chosen, _split(numbers, len(chosen) - numbers, focus), nan_policy)
+    return measured_of(curator, chosen, split(numbers, len(chosen) - numbers, focus), nan_policy)
 
 
 def described(curator: Curator, columns: tuple[Column, ...] | None) -> tuple[Column, ...]:
@@ -278,7 +278,7 @@ def measured_of(
     return measured
 
 
-def _split(numbers: int, labels: int, focus: Focus | None) -> dict[str, Fraction]:
+def split(numbers: int, labels: int, focus: Focus | None) -> dict[str, Fraction]:
     """Split the budget among what there is to measure."""
     parts = {name: part * (labels if name == "categories" else numbers) for name, part in _PARTS.items()}
     parts = {name: part for name, part in parts.items() if part}
@@ -308,8 +308,7 @@ def _measure_numbers(
         of = features.Moments(column, centred=True)
         every.append(features.Given(*gaps[column.name], of=of) if gaps[column.name] else of)
     moments = curator.sum(features.Stack(*every), noise="cube", share=shares["moments"])
-    each = math.inf if n is None else n * curator.epsilon * float(shares["quartiles"]) / len(numbers)
-    plans = [layout(column, None, each) for column in numbers]
+    plans = [layout(column, None, rows_of(curator, shares["quartiles"] / len(numbers))) for column in numbers]
     trees = [
         plan.features(column, missing=bool(gaps[column.name]), root=False)
         for plan, column in zip(plans, numbers, strict=True)

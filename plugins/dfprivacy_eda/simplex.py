@@ -33,6 +33,8 @@ def project(counts: ArrayLike, totals: ArrayLike) -> NDArray[np.float64]:
     [2.333, 0.0, 4.333, 1.333]
     """
     counts = np.asarray(counts, dtype=np.float64)
+    if not counts.size:
+        return counts
     totals = np.maximum(np.asarray(totals, dtype=np.float64), 0.0)[..., None]
     falling = -np.sort(-counts, axis=-1)
     thetas = (np.cumsum(falling, axis=-1) - totals) / np.arange(1, counts.shape[-1] + 1)

@@ -160,15 +160,13 @@ class Information:
         """Its inverse, with no eigenvalue taken to be below half its noise."""
         return _floored(self.H, self.spread / 2)
 
-    def covariance(self, moved: Numbers, score: float) -> Numbers:
-        """Covariance after a step: of sampling, of the noise in the score, and of that in the information."""
-        inverse = self.inverse
-        whole = np.linalg.inv(inverse) + np.diag(score + self.noise @ moved**2)
-        found: Numbers = inverse @ whole @ inverse
-        return found
+    @property
+    def sampling(self) -> Numbers:
+        """Covariance of sampling."""
+        return self.inverse
 
     def noise_alone(self, moved: Numbers, score: float) -> Numbers:
-        """Give the part of the noise in it."""
+        """Covariance after a step of the noise in the score, of a variance, and of that in the information."""
         inverse = self.inverse
         found: Numbers = inverse @ np.diag(score + self.noise @ moved**2) @ inverse
         return found

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy_regression.design import Design
+    from dfprivacy_regression.least_squares import Known
 
     Numbers = NDArray[np.float64]
 
@@ -48,6 +49,8 @@ class Measured:
         The estimate.
     moved : ndarray of shape (q,)
         How far it is from where the information was measured.
+    bent : float
+        The part of it that the information, which changes on the way, may be wrong by.
     last : float
         Length of the last step.
     information : Information
@@ -62,6 +65,7 @@ class Measured:
     rows: tuple[float, float]
     b: Numbers
     moved: Numbers
+    bent: float
     last: float
     information: Information
     variance: float
@@ -161,12 +165,23 @@ def logit(
     sums = score_at(b1, second, information=True)
     information = Information.of(design, sums.values[q:], sums.variance, rows)
     moved = stepped(information, sums.values[:q])
-    if not three:
-        return Measured(design, rows, b1 + moved, moved, float(np.abs(moved).sum()), information, sums.variance, 2)
     b2 = b1 + moved
+    if not three:
+        bent, last = _bent(known, moved), float(np.abs(moved).sum())
+        return Measured(design, rows, b2, moved, bent, last, information, sums.variance, 2)
     score = score_at(b2, None, information=False)
     step = stepped(information, score.values)
-    return Measured(design, rows, b2 + step, step, float(np.abs(step).sum()), information, score.variance, 3)
+    bent, last = _bent(known, moved + step), float(np.abs(step).sum())
+    return Measured(design, rows, b2 + step, step, bent, last, information, score.variance, 3)
+
+
+def _bent(known: Known, way: Numbers) -> float:
+    """Bound by how much, relatively, the information of a typical row changes over a way.
+
+    The logarithm of σ(t)(1 - σ(t)) changes by less than t does, and that by the root mean square of xᵀway.
+    """
+    A = known.matrix(known.moments)[:-1, :-1]
+    return -math.expm1(-math.sqrt(max(float(way @ A @ way), 0.0) / max(float(A[0, 0]), 1.0)))
 
 
 @logit.concludes
@@ -176,8 +191,10 @@ def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability 
     start, change = design.natural()
     clarity = information.clarity
     params = start + change @ measured.b
-    covariance = change @ information.covariance(measured.moved, measured.variance) @ change.T
-    noise = change @ information.noise_alone(measured.moved, measured.variance) @ change.T
+    bent = measured.bent * measured.moved
+    noise = information.noise_alone(measured.moved, measured.variance) + np.outer(bent, bent)
+    covariance = change @ (information.sampling + noise) @ change.T
+    noise = change @ noise @ change.T
     errors, spread = np.sqrt(np.diag(covariance)), np.sqrt(np.diag(noise))
     reach = float(ndtri((1 + confidence) / 2)) * errors
     names, informative = design.names, clarity >= _CLEAR

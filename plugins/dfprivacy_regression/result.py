@@ -123,17 +123,17 @@ class Regression(Release):
             columns += [np.broadcast_to(given[name] == each, rows) for each in categories[1:]]
         return np.column_stack(columns).astype(np.float64)
 
-    def to_frame(self, library: str = "pandas") -> Any:
+    def to_frame(self, library: str | None = None) -> Any:
         """Return one row for each coefficient.
 
         Parameters
         ----------
-        library : {"pandas", "polars"}
-            Whose DataFrame to make.
+        library : {"pandas", "polars", "pyarrow"}, optional
+            Whose table to make; default: the library's that holds the table that was asked.
 
         Returns
         -------
-        pandas.DataFrame or polars.DataFrame
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
             The columns name, coef, std_err, t, pvalue, low, high and noise_standard_error.
         """
         fields: dict[str, dict[str, Any]] = {
@@ -146,7 +146,7 @@ class Regression(Release):
             "noise_standard_error": self.noise_standard_errors,
         }
         table = {"name": [*self.params], **{name: [*values.values()] for name, values in fields.items()}}
-        return self.made_for(library)._table(table)  # noqa: SLF001 - of our own kind
+        return self.made_for(library or self.library)._table(table)  # noqa: SLF001 - of our own kind
 
     def summary(self) -> str:
         """Return a table as statsmodels prints it.

@@ -13,7 +13,7 @@ import pytest
 from dfprivacy.errors import ArgumentError
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_eda import sums
-from dfprivacy_eda.describe import _split
+from dfprivacy_eda.describe import split
 
 from .conftest import data
 
@@ -74,19 +74,19 @@ def test_by_group(frame, protect):
 
 def shares(*asked):
     """The parts as numbers."""
-    return pytest.approx({name: float(part) for name, part in _split(*asked).items()})
+    return pytest.approx({name: float(part) for name, part in split(*asked).items()})
 
 
-def test_how_the_budget_is_split():
+def test_how_the_budget_issplit():
     """One part for the moments of a column, two for its quartiles, one for categories; or three quarters."""
     assert {"moments": 3 / 11, "quartiles": 6 / 11, "categories": 2 / 11} == shares(3, 2, None)
     assert {"moments": 3 / 4, "quartiles": 1 / 4} == shares(5, 0, "moments")
     assert {"categories": 1} == shares(0, 2, "categories")
     with pytest.raises(ArgumentError, match="focus='moments'"):
-        _split(0, 2, "moments")
+        split(0, 2, "moments")
 
 
-@pytest.mark.parametrize(("neighbors", "moment", "tree"), [("replace_one", 2, 2 * 5), ("add_remove", 1, 9)])
+@pytest.mark.parametrize(("neighbors", "moment", "tree"), [("replace_one", 2, 2 * 5), ("add_remove", 1, 5)])
 def test_the_noise_of_the_cube(neighbors, moment, tree, protect):
     """Moments of three columns share noise for a sensitivity of 2, or of 1 with the count; trees that of each."""
     found = protect(neighbors=neighbors).describe(["age", "visits", "income"], focus="moments", epsilon=1)
@@ -95,7 +95,7 @@ def test_the_noise_of_the_cube(neighbors, moment, tree, protect):
 
     assert "K-norm (cube)" == moments.kind
     assert moment / 0.75 == pytest.approx(moments.scale, rel=1e-6)
-    assert 3 * tree / 0.25 == pytest.approx(trees.scale, rel=1e-6)  # few rows and a small part: of 16² leaves
+    assert 3 * tree / 0.25 == pytest.approx(trees.scale, rel=1e-6)  # of 16² leaves
     assert 1 == pytest.approx(found.privacy.epsilon)
 
 

@@ -56,11 +56,12 @@ def test_how_far_a_score_moves(q):
 
 
 def test_the_trees_of_columns():
-    """Whole numbers have an interval each, on as many levels as they need; the rest 4,096, or 256 for few rows."""
+    """Whole numbers have an interval each, on as many levels as they need; the rest 256, 1,024 or 4,096."""
     age = Column("age", bounds=(0.0, 120.0))
 
     assert (16, 256, 4096) == layout(age, None, math.inf).sizes
-    assert (16, 256) == layout(age, None, 399).sizes
+    assert (16, 256, 1024) == layout(age, None, 19_999).sizes
+    assert (16, 256) == layout(age, None, 1_499).sizes
     assert (16, 128) == layout(age, 1, math.inf).sizes
     assert (121 * [1])[:10] == np.diff(layout(age, 1, math.inf).edges)[:10].tolist()
     assert (11,) == layout(age, 12, math.inf).sizes

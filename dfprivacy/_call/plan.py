@@ -1,0 +1,215 @@
+"""A budget for several questions, split so that all answers are about as accurate."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from dfprivacy._call.target import positive
+from dfprivacy.errors import ArgumentError
+from dfprivacy.mechanism import refuse_data
+
+if TYPE_CHECKING:
+    from dfprivacy._call.explanation import Explanation
+
+__all__ = ["RELATIVE", "Plan", "Planned", "planned", "split"]
+
+RELATIVE = "expected relative error"
+"""The finding of a planner by which budgets are split."""
+
+_ROWS = 10_000  # that a table is taken to have where that is private
+_SPREAD = 1 / 3  # standard deviation of a column, in halves of its range
+_UNIT = Fraction(1, 10**6)  # of a price
+_ROUNDS = 8
+_EXAMPLE = 'For example view.plan([("mean", "age"), ("ttest", "bmi", {"by": "smoker"})], epsilon=1).'
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One question of a plan: the method, its arguments, its price, and the relative error to expect."""
+
+    method: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    epsilon: Fraction
+    error: float
+
+    @property
+    def question(self) -> str:
+        """The question as it would be typed."""
+        said = [*map(repr, self.args), *(f"{name}={value!r}" for name, value in self.kwargs.items())]
+        return f"{self.method}({', '.join(said)})"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What several questions cost, and how accurate their answers are to be expected. Nothing was charged or read.
+
+    Attributes
+    ----------
+    account : str
+        Who would pay.
+    questions : tuple
+        The questions in order, each with ``question``, ``epsilon`` and ``error``.
+    largest : float
+        The largest epsilon the account can still pay at once.
+    """
+
+    account: str
+    questions: tuple[Planned, ...]
+    largest: float
+    _ask: Callable[[Planned], Any]
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What all questions cost together."""
+        return sum((each.epsilon for each in self.questions), Fraction(0))
+
+    def run(self) -> tuple[Any, ...]:
+        """Ask the questions, each at its price.
+
+        Returns
+        -------
+        tuple of Release
+            The answers in order.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the account cannot pay for one; those before it are paid, and kept.
+        """
+        return tuple(self._ask(each) for each in self.questions)
+
+    def _cells(self) -> list[tuple[str, str, str]]:
+        rows = [(each.question, f"{float(each.epsilon):.6g}", f"{each.error:.3g}") for each in self.questions]
+        return [
+            ("question", "epsilon", "expected relative error"),
+            *rows,
+            ("all", f"{float(self.epsilon):.6g}", ""),
+        ]
+
+    @property
+    def _afford(self) -> str:
+        afford = "can" if self.epsilon <= self.largest else "CANNOT"
+        return f"the account {self.account!r} {afford} pay: the most it can pay at once is epsilon {self.largest:g}"
+
+    def __repr__(self) -> str:
+        cells = self._cells()
+        wide = [max(len(row[at]) for row in cells) for at in range(3)]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, wide, strict=True)).rstrip() for row in cells
+        ]
+        return "\n  ".join(["A plan (nothing was charged or read):", *lines, self._afford])
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._cells()
+        table = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+        titles = "".join(f"<th>{cell}</th>" for cell in head)
+        return (
+            "<b>A plan</b> (nothing was charged or read)"
+            f"<table><tr>{titles}</tr>{table}</table><p>{html.escape(self._afford)}</p>"
+        )
+
+
+def planned(
+    questions: object,
+    epsilon: object,
+    error: object,
+    explain: Callable[[Planned], Explanation],
+    size: int | None,
+) -> tuple[Planned, ...]:
+    """Split a budget over questions, or find what a relative error takes, from public numbers alone.
+
+    Parameters
+    ----------
+    questions : sequence
+        Each a method's name, or a tuple of it, arguments, and a dictionary of those by name.
+    epsilon, error : object
+        The budget, or the error that is wanted; one of them is None.
+    explain : callable
+        What a question would measure at its price.
+    size : int or None
+        Number of rows, None where it is private.
+
+    Returns
+    -------
+    tuple of Planned
+        The questions with their prices.
+    """
+    if not isinstance(questions, Sequence) or isinstance(questions, str) or not questions:
+        raise ArgumentError("plan() takes a list of questions.", _EXAMPLE)
+    if (epsilon is None) == (error is None):
+        raise ArgumentError("plan() splits an epsilon, or finds what an error takes.", "Give epsilon= or error=.")
+    budget = positive("epsilon", epsilon) if error is None else positive("error", error)
+    asked = [_read(question) for question in questions]
+    if error is None and budget < _UNIT * len(asked):
+        raise ArgumentError(f"epsilon={float(budget):g} is too little for {len(asked)} questions.", "Give more.")
+    prices = [budget / len(asked) if error is None else Fraction(1)] * len(asked)
+
+    def at(prices: Sequence[Fraction]) -> list[Planned]:
+        priced = [Planned(*each, price, 0.0) for each, price in zip(asked, prices, strict=True)]
+        return [
+            Planned(one.method, one.args, one.kwargs, one.epsilon, _relative_error(explain(one), size))
+            for one in priced
+        ]
+
+    found = at(prices)
+    for _ in range(_ROUNDS):
+        # An error is about r / epsilon; r changes with epsilon where a method measures otherwise then.
+        needs = [float(each.epsilon) * each.error for each in found]
+        prices = split(needs, budget) if error is None else [_up(need / float(budget)) for need in needs]
+        if prices == [each.epsilon for each in found]:
+            break
+        found = at(prices)
+    return tuple(found)
+
+
+def split(needs: Sequence[float], epsilon: Fraction) -> list[Fraction]:
+    """Split epsilon so that the errors r / epsilon_k are equal: in proportion to r, rounded down to millionths.
+
+    Examples
+    --------
+    >>> [float(part) for part in split([0.00169706, 0.00565685, 0.0209216], Fraction(1))]
+    [0.060018, 0.200061, 0.739919]
+    """
+    free = _UNIT * sum(not need for need in needs)
+    whole = sum(needs)
+    return [
+        max(_UNIT, Fraction(math.floor((epsilon - free) * Fraction(need / whole) / _UNIT)) * _UNIT)
+        if need
+        else _UNIT
+        for need in needs
+    ]
+
+
+def _up(price: float) -> Fraction:
+    return max(_UNIT, Fraction(math.ceil(price / float(_UNIT))) * _UNIT)
+
+
+def _read(question: object) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+    """Tell the method from its arguments."""
+    parts = (question,) if isinstance(question, str) else question
+    if not isinstance(parts, list | tuple) or not parts or not isinstance(parts[0], str):
+        raise ArgumentError(
+            f"A {type(question).__name__} is no question: it is a method's name and arguments.", _EXAMPLE
+        )
+    method, *args = parts
+    kwargs = args.pop() if args and isinstance(args[-1], Mapping) else {}
+    for name, value in (*enumerate(args), *kwargs.items()):
+        refuse_data(f"plan(): argument {name!r} of {method}", value)
+    if taken := sorted({"epsilon", "fresh"} & {*kwargs}):
+        raise ArgumentError(f"plan() itself says {taken[0]} of {method}.", "Leave it out of the question.")
+    return method, tuple(args), dict(kwargs)
+
+
+def _relative_error(explained: Explanation, size: int | None) -> float:
+    """Read the error that a planner expects, or take that of a mean with the same noise."""
+    found = explained.findings.get(RELATIVE)
+    if isinstance(found, float | int):
+        return float(found)
+    sds = [each.scale * (1 if "Gaussian" in each.kind else math.sqrt(2)) for each in explained.measurements]
+    return max(sds, default=0.0) / (max(_ROWS if size is None else size, 1) * _SPREAD)

@@ -1,0 +1,269 @@
+"""Categories that nobody declared: the values that enough rows hold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy import ArgumentError, Column, Curator, DiscoveredKeys, Probability, Release, mechanism
+from dfprivacy.schema import OTHER
+from dfprivacy_eda.results import Counts, tidy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "FoundCategories",
+    "FoundCounts",
+    "Keys",
+    "find_categories",
+    "find_categories_asked",
+    "found_counts",
+    "keys",
+]
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What enough rows hold of some columns, and all rows where that is public."""
+
+    found: tuple[DiscoveredKeys, ...]
+    size: int | None
+
+
+def reach_of(scale: float, confidence: float) -> float:
+    """Half of the interval of a count that is shown because it reached a threshold.
+
+    With Laplace noise of scale b, a noisy count above c + b ln(2/α), or below c - b ln(2/α), has at most α/2 of the
+    probability of one that is shown, if c is at least the threshold.
+    """
+    return scale * math.log(2 / (1 - confidence))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class FoundCounts(Counts):
+    """How many rows hold each value that enough rows hold; see `Counts`.
+
+    Attributes
+    ----------
+    threshold : int
+        What a noisy count had to reach. No other value is told from those that nobody holds.
+    other, other_standard_error : float or None
+        Rows that hold none of these, missing values among them, and the standard error; None where the number of
+        rows is private.
+    intervals : tuple of two ndarray
+        Ends of an interval for the table's own count of each. They cover it also among the counts that are shown
+        because their noise was large: near the threshold they begin at 1.
+    """
+
+    threshold: int
+    other: float | None = None
+    other_standard_error: float | None = None
+
+    @property
+    def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Ends of an interval for the table's own count of each."""
+        if not self.noise_scale:
+            return self.raw, self.raw
+        reach = reach_of(self.noise_scale, self.confidence)
+        low = np.where(self.raw >= self.threshold + reach, self.raw - reach, 1.0)
+        return np.maximum(low, 1.0), self.raw + reach
+
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = super()._rows()
+        if self.other is not None:
+            error = f" ± {self.other_standard_error:.3g}" if self.other_standard_error else ""
+            rows.insert(min(len(self.categories), 24), (OTHER, f"{self.other:,.0f}{error} rows"))
+        if not self.categories:
+            rows.insert(0, ("note", "No value was found: ask with a larger epsilon or delta, or declare them."))
+        shown = (
+            f"values whose noisy count reached {self.threshold:,}; shown counts near it are too large on average"
+        )
+        return [*rows, ("shown", shown)] if self.noise_scale else rows
+
+
+def found_counts(
+    found: DiscoveredKeys,
+    column: str,
+    size: int | None,
+    confidence: float,
+    *,
+    normalize: bool = False,
+    sort: bool = True,
+) -> FoundCounts:
+    """Give the counts of one column's values."""
+    order = np.arange(len(found.keys)) if sort else np.array(_in_order(found.keys), dtype=np.intp)
+    raw = found.counts.astype(np.float64)[order]
+    whole = float(raw.sum())
+    return FoundCounts(
+        raw=raw,
+        total=whole if size is None else min(whole, float(size)),
+        noise_scale=found.scale,
+        confidence=confidence,
+        normalize=normalize,
+        column=column,
+        categories=tuple(found.keys[at] for at in order.tolist()),
+        threshold=found.threshold,
+        other=None if size is None else size - whole,
+        other_standard_error=None if size is None else found.scale * math.sqrt(2 * len(raw)),
+    )
+
+
+def _in_order(keys: tuple[Any, ...]) -> list[int]:
+    """Numbers before texts, each in its order."""
+    return sorted(range(len(keys)), key=lambda at: (isinstance(keys[at], str), keys[at]))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class FoundCategories(Release):
+    """The values of some columns that enough rows hold.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns.
+    known : tuple of tuples
+        The values of each, the largest noisy count first.
+    counts : tuple of tuples of float
+        The noisy number of rows that hold each.
+    thresholds : tuple of int
+        What a noisy count had to reach, by column.
+    noise_scales : tuple of float
+        The scale of the Laplace noise in the counts of each column; 0 where it is public.
+    size : int or None
+        All rows; None where that is private.
+    confidence : float
+        Coverage of the intervals of ``found[column]``.
+    """
+
+    columns: tuple[str, ...]
+    known: tuple[tuple[Any, ...], ...]
+    counts: tuple[tuple[float, ...], ...]
+    thresholds: tuple[int, ...]
+    noise_scales: tuple[float, ...]
+    size: int | None
+    confidence: float
+
+    @property
+    def categories(self) -> dict[str, list[Any]]:
+        """The values by column, in an order of their own, and ``"other"``: as `protect` takes them."""
+        named = zip(self.columns, self.known, strict=True)
+        return {
+            name: [*(values[at] for at in _in_order(values) if values[at] != OTHER), OTHER]
+            for name, values in named
+        }
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """What `protect` and `~dfprivacy.PrivateFrame.declare` take; all other values are ``"other"``."""
+        return {"categories": self.categories, "missing": dict.fromkeys(self.columns, OTHER)}
+
+    def __getitem__(self, column: str) -> FoundCounts:
+        if column not in self.columns:
+            raise ArgumentError(f"Nothing was looked for in {column!r}.", f"There are {list(self.columns)!r}.")
+        at = self.columns.index(column)
+        counts = np.array(self.counts[at], dtype=np.int64)
+        found = DiscoveredKeys(self.known[at], counts, self.thresholds[at], self.noise_scales[at], None)
+        return found_counts(found, column, self.size, self.confidence)
+
+    @property
+    def frame(self) -> Any:
+        """A row for each value: its column, itself as text, and its noisy count."""
+        found = zip(self.columns, self.known, self.counts, strict=True)
+        cells = [
+            (name, str(value), count)
+            for name, values, counts in found
+            for value, count in zip(values, counts, strict=True)
+        ]
+        names = ("column", "category", "count")
+        return tidy(self, {name: [cell[at] for cell in cells] for at, name in enumerate(names)})
+
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = []
+        for at, (name, values) in enumerate(zip(self.columns, self.known, strict=True)):
+            shown = ", ".join(map(str, values[:8])) + (f", … ({len(values):,} in all)" if len(values) > 8 else "")  # noqa: PLR2004
+            rows.append((name, f"{shown or 'none found'}; from {self.thresholds[at]:,} rows on, with noise"))
+        return [*rows, ("all others", f"together as {OTHER!r}, missing values among them")]
+
+
+def find_categories_asked(columns: tuple[Column, ...], **_: Any) -> None:
+    """Check that columns are named, each once, before anything is paid."""
+    names = [column.name for column in columns]
+    if not names or len(set(names)) < len(names):
+        raise ArgumentError(f"columns={names!r} must name at least one column, each once.", "Name each once.")
+
+
+def keys(curator: Curator, columns: tuple[Column, ...]) -> Keys:
+    """Look for the values of each column by itself; what was declared of it is not used."""
+    plain = [replace(column, bounds=None, categories=None, other=False, fill=None) for column in columns]
+    share = Fraction(1, len(columns))
+    return Keys(tuple(curator.discover(column, share=share) for column in plain), curator.size)
+
+
+@mechanism(columns={"columns": ["any"]}, delta=True)
+def find_categories(curator: Curator, columns: tuple[Column, ...]) -> Keys:
+    """Find the values of columns that enough rows hold, where nobody knows which there are.
+
+    Parameters
+    ----------
+    columns : list of str
+        The columns, each by itself; categories that were declared are not used.
+    confidence : float
+        Coverage of the intervals of counts.
+
+    Returns
+    -------
+    FoundCategories
+        Values by column, in ``categories``; ``schema`` is what `protect` and `PrivateFrame.declare` take, with all
+        other values, missing ones among them, as ``"other"``.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If an argument cannot be used, or there is no delta; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** (ε, δ)-differential privacy for the account's neighbouring relation: the counts of values that
+    occur get discrete Laplace noise, and are shown from a threshold on that a value which one row holds reaches
+    with probability δ at most [1]_. The columns share ε and δ.
+
+    **Statistics.** A value with c rows is found for sure if c is well above the threshold, 1 + (2/ε) ln(1/δ) rows
+    or a little less for one column where rows change. However many different values there are costs nothing.
+
+    References
+    ----------
+    .. [1] Korolova, Kenthapadi, Mishra and Ntoulas (2009). Releasing search queries and clicks privately. WWW.
+
+    Examples
+    --------
+    >>> import pandas as pd, dfprivacy as dp
+    >>> df = pd.DataFrame({"icd": ["J45", "E11", "J45", "I10"] * 500 + [f"rare {i}" for i in range(500)]})
+    >>> view = dp.protect(df, "eda-categories", epsilon=1, delta=1e-6, ledger="memory:")
+    >>> found = view.find_categories(["icd"], epsilon=0.5)
+    >>> found.categories
+    {'icd': ['E11', 'I10', 'J45', 'other']}
+    >>> round(view.declare(found).value_counts("icd", normalize=True, epsilon=0.5)["J45"], 1)
+    0.4
+    """
+    return keys(curator, columns)
+
+
+@find_categories.concludes
+def _(measured: Keys, columns: tuple[Column, ...], *, confidence: Probability = 0.95) -> FoundCategories:
+    """Keep what was shown."""
+    return FoundCategories(
+        columns=tuple(column.name for column in columns),
+        known=tuple(each.keys for each in measured.found),
+        counts=tuple(tuple(each.counts.astype(float).tolist()) for each in measured.found),
+        thresholds=tuple(each.threshold for each in measured.found),
+        noise_scales=tuple(each.scale for each in measured.found),
+        size=measured.size,
+        confidence=confidence,
+    )

@@ -1,0 +1,176 @@
+"""What the methods are expected to find, from public numbers: the standard error of each, before anything is paid.
+
+A column is taken to have a standard deviation of a sixth of its range, and a private number of rows to be 10,000.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy_eda import quantiles, tree
+from dfprivacy_eda.bounds import threshold
+from dfprivacy_eda.counts import edges_of
+from dfprivacy_eda.describe import Focus, split
+
+if TYPE_CHECKING:
+    from dfprivacy import Column, Curator
+
+__all__ = [
+    "of_bounds",
+    "of_counts",
+    "of_describe",
+    "of_keys",
+    "of_moments",
+    "of_profile",
+    "of_quantiles",
+    "of_rows",
+    "prefix_error",
+]
+
+RELATIVE = "expected relative error"
+_SPREAD = 1 / 3  # in halves of the range
+_ROWS = 10_000
+_TYPICAL = 10  # values of a column of which nobody knows how many it has
+
+Findings = dict[str, Any]
+
+
+def rows_of(curator: Curator) -> float:
+    """Give the number of rows, or what a private one is taken to be."""
+    return float(_ROWS if curator.size is None else max(curator.size, 1))
+
+
+def laplace(curator: Curator) -> float:
+    """Give the standard deviation of the noise of the last measurement; 0 where nothing was measured."""
+    measured = [each for each in curator.measured if each.epsilon or each.reused]
+    return math.sqrt(2) * measured[-1].scale if measured else 0.0
+
+
+def _given(curator: Curator, what: str, said: str = "") -> str:
+    given = [said] if said else []
+    given += [f"there are {_ROWS:,} rows"] if curator.size is None else []
+    return f"expected standard error of {what}" + (f", if {' and '.join(given)}" if given else "")
+
+
+def of_moments(name: str) -> Any:
+    """Make the planner of a method that follows from the sums of y and y²."""
+
+    def findings(curator: Curator, column: Column, **_: Any) -> Findings:
+        n, noise = rows_of(curator), laplace(curator)
+        sd = _SPREAD * column.half
+        first, second = noise / n, 2 * noise / n  # of the means of y and y²: the second has weight 1/2
+        error, relative = {
+            "mean": (first * column.half, first / _SPREAD),
+            "sum": (first * column.half * n, first / _SPREAD),
+            "var": (second * column.half**2, second / _SPREAD**2),
+            "std": (second / (2 * _SPREAD) * column.half, second / (2 * _SPREAD**2)),
+        }[name]
+        said = f"the standard deviation is {sd:.4g}" if name in {"var", "std"} else ""
+        return {_given(curator, f"the {name}", said): error, RELATIVE: relative}
+
+    return findings
+
+
+def of_rows(curator: Curator, **_: Any) -> Findings:
+    """Plan a number of rows."""
+    error = laplace(curator)
+    return {"expected standard error of the number of rows": error, RELATIVE: error / rows_of(curator)}
+
+
+def _cells(curator: Curator, cells: int, what: str) -> Findings:
+    error = laplace(curator)
+    return {f"expected standard error of each {what}": error, RELATIVE: error * cells / rows_of(curator)}
+
+
+def of_counts(
+    curator: Curator, column: Column | None = None, a: Column | None = None, b: Column | None = None, **asked: Any
+) -> Findings:
+    """Plan a histogram, the counts of categories, or a crosstab: relative to the average cell."""
+    if asked.get("categories") == "discover":
+        return of_keys(curator)
+    if "bins" in asked and column is not None:
+        _, inside = edges_of(column, asked["bins"])
+        return _cells(curator, inside.stop - inside.start, "bin's count")
+    sizes = [len(each.categories or ()) for each in (column, a, b) if each is not None]
+    return _cells(curator, math.prod(sizes), "count")
+
+
+def of_keys(curator: Curator, **_: Any) -> Findings:
+    """Plan the search for values that enough rows hold: relative to one of ten values."""
+    error = laplace(curator)
+    return {
+        "expected standard error of each count": error,
+        RELATIVE: error * _TYPICAL * len(curator.measured) / rows_of(curator),
+    }
+
+
+def of_bounds(curator: Curator, columns: tuple[Column, ...], **_: Any) -> Findings:
+    """Plan the search for bounds: relative to one of ten intervals."""
+    error = laplace(curator)
+    return {
+        "rows that an interval needs to be seen, about": threshold(error / math.sqrt(2), len(columns)),
+        RELATIVE: error * _TYPICAL / rows_of(curator),
+    }
+
+
+def of_profile(curator: Curator, **_: Any) -> Findings:
+    """Plan a profile: relative to one of ten values."""
+    error = curator.measured[0].scale
+    return {"expected standard error of each number of rows": error, RELATIVE: error * _TYPICAL / rows_of(curator)}
+
+
+def prefix_error(plan: quantiles.Layout, rows_variance: float, variances: tuple[float, ...]) -> float:
+    """Give the mean standard error of the rows below an edge, of a tree with these variances of counts."""
+    sizes = (1, *plan.sizes)
+    blank = [np.zeros(size) for size in sizes]
+    leaves, spreads = tree.least_squares(blank, (rows_variance, *variances))
+    grown = tree.Tree(plan.edges, sizes, leaves, spreads)
+    return float(np.sqrt(grown.prefix_variances)[1:-1].mean()) if len(leaves) > 1 else 0.0
+
+
+def _tree_error(curator: Curator, plan: quantiles.Layout, scale: float, whole: float) -> float:
+    """Give the mean error in rows; `scale` is that of weighted counts, `whole` the variance of all rows."""
+    variances = tuple(2 * (scale / weight) ** 2 for weight in plan.weights)
+    return prefix_error(plan, whole if curator.size is None else 0.0, variances)
+
+
+def of_quantiles(curator: Curator, column: Column, *, step: float | None, q: Any = 0.5, **_: Any) -> Findings:
+    """Plan quantiles: the rows by which one is off, relative to a quarter of all."""
+    noise = laplace(curator)
+    if isinstance(q, list | tuple | np.ndarray) and noise:
+        scale = noise / math.sqrt(2)
+        plan = quantiles.layout(column, step, quantiles.rows_of(curator))
+        noise = _tree_error(curator, plan, scale, 2 * scale**2)
+    # One alone is off by r rows with probability in proportion to exp(-r / scale), where values lie dense.
+    return {
+        "expected standard error, in rows by which a quantile is off": noise,
+        RELATIVE: noise / (rows_of(curator) / 4),
+    }
+
+
+def of_describe(curator: Curator, columns: tuple[Column, ...] | None, *, focus: Focus | None, **_: Any) -> Findings:
+    """Plan a description: the moments relative to a standard deviation, quartiles to a quarter of the rows."""
+    chosen = columns or curator.columns
+    numbers = [column for column in chosen if column.bounds is not None]
+    labels = [column for column in chosen if column.bounds is None]
+    n, found, relative = rows_of(curator), {}, [0.0]
+    scales = [each.scale for each in curator.measured if each.epsilon or each.reused]
+    if numbers and scales:
+        d = 2 * len(numbers) + (curator.size is None)
+        cube = scales[0] * math.sqrt((d + 1) * (d + 2) / 3)
+        found[_given(curator, "a mean, in standard deviations of a sixth of the range")] = cube / n / _SPREAD
+        found[_given(curator, "a standard deviation, in parts of it")] = cube / 2 / n / (2 * _SPREAD**2)
+        share = split(len(numbers), len(labels), focus)["quartiles"] / len(numbers)
+        plan = quantiles.layout(numbers[0], None, quantiles.rows_of(curator, share))
+        rows = _tree_error(curator, plan, scales[1], cube**2)
+        found["expected standard error, in rows by which a quartile is off"] = rows
+        relative += [cube / n / _SPREAD, cube / (4 * n * _SPREAD**2), rows / (n / 4)]
+    if labels and scales:
+        count = math.sqrt(2) * scales[-1]
+        found["expected standard error of the count of a category"] = count
+        most = max(len(column.categories or ()) for column in labels)
+        relative.append(count * most / n)
+    return {**found, RELATIVE: max(relative)}

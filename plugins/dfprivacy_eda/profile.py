@@ -1,0 +1,287 @@
+"""A table of which nothing was declared but its name: what each column holds, and a schema to work with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy import ArgumentError, Column, Curator, Release, features, mechanism
+from dfprivacy.schema import OTHER
+from dfprivacy_eda.bounds import EDGES
+from dfprivacy_eda.results import tidy
+from dfprivacy_eda.simplex import project
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfprivacy.release import SurveyedColumn
+
+__all__ = ["Profile", "profile", "profile_asked"]
+
+_SURVEY = Fraction(2, 3)  # of the budget: what the columns hold; the rest is for histograms of numbers
+_BINS = 32
+_FEW = 20  # different numbers that are codes rather than measurements
+_CODES = 0.9  # of the rows with a number, that such codes make up
+_SHOWN = 4
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Profile(Release):
+    """What the columns of a table hold, found with noise.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns.
+    kinds : tuple of {"number", "date", "text"} or None
+        What most of the values that were seen are; None where too few rows hold anything.
+    rows : tuple of float
+        The noisy number of rows that were seen to have a value of that kind.
+    missing : tuple of float or None
+        The noisy number of rows with nothing that can be used; None where it is below the threshold.
+    low, high : tuple of float or None
+        Bounds, powers of two, their negatives or 0, of numbers, and of dates in days since 1970-01-01.
+    mean, std, skewness : tuple of float or None
+        Of numbers and dates within these bounds, from a histogram; None where there is too much noise.
+    values : tuple of tuples
+        The values that enough rows hold, the most frequent first.
+    counts : tuple of tuples of float
+        The noisy number of rows that hold each.
+    size : int or None
+        All rows; None where that is private.
+    threshold : int
+        What a number of rows had to reach to be seen.
+    noise_standard_error : float
+        Standard error of each number of rows.
+    notes : tuple of str
+        What to know before using it.
+    """
+
+    columns: tuple[str, ...]
+    kinds: tuple[str | None, ...]
+    rows: tuple[float, ...]
+    missing: tuple[float | None, ...]
+    low: tuple[float | None, ...]
+    high: tuple[float | None, ...]
+    mean: tuple[float | None, ...]
+    std: tuple[float | None, ...]
+    skewness: tuple[float | None, ...]
+    values: tuple[tuple[Any, ...], ...]
+    counts: tuple[tuple[float, ...], ...]
+    size: int | None
+    threshold: int
+    noise_standard_error: float
+    notes: tuple[str, ...]
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """What `protect` and `~dfprivacy.PrivateFrame.declare` take.
+
+        Bounds of numbers and dates; categories of texts, with ``"other"`` for all else, and of numbers that are a
+        few codes.
+        """
+        bounds: dict[str, tuple[float, float]] = {}
+        categories: dict[str, list[Any]] = {}
+        missing: dict[str, str] = {}
+        for at, name in enumerate(self.columns):
+            low, high, kind = self.low[at], self.high[at], self.kinds[at]
+            texts = sorted(value for value in self.values[at] if isinstance(value, str) and value != OTHER)
+            if kind in {"number", "date"} and low is not None and high is not None:
+                bounds[name] = (low, high)
+                if codes := self._codes(at):
+                    categories[name] = codes
+            elif kind == "text" and texts:
+                categories[name], missing[name] = [*texts, OTHER], OTHER
+        return {"bounds": bounds, "categories": categories, "missing": missing}
+
+    def _codes(self, at: int) -> list[Any]:
+        """Give the values of a column of numbers, if they are few and make up most of it."""
+        held = [(v, c) for v, c in zip(self.values[at], self.counts[at], strict=True) if not isinstance(v, str)]
+        whole = sum(count for _, count in held)
+        few = 0 < len(held) <= _FEW and whole >= _CODES * self.rows[at] and self.kinds[at] == "number"
+        return sorted(value for value, _ in held) if few else []
+
+    @property
+    def frame(self) -> Any:
+        """A row for each column."""
+        names = ("kinds", "missing", "low", "high", "mean", "std", "skewness")
+        cells = {name.removesuffix("s") if name == "kinds" else name: getattr(self, name) for name in names}
+        frequent = [", ".join(map(str, values[:_SHOWN])) for values in self.values]
+        return tidy(self, {"column": self.columns, **cells, "frequent": frequent})
+
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = []
+        for at, name in enumerate(self.columns):
+            said = [self.kinds[at] or "nothing was seen"]
+            if self.low[at] is not None:
+                said.append(" to ".join(_written(end, self.kinds[at]) for end in (self.low[at], self.high[at])))
+            of = {"mean": self.mean[at], "std": self.std[at], "skewness": self.skewness[at]}
+            if known := [f"{name} {value:.3g}" for name, value in of.items() if value is not None]:
+                said.append(", ".join(known))
+            if self.values[at]:
+                more = ", …" if len(self.values[at]) > _SHOWN else ""
+                said.append(f"often {', '.join(map(str, self.values[at][:_SHOWN]))}{more}")
+            gone = self.missing[at]
+            if gone is not None:
+                share = f" ({min(gone / self.size, 1):.1%})" if self.size else ""
+                said.append(f"missing {gone:,.0f}{share}")
+            rows.append((name, "; ".join(said)))
+        seen = f"from {self.threshold:,} rows on, each count ± {self.noise_standard_error:,.3g}"
+        return [*rows, ("seen", seen), *(("note", note) for note in self.notes)]
+
+
+def _written(end: float | None, kind: str | None) -> str:
+    return f"{end:g}" if kind == "number" or end is None else str(np.datetime64(int(end), "D"))
+
+
+@dataclass(frozen=True)
+class Surveyed:
+    """What enough rows hold, noisy histograms of numbers with the scale of their noise, and all rows."""
+
+    found: tuple[SurveyedColumn, ...]
+    histograms: dict[str, tuple[tuple[float, float], NDArray[np.float64], float]]
+    size: int | None
+
+
+def profile_asked(columns: tuple[Column, ...], **_: Any) -> None:
+    """Check that no column is named twice, before anything is paid."""
+    names = [column.name for column in columns]
+    if not names or len(set(names)) < len(names):
+        raise ArgumentError(f"columns={names!r} must name at least one column, each once.", "Leave it out for all.")
+
+
+def within(found: SurveyedColumn) -> tuple[float, float] | None:
+    """Give the outer ends of the intervals that were seen, of the kind that more rows have."""
+    held = max(found.numbers, found.dates, key=lambda each: sum(each.values()))
+    return (float(EDGES[min(held)]), float(EDGES[max(held) + 1])) if held else None
+
+
+def bins(column: Column, bounds: tuple[float, float]) -> features.RowFeatures:
+    """Count the numbers of a column between bounds."""
+    low, high = bounds
+    bounded = Column(column.name, bounds=bounds, fill=low / 2 + high / 2, public=column.public)
+    return features.Given(bounded, of=features.Bins(bounded, np.linspace(low, high, _BINS + 1)))
+
+
+@mechanism(columns={"columns": "all"}, delta=True)
+def profile(curator: Curator, columns: tuple[Column, ...] | None = None) -> Surveyed:
+    """Find out what columns hold of which nothing was declared.
+
+    Parameters
+    ----------
+    columns : str or list of str, optional
+        The columns; what was declared of them is not used. Default: all of the table.
+
+    Returns
+    -------
+    Profile
+        For each column: whether it holds numbers, dates or texts, how many rows have nothing, bounds, mean,
+        standard deviation and skewness of numbers, and frequent values. ``schema`` is what `protect` and
+        `PrivateFrame.declare` take.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If an argument cannot be used, or there is no delta; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** (ε, δ)-differential privacy for the account's neighbouring relation. The type of a column is not
+    looked at, for one value can change it: what a column holds is counted, row by row. Two thirds of the budget are
+    for how many rows have a number in each interval between 0, ±2⁻¹⁰, …, ±2³¹, a date, a text, nothing, and each
+    value: with Gaussian noise, shown from a threshold on [1]_. A row moves four such counts a column, two where
+    rows come and go, so noise grows with the root of the number of columns. One third is for histograms of the
+    numbers within the bounds that were found, with Gaussian noise.
+
+    **Statistics.** What fewer rows hold than the threshold is not seen, and counts are too large on average near
+    it. Mean, standard deviation and skewness are those of 32 bins, each left out where the noise in it may be more
+    than a tenth of a standard deviation, or a half in the skewness.
+
+    References
+    ----------
+    .. [1] Lebeda and Retschmeier (2025). The correlated Gaussian sparse histogram mechanism. FORC.
+
+    Examples
+    --------
+    >>> import pandas as pd, dfprivacy as dp
+    >>> df = pd.DataFrame({"age": [22, 31, None, 40] * 1000, "sex": ["f", "m", "f", "f"] * 1000})
+    >>> view = dp.protect(df, "eda-profile", epsilon=2, delta=1e-6, ledger="memory:")
+    >>> found = view.profile(epsilon=1)
+    >>> found.kinds, found.schema["bounds"], found.schema["categories"]["sex"]
+    (('number', 'text'), {'age': (16.0, 64.0)}, ['f', 'm', 'other'])
+    >>> round(view.declare(found).describe(epsilon=1).loc["mean", "age"])
+    31
+    """
+    chosen = columns or ()
+    found = curator.survey(chosen, EDGES.tolist(), share=_SURVEY)
+    widest = float(EDGES[0]), float(EDGES[-1])
+    (measure,) = curator.jointly((features.Stack(*(bins(column, widest) for column in chosen)), 1))
+    bounds = {column: ends for column, each in zip(chosen, found, strict=True) if (ends := within(each))}
+    asked = bounds or {chosen[0]: widest}  # it is paid for in any case
+    counted = measure(features.Stack(*(bins(column, ends) for column, ends in asked.items())))
+    histograms = {
+        column.name: (ends, part.values, float(np.max(part.scales)))
+        for (column, ends), part in zip(asked.items(), counted.parts, strict=True)
+    }
+    return Surveyed(found, histograms, curator.size)
+
+
+@profile.concludes
+def _(measured: Surveyed, columns: tuple[Column, ...]) -> Profile:
+    """Say of each column what most of it is."""
+    found = measured.found
+    sums = [{"number": sum(f.numbers.values()), "date": sum(f.dates.values()), "text": f.text} for f in found]
+    kinds = tuple(max(each, key=lambda kind: each[kind]) if any(each.values()) else None for each in sums)
+    ends = [within(each) if kind in {"number", "date"} else None for each, kind in zip(found, kinds, strict=True)]
+    shapes = [
+        shape(*measured.histograms[column.name]) if end else (None, None, None)
+        for column, end in zip(columns, ends, strict=True)
+    ]
+    notes = ["Bounds that are known are better than those that were found: rows beyond are clipped."]
+    if any(not kind and not each.nothing for kind, each in zip(kinds, found, strict=True)):
+        notes.append("Too few rows of some columns hold anything: ask with a larger epsilon, or fewer columns.")
+    for column, kind, each in zip(columns, kinds, found, strict=True):
+        if kind == "text" and not each.values:
+            notes.append(f"No value of {column.name!r} is held by enough rows: it has no categories.")
+    return Profile(
+        columns=tuple(column.name for column in columns),
+        kinds=kinds,
+        rows=tuple(each[kind] if kind else 0.0 for each, kind in zip(sums, kinds, strict=True)),
+        missing=tuple(each.nothing or None for each in found),
+        low=tuple(end and end[0] for end in ends),
+        high=tuple(end and end[1] for end in ends),
+        mean=tuple(each[0] for each in shapes),
+        std=tuple(each[1] for each in shapes),
+        skewness=tuple(each[2] for each in shapes),
+        values=tuple(tuple(each.values) for each in found),
+        counts=tuple(tuple(each.values.values()) for each in found),
+        size=measured.size,
+        threshold=found[0].threshold,
+        noise_standard_error=found[0].scale,
+        notes=tuple(notes),
+    )
+
+
+def shape(
+    bounds: tuple[float, float], counts: NDArray[np.float64], scale: float
+) -> tuple[float | None, float | None, float | None]:
+    """Give mean, standard deviation and skewness of a noisy histogram; None for what noise may hide."""
+    total = float(counts.sum())
+    edges = np.linspace(*bounds, _BINS + 1)
+    if total <= 2 * scale * math.sqrt(_BINS):
+        return None, None, None
+    p, x = project(counts, total) / total, (edges[1:] + edges[:-1]) / 2
+    mean = float(p @ x)
+    sd = math.sqrt(float(p @ (x - mean) ** 2))
+    z = (x - mean) / max(sd, edges[1] - edges[0])  # within one bin, there is no telling
+    skewness = float(p @ z**3)
+    errors = [scale / total * float(np.linalg.norm(of)) for of in (z, (z**2 - 1) / 2, z**3 - 3 * z)]
+    found = zip((mean, sd, skewness), errors, (0.1, 0.1, 0.5), strict=True)
+    one, two, three = (value if error <= most else None for value, error, most in found)
+    return one, two, three
