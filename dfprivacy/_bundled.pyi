@@ -27,6 +27,7 @@ from dfprivacy_eda import (
     Histogram,
     Profile,
     Quantiles,
+    Report,
 )
 from dfprivacy_gmm import FourierSketch, GaussianClasses, GaussianMixture, JointMoments
 from dfprivacy_kernel import KernelMessage, KernelTest
@@ -469,6 +470,15 @@ class BundledMethods:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> ColumnStatistic: ...
+    def report(
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Report: ...
     def find_bounds(
         self,
         columns: Sequence[str],

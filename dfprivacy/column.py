@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from dfprivacy._plugins.loader import registry
 from dfprivacy.errors import ArgumentError
+from dfprivacy.markup import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,6 +129,9 @@ class ColumnView:
 
     def __repr__(self) -> str:
         return f"Column {self.name!r} of\n{self._view!r}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>Column {escaped(repr(self.name))} of</p>{self._view._repr_html_()}"
 
 
 class Presences:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 import importlib
 import inspect
 import json
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from dfprivacy.errors import ArgumentError, MissingDependency
+from dfprivacy.markup import Grid
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -379,21 +379,31 @@ class Release:
         values = ((name, getattr(self, name)) for name in names)
         return [(name, _text(value)) for name, value in values if not isinstance(value, tuple | None) or value]
 
+    def _grid(self) -> Grid | None:
+        """Give a table of many numbers, where the result has one; it is shown above the rows."""
+        return None
+
+    def _brief(self) -> str:
+        """Write everything in one line, as one among several."""
+        grid = self._grid()
+        rows = [*([] if grid is None else grid.rows), *self._rows()]
+        return "; ".join(" ".join(row) for row in rows)
+
     def __repr__(self) -> str:
-        rows = self._rows()
-        width = max((len(name) for name, _ in rows), default=0)
-        lines = [f"  {name:<{width}}  {text}" for name, text in rows]
+        grid = self._grid()
+        lines = [*([] if grid is None else grid.lines()), *Grid((), self._rows()).lines()]
         if self.privacy is not None:
-            lines.append(f"  {self.privacy}")
-        return "\n".join([type(self).__name__, *lines])
+            lines.append(str(self.privacy))
+        return "\n  ".join([type(self).__name__, *lines])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>"
-            for name, text in self._rows()
+        grid, rows, name = self._grid(), self._rows(), type(self).__name__
+        paid = str(self.privacy) if self.privacy else ""
+        if grid is None:
+            return Grid((), rows).html(name, paid)
+        return grid.html(name, "" if rows else paid) + (
+            Grid((), rows).html(f"About this {name}", paid) if rows else ""
         )
-        note = f"<caption>{html.escape(str(self.privacy))}</caption>" if self.privacy else ""
-        return f"<table>{note}<thead><tr><th colspan='2'>{type(self).__name__}</th></tr></thead>{rows}</table>"
 
 
 class renamed:  # noqa: N801 - it stands where a field's name stood
@@ -509,10 +519,19 @@ class Groups(Release):
         return [dict(zip(self.by, key, strict=True)) for key in self.keys]
 
     def _rows(self) -> list[tuple[str, str]]:
-        rows = (release._rows() for release in self.releases)  # noqa: SLF001 - of our own kind
-        brief = ("; ".join(f"{name} {text}" for name, text in row) for row in rows)
+        brief = (release._brief() for release in self.releases)  # noqa: SLF001 - of our own kind
         names = (", ".join(f"{name} = {key}" for name, key in named.items()) for named in self._named())
         return list(zip(names, brief, strict=True))
+
+    def _repr_html_(self) -> str:
+        rows = [release._rows() for release in self.releases]  # noqa: SLF001 - of our own kind
+        names = {tuple(name for name, _ in each) for each in rows}
+        if len(names) > 1 or any(release._grid() for release in self.releases):  # noqa: SLF001 - as above
+            return super()._repr_html_()
+        keys = [tuple(map(str, named.values())) for named in self._named()]
+        cells = [(", ".join(key), *(text for _, text in each)) for key, each in zip(keys, rows, strict=True)]
+        by = self.by if isinstance(self.by, str) else ", ".join(self.by)
+        return Grid((by, *next(iter(names), ())), cells).html("Groups", str(self.privacy) if self.privacy else "")
 
     def made_for(self, library: str) -> Self:
         """Return the same result for somebody whose tables are this library's."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import html
 import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from dfprivacy._table.declare import declared, read_schema
 from dfprivacy._table.frames import adapt
 from dfprivacy.column import ColumnView
 from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, SchemaError
+from dfprivacy.markup import Grid, escaped
 from dfprivacy.mechanism import refuse_data
 from dfprivacy.release import Groups, Release, plain_json
 from dfprivacy.schema import OTHER, Discover
@@ -539,18 +539,24 @@ class PrivateFrame(_Askable):
             return f"budget unknown: {error.what}"
 
     def _repr_html_(self) -> str:
-        lines = "".join(f"<li>{html.escape(line)}</li>" for line in self._lines())
+        schema = self.schema
+        columns = [(name, _known(schema.columns.get(name))) for name in schema.names]
         account = self._account()
-        shown = html.escape(account) if isinstance(account, str) else account._repr_html_()
-        return f"<b>PrivateFrame {html.escape(self.name)}</b><ul>{lines}</ul>{shown}"
+        shown = f"<p>{escaped(account)}</p>" if isinstance(account, str) else account._repr_html_()
+        facts = Grid((), self._facts()).html(f"PrivateFrame {self.name!r}")
+        return facts + Grid(("column", "what is known of it"), columns).html("Columns") + shown
+
+    def _facts(self) -> list[tuple[str, str]]:
+        schema = self.schema
+        size = "private" if schema.size is None else f"{schema.size}"
+        facts = [("rows", size), ("neighbors", schema.neighbors), ("missing values", "are left out")]
+        return facts + [("where", _said(c)) for c in self._target.table.conditions]
 
     def _lines(self) -> list[str]:
-        schema = self.schema
-        size = "private" if schema.size is None else schema.size
-        lines = [f"rows: {size}; neighbors: {schema.neighbors}; missing values are left out"]
-        lines += [f"{name}: {_known(schema.columns.get(name))}" for name in schema.names]
-        lines += [f"where {_said(c)}" for c in self._target.table.conditions]
-        return lines
+        (_, size), (_, neighbors), (_, missing), *where = self._facts()
+        lines = [f"rows: {size}; neighbors: {neighbors}; missing values {missing}"]
+        lines += [f"{name}: {_known(self.schema.columns.get(name))}" for name in self.schema.names]
+        return lines + [f"{name} {said}" for name, said in where]
 
 
 class GroupedView(_Askable):
@@ -562,6 +568,10 @@ class GroupedView(_Askable):
 
     def __repr__(self) -> str:
         return f"{PrivateFrame(self._target)!r}\n  grouped by {', '.join(column.name for column in self._by)}"
+
+    def _repr_html_(self) -> str:
+        by = ", ".join(column.name for column in self._by)
+        return f"{PrivateFrame(self._target)._repr_html_()}<p>grouped by {escaped(by)}</p>"
 
 
 def _known(column: Column | None) -> str:

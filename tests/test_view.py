@@ -507,7 +507,7 @@ def test_the_budget_reads_as_a_bar():
         "budget █████░░░░░░░░░░░░░░░ spent 2.5 of epsilon 10; the largest next Laplace release is ε = 7.5"
         == repr(view.budget)
     )
-    assert "value='0.2500'" in view.budget._repr_html_()
+    assert 'value="0.2500"' in view.budget._repr_html_()
 
 
 def test_an_empty_budget_says_so():

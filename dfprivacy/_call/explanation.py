@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from dfprivacy.markup import Grid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from dfprivacy.release import MeasurementRecord
 
 __all__ = ["Explanation"]
+
+_VERBS = {"reuses", "measures"}
 
 
 @dataclass(frozen=True)
@@ -58,23 +61,29 @@ class Explanation:
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "findings": self.findings, "find": dict}
 
-    def _lines(self) -> list[str]:
+    def _facts(self) -> list[tuple[str, str]]:
         afford = "can" if self.left <= self.largest else "CANNOT"
         spared = f", of which {self.left:g} is left to pay" if self.left < self.epsilon else ""
         return [
-            f"price: epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "") + spared,
-            *(f"{'reuses' if noise.reused else 'measures'} {noise}" for noise in self.measurements),
-            *([f"may measure more: without data it ends here, with {self.ended}"] if self.ended else []),
+            ("price", f"epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "") + spared),
+            *(("reuses" if noise.reused else "measures", str(noise)) for noise in self.measurements),
+            *([("may measure more", f"without data it ends here, with {self.ended}")] if self.ended else []),
             *(
-                f"{name}: {value:.4g}" if isinstance(value, float) else f"{name}: {value}"
+                (name, f"{value:.4g}" if isinstance(value, float) else str(value))
                 for name, value in self.findings.items()
             ),
-            f"the account {self.account!r} {afford} pay: the most it can pay at once is epsilon {self.largest:g}",
+            (
+                f"the account {self.account!r}",
+                f"{afford} pay: the most it can pay at once is epsilon {self.largest:g}",
+            ),
         ]
 
     def __repr__(self) -> str:
-        return "\n  ".join([f"{self.method} would cost and measure (nothing was charged or read):", *self._lines()])
+        said = (
+            f"{name} {text}" if name in _VERBS or name.startswith("the account ") else f"{name}: {text}"
+            for name, text in self._facts()
+        )
+        return "\n  ".join([f"{self.method} would cost and measure (nothing was charged or read):", *said])
 
     def _repr_html_(self) -> str:
-        lines = "".join(f"<li>{html.escape(line)}</li>" for line in self._lines())
-        return f"<b>{html.escape(self.method)}</b> (nothing was charged or read)<ul>{lines}</ul>"
+        return Grid((), self._facts()).html(f"{self.method} (nothing was charged or read)")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, overload
 
 from dfprivacy.errors import ArgumentError
+from dfprivacy.markup import Grid, escaped
 from dfprivacy.release import Release, Value
 
 if TYPE_CHECKING:
@@ -69,7 +69,16 @@ class Budget:
         return f"budget {bar} spent {float(self.spent):g} of {total}; {rest}"
 
     def _repr_html_(self) -> str:
-        return f"<meter min='0' max='1' value='{self._used:.4f}'></meter> {html.escape(repr(self))}"
+        account = self._account
+        meter = f'<meter min="0" max="1" value="{self._used:.4f}" aria-label="budget used"></meter>'
+        whole = f"epsilon {float(self.epsilon):g}" + (f", delta {float(self.delta):g}" if self.delta else "")
+        facts = [
+            ("spent", f"epsilon {float(self.spent):g} of {whole}"),
+            ("largest next Laplace release", f"epsilon {float(self.remaining):g}" if self.remaining else "none"),
+            ("accounting", account.accounting),
+            ("neighbors", account.neighbors),
+        ]
+        return f"{Grid((), facts).html(f'Budget of {account.name!r}')}{meter} {escaped(f'{self._used:.0%} used')}"
 
 
 class Releases(Sequence[Release]):
@@ -113,10 +122,8 @@ class Releases(Sequence[Release]):
             ]
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows()
-        )
-        return f"<table><tr><th>released</th><th>method</th><th>price</th></tr>{rows}</table>"
+        caption = f"{len(self)} release{'' if len(self) == 1 else 's'}"
+        return Grid(("released", "method", "price"), self._rows()).html(caption)
 
 
 def _read(answer: Answer) -> Release:

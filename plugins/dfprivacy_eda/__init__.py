@@ -1,7 +1,7 @@
 """Exploratory analysis of a private table: what people type first on any dataframe.
 
 Mechanisms: ``view.mean``, ``var``, ``std``, ``sum``, ``count``, ``missing``; ``quantile``, ``median``;
-``histogram``, ``value_counts``, ``nunique``, ``crosstab``; ``corr``, ``cov``; ``describe``, ``agg``;
+``histogram``, ``value_counts``, ``nunique``, ``crosstab``; ``corr``, ``cov``; ``describe``, ``agg``, ``report``;
 ``find_bounds``, ``find_categories``, ``profile``.
 """
 
@@ -20,6 +20,7 @@ from dfprivacy_eda import (
     planning,
     profile,
     quantiles,
+    report,
     rows,
 )
 from dfprivacy_eda.aggregates import Aggregates
@@ -29,6 +30,7 @@ from dfprivacy_eda.categories import FoundCategories, FoundCounts
 from dfprivacy_eda.describe import Description
 from dfprivacy_eda.matrices import Correlations, Covariances
 from dfprivacy_eda.profile import Profile
+from dfprivacy_eda.report import Report
 from dfprivacy_eda.results import ColumnStatistic, Counts, Crosstab, Histogram, Quantiles
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "Histogram",
     "Profile",
     "Quantiles",
+    "Report",
 ]
 
 
@@ -65,6 +68,7 @@ def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None
     register(correlation.cov.checks(correlation.columns_asked))
     register(aggregate.agg.checks(aggregate.agg_asked))
     register(describe.describe.checks(describe.describe_asked).plans(planning.of_describe))
+    register(report.report.checks(report.report_asked))
     register(bounds.find_bounds.checks(bounds.find_bounds_asked).plans(planning.of_bounds))
     register(categories.find_categories.checks(categories.find_categories_asked).plans(planning.of_keys))
     register(profile.profile.checks(profile.profile_asked).plans(planning.of_profile))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dfprivacy import ArgumentError, Release
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from dfprivacy.markup import Grid
+from dfprivacy_eda.wording import between, with_error
 
 __all__ = ["Aggregates"]
 
@@ -62,13 +61,15 @@ class Aggregates(Release):
                 row |= {f"{name}_standard_error": error, f"{name}_low": low, f"{name}_high": high}
         return row
 
-    def _rows(self) -> list[tuple[str, str]]:
+    def _grid(self) -> Grid:
         cells = zip(self.names, self.values, self.standard_errors, self.lows, self.highs, strict=True)
-        rows = [(name, _said(cell)) for name, *cell in cells]
+        rows = [
+            (name, with_error(value, error), "" if low is None or high is None else between(low, high))
+            for name, value, error, low, high in cells
+        ]
+        return Grid(("", "value", f"{100 * self.confidence:.4g}% interval"), rows)
+
+    def _rows(self) -> list[tuple[str, str]]:
         spent = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
-        return [*rows, ("budget", spent), *(("note", note) for note in self.notes)]
-
-
-def _said(cell: Sequence[Any]) -> str:
-    value, error, low, high = cell
-    return str(value) if error is None else f"{value:.5g} ± {error:.2g}  ({low:.5g} to {high:.5g})"
+        rows = [("±", "one standard error, which privacy adds; intervals are for the table"), ("budget", spent)]
+        return [*rows, *(("note", note) for note in self.notes)]

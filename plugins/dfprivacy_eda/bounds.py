@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, Release, features, mechanism
+from dfprivacy_eda import plots
+from dfprivacy_eda.wording import number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,9 +64,27 @@ class FoundBounds(Release):
             raise ArgumentError(f"No bounds of {column!r} were found.", f"There are those of {[*self.bounds]!r}.")
         return self.bounds[column]
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the noisy counts of the intervals, and the threshold that those within the bounds exceed.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        return plots.bounds(self, EDGES, ax)
+
     def _rows(self) -> list[tuple[str, str]]:
         ends = zip(self.columns, self.low, self.high, strict=True)
-        rows = [(name, "not found" if low is None else f"{low:g} to {high:g}") for name, low, high in ends]
+        rows = [
+            (name, "not found" if low is None or high is None else f"{number(low)} to {number(high)}")
+            for name, low, high in ends
+        ]
         return [*rows, *(("note", note) for note in self.notes)]
 
 

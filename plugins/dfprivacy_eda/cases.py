@@ -24,6 +24,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "value_counts": {"column": "g"},
     "crosstab": {"a": "g", "b": "h"},
     "describe": {},
+    "report": {},
     "find_bounds": {"columns": ["x"]},
     "agg": {"aggregations": {"x": ["mean", "missing"], "g": ["top", "missing"]}},
     "nunique": {"column": "g"},
@@ -70,7 +71,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         terms = {"arguments": {"columns": ["x", "g"]}, "delta": "1/100000", "tightness": 0.5, **_TABLE}
         return [case(neighbors=relation, epsilon=6 - 2 * at, **terms) for at, relation in enumerate(_RELATIONS)]
     asked = _ARGUMENTS[name]
-    table = _TWO if name in {"corr", "cov"} else _TABLE
+    table = _TWO if name in {"corr", "cov", "report"} else _TABLE
     every = [case(arguments=asked, neighbors=relation, **table) for relation in _RELATIONS]
     return every[:1] if name == "cov" else [*every, *_others(name, asked, case)]
 

@@ -12,17 +12,19 @@ from scipy.special import ndtri
 
 from dfprivacy import ArgumentError, Column, Curator, Probability, Release, features, mechanism
 from dfprivacy.arguments import NanPolicy
-from dfprivacy_eda import sums
+from dfprivacy.markup import Grid
+from dfprivacy_eda import plots, sums
 from dfprivacy_eda.counts import Cells
 from dfprivacy_eda.labels import Cell, of_labels
 from dfprivacy_eda.quantiles import Grown, layout, rows_of
 from dfprivacy_eda.results import tidy
 from dfprivacy_eda.sums import Sums
+from dfprivacy_eda.wording import with_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Description", "describe", "describe_asked", "split"]
+__all__ = ["Description", "Measured", "describe", "describe_asked", "described", "measured_of", "split"]
 
 Focus = Literal["moments", "quartiles", "categories"]
 _PARTS = {"moments": 1, "quartiles": 2, "categories": 1}  # of the budget, for each column
@@ -122,19 +124,47 @@ class Description(Release):
                         found[name].append(table[at][row])
         return tidy(self.made_for(library or self.library), found)
 
+    def _grid(self) -> Grid:
+        columns = [
+            [with_error(*cell) if cell[0] is not None else "" for cell in zip(values, errors, strict=True)]
+            for values, errors in zip(self.values, self.standard_errors, strict=True)
+        ]
+        return Grid(("", *self.columns), [*zip(self.statistics, *columns, strict=True)])
+
     def _rows(self) -> list[tuple[str, str]]:
-        rows = []
-        for name, values, errors in zip(self.columns, self.values, self.standard_errors, strict=True):
-            cells = zip(self.statistics, values, errors, strict=True)
-            rows.append((name, "; ".join(_cell(*cell) for cell in cells if cell[1] is not None)))
         spent = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
-        return [*rows, ("±", "one standard error, which privacy adds"), ("budget", spent)]
+        rows = [("±", "one standard error, which privacy adds"), ("budget", spent)]
+        return [*rows, *(("note", note) for note in self._notes())]
 
+    def _notes(self) -> list[str]:
+        """Name the columns whose mean is less certain than one row's value."""
+        at = {name: place for place, name in enumerate(self.statistics)}
+        if "mean" not in at:
+            return []
+        every = zip(self.columns, self.values, self.standard_errors, strict=True)
+        weak = [
+            name
+            for name, values, errors in every
+            if values[at["std"]] is not None and (errors[at["mean"]] or 0) >= values[at["std"]]
+        ]
+        return [f"Too little data for this epsilon: {', '.join(weak)}."] if weak else []
 
-def _cell(statistic: str, value: Any, error: float | None) -> str:
-    if isinstance(value, str) or error is None:
-        return f"{statistic} {value}"
-    return f"{statistic} {value:.5g} ± {error:.2g}"
+    def plot(self, ax: Any = None) -> Any:
+        """Draw quartiles and mean of each column of numbers, with their intervals.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; each column gets a part of them.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        if "mean" not in self.statistics:
+            raise ArgumentError("No column of numbers is described.", "Draw value_counts(...) of a column.")
+        return plots.description(self, ax)
 
 
 @dataclass(frozen=True)
@@ -218,19 +248,31 @@ def describe(
     >>> round(described.loc["mean", "age"]), described.loc["top", "sex"]
     (30, 'f')
     """
-    chosen = columns or curator.columns
+    chosen = described(curator, columns)
+    numbers = sum(column.bounds is not None for column in chosen)
+    return measured_of(curator, chosen, split(numbers, len(chosen) - numbers, focus), nan_policy)
+
+
+def described(curator: Curator, columns: tuple[Column, ...] | None) -> tuple[Column, ...]:
+    """Say which columns are described: those named, or all that can be."""
+    if chosen := columns or curator.columns:
+        return chosen
+    raise ArgumentError("No column has bounds or categories.", "Say them: protect(..., bounds={...}).")
+
+
+def measured_of(
+    curator: Curator, chosen: tuple[Column, ...], shares: dict[str, Fraction], nan_policy: NanPolicy
+) -> Measured:
+    """Measure moments and quartiles of numbers and counts of categories, each with its share of the budget."""
     numbers = [column for column in chosen if column.bounds is not None]
     labels = [column for column in chosen if column.bounds is None]
-    if not chosen:
-        raise ArgumentError("No column has bounds or categories.", "Say them: protect(..., bounds={...}).")
-    shares = split(len(numbers), len(labels), focus)
     gaps = {column.name: curator.gaps([column], nan_policy) for column in chosen}
     measured = Measured(chosen, {}, {}, {}, {name: float(share) for name, share in shares.items()})
     if numbers:
         _measure_numbers(curator, numbers, gaps, shares, measured, filled=nan_policy == "fill")
     if labels:
         n = curator.size
-        counts = curator.sum(features.Stack(*map(features.OneHot, labels)))
+        counts = curator.sum(features.Stack(*map(features.OneHot, labels)), share=shares["categories"])
         for column, part in zip(labels, counts.parts, strict=True):
             measured.cells[column.name] = Cells.of(part, n, (column,))
     return measured

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import ArgumentError, Release
-from dfprivacy.plotting import axes
+from dfprivacy.markup import Grid
+from dfprivacy_eda import plots
 from dfprivacy_eda.results import tidy
+from dfprivacy_eda.wording import left_out, with_error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Correlations", "Covariances"]
 
-_SHOWN = 12  # pairs
+_SHOWN = 12  # columns
 _FLOOR = 1e-9  # least eigenvalue of the nearest matrix, as a part of the largest
 
 
@@ -105,18 +107,21 @@ class _Matrix(Release):
     def _pairs(self) -> list[tuple[int, int]]:
         return list(itertools.combinations_with_replacement(range(len(self.columns)), 2))
 
-    def _said(self, pair: tuple[int, int]) -> str:
-        ends = f"{self.lows[pair]:.4g} to {self.highs[pair]:.4g}"
-        return f"{self.values[pair]:.4g} ± {self.standard_errors[pair]:.2g}  ({ends})"
+    def _grid(self) -> Grid:
+        shown = self.columns[:_SHOWN]
+        rows = [
+            (name, *(_written(self.values[i, j], self.standard_errors[i, j]) for j in range(len(shown))))
+            for i, name in enumerate(shown)
+        ]
+        return Grid(("", *shown), rows)
 
     def _rows(self) -> list[tuple[str, str]]:
-        pairs = self._pairs()
-        rows = [(f"{self.columns[i]}, {self.columns[j]}", self._said((i, j))) for i, j in pairs[:_SHOWN]]
-        rows += [("…", f"{len(pairs) - _SHOWN:,} more")] if len(pairs) > _SHOWN else []
-        rows.append(("intervals", f"{self.confidence:.0%}, for the table"))
+        hidden = len(self.columns) - _SHOWN
+        rows = [("…", f"{hidden:,} more columns, in frame")] if hidden > 0 else []
+        rows.append(("±", "one standard error, which privacy adds"))
+        rows.append(("intervals", f"{100 * self.confidence:.4g}%, for the table, in to_frame()"))
         rows.append(("rows", f"{self.count:,.0f}"))
-        if self.missing is not None and self.missing > 3 * (self.missing_standard_error or 0):
-            rows.append(("missing", f"{self.missing:,.0f} ± {self.missing_standard_error or 0:.3g}, left out"))
+        rows += left_out(self.missing, self.missing_standard_error)
         return [*rows, *(("note", note) for note in self.notes)]
 
     def plot(self, ax: Any = None) -> Any:
@@ -132,15 +137,11 @@ class _Matrix(Release):
         matplotlib.axes.Axes
             The axes.
         """
-        ax, at = axes(ax), range(len(self.columns))
-        most = float(np.nanmax(abs(self.values), initial=1e-300))
-        ax.imshow(self.values, cmap="RdBu", vmin=-most, vmax=most)
-        for i, j in itertools.product(at, at):
-            said = f"{self.values[i, j]:.2g}\n± {self.standard_errors[i, j]:.1g}"
-            ax.text(j, i, said, ha="center", va="center", fontsize="small")
-        ax.set_xticks(at, list(self.columns), rotation=45, ha="right")
-        ax.set_yticks(at, list(self.columns))
-        return ax
+        return plots.matrix(self.columns, self.values, self.standard_errors, ax)
+
+
+def _written(value: float, error: float) -> str:
+    return "not known" if math.isnan(value) else with_error(value, error)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

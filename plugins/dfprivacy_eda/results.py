@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import ArgumentError, Release
-from dfprivacy.plotting import axes
+from dfprivacy.markup import Grid
 from dfprivacy.schema import as_number
+from dfprivacy_eda import plots
 from dfprivacy_eda.simplex import project
 from dfprivacy_eda.tree import Tree
+from dfprivacy_eda.wording import between, left_out, number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,16 +75,15 @@ class ColumnStatistic(Release):
         return self.value
 
     def _rows(self) -> list[tuple[str, str]]:
-        asked = f"{self.statistic} of {self.column}" if self.column else self.statistic
-        rows = [(asked, f"{self.value:.6g}")]
-        if self.low is not None:
-            ends = f"{self.low:.6g} to {self.high:.6g}, for the {self.covers}"
-            rows += [(f"{self.confidence:.4g} interval", ends)]
-            rows += [("noise_standard_error", f"{self.noise_standard_error:.4g}")]
+        asked, error = f"{self.statistic} of {self.column}".removesuffix(" of "), self.noise_standard_error
+        rows = [(asked, number(self.value, error))]
+        if self.low is not None and self.high is not None:
+            whose = "the table's own" if self.covers == "table" else "the population behind the rows"
+            rows += [(f"{100 * self.confidence:.4g}% interval", f"{between(self.low, self.high)}, for {whose}")]
+            rows += [("noise_standard_error", number(error, error))]
         if self.count is not None and self.statistic != "count":
             rows.append(("rows", f"{self.count:,.0f}"))
-        if self.missing is not None and self.missing > 3 * (self.missing_standard_error or 0):
-            rows.append(("missing", f"{self.missing:,.0f} ± {self.missing_standard_error or 0:.3g}, left out"))
+        rows += left_out(self.missing, self.missing_standard_error)
         return [*rows, *(("note", note) for note in self.notes)]
 
     def plot(self, ax: Any = None) -> Any:
@@ -98,14 +99,7 @@ class ColumnStatistic(Release):
         matplotlib.axes.Axes
             The axes.
         """
-        ax = axes(ax)
-        if self.low is not None and self.high is not None:
-            ends = [self.low, self.high]
-            ax.plot(ends, [0, 0], color="tab:orange", lw=3, label=f"{self.confidence:.0%} interval")
-        ax.plot(self.value, 0, "o", color="black", label=self.statistic)
-        ax.set(yticks=[], xlabel=self.column)
-        ax.legend(frameon=False)
-        return ax
+        return plots.statistic(self, ax)
 
 
 def tidy(release: Release, columns: Mapping[str, Sequence[Any]]) -> Any:
@@ -146,27 +140,49 @@ class _Counted(Release):
         reach = -math.log1p(-self.confidence) * self.noise_scale
         return np.maximum(self.raw - reach, 0), np.maximum(self.raw + reach, 0)
 
-    def _cells(self) -> list[tuple[str, int]]:
+    @property
+    def _head(self) -> str:
+        """What the cells are of."""
+        raise NotImplementedError
+
+    def _cells(self) -> list[str]:
         """Name the cells, in the order in which they are shown."""
         raise NotImplementedError
 
-    def _rows(self) -> list[tuple[str, str]]:
+    def _grid(self) -> Grid:
         low, high = (ends.ravel() for ends in self.intervals)
-        flat, shares = self.counts.ravel(), self.shares.ravel()
+        error, shares = self.noise_standard_error, self.shares.ravel()
+        shown = [f"{100 * share:.1f}%" for share in shares] if self.normalize else None
         rows = [
             (
                 name,
-                (f"{shares[at]:.4f}" if self.normalize else f"{flat[at]:,.1f}")
-                + f"  ({low[at]:,.0f} to {high[at]:,.0f} rows)",
+                shown[at] if shown else number(float(self.counts.ravel()[at]), error),
+                between(float(low[at]), float(high[at])),
             )
-            for name, at in self._cells()[:_SHOWN]
+            for at, name in enumerate(self._cells()[:_SHOWN])
         ]
         more = self.raw.size - _SHOWN
-        rows += [("…", f"{more:,} more")] if more > 0 else []
-        rows.append(("noise_standard_error", f"{self.noise_standard_error:.4g} rows in each count"))
-        if self.missing is not None and self.missing > 3 * (self.missing_standard_error or 0):
-            rows.append(("missing", f"{self.missing:,.0f} ± {self.missing_standard_error or 0:.3g}, left out"))
-        return rows
+        rows += [(f"… {more:,} more", "", "")] if more > 0 else []
+        return Grid(
+            (self._head, "share" if shown else "rows", f"{100 * self.confidence:.4g}% interval, rows"), rows
+        )
+
+    def _rows(self) -> list[tuple[str, str]]:
+        error = self.noise_standard_error
+        rows = [("noise_standard_error", f"{number(error, error)} rows in each count")] if error else []
+        rows += left_out(self.missing, self.missing_standard_error)
+        return [*rows, *(("note", note) for note in self._notes())]
+
+    def _notes(self) -> list[str]:
+        reach = -math.log1p(-self.confidence) * self.noise_scale
+        notes = []
+        if reach and float(self.raw.max()) < 2 * reach:
+            notes.append("No count is clearly above the noise: there is too little data for this epsilon.")
+        if (self.raw < 0).any():
+            notes.append(
+                "Counts below 0 became 0 and others smaller, so small ones are too large; raw is unbiased."
+            )
+        return notes
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -216,8 +232,12 @@ class Counts(_Counted):
         name, values = ("proportion", self.shares) if self.normalize else ("count", self.counts)
         return tidy(self, {self.column: self.categories, name: values.tolist()})
 
-    def _cells(self) -> list[tuple[str, int]]:
-        return [(f"{self.column} = {category}", at) for at, category in enumerate(self.categories)]
+    @property
+    def _head(self) -> str:
+        return self.column
+
+    def _cells(self) -> list[str]:
+        return [str(category) for category in self.categories]
 
     def plot(self, ax: Any = None) -> Any:
         """Draw a bar for each category, with its interval.
@@ -232,13 +252,7 @@ class Counts(_Counted):
         matplotlib.axes.Axes
             The axes.
         """
-        ax, at = axes(ax), np.arange(len(self.categories))
-        ax.bar(at, self.counts, color="tab:blue")
-        ax.vlines(at, *self.intervals, color="tab:orange", lw=3, label=f"{self.confidence:.0%} interval")
-        ax.set_xticks(at, [str(category) for category in self.categories])
-        ax.set(xlabel=self.column, ylabel="rows")
-        ax.legend(frameon=False)
-        return ax
+        return plots.counts(self, ax)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -266,9 +280,14 @@ class Histogram(_Counted):
         name, values = ("proportion", self.shares) if self.normalize else ("count", self.counts)
         return tidy(self, {"low": self.edges[:-1].tolist(), "high": self.edges[1:].tolist(), name: values.tolist()})
 
-    def _cells(self) -> list[tuple[str, int]]:
-        ends = [f"{edge:.6g}" for edge in self.edges]
-        return [(f"{low} ≤ {self.column} < {high}", at) for at, (low, high) in enumerate(itertools.pairwise(ends))]
+    @property
+    def _head(self) -> str:
+        return self.column
+
+    def _cells(self) -> list[str]:
+        ends = [number(float(edge)) for edge in self.edges]
+        *bins, last = (f"[{low}, {high})" for low, high in itertools.pairwise(ends))
+        return [*bins, f"{last[:-1]}]"]
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the histogram, with an interval for each bin.
@@ -283,12 +302,7 @@ class Histogram(_Counted):
         matplotlib.axes.Axes
             The axes.
         """
-        ax, middle = axes(ax), (self.edges[1:] + self.edges[:-1]) / 2
-        ax.stairs(self.counts, self.edges, fill=True, color="tab:blue")
-        ax.vlines(middle, *self.intervals, color="tab:orange", label=f"{self.confidence:.0%} interval")
-        ax.set(xlabel=self.column, ylabel="rows")
-        ax.legend(frameon=False)
-        return ax
+        return plots.histogram(self, ax)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -342,10 +356,51 @@ class Crosstab(_Counted):
         parts = {str(name): values.tolist() for name, values in zip(columns, self.table.T, strict=True)}
         return tidy(self, {self.columns[0]: rows, **parts})
 
-    def _cells(self) -> list[tuple[str, int]]:
-        first, second = self.columns
-        pairs = itertools.product(*self.categories)
-        return [(f"{first} = {a}, {second} = {b}", at) for at, (a, b) in enumerate(pairs)]
+    def _grid(self) -> Grid:
+        rows, columns = ([*map(str, each), *(["All"] if self.margins else [])][:_SHOWN] for each in self.categories)
+        error = self.noise_standard_error
+
+        def written(cell: float) -> str:
+            return number(cell, error) if self.by is None else f"{100 * cell:.1f}%"
+
+        cells = [
+            (row, *map(written, found[: len(columns)]))
+            for row, found in zip(rows, self.table.tolist(), strict=False)
+        ]
+        return Grid((" / ".join(self.columns), *columns), cells)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        whole, margin = (len(each) for each in self.categories), int(self.margins)
+        hidden = [
+            f"{most + margin - _SHOWN:,} more {name}"
+            for most, name in zip(whole, ("rows", "columns"), strict=True)
+            if most + margin > _SHOWN
+        ]
+        parts = {"all": "all rows", "index": "their row", "columns": "their column"}
+        rows = [("…", " and ".join(hidden))] if hidden else []
+        rows += [("shares", f"of {parts[self.by]}")] if self.by else []
+        reach = -math.log1p(-self.confidence) * self.noise_scale
+        rows += (
+            [(f"{100 * self.confidence:.4g}% interval", f"± {number(reach, reach)} rows around each noisy count")]
+            if reach
+            else []
+        )
+        return [*rows, *super()._rows()]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw a bar for each combination, with its interval; a map where there are many.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        return plots.crosstab(self, ax)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -443,13 +498,17 @@ class Quantiles(Release):
         """A row for each quantile: the share, the value, and its interval."""
         return tidy(self, {"q": self.q, "value": self.values, "low": self.low, "high": self.high})
 
+    def _grid(self) -> Grid:
+        rows = [
+            (f"{q:.4g}", number(value, (high - low) / 4), between(low, high))
+            for q, value, low, high in zip(self.q, self.values, self.low, self.high, strict=True)
+        ]
+        return Grid(("q", self.column, f"{100 * self.confidence:.4g}% interval"), rows)
+
     def _rows(self) -> list[tuple[str, str]]:
-        ends = zip(self.q, self.values, self.low, self.high, strict=True)
-        rows = [(f"{q:.4g} of {self.column}", f"{x:.6g}  ({low:.6g} to {high:.6g})") for q, x, low, high in ends]
-        rows.append(("intervals", f"{self.confidence:.0%}, for the {self.covers}"))
-        rows.append(("rows", f"{self.count:,.0f}"))
-        if self.missing is not None and self.missing > 3 * (self.missing_standard_error or 0):
-            rows.append(("missing", f"{self.missing:,.0f} ± {self.missing_standard_error or 0:.3g}, left out"))
+        whose = "the table's own" if self.covers == "table" else "the population behind the rows"
+        rows = [("intervals", f"for {whose}, each on its own"), ("rows", f"{self.count:,.0f}")]
+        rows += left_out(self.missing, self.missing_standard_error)
         return [*rows, *(("note", note) for note in self.notes)]
 
     def plot(self, ax: Any = None) -> Any:
@@ -465,17 +524,7 @@ class Quantiles(Release):
         matplotlib.axes.Axes
             The axes.
         """
-        ax, edges = axes(ax), self.tree.edges
-        rows, error = self.tree.below(edges)
-        total = max(self.tree.total, 1.0)
-        ax.fill_between(
-            edges, (rows - 2 * error) / total, (rows + 2 * error) / total, color="tab:orange", alpha=0.4
-        )
-        ax.plot(edges, rows / total, color="black")
-        ax.hlines(self.q, self.low, self.high, color="tab:blue", lw=3, label=f"{self.confidence:.0%} intervals")
-        ax.set(xlabel=self.column, ylabel="share of rows", ylim=(0, 1))
-        ax.legend(frameon=False)
-        return ax
+        return plots.quantiles(self, ax)
 
 
 def share(q: object) -> float:

@@ -262,10 +262,10 @@ def test_all_missing_and_nobody(protect):
 
 
 def test_it_says_what_it_is(protect):
-    """The text has each pair with its error and interval, the rows, and what was left out."""
+    """The text has a row and a column for each, errors, what the intervals are for, and what was left out."""
     text = repr(protect().corr(NUMBERS, epsilon=20))
 
-    assert "age, income" in text
+    assert NUMBERS == text.splitlines()[1].split()
     assert "±" in text
     assert "left out" in text
     assert "95%, for the table" in text
@@ -275,6 +275,8 @@ def test_a_picture(protect):
     """Coloured squares with the numbers."""
     axes = protect().corr(NUMBERS, epsilon=20).plot()
 
+    assert len(NUMBERS) ** 2 == len(axes.texts)
+    assert "±" in axes.texts[1].get_text()
     assert NUMBERS == [label.get_text() for label in axes.get_xticklabels()]
 
 

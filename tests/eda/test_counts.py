@@ -139,15 +139,6 @@ def test_thousands_of_categories(protect):
     assert "4,976 more" in repr(found)
 
 
-def test_pictures(protect):
-    """Bars and bins are drawn with their intervals."""
-    view = protect()
-
-    assert "rows" == view.value_counts("region", epsilon=1).plot().get_ylabel()
-    assert "age" == view.histogram("age", epsilon=1).plot().get_xlabel()
-    assert "share of rows" == view.quantile("age", [0.5], epsilon=1).plot().get_ylabel()
-
-
 def test_the_threshold_of_bounds():
     """An empty interval of 84 passes with probability 10⁻⁴ at most: 25.896 rows at an epsilon of 1."""
     assert 84 == len(EDGES) - 1

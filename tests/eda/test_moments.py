@@ -214,13 +214,6 @@ def test_an_answer_that_tells_nothing_says_so(protect):
     assert "more than half of what is possible" in note
 
 
-def test_a_picture(protect):
-    """The number is drawn with its interval."""
-    axes = protect().mean("age", epsilon=1).plot()
-
-    assert "age" == axes.get_xlabel()
-
-
 REFUSED = {
     "no column": (lambda v: v.mean("agee", epsilon=1), SchemaError, "no column 'agee'"),
     "categories": (lambda v: v.mean("sex", epsilon=1), SchemaError, "categorical"),

@@ -1,0 +1,131 @@
+"""Tables for people to look at: as text, and as HTML for notebooks and pages."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Grid", "escaped"]
+
+_WIDTH = 100  # of a text table; a wider one is broken into several
+
+# Whatever surrounds a table is light or dark, and nobody knows which: the colours are the surroundings' own.
+_TABLE = "border-collapse:collapse;margin:.5em 0;color:inherit;background:none"
+_CAPTION = "caption-side:top;text-align:left;font-weight:bold;color:inherit;padding:.2em 0"
+_CELL = "padding:.15em .8em .15em 0;vertical-align:top;color:inherit;background:none"
+_RULE = "border-bottom:1px solid"
+
+
+def escaped(text: object) -> str:
+    """Write any text so that HTML shows it as it is, also within quotes.
+
+    Examples
+    --------
+    >>> escaped("<b title='x'>")
+    '&lt;b title=&#x27;x&#x27;&gt;'
+    """
+    return html.escape(str(text), quote=True)
+
+
+@dataclass(frozen=True)
+class Grid:
+    r"""A table of texts, whose first column names the rows.
+
+    Attributes
+    ----------
+    heads : sequence of str
+        The columns' names; none for a table of facts, which are a name and a value each.
+    rows : sequence of sequences of str
+        The cells.
+
+    Examples
+    --------
+    >>> print("\n".join(Grid(("sex", "count"), [("f", "15"), ("m", "5")]).lines()))
+    sex  count
+    f       15
+    m        5
+    """
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def lines(self, width: int = _WIDTH) -> list[str]:
+        """Write the table as text, column under column.
+
+        Parameters
+        ----------
+        width : int
+            Columns for which there is no room stand in a table below, with the rows' names again.
+
+        Returns
+        -------
+        list of str
+            The lines, without an end.
+        """
+        if not self.heads:
+            longest = max((len(name) for name, *_ in self.rows), default=0)
+            return [f"{name:<{longest}}  {'  '.join(texts)}" for name, *texts in self.rows]
+        columns = [*zip(self.heads, *self.rows, strict=True)]
+        wide = [max(map(len, column)) for column in columns]
+        right = [_numbers(column[1:]) for column in columns]
+        cuts, used = [1], wide[0]
+        for at, each in enumerate(wide[1:], start=1):
+            if used + 2 + each > width and at > cuts[-1]:
+                cuts.append(at)
+                used = wide[0]
+            used += 2 + each
+        lines: list[str] = []
+        for first, last in pairwise([*cuts, len(columns)]) if len(columns) > 1 else [(1, 1)]:
+            kept = [0, *range(first, last)]
+            for row in zip(*(columns[at] for at in kept), strict=True):
+                cells = (
+                    f"{text:{'>' if right[at] and at else '<'}{wide[at]}}"
+                    for at, text in zip(kept, row, strict=True)
+                )
+                lines.append("  ".join(cells).rstrip())
+        return lines
+
+    def html(self, caption: str, note: str = "") -> str:
+        """Write the table as HTML: a caption, heads with their scope, and all texts escaped.
+
+        Parameters
+        ----------
+        caption : str
+            What the table is of.
+        note : str
+            A last row, below all columns.
+
+        Returns
+        -------
+        str
+            One element, in the colours of whatever surrounds it.
+        """
+        wide = max([len(self.heads), *map(len, self.rows)], default=1)
+        ends = [_numbers(column) for column in zip(*self.rows, strict=True)] or [False] * wide
+        sides = [f"{_CELL};text-align:{'right' if at and end else 'left'}" for at, end in enumerate(ends)]
+        parts = [f'<table style="{_TABLE}"><caption style="{_CAPTION}">{escaped(caption)}</caption>']
+        if self.heads:
+            heads = zip(sides, self.heads, strict=True)
+            cells = (f'<th scope="col" style="{side};{_RULE}">{escaped(head)}</th>' for side, head in heads)
+            parts.append(f"<thead><tr>{''.join(cells)}</tr></thead>")
+        parts.append("<tbody>")
+        for name, *texts in self.rows:
+            cells = (
+                f'<td style="{side}">{escaped(text)}</td>' for side, text in zip(sides[1:], texts, strict=True)
+            )
+            parts.append(f'<tr><th scope="row" style="{sides[0]}">{escaped(name)}</th>{"".join(cells)}</tr>')
+        parts.append("</tbody>")
+        if note:
+            cell = f'<td colspan="{wide}" style="{_CELL};text-align:left">{escaped(note)}</td>'
+            parts.append(f"<tfoot><tr>{cell}</tr></tfoot>")
+        return "".join([*parts, "</table>"])
+
+
+def _numbers(texts: Sequence[str]) -> bool:
+    """Whether the cells of a column read as numbers, which are written to the right."""
+    return all(not text or text[0].isdigit() or text[0] in "-−+≈" for text in texts)

@@ -1,0 +1,56 @@
+"""Make the pictures of explore.md by running its examples: ``python docs/pictures.py``.
+
+An image that follows an example is the picture that the example drew last. The report is saved as well, and where
+Chromium is installed it is photographed.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import matplotlib as mpl
+
+HERE = Path(__file__).parent
+PAGE = HERE / "explore.md"
+PARTS = re.compile(r"^```python\n(.*?)^```$|^!\[[^\]]*\]\((\S+\.svg)\)$", re.MULTILINE | re.DOTALL)
+
+
+def run() -> None:
+    """Run the examples in order, and save what each image is of."""
+    mpl.use("Agg")
+    mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "dfprivacy", "font.family": "sans-serif"}
+    names: dict[str, object] = {}
+    for code, image in PARTS.findall(PAGE.read_text(encoding="utf-8")):
+        if image:
+            target, figure = HERE / image, names["picture"].figure
+            target.parent.mkdir(exist_ok=True)
+            figure.savefig(target, metadata={"Date": None})
+            print(target.relative_to(HERE), target.stat().st_size, "bytes")  # noqa: T201
+        for example in doctest.DocTestParser().get_examples(code):
+            print(">>>", example.source, end="")  # noqa: T201
+            exec(compile(example.source, str(PAGE), "single"), names)  # noqa: S102 - it is our own page
+
+
+def photographed(report: Path) -> None:
+    """Take a picture of the first screen of the report."""
+    if browser := shutil.which("chromium"):
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1240,1250"]
+        with tempfile.TemporaryDirectory() as profile:
+            shot = f"--screenshot={HERE / 'pictures' / 'report.png'}"
+            command = [browser, *options, f"--user-data-dir={profile}", shot, report.as_uri()]
+            subprocess.run(command, check=True, capture_output=True, timeout=120)  # noqa: S603
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["DFPRIVACY_LEDGER"] = str(Path(folder) / "ledger.sqlite")
+        os.chdir(folder)
+        run()
+        made = Path(shutil.copy("report.html", HERE / "pictures" / "report.html"))
+        photographed(made)

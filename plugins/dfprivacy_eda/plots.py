@@ -1,0 +1,282 @@
+"""Pictures of the releases, drawn with matplotlib: each shows how sure it is.
+
+Dots, bars and lines are what was released; the lines across them are intervals, whose coverage the legend says. The
+colours can be told apart by people who see fewer of them, and in grey.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy.plotting import axes
+from dfprivacy_eda.wording import number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy_eda.bounds import FoundBounds
+    from dfprivacy_eda.describe import Description
+    from dfprivacy_eda.results import ColumnStatistic, Counts, Crosstab, Histogram, Quantiles
+
+__all__ = ["bounds", "counts", "crosstab", "description", "histogram", "matrix", "quantiles", "statistic"]
+
+BAR, SURE, POINT = "#9ec3e6", "#b34700", "#1a1a1a"
+_SERIES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777")
+_MOST_BARS = 40
+_DARK = 0.65  # of the largest number, from which its square is too dark for black
+_TAIL = 0.002  # of the rows, at each side, that a curve may leave out
+_ROW = 0.28  # inches of a row
+
+
+def _plain(ax: Any) -> Any:
+    """Take away the frame's right and upper side, which say nothing."""
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def _sized(ax: Any, height: float) -> Any:
+    """Make axes of a height that fits, unless there are some."""
+    made = axes(ax)
+    if ax is None:
+        made.figure.set_figheight(max(2.2, height))
+    return made
+
+
+def _legend(ax: Any, **how: Any) -> None:
+    ax.legend(frameon=False, fontsize="small", **how)
+
+
+def _interval(confidence: float) -> str:
+    return f"{100 * confidence:.4g}% interval"
+
+
+def statistic(found: ColumnStatistic, ax: Any) -> Any:
+    """Draw a number, its interval if it has one, and what the interval is for."""
+    ax = axes(ax)
+    sure = found.low is not None and found.high is not None
+    if sure:
+        label = f"{_interval(found.confidence)}, for the {found.covers}"
+        ax.plot([found.low, found.high], [0, 0], color=SURE, lw=3, label=label)
+    ax.plot(
+        found.value, 0, "o", color=POINT, label="released" if sure else "released; its notes say how sure it is"
+    )
+    ax.set(yticks=[], ylim=(-1, 1), xlabel=f"{found.statistic} of {found.column}".removesuffix(" of "))
+    ax.spines["left"].set_visible(False)
+    _legend(_plain(ax), loc="upper left")
+    return ax
+
+
+def histogram(found: Histogram, ax: Any) -> Any:
+    """Draw a histogram with an interval for each bin; rows per unit where bins are not of one width."""
+    ax = axes(ax)
+    widths = np.diff(found.edges)
+    even = bool(np.allclose(widths, widths[0], rtol=1e-9))
+    unit = np.ones(len(widths)) if even else widths
+    low, high = (ends / unit for ends in found.intervals)
+    ax.stairs(found.counts / unit, found.edges, fill=True, color=BAR)
+    ax.stairs(found.counts / unit, found.edges, color=POINT, lw=0.6)
+    middle = (found.edges[1:] + found.edges[:-1]) / 2
+    ax.vlines(middle, low, high, color=SURE, label=_interval(found.confidence))
+    ax.set(xlabel=found.column, ylabel="rows" if even else f"rows per unit of {found.column}")
+    ax.set_xlim(found.edges[0], found.edges[-1])
+    ax.set_ylim(bottom=0)
+    _legend(_plain(ax))
+    if found.normalize and even:
+        side = ax.secondary_yaxis("right", functions=_shares(found.total))
+        side.set_ylabel("share of rows")
+    return ax
+
+
+def _shares(total: float) -> tuple[Any, Any]:
+    whole = max(total, 1.0)
+    return (lambda rows: rows / whole), (lambda shares: shares * whole)
+
+
+def counts(found: Counts, ax: Any) -> Any:
+    """Draw a bar for each category, with its interval; the first is on top."""
+    shown = min(len(found.categories), _MOST_BARS)
+    ax = _sized(ax, _ROW * (shown + 3))
+    at = np.arange(shown)
+    low, high = (ends[:shown] for ends in found.intervals)
+    ax.barh(at, found.counts[:shown], height=0.7, color=BAR, edgecolor=POINT, linewidth=0.6)
+    ax.hlines(at, low, high, color=SURE, lw=2.5, label=_interval(found.confidence))
+    ax.set_yticks(at, [str(category) for category in found.categories[:shown]])
+    ax.invert_yaxis()
+    rest = len(found.categories) - shown
+    ax.set(xlabel="rows", ylabel=found.column + (f" ({rest} more not drawn)" if rest else ""))
+    ax.set_xlim(left=0)
+    _legend(_plain(ax), loc="lower right")
+    if found.normalize:
+        ax.secondary_xaxis("top", functions=_shares(found.total)).set_xlabel("share of rows")
+    return ax
+
+
+def crosstab(found: Crosstab, ax: Any) -> Any:
+    """Draw a bar with its interval for each combination: the rows' categories on the axis, the columns' in colours.
+
+    Where the columns have many categories, a map with a number in each cell.
+    """
+    first, second = found.columns
+    rows, columns = found.categories
+    names = [str(each) for each in rows]
+    if len(columns) > len(_SERIES) or len(rows) * len(columns) > _MOST_BARS:
+        return _map(found, ax)
+    ax = _sized(ax, 3.0)
+    heights, low, high = _of_what(found)
+    width = 0.8 / len(columns)
+    for at, category in enumerate(columns):
+        where = np.arange(len(rows)) + (at - (len(columns) - 1) / 2) * width
+        ax.bar(where, heights[:, at], width * 0.92, color=_SERIES[at], label=f"{second} = {category}")
+        label = _interval(found.confidence) if at == len(columns) - 1 else None
+        ax.vlines(where, low[:, at], high[:, at], color=POINT, lw=1.5, label=label)
+    ax.set_xticks(range(len(rows)), names)
+    alike = {"index": f"share within {first}", "columns": f"share within {second}"}
+    ax.set(xlabel=first, ylabel=alike.get(found.by or "", "share of all rows" if found.by else "rows"))
+    ax.set_ylim(bottom=0)
+    _legend(_plain(ax), loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
+    return ax
+
+
+def _of_what(found: Crosstab) -> tuple[NDArray[np.float64], ...]:
+    """Give counts or the shares that were asked for, and the ends of their intervals.
+
+    A share p of a sum of K noisy counts has (1-p)² + (K-1)p² times the variance of its count; at least 1 is taken,
+    which it has if the sum is known.
+    """
+    counts, (low, high) = found.counts, found.intervals
+    if found.by is None:
+        return counts, low, high
+    axis = {"all": None, "index": 1, "columns": 0}[found.by]
+    sums = np.maximum(counts.sum(axis=axis, keepdims=True), 1.0)
+    shares, kinds = counts / sums, counts.size / sums.size
+    reach = (high - found.raw) / sums * np.sqrt(np.maximum((1 - shares) ** 2 + (kinds - 1) * shares**2, 1))
+    middle = found.raw / sums
+    return shares, np.clip(middle - reach, 0, 1), np.clip(middle + reach, 0, 1)
+
+
+def _map(found: Crosstab, ax: Any) -> Any:
+    rows, columns = found.categories
+    ax = _sized(ax, _ROW * (len(rows) + 4))
+    image = ax.imshow(found.counts, cmap="Blues", vmin=0, aspect="auto")
+    reach = float((found.intervals[1] - found.raw).max())
+    ax.figure.colorbar(image, ax=ax, label=f"rows, each ± {reach:.3g} ({100 * found.confidence:.4g}%)")
+    if found.raw.size <= 6 * _MOST_BARS:
+        dark = found.counts.max() / 2
+        for (i, j), count in np.ndenumerate(found.counts):
+            colour = "white" if count > dark else "black"
+            ax.text(j, i, f"{count:,.0f}", ha="center", va="center", fontsize="x-small", color=colour)
+    ax.set_xticks(range(len(columns)), [str(each) for each in columns], rotation=45, ha="right")
+    ax.set_yticks(range(len(rows)), [str(each) for each in rows])
+    ax.set(xlabel=found.columns[1], ylabel=found.columns[0])
+    return ax
+
+
+def quantiles(found: Quantiles, ax: Any) -> Any:
+    """Draw the cumulated shares of rows with a band of two standard errors, and the quantiles."""
+    ax, tree = _sized(ax, 3.0), found.tree
+    rows, error = tree.below(tree.edges)
+    at, how = tree.edges, {}
+    if tree.whole:  # shares up to a value, which holds up to the next
+        at, rows, error, how = (tree.edges[1:] + tree.edges[:-1]) / 2, rows[1:], error[1:], {"step": "post"}
+    total = max(tree.total, 1.0)
+    ends = [np.clip((rows + sign * 2 * error) / total, 0, 1) for sign in (-1, 1)]
+    ax.fill_between(at, *ends, **how, color=BAR, lw=0, label="± 2 standard errors")
+    drawn = "share of rows up to there"
+    ax.plot(at, rows / total, color=POINT, lw=1, drawstyle="steps-post" if how else "default", label=drawn)
+    ax.hlines(found.q, found.low, found.high, color=SURE, lw=2.5, label=f"{_interval(found.confidence)}s")
+    ax.plot(found.values, found.q, "o", ms=4, color=SURE)
+    first, last = tree.quantiles([_TAIL, 1 - _TAIL])
+    first, last = min(first, *found.low), max(last, *found.high)
+    room = 0.02 * (last - first) or 1.0
+    ax.set(xlabel=found.column, ylabel="share of rows", ylim=(0, 1), xlim=(first - room, last + room))
+    _legend(_plain(ax), loc="lower right")
+    return ax
+
+
+def description(found: Description, ax: Any) -> Any:
+    """Draw a panel for each column of numbers: a box of its quartiles, and its mean, each with an interval."""
+    numbers = [at for at, values in enumerate(found.values) if _of(found.statistics, values, "mean") is not None]
+    ax = _sized(ax, 0.9 * len(numbers) + 0.4)
+    ax.axis("off")
+    height = 1 / max(len(numbers), 1)
+    for place, at in enumerate(numbers):
+        panel = ax.inset_axes((0, 1 - (place + 0.62) * height, 1, 0.55 * height))
+        _panel(panel, found, at)
+        if place == 0:
+            panel.legend(frameon=False, fontsize="small", ncols=3, loc="lower left", bbox_to_anchor=(0, 1))
+    return ax
+
+
+def _of(names: Sequence[str], cells: Sequence[Any], name: str) -> Any:
+    return cells[names.index(name)] if name in names else None
+
+
+def _panel(ax: Any, found: Description, at: int) -> None:
+    def cell(name: str) -> tuple[float, float, float]:
+        table = (found.values, found.lows, found.highs)
+        value, low, high = (_of(found.statistics, each[at], name) for each in table)
+        return value, value if low is None else low, value if high is None else high
+
+    quartiles = [cell(name) for name in ("25%", "50%", "75%")]
+    (first, *_), (middle, *_), (third, *_) = quartiles
+    ax.barh(0, third - first, left=first, height=0.6, color=BAR, edgecolor=POINT, linewidth=0.6)
+    ax.plot([middle, middle], [-0.3, 0.3], color=POINT, lw=2, label="median, within the quartiles")
+    for y, (x, low, high) in zip((0.2, 0.0, -0.2), quartiles, strict=True):  # apart, for they may overlap
+        ax.plot([low, high], [y, y], color=SURE, lw=1.5)
+        ax.plot(x, y, "o", ms=3, color=SURE)
+    value, low, high = cell("mean")
+    ax.plot([low, high], [-0.5, -0.5], color=SURE, lw=1.5, label=_interval(found.confidence))
+    ax.plot(value, -0.5, "D", ms=4, color=POINT, label="mean")
+    ax.set(yticks=[0], yticklabels=[found.columns[at]], ylim=(-0.8, 0.5))
+    ax.spines[["left", "top", "right"]].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    ax.tick_params(axis="x", labelsize="small")
+    ax.margins(x=0.1)
+
+
+def bounds(found: FoundBounds, edges: NDArray[np.float64], ax: Any) -> Any:
+    """Draw the noisy counts of the intervals, the threshold, and the bounds that were found."""
+    ax = _sized(ax, 3.0)
+    at = np.arange(len(edges))
+    for colour, name, row, low, high in zip(
+        np.resize(_SERIES, len(found.columns)), found.columns, found.counts, found.low, found.high, strict=True
+    ):
+        said = "not found" if low is None else f"{low:g} to {high:g}"
+        ax.stairs(np.maximum(row, 0), at, color=colour, lw=1.5, label=f"{name}: {said}")
+    ax.axhline(found.threshold, color=SURE, ls="--", label=f"threshold, {found.threshold:,.0f} rows")
+    held = np.flatnonzero((found.counts > found.threshold).any(axis=0))
+    if len(held):
+        ax.set_xlim(max(int(held[0]) - 3, 0), min(int(held[-1]) + 4, at[-1]))
+    first, last = (int(end) for end in ax.get_xlim())
+    ticks = np.arange(max(first, 0), last + 1, max(1, (last - first) // 8))
+    ax.set_xticks(ticks, [_power(edges[tick]) for tick in ticks])
+    ax.set(xlabel="values, by powers of two", ylabel="rows")
+    ax.set_ylim(bottom=0)
+    _legend(_plain(ax))
+    return ax
+
+
+def matrix(columns: Sequence[str], values: NDArray[np.float64], errors: NDArray[np.float64], ax: Any) -> Any:
+    """Draw a number for each two columns, with its standard error, on squares, dark for large ones."""
+    at = range(len(columns))
+    ax = _sized(ax, 0.6 * len(columns) + 0.8)
+    most = float(np.nanmax(abs(values), initial=1e-300))
+    ax.imshow(values, cmap="RdBu", vmin=-most, vmax=most, aspect="auto")
+    for (i, j), value in np.ndenumerate(values):
+        error = float(errors[i, j])
+        spread = f"\n± {error:.2g}" if error else ""
+        said = "not known" if np.isnan(value) else number(float(value), error) + spread
+        colour = "white" if abs(value) > _DARK * most else "black"
+        ax.text(j, i, said, ha="center", va="center", color=colour)
+    ax.set_xticks(at, list(columns), rotation=45, ha="right")
+    ax.set_yticks(at, list(columns))
+    return ax
+
+
+def _power(edge: float) -> str:
+    """Write 0, or a power of two or its negative."""
+    return f"${'-' if edge < 0 else ''}2^{{{round(np.log2(abs(edge)))}}}$" if edge else "0"

@@ -1,0 +1,223 @@
+"""Pictures show what was released and how sure it is; texts and tables read as answers."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dfprivacy.errors import ArgumentError
+from dfprivacy_eda.wording import between, number, with_error
+
+
+@pytest.fixture
+def plt(monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
+    yield pyplot
+    pyplot.close("all")
+
+
+def segments(collection):
+    """The ends of a collection's lines along each axis."""
+    lines = np.array(collection.get_segments())
+    return lines[:, :, 0], lines[:, :, 1]
+
+
+def test_a_number_is_drawn_with_its_interval(plt, protect):
+    """The interval is a line from its low to its high end, and the legend says what it is for."""
+    found = protect().mean("age", confidence=0.9, epsilon=1)
+
+    interval, dot = found.plot().get_lines()
+
+    assert [found.low, found.high] == list(interval.get_xdata())
+    assert found.value == dot.get_xdata()[0]
+    assert interval.get_label() == "90% interval, for the table"
+
+
+def test_a_number_without_an_interval_says_so(plt, protect):
+    """One quantile alone has none, and its picture refers to the notes."""
+    (dot,) = protect().median("age", epsilon=1).plot().get_lines()
+
+    assert "notes" in dot.get_label()
+
+
+def test_bars_have_intervals(plt, protect):
+    """Each category has a bar of its count, a line along its interval, and an axis of shares if they were asked."""
+    found = protect().value_counts("region", normalize=True, epsilon=1)
+
+    ax = found.plot()
+
+    ends, _ = segments(ax.collections[0])
+    assert found.counts.tolist() == [bar.get_width() for bar in ax.patches]
+    assert np.column_stack(found.intervals).tolist() == ends.tolist()
+    assert ax.get_xlabel() == "rows"
+    assert ax.child_axes[0].get_xlabel() == "share of rows"
+    ax.figure.canvas.draw()
+
+
+def test_bins_of_several_widths_have_heights_per_unit(plt, protect):
+    """The area of a bin is its rows, so that a wide one does not look fuller than it is."""
+    found = protect().histogram("age", [0, 30, 40, 120], epsilon=1)
+
+    ax = found.plot()
+
+    (_, heights), edges = segments(ax.collections[0]), np.diff(found.edges)
+    assert ax.get_ylabel() == "rows per unit of age"
+    assert (np.column_stack(found.intervals) / edges[:, None]).tolist() == heights.tolist()
+    assert protect().histogram("age", 5, epsilon=1).plot().get_ylabel() == "rows"
+
+
+@pytest.mark.parametrize("columns", [("sex", "region"), ("region", "many")])
+def test_combinations_are_drawn(plt, protect, columns):
+    """A table of few cells is drawn in bars, one of many as a map that says how sure its numbers are."""
+    rng = np.random.default_rng(1)
+    many = [f"c{at}" for at in range(12)]
+    data = {
+        "sex": rng.choice(["f", "m"], 900),
+        "region": rng.choice(["n", "e"], 900),
+        "many": rng.choice(many, 900),
+    }
+    view = protect(
+        pd.DataFrame(data), bounds={}, categories={"sex": ["f", "m"], "region": ["n", "e"], "many": many}
+    )
+    found = view.crosstab(*columns, epsilon=1)
+
+    ax = found.plot()
+
+    ax.figure.canvas.draw()
+    if "many" in columns:
+        assert "±" in ax.figure.axes[1].get_ylabel()
+        assert found.raw.size == len(ax.texts)
+    else:
+        assert sorted(found.counts.ravel()) == sorted(bar.get_height() for bar in ax.patches)
+        assert len(columns) == len(ax.collections)  # the intervals of each of the second column's categories
+
+
+def test_quantiles_are_drawn_with_a_band(plt, protect):
+    """Shares of rows are between 0 and 1, with the interval of each quantile."""
+    found = protect().quantile("age", [0.25, 0.5], epsilon=1)
+
+    ax = found.plot()
+
+    ends, _ = segments(ax.collections[1])
+    assert ax.get_ylabel() == "share of rows"
+    assert [found.low, found.high] == [tuple(side) for side in ends.T]
+
+
+def test_a_description_has_a_panel_for_each_column_of_numbers(plt, protect):
+    """Each panel has its own axis, and intervals of mean and quartiles; with axes given, within these."""
+    view = protect()
+    found = view.describe(epsilon=1)
+    _, given = plt.subplots()
+
+    ax = found.plot(given)
+
+    ax.figure.canvas.draw()
+    panels = ax.child_axes
+    assert given is ax
+    assert [panel.get_yticklabels()[0].get_text() for panel in panels] == ["age", "visits", "income"]
+    row = found.statistics.index("mean")
+    assert all(
+        [found.lows[at][row], found.highs[at][row]] in [list(line.get_xdata()) for line in panel.get_lines()]
+        for at, panel in enumerate(panels)
+    )
+    with pytest.raises(ArgumentError, match="No column of numbers"):
+        view.describe(["sex", "region"], epsilon=1).plot()
+
+
+def test_found_bounds_are_drawn_over_their_threshold(plt, protect):
+    """The picture has the threshold, and names each column with what was found of it."""
+    found = protect().find_bounds(["age", "income"], epsilon=1)
+
+    ax = found.plot()
+
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert found.threshold == ax.get_lines()[0].get_ydata()[0]
+    assert any(label.startswith(f"age: {found.low[0]:g}") for label in labels)
+    ax.figure.canvas.draw()
+
+
+# Texts
+
+
+def test_numbers_are_written_as_far_as_they_mean_something():
+    """Two digits of the error are the last of the number; NaN, infinity and texts are themselves."""
+    assert with_error(1234.5678, 2.3456) == "1,234.6 ± 2.3"
+    assert between(0.0, 0.0) == "0 to 0"
+    assert [number(each) for each in (math.nan, math.inf, "f", 1e20)] == ["nan", "inf", "f", "1e+20"]
+    assert number(math.nan, 1.0) == "nan"
+    assert number(12300.0, 0.0) == "12,300"
+
+
+def test_a_description_reads_as_a_table(protect):
+    """The text has a row for each statistic and a column for each column, as a dataframe's own."""
+    found = protect().describe(epsilon=50)
+
+    _, heads, *rows = repr(found).splitlines()
+
+    assert list(found.columns) == heads.split()
+    assert list(found.statistics) == [row.split()[0] for row in rows[: len(found.statistics)]]
+    assert "±" in rows[2]
+
+
+def test_a_wide_description_is_broken(protect):
+    """A table wider than a page is several, each with the names of the rows."""
+    names = [f"column_{at}" for at in range(15)]
+    view = protect(
+        pd.DataFrame(dict.fromkeys(names, [0.0, 2.0] * 400)), bounds=dict.fromkeys(names, (0, 2)), categories={}
+    )
+
+    lines = repr(view.describe(epsilon=50)).splitlines()
+
+    assert sum(line.strip().startswith("mean ") for line in lines) > 1
+    assert max(map(len, lines)) <= 104
+
+
+def test_counts_say_when_they_were_changed_or_say_nothing(protect):
+    """A note tells that small counts are too large, and one that all is noise."""
+    view = protect()
+
+    quiet = view.value_counts("region", epsilon=50)
+    loud = dataclasses.replace(quiet, raw=np.array([-5.0, 3.0, 100.0, 7.0]), noise_scale=50.0)
+
+    assert "note" not in repr(quiet)
+    assert "too little data" in repr(loud)
+    assert "raw is unbiased" in repr(loud)
+
+
+def test_a_crosstab_says_what_its_shares_are_of(protect):
+    """Shares of rows, columns or all are not the same, and the text says which they are."""
+    view = protect()
+
+    assert "of their row" in repr(view.crosstab("sex", "region", normalize="index", epsilon=1))
+    assert "of all rows" in repr(view.crosstab("sex", "region", normalize=True, epsilon=1))
+    assert "All" in repr(view.crosstab("sex", "region", margins=True, epsilon=1))
+
+
+def test_a_crosstab_is_drawn_as_it_was_asked_for(plt, protect):
+    """Bars are shares where these were asked for, and their intervals are wider than those of a known sum."""
+    found = protect().crosstab("sex", "region", normalize="index", epsilon=1)
+
+    ax = found.plot()
+
+    heights = sorted(bar.get_height() for bar in ax.patches)
+    assert heights == sorted((found.counts / found.counts.sum(axis=1, keepdims=True)).ravel())
+    assert ax.get_ylabel() == "share within sex"
+    _, ends = segments(ax.collections[0])
+    assert ends[0, 1] - ends[0, 0] > np.diff(np.array(found.intervals)[:, 0, 0])[0] / found.counts[0].sum() - 1e-9
+
+
+def test_whole_numbers_have_steps(plt, protect):
+    """Where quantiles are of whole numbers, the share rises at each of them and stays until the next."""
+    found = protect().quantile("age", [0.5], step=1, epsilon=5)
+
+    (curve, _) = found.plot().get_lines()
+
+    assert curve.get_drawstyle() == "steps-post"
+    assert np.allclose(curve.get_xdata() % 1, 0)
+    assert curve.get_ydata()[-1] == pytest.approx(1)

@@ -1,0 +1,348 @@
+"""The report: what it measures and costs, and a page that stands alone, reads aloud, and shows texts as texts."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import re
+from collections import Counter
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dfprivacy.errors import ArgumentError
+from dfprivacy.release import NoisyValue, Release
+from dfprivacy_eda.page import whole
+from dfprivacy_eda.quantiles import Grown, layout
+from dfprivacy_eda.report import binned, split
+from dfprivacy_eda.style import DARK, LIGHT
+
+HOSTILE = '</title><script src="https://evil.example/x.js">alert(1)</script>'
+VOID = {"meta", "line", "rect", "circle", "link", "br", "img"}
+
+
+class Page(HTMLParser):
+    """The elements of a page in order, with their attributes, texts and the elements around them."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open = [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append({"tag": tag, "inside": [each["tag"] for each in self.open], "text": "", **dict(attrs)})
+        if tag not in VOID:
+            self.open.append(self.elements[-1])
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append({"tag": tag, "inside": [each["tag"] for each in self.open], "text": "", **dict(attrs)})
+
+    def handle_endtag(self, tag):
+        assert tag == self.open.pop()["tag"]
+
+    def handle_data(self, data):
+        for each in self.open:
+            each["text"] += data
+
+    def all(self, *tags):
+        return [each for each in self.elements if each["tag"] in tags]
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    """A view of a table whose name, columns and categories are markup, and its report's page."""
+    import dfprivacy as dp
+
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=3000)
+    names = {"x": f"x{HOSTILE}", "y": "\"y' onload='alert(1)", "g": "<i>g</i>"}
+    data = {
+        names["x"]: x,
+        names["y"]: x + rng.normal(size=3000),
+        names["g"]: rng.choice(["<u>a</u>", "b&amp;"], 3000),
+    }
+    bounds = {names["x"]: (-4, 4), names["y"]: (-6, 6)}
+    view = dp.protect(
+        pd.DataFrame(data), f"d{HOSTILE}", epsilon=9, ledger="memory:", bounds=bounds,
+        categories={names["g"]: ["<u>a</u>", "b&amp;"]},
+    )  # fmt: skip
+    found = view.report(epsilon=3)
+    return found, whole(found, None)
+
+
+# What it measures
+
+
+def test_it_is_a_description_with_pictures_and_correlations(protect):
+    """A report has a description of all columns, a histogram of each number, counts of each category."""
+    found = protect().report(epsilon=20)
+
+    truth = protect().describe(epsilon=1e5)
+    assert found.description.columns == truth.columns == ("age", "visits", "income", "sex", "region")
+    assert found.description.loc["mean", "age"] == pytest.approx(truth.loc["mean", "age"], abs=0.2)
+    assert [each.column for each in found.histograms] == ["age", "visits", "income"]
+    assert [each.column for each in found.counts] == ["sex", "region"]
+    assert found.correlations.columns == ("age", "visits", "income")
+    assert found.bounds == ((0, 120), (0, 100), (0, 2e5), None, None)
+
+
+def test_its_measurements_cost_what_was_asked(protect):
+    """The epsilons of all measurements add up to the price, split as the report says."""
+    found = protect().report(epsilon=2)
+
+    spent = [record.epsilon for record in found.privacy.noise]
+    assert sum(spent) == pytest.approx(found.privacy.epsilon) == pytest.approx(2)
+    assert sorted(found.shares.values()) == pytest.approx(sorted(each / 2 for each in spent))
+
+
+@pytest.mark.parametrize(("numbers", "labels"), [*itertools.product([0, 1, 2, 100, 101], [0, 3])])
+def test_a_budget_is_split_without_a_rest(numbers, labels):
+    """Shares are of what there is to measure, and add up to exactly 1."""
+    if numbers + labels:
+        shares = split(numbers, labels)
+
+        assert sum(shares.values()) == 1
+        assert ("correlations" in shares) == (2 <= numbers <= 100)
+        assert ("categories" in shares) == bool(labels)
+
+
+@pytest.mark.parametrize("columns", [["age"], ["sex"], ["sex", "region"], ["age", "sex"]])
+def test_any_columns_make_a_page(protect, columns, tmp_path):
+    """One column, numbers alone and categories alone are a report too, under both relations and by group."""
+    for relation in ("replace_one", "add_remove"):
+        found = protect(neighbors=relation).report(columns, epsilon=2)
+        page = Page(found.save(tmp_path / "page.html").read_text("utf-8"))
+
+        assert found.correlations is None
+        assert len(columns) == len(page.all("svg"))
+
+
+def test_a_report_of_each_group(protect, tmp_path):
+    """The report of one of several groups has a page, which names no price: all groups together have it."""
+    found = protect().group_by("sex").report(["age", "visits"], epsilon=4)
+
+    text = found["f"].save(tmp_path / "f.html", title="Women").read_text("utf-8")
+
+    assert "<h1>Women</h1>" in text
+    assert "differential privacy for" not in text
+
+
+def test_a_report_survives_the_ledger(protect):
+    """What the ledger keeps makes the same page."""
+    found = protect().report(epsilon=2)
+
+    again = Release.from_dict(json.loads(json.dumps(found.to_dict())))
+
+    assert whole(found, None) == whole(again, None)
+    assert found == again
+
+
+@pytest.mark.parametrize("rows", [0, 40, 20_000])
+def test_bins_cover_the_data_at_any_size(rows):
+    """Bins lie within the bounds, and are fewer where the noise would hide them."""
+    column, trees = simulated(rows, 1)
+
+    found = binned(column, trees[0], 0.95)
+
+    assert column.low <= found.edges[0] < found.edges[-1] <= column.high
+    assert 1 <= len(found.raw) <= 24
+    assert len(found.raw) >= 8 or rows < 20_000
+    assert np.allclose(np.diff(found.edges)[:-1], np.diff(found.edges)[0])
+
+
+def simulated(rows, runs):
+    """A column and trees of counts of the same rows, of which half are missing, with the noise of epsilon 1/2."""
+    from dfprivacy import Column
+
+    rng = np.random.default_rng(8)
+    column = Column("x", bounds=(0.0, 100.0))
+    plan = layout(column, None, 1e6)
+    leaves, _ = np.histogram(rng.gamma(2, 8, rows).clip(0, 100), plan.edges)
+    levels = [leaves.reshape(size, -1).sum(axis=1) for size in plan.sizes]
+    exact, scales = np.concatenate([*levels, [rows]]), []
+    for size, weight in zip(plan.sizes, plan.weights, strict=True):
+        scales += [2 / 0.5 * sum(plan.weights) / weight] * size
+    scales = np.array([*scales, 4.0])
+    measured = (NoisyValue(exact + rng.laplace(scale=scales), scales, None) for _ in range(runs))
+    trees = [
+        Grown.of(plan, each, missing=True, rows=(2.0 * rows, 0.0), root=False, none_missing=False)
+        for each in measured
+    ]
+    return column, trees
+
+
+@pytest.mark.statistical
+def test_intervals_of_bins_cover():
+    """At least 95% of the intervals of bins hold the table's own counts, whichever bins the noise has chosen."""
+    column, trees = simulated(5000, 400)
+    rng = np.random.default_rng(8)
+    values = rng.gamma(2, 8, 5000).clip(0, 100)
+
+    held = []
+    for tree in trees:
+        found = binned(column, tree, 0.95)
+        truth, _ = np.histogram(values, found.edges)
+        low, high = found.intervals
+        held.append(((low <= truth) & (truth <= high))[:-1])  # NumPy counts the upper edge of the last
+
+    assert np.concatenate(held).mean() > 0.945
+
+
+# Its page
+
+
+def test_the_page_loads_nothing(hostile):
+    """No element refers to anything but the page itself, no style does, and the browser is told to load nothing."""
+    _, text = hostile
+    page = Page(text)
+
+    refused = {"script", "link", "img", "iframe", "object", "embed", "base", "form", "image", "use", "source"}
+    names = {name for each in page.elements for name in each if name not in {"tag", "inside", "text"}}
+    styles = [each["text"] for each in page.all("style")] + [each.get("style", "") for each in page.elements]
+    (policy,) = (each["content"] for each in page.all("meta") if "http-equiv" in each)
+    assert not refused & {each["tag"] for each in page.elements}
+    assert not {
+        name for name in names if name.startswith("on") or name in {"src", "srcset", "xlink:href", "action"}
+    }
+    assert all(each["href"].startswith("#") for each in page.all("a"))
+    assert not re.search(r"url\(|@import|expression", " ".join(styles))
+    assert "default-src 'none'" in policy
+    assert not page.open
+
+
+def test_names_are_shown_as_they_are(hostile):
+    """Names of the table, its columns and categories are text wherever they stand."""
+    found, text = hostile
+    page = Page(text)
+
+    names = [*found.description.columns, "<u>a</u>", "b&amp;"]
+    headings = [each["text"] for each in page.all("h3")]
+    assert headings == list(found.description.columns)
+    assert page.all("h1")[0]["text"] == f"d{HOSTILE}"
+    assert all(any(each["text"] == name for each in page.all("th")) for name in names)
+    assert not {"i", "u", "script"} & {each["tag"] for each in page.elements}
+
+
+def test_everything_has_a_name(hostile):
+    """Pictures, tables, cells and regions have names that can be read aloud, and what they refer to is there."""
+    page = Page(hostile[1])
+
+    ids = Counter(each["id"] for each in page.elements if "id" in each)
+    named = " ".join(each.get("aria-labelledby", "") for each in page.elements).split()
+    links = [each["href"][1:] for each in page.all("a")]
+    pictures = page.all("svg")
+    assert set(ids.values()) == {1}
+    assert set(named) | set(links) <= set(ids)
+    assert len(pictures) == len(page.all("h3")) == 3
+    assert all(each["role"] == "img" and len(each["aria-labelledby"].split()) == 2 for each in pictures)
+    assert all(each["text"].strip() for each in page.all("title", "desc", "figcaption", "caption", "summary", "h2"))
+    assert len(page.all("table")) == len(page.all("caption"))
+    assert all(each.get("scope") in {"row", "col"} for each in page.all("th"))
+    assert all(each.get("aria-label") for each in page.elements if each.get("role") == "region")
+    assert all("tabindex" in each for each in page.elements if each.get("class") == "scroll")
+
+
+def test_the_page_has_an_order(hostile):
+    """It has a language, fits a phone, begins with its heading, and no level of headings is left out."""
+    page = Page(hostile[1])
+
+    levels = [int(each["tag"][1]) for each in page.all("h1", "h2", "h3")]
+    assert page.all("html")[0]["lang"] == "en"
+    assert any("width=device-width" in each.get("content", "") for each in page.all("meta"))
+    assert levels[0] == 1
+    assert max(after - before for before, after in itertools.pairwise(levels)) <= 1
+    assert len(page.all("main")) == len(page.all("h1")) == 1
+    assert page.all("a")[0]["href"] == "#main"
+
+
+def luminance(colour):
+    """The relative luminance of WCAG 2."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return float(np.dot([0.2126, 0.7152, 0.0722], linear))
+
+
+@pytest.mark.parametrize("scheme", [LIGHT, DARK], ids=["light", "dark"])
+def test_colours_can_be_told_apart(scheme):
+    """Texts have a contrast of 4.5 at least on what is behind them, lines and bars one of 3."""
+
+    def contrast(one, other):
+        low, high = sorted(luminance(scheme[each]) for each in (one, other))
+        return (high + 0.05) / (low + 0.05)
+
+    shades = ["up1", "up2", "up3", "down1", "down2", "down3"]
+    assert min(contrast(text, "paper") for text in ("ink", "quiet", "link", "sure")) >= 4.5
+    assert min(contrast("ink", shade) for shade in shades) >= 4.5
+    assert min(contrast(line, behind) for line, behind in [("edge", "paper"), ("edge", "bar")]) >= 3
+    assert contrast("sure", "bar") >= 3
+    assert LIGHT.keys() == DARK.keys()
+
+
+def test_the_page_says_what_was_asked_and_paid(hostile):
+    """The page has the price, the guarantee, the split, each measurement's noise, and how to read it."""
+    found, text = hostile
+    page = Page(text)
+
+    said = page.all("main")[0]["text"]
+    assert found.privacy.guarantee in said
+    assert "epsilon 3" in said
+    assert all(f"{name} {share:.0%}" in said for name, share in found.shares.items())
+    assert all(str(record) in said for record in found.privacy.noise)
+    assert "Every number here has noise." in said
+    fake = dataclasses.replace(found, privacy=dataclasses.replace(found.privacy, private=False))
+    assert "NOT PRIVATE" in Page(whole(fake, None)).all("p")[0]["text"]
+
+
+def test_correlations_that_may_be_nothing_have_no_colour(hostile):
+    """A cell is coloured if its interval leaves out 0, and says so in numbers too."""
+    found, text = hostile
+
+    (matrix,) = re.findall(r'<table class="matrix">.*?</table>', text)
+    assert found.correlations.lows[0, 1] > 0
+    assert len(re.findall(r'class="up[123]"', matrix)) == 2
+    noisy = dataclasses.replace(found.correlations, lows=-np.ones((2, 2)), highs=np.ones((2, 2)))
+    assert 'class="up' not in whole(dataclasses.replace(found, correlations=noisy), None)
+    unknown = dataclasses.replace(found.correlations, unknown=found.correlations.columns)
+    assert "not known" in whole(dataclasses.replace(found, correlations=unknown), None)
+
+
+@pytest.mark.parametrize("count", [1, 25])
+def test_many_categories_are_drawn_as_far_as_there_is_room(protect, count):
+    """The picture has the largest, and the caption says how many it leaves out."""
+    names = [f"category number {at}" for at in range(count)]
+    view = protect(pd.DataFrame({"g": names * 20}), bounds={}, categories={"g": names})
+
+    text = whole(view.report(epsilon=9), None)
+
+    assert ("The 5 smallest are not drawn." in text) == (count == 25)
+    assert min(count, 20) == text.count('<rect class="bar"')
+
+
+def test_a_page_is_saved_where_it_can_be(protect, tmp_path):
+    """The file is named, replaced if it is there, and a folder that is not is refused."""
+    found = protect().report("sex", epsilon=1)
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    assert found.save(str(path)) == path
+    assert path.read_text("utf-8").startswith("<!DOCTYPE html>")
+    with pytest.raises(ArgumentError, match="no folder"):
+        found.save(tmp_path / "nowhere" / "report.html")
+    with pytest.raises(ArgumentError, match="no path"):
+        found.save(3)
+
+
+def test_refused_before_any_charge(protect):
+    """A column named twice, and a table without a declared column, cost nothing."""
+    view, bare = protect(), protect(bounds={}, categories={})
+
+    with pytest.raises(ArgumentError, match="twice"):
+        view.report(["age", "age"], epsilon=1)
+    with pytest.raises(ArgumentError, match="bounds"):
+        bare.report(epsilon=1)
+    assert not list(view.releases)
+    assert not list(bare.releases)
