@@ -7,8 +7,8 @@ left out, under its own neighbouring relation, and under ``replace_one`` with pu
 ones; the first group, moved so that its law is symmetric about 0, is tested by ``wilcoxon``, by ranks and by signs.
 Noise is numpy's continuous Laplace; the p-values are those that the methods conclude with. The tables have how
 often a true hypothesis was rejected, for all designs and for those of some ε, and the worst design; and how often
-the interval of the effect holds 1/2. ``power``: some cells, beside the powers expected of them. Exits with status 1 if a level is,
-in a design, above nominal by more than a fifth and three standard errors.
+the interval of the effect holds 1/2. ``power``: some cells, beside the powers expected of them. Exits with status 1
+if a level is, in a design, above nominal by more than a fifth and three standard errors.
 """
 
 from __future__ import annotations
@@ -62,23 +62,23 @@ def drawn(rng: np.random.Generator, design: Design, runs: int) -> tuple[Exact, n
     return Exact(*found[:4], design.sizes), found[4], found[5], found[6]
 
 
-def private(rng: np.random.Generator, exact: Exact, epsilon: float) -> TwoGroups:
-    """Release under ``replace_one``, groups private."""
+def private(rng: np.random.Generator, exact: Exact, epsilon: float, *, told: bool = True) -> TwoGroups:
+    """Release under ``replace_one``, groups private; ties are told if there are any to tell of."""
     n, runs = sum(exact.sizes), exact.first.size
     on = n * epsilon >= ENOUGH and n >= 13
-    c, t = (SIZES, TIES) if on else (0.0, 0.0)
+    c, t = (SIZES, TIES * told) if on else (0.0, 0.0)
     b = (1 + t) / epsilon
     factor = np.array([taper(n, int(max(size, n - size)), c) for size in exact.first])
     scales = [b, b / SIZES, b / COMPLETE, 3 * b / (TIES * (n + 1))]
     values = [factor * exact.rank_sum, exact.first, exact.first + exact.second, exact.tau]
     noisy = [value + rng.laplace(0, scale, runs) for value, scale in zip(values, scales, strict=True)]
-    return two_groups.tapered(noisy, scales, n, sizes=on, complete=on, ties=on)
+    return two_groups.tapered(noisy, scales, n, sizes=on, complete=on, ties=on and told)
 
 
-def public(rng: np.random.Generator, exact: Exact, epsilon: float) -> TwoGroups:
+def public(rng: np.random.Generator, exact: Exact, epsilon: float, *, told: bool = True) -> TwoGroups:
     """Release under ``replace_one``, groups public."""
     n, most, runs = sum(exact.sizes), max(exact.sizes), exact.first.size
-    on = n * epsilon >= ENOUGH
+    on = told and n * epsilon >= ENOUGH
     b = (1 + (TIES if on else 0.0)) / epsilon
     scales = [b * most, 2 * b, 2 * b, 3 * b / (TIES * (n + 1))]
     values = [exact.rank_sum, exact.first, exact.second, exact.tau]
