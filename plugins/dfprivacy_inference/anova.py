@@ -12,7 +12,7 @@ import numpy as np
 from dfprivacy import Column, Curator, NanPolicy, Probability, Release, features, mechanism
 from dfprivacy.plotting import axes
 from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
-from dfprivacy_inference.welch import Sums, doubtful, holm
+from dfprivacy_inference.welch import Sums, doubtful, holm, skewed
 
 if TYPE_CHECKING:
     from dfprivacy.release import NoisyValue
@@ -310,9 +310,11 @@ def _notes(sums: Sums) -> tuple[str, ...]:
     notes = []
     if doubtful(sums):
         notes.append(
-            "The size of a group may be mostly noise, so nothing can be divided by it: do not trust the p-value "
-            "and the intervals. More epsilon, more rows, or kruskal() would help."
+            "A group is small, or its size or variance may be mostly noise: do not trust the p-value and the "
+            "intervals. More epsilon, more rows, or kruskal() would help."
         )
+    elif skewed(sums):
+        notes.append("The p-value takes the data to be near normal: if they are skewed, it may be too small.")
     noise = np.sqrt(np.maximum(sums.errors * sums.sizes / sums.variances - 1, 0.0)).max()
     if noise > 2:  # noqa: PLR2004
         notes.append(

@@ -193,8 +193,8 @@ class KruskalWallis(_Test):
     Attributes
     ----------
     statistic : float
-        T = ½ Σ |D_j| with noise, D_j the rank sum of group j less what it is on average if all are alike: the
-        largest rank sum of any groups together. It is not Kruskal's H.
+        T with noise: half the sum of the absolute D_j, D_j the rank sum of group j less what it is on average if
+        all are alike: the largest rank sum of any groups together. It is not Kruskal's H.
     pvalue : float
         Probability, if all groups follow one law, of a T at least as large; noise included.
     alpha : float

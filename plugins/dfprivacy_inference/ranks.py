@@ -22,7 +22,7 @@ from dfprivacy_inference.statistics import (
     RankSumPerRow,
     Shifts,
 )
-from dfprivacy_inference.two_groups import ENOUGH, Shapes, TwoGroups
+from dfprivacy_inference.two_groups import ENOUGH, Shapes, TwoGroups, coarse
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -302,6 +302,11 @@ def _notes(two: TwoGroups, measured: TwoMeasured) -> tuple[str, ...]:
         )
     elif measured.rows is None and min(float(each) for each in two.sizes) < _doubtful(measured):
         notes.append("The size of a group may be mostly noise: the effect and its interval say little.")
+    if measured.ties and bool(coarse(two, measured.noisy.values[3])):
+        notes.append(
+            "Most values are equal, and few others are in the smaller group: the normal law is not good enough for "
+            "small p-values. proportions() and chi2() count."
+        )
     times = float(2**0.5 * two.statistic_scale / two.statistic_sd)
     if times > 2:  # noqa: PLR2004
         notes.append(
@@ -379,10 +384,11 @@ def kruskal(
 
     Notes
     -----
-    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. T = ½ Σ |D_j|, D_j the rank
-    sum of group j less its mean if all are alike, is the largest rank sum of any groups together, and moves by at
-    most n - 1 as each of them does; by n less the smallest group where groups are public, and T/n by 1/2 where the
-    number of rows is private. Sizes and ties come with it where n ε is 100 or more, for a tenth more noise each.
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. T is half the sum of the
+    absolute D_j, D_j the rank sum of group j less its mean if all are alike, is the largest rank sum of any groups
+    together, and moves by at most n - 1 as each of them does; by n less the smallest group where groups are public,
+    and T/n by 1/2 where the number of rows is private. Sizes and ties come with it where n ε is 100 or more, for a
+    tenth more noise each.
 
     **Statistics.** The p-value is that of the law of T for normal rank sums of groups alike, or as alike as the
     noisy sizes allow, with the noise in it. That equal sizes are the worst is proved for two groups, and was

@@ -30,6 +30,7 @@ __all__ = [
     "TIES",
     "Shapes",
     "TwoGroups",
+    "coarse",
     "known_groups",
     "per_row",
     "tapered",
@@ -49,6 +50,8 @@ _TIES_MIN = 0.02
 _STEPS = 60  # of a bisection
 _OTHER = 1.4  # scales of the noise of a number of rows that is a sum of two
 _FEWEST = 4.0
+_MOSTLY_EQUAL = 0.5
+_FEW = 5.0  # values that are not the usual one, in the smaller group
 _TAPER_TOO = 2.0  # the size of the smaller group is at least this where it is divided by
 
 
@@ -143,6 +146,29 @@ def _variance(a: Array, first: Array, second: Array, shapes: Shapes) -> Array:
         return a * (1 - a) / np.minimum(first, second)
     each = (first + second) / 2 - 1  # Hanley and McNeil, both sizes alike
     return a * (1 - a) * (1 + each * (1 - a) / (2 - a) + each * a / (1 + a)) / (first * second)
+
+
+def coarse(two: TwoGroups, tau: Array) -> NDArray[np.bool_]:
+    """Tell where nearly all values are equal and few others are in the smaller group, and no noise hides it.
+
+    Parameters
+    ----------
+    two : TwoGroups
+        Releases with sizes.
+    tau : ndarray
+        The noisy share that ties leave of the variance; about three times the share of values that are not the
+        usual one, if that is small.
+
+    Returns
+    -------
+    ndarray of bool
+        Whether the normal law may be too light in its tails.
+    """
+    if two.sizes is None:
+        return np.zeros(np.shape(tau), dtype=np.bool_)
+    smaller = np.minimum(*two.sizes)
+    few = (tau < _MOSTLY_EQUAL) & (smaller * tau < 3 * _FEW)
+    return np.asarray(few & (two.statistic_scale < two.statistic_sd))
 
 
 def tapers(n: int, larger: Array, c: float) -> Array:

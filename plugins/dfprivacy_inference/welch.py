@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["DRAWS", "Sums", "doubtful", "holm"]
+__all__ = ["DRAWS", "Sums", "doubtful", "holm", "skewed"]
 
 DRAWS = 1999
 """Simulations of a null law."""
 
 _SIZE_MIN = 5.0
-_SURE = 3.0  # standard deviations of its noise that a size should have
+_SURE = 3.0  # standard deviations of its noise that a size, and a variance, should have
+_ROWS = 10.0  # of a group
+_SKEWED = 0.2  # of a mean
 _VARIANCE_MIN = 1e-3
 
 Kind = Literal["private", "known", "beside"]
@@ -195,8 +197,41 @@ class Sums:
 
 
 def doubtful(sums: Sums) -> bool:
-    """Tell whether a group is too small, beside the noise of its size, for the law to be known."""
-    return bool(sums.sizes.min() < _SURE * np.sqrt(sums.size_noise))
+    """Tell whether a group is too small, or its size or variance too noisy, for the law to be known.
+
+    Parameters
+    ----------
+    sums : Sums
+        One release.
+
+    Returns
+    -------
+    bool
+        Whether p-value and intervals are not to be trusted.
+    """
+    n, (_, second, third) = sums.sizes, sums.scales
+    noise = {"private": third, "known": second, "beside": float(np.hypot(second, third))}[sums.kind]
+    of_variance = np.sqrt(2) * noise / n
+    small = n < max(_ROWS, _SURE * np.sqrt(sums.size_noise))
+    return bool((small | (sums.variances < _SURE * of_variance)).any())
+
+
+def skewed(sums: Sums) -> bool:
+    """Tell whether data as skewed as the bounds and the variances admit could spoil the normal law.
+
+    Parameters
+    ----------
+    sums : Sums
+        One release.
+
+    Returns
+    -------
+    bool
+        Whether the skewness of a mean may be above a fifth: the third absolute central moment of y in [-1, 1] is at
+        most (1 + |mean|) times the variance, and the noise has none.
+    """
+    most = (1 + np.abs(sums.means)) * sums.variances / sums.sizes**2 / sums.errors**1.5
+    return bool((most > _SKEWED).any())
 
 
 def holm(pvalues: Array) -> Array:

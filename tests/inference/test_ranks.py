@@ -271,6 +271,17 @@ def test_without_sizes_there_is_no_effect():
     assert "effect" not in str(found).split("notes")[0]
 
 
+def test_few_values_that_differ_are_noted():
+    """Nearly all are equal, and the smaller group has few others."""
+    frame = pd.DataFrame(
+        {"x": (np.arange(3000) % 50 == 0).astype(float), "g": np.where(np.arange(3000) < 90, "a", "b")}
+    )
+    known = {"bounds": {"x": (0, 1)}, "categories": {"g": ["a", "b"]}}
+
+    assert "Most values are equal" in protect(frame, **known).mannwhitneyu("x", "g", epsilon=30).notes[0]
+    assert protect(table(3000)).mannwhitneyu("x", "g", epsilon=30).notes == ()
+
+
 def test_signs_are_counted_where_ranks_drown():
     """The method follows from the number of rows and epsilon."""
     view = protect(table(200))
