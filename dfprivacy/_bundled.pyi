@@ -28,6 +28,7 @@ from dfprivacy_inference import (
 )
 from dfprivacy_kernel import KernelMessage, KernelTest
 from dfprivacy_kme import KME
+from dfprivacy_regression import OLS, Logit
 from dfprivacy_ttest import TTest
 
 _Alternative: TypeAlias = Literal["two-sided", "less", "greater"]
@@ -429,6 +430,30 @@ class BundledMethods:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> FoundBounds: ...
+    def ols(
+        self,
+        y: str,
+        x: str | Sequence[str] | None = None,
+        *,
+        robust: bool = True,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        alpha: float = 0.05,
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> OLS: ...
+    def logit(
+        self,
+        y: str,
+        x: str | Sequence[str] | None = None,
+        *,
+        success: str | float | bool | None = None,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        alpha: float = 0.05,
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Logit: ...
     def mannwhitneyu(
         self,
         column: str,

@@ -160,14 +160,26 @@ class Mechanism:
 
     def __call__(self, curator: Any, *args: Any, **kwargs: Any) -> Any:
         """Measure with a curator, and conclude."""
-        asked = inspect.Signature(self._asked).bind(*args, **kwargs)
+        asked = self._called.bind(*args, **kwargs)
         asked.apply_defaults()
         return self.conclude(self.measure(curator, asked.arguments), asked.arguments)
 
-    @property
+    @cached_property
     def _asked(self) -> list[inspect.Parameter]:
         """What a caller gives: the parameters of both halves."""
         return _union(self.name, self.function, self.conclusion)
+
+    @cached_property
+    def _called(self) -> inspect.Signature:
+        """What a caller gives, as a signature."""
+        return inspect.Signature(self._asked)
+
+    @cached_property
+    def _own(self) -> tuple[Sequence[str], Sequence[str]]:
+        """The parameters of each half, by name, but for the curator and what was measured."""
+        halves = (self.function, self.conclusion)
+        first, second = ([*inspect.signature(half).parameters][1:] if half else [] for half in halves)
+        return first, second
 
     @cached_property
     def hints(self) -> Mapping[str, Any]:
@@ -252,7 +264,7 @@ class Mechanism:
             If they do not match, or one is not what its annotation says.
         """
         try:
-            bound = inspect.Signature(self._asked).bind(*args, **self._as_named_today(kwargs))
+            bound = self._called.bind(*args, **self._as_named_today(kwargs))
         except TypeError as error:
             bare = [p.replace(annotation=inspect.Parameter.empty) for p in self.signature.parameters.values()]
             hint = f"It is called {self.name}{inspect.Signature(bare)}."
@@ -341,7 +353,7 @@ class Mechanism:
         object
             What it returns.
         """
-        return self.function(curator, **_own(self.function, arguments))
+        return self.function(curator, **{name: arguments[name] for name in self._own[0]})
 
     def conclude(self, measured: Any, arguments: Mapping[str, Any]) -> Any:
         """Run the second half on what the first returned.
@@ -358,9 +370,9 @@ class Mechanism:
         object
             The result; `measured` itself if the mechanism has no halves.
         """
-        return (
-            measured if self.conclusion is None else self.conclusion(measured, **_own(self.conclusion, arguments))
-        )
+        if self.conclusion is None:
+            return measured
+        return self.conclusion(measured, **{name: arguments[name] for name in self._own[1]})
 
     def concludes(self, conclusion: Callable[..., Any]) -> Mechanism:
         """Give the mechanism its second half: the function measures, and this concludes.
@@ -404,7 +416,7 @@ class Mechanism:
             raise PluginError(f"Mechanism {self.name!r} has two conclusions.", "Give it one.")
         replace(self, conclusion=conclusion)  # or it says what does not fit
         object.__setattr__(self, "conclusion", conclusion)  # the name of the function is to mean the whole
-        for kept in ("hints", "signature"):
+        for kept in ("hints", "signature", "_asked", "_called", "_own"):
             vars(self).pop(kept, None)
         return self
 
@@ -506,12 +518,6 @@ def _union(
         if one.default is not one.empty and not (type(default) is type(one.default) and default == one.default):
             raise PluginError(f"The halves of mechanism {name!r} have two defaults for {one.name!r}.", _FIT)
     return both
-
-
-def _own(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Take what a half of a mechanism has parameters for."""
-    _, *own = inspect.signature(function).parameters
-    return {name: arguments[name] for name in own}
 
 
 def refuse_data(what: str, value: object) -> None:

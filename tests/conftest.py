@@ -10,10 +10,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, settings
 
 from dfprivacy._table.batch import Batch, batches, category, number
 from dfprivacy._table.declare import read_schema
-from dfprivacy._table.frames import adapt
+from dfprivacy._table.frames import adapt, polars
 from dfprivacy.statistics import OfPermutations
 
 if TYPE_CHECKING:
@@ -96,6 +97,17 @@ def categories_of(schema_of: Callable[..., Any]) -> Callable[..., list[Any]]:
 
 
 LONGER = int(os.environ.get("DFPRIVACY_TEST_SEARCH", "1"))  # as `tox -e stress` searches
+
+# The suite tries the same examples each time, however busy the machine is; `tox -e stress` tries others.
+settings.register_profile(
+    "suite",
+    deadline=None,
+    derandomize=LONGER == 1,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("suite")
+polars.PROBE_SECONDS = 600.0
 
 
 class Search:

@@ -43,7 +43,7 @@ def python(script, *options):
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)

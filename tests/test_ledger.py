@@ -45,7 +45,7 @@ def python(script, *arguments):
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
     assert run.returncode == 0, run.stderr
     return run.stdout.strip()

@@ -30,7 +30,7 @@ def python(script, *arguments, status=0):
         check=False,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert run.returncode == status, run.stderr
     return run.stdout.strip()

@@ -79,6 +79,38 @@ def test_the_weights(d, radius, weights):
     assert (counted.shape, plain.shape) == ((len(weights),), (len(weights) - 1,))
 
 
+@pytest.mark.parametrize("count", [False, True, 2.0])
+def test_centred_squares(count):
+    """For the cube: 2y²-1 in place of y², every weight 1 but that of the count, and sums as exact as all others."""
+    features = Outer(columns(2), count=count, centred=True)
+    rng = np.random.default_rng(1)
+    y = np.round(rng.uniform(-1, 1, (7, 2)) * 64) / 64
+    batch, place = batch_of(y), np.array([0, 1, 1, 2, 0, 1, 3])
+
+    rows = features.rows(batch)
+    total = features.image([int(t) for t in features.total(batch, None, 0)], 20)
+    totals = [features.image([int(t) for t in each], 20) for each in features.totals(batch, place, 3, 0)]
+
+    wanted = [float(count)] * bool(count) + [
+        y[0, 0],
+        y[0, 1],
+        2 * y[0, 0] ** 2 - 1,
+        y[0, 0] * y[0, 1],
+        2 * y[0, 1] ** 2 - 1,
+    ]
+    assert rows[0].tolist() == pytest.approx(wanted, abs=1e-12)
+    assert (np.array(total) / 2**20).tolist() == pytest.approx(rows.sum(axis=0).tolist(), abs=1e-6)
+    for at, each in enumerate(totals):
+        assert (np.array(each) / 2**20).tolist() == pytest.approx(rows[place == at].sum(axis=0).tolist(), abs=1e-6)
+    assert features.shape == (5 + bool(count),)
+    assert features.radius(math.inf) == max(1.0, float(count))
+    assert features.diameter(math.inf, NOTHING) == 2
+    assert features.radius(1) == float(count) + 5
+    assert abs(rows).max() <= features.radius(math.inf)
+    with pytest.raises(ArgumentError, match="no radius"):
+        Outer(columns(2), radius=0.5, centred=True)
+
+
 def test_long_rows_are_scaled_down():
     """A row outside the ball keeps its direction and gets the radius' length; others stay as they are."""
     features = Outer(columns(2), radius=0.5)

@@ -119,7 +119,7 @@ def test_no_bar_waits_for_another_process(seen):
         stderr=follower if seen else subprocess.PIPE,
         check=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
 
     os.close(leader)

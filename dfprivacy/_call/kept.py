@@ -46,6 +46,11 @@ class Kept:
         self._taken: set[int] = set()
 
     @property
+    def used(self) -> bool:
+        """Whether anything is kept at all."""
+        return self._account.keeps_measurements
+
+    @property
     def origins(self) -> Mapping[str, str]:
         """Distribution and version of each package with plugins."""
         return {

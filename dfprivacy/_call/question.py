@@ -121,7 +121,8 @@ class Question:
     def _prepared(self) -> Question:
         """Let the mechanism exchange arguments first, such as another view for what that one answers."""
         changed = _changed(self.mechanism, self.target, self.arguments, self.epsilon, self.delta)
-        prepared = replace(self, given={**self.given, **changed}, arguments={**self.arguments, **changed})
+        given, arguments = {**self.given, **changed}, {**self.arguments, **changed}
+        prepared = replace(self, given=given, arguments=arguments) if changed else self
         prepared._check()  # noqa: SLF001 - its own
         return prepared
 
@@ -131,7 +132,7 @@ class Question:
             _run(self.mechanism, lambda: check(**self.arguments))
 
     def _kept(self) -> Release | None:
-        texts = [text for text in (self.wide_text, self.text) if text is not None and not self.fresh]
+        texts = [] if self.fresh else [text for text in (self.wide_text, self.text) if text is not None]
         kept = self.target.payer.answer(*texts) if texts else None
         if kept is None:
             return None

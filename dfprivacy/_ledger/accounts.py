@@ -165,6 +165,11 @@ class Account:
         """Whether epsilons simply add up."""
         return self.accountant.accounting == "basic"
 
+    @property
+    def keeps_measurements(self) -> bool:
+        """Whether its ledger keeps what was measured."""
+        return self.ledger.keeps_measurements
+
     def largest(self, *kind: Any) -> Fraction:
         """Largest epsilon it can pay now; see `Accountant.largest`."""
         return self.accountant.largest(self.spent(), *kind)

@@ -66,6 +66,11 @@ class JointAccount:
         """Whether epsilons simply add up on both."""
         return self.first.basic_composition and self.second.basic_composition
 
+    @property
+    def keeps_measurements(self) -> bool:
+        """Whether the ledger of both keeps what was measured."""
+        return self.first.keeps_measurements
+
     def largest(self, *kind: Any) -> Fraction:
         """Largest epsilon that both can pay now."""
         return min(self.first.largest(*kind), self.second.largest(*kind))

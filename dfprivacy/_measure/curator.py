@@ -89,6 +89,11 @@ class KeptMeasurements(Protocol):
     """What was measured before, as one call may take it in place of measuring."""
 
     @property
+    def used(self) -> bool:
+        """Whether anything is kept at all."""
+        ...
+
+    @property
     def origins(self) -> Mapping[str, str]:
         """Distribution and version of each package with plugins."""
         ...
@@ -835,7 +840,8 @@ class Curator:
             epsilon=float(price.epsilon),
             delta=float(price.delta),
         )
-        text = describe(query, self._table, self._kept.origins) if self._kept and losses else None
+        kept = self._kept if self._kept and self._kept.used and losses else None
+        text = describe(query, self._table, kept.origins) if kept else None
         if self._kept is None or text is None:
             return combined([self._new(query, noise, price, losses, said)], query)
         known = self._kept.like(text, noise)

@@ -98,7 +98,9 @@ def canonical_order(features: object) -> NDArray[np.intp] | None:
             first = np.argsort([features.by.code(group) for group in features.groups])
             return (first[:, None] * width + (np.arange(width) if of is None else of)).ravel()
         case Given():
-            return canonical_order(features.of)
+            order = canonical_order(features.of)
+            tallied = features.tally is not None  # as the last coordinate
+            return order if order is None or not tallied else np.append(order, len(order))
         case Stack():
             orders, start = [], 0
             for each in features.features:

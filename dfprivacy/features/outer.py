@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -45,6 +45,8 @@ class Outer(RowFeatures):
     count : bool or float
         Also measure how many rows there are, for tables whose size is private. A number is the weight of the
         count in place of that of the table below: a larger one has less noise in the count.
+    centred : bool
+        For noise of the cube, without a radius: 2y_i²-1 in place of y_i², which is in [-1, 1] as all else is.
 
     Notes
     -----
@@ -56,6 +58,7 @@ class Outer(RowFeatures):
     ========== =========== ==================================== ============== ===================================
     Gaussian   r/2         1, 1/r, √2/r                          3r/2           √4.5 r (d = 1: 2r)
     Laplace    d/2         1, 1/2, 1/2                           d (d+7)/4      2d + d (d-1)²/(4 (d+1))
+    cube       1           1, 1 (of 2y_i²-1), 1                  1 (L∞)         2 (L∞)
     ========== =========== ==================================== ============== ===================================
 
     The radius is that with the count; without, it is √2 r and d (d+5)/4. With a weight w of its own, the squared
@@ -67,6 +70,9 @@ class Outer(RowFeatures):
     cube, m = 1. For :math:`|y_i| \le m`, :math:`y_i^2/r \le m^2/r \le m`, and as :math:`2|y_i y_j| \le r^2`,
     :math:`\sqrt2\,|y_i y_j|/r \le \min(\sqrt2\,m^2/r,\ r/\sqrt2) \le m`: the first for r above √2, the second
     for r up to √2 (if r ≤ 1, it is r/√2). With the count, the radius is max(m, r/2), for the cube max(1, d/2).
+    Centred, every coordinate is in [-1, 1]: the radius is 1, or a weight w above 1 of the count, and the diameter
+    2; so a count of complete rows (`Given`) is free up to w = 2 where rows only change. In L1 and L2 the radius is
+    that of a corner, 2d + d(d-1)/2 ones beside the count, and the diameter is said to be twice that.
 
     A sum of products is not rounded row by row: y is, to multiples of :math:`2^{-19}`, so that a matrix product
     adds up the products of a batch exactly. The sum of all rows is exact too, and is rounded once, in the end.
@@ -77,7 +83,12 @@ class Outer(RowFeatures):
     weights: NDArray[np.float64]
 
     def __init__(
-        self, columns: Sequence[Column], *, radius: float | None = None, count: bool | float = False
+        self,
+        columns: Sequence[Column],
+        *,
+        radius: float | None = None,
+        count: bool | float = False,
+        centred: bool = False,
     ) -> None:
         self.columns = tuple(columns)
         d = len(self.columns)
@@ -89,11 +100,16 @@ class Outer(RowFeatures):
                 f"radius={radius!r} is out of range for {d} columns.",
                 f"It is the largest length of a row of numbers in [-1, 1]: at most √{d} = {math.sqrt(d):.4g}.",
             )
+        if centred and radius is not None:
+            raise ArgumentError("Centred squares have noise of the cube, and no radius.", "Leave one of them out.")
         self.ball = radius
+        self.centred = centred
         self._maps = [(column.mid, column.half * 2.0**-_BITS) for column in self.columns]
         one, square, product = (
             (d / 2, 0.5, 0.5) if radius is None else (radius / 2, 1 / radius, math.sqrt(2) / radius)
         )
+        if centred:
+            one = square = product = 1.0
         self.count = bool(count)
         if not isinstance(count, bool):
             if not 0 < count < math.inf:
@@ -103,9 +119,15 @@ class Outer(RowFeatures):
         np.fill_diagonal(grid, square)
         grid[0] = 1.0
         grid[0, 0] = one
-        self._upper = tuple(indices[0 if count else 1 :] for indices in np.triu_indices(d + 1))
-        self.weights = grid[self._upper]
+        # What is added up; rows are counted for 2y²-1 too.
+        self._upper = tuple(indices[0 if count or centred else 1 :] for indices in np.triu_indices(d + 1))
+        self.weights = grid[self._upper][int(centred and not count) :]
         self.shape = self.weights.shape
+
+    @property
+    def summands(self) -> int:
+        """Number of coordinates that are added up."""
+        return len(self._upper[0])
 
     @property
     def support(self) -> int:
@@ -133,7 +155,10 @@ class Outer(RowFeatures):
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
-        vectors: NDArray[np.float64] = self.steps(batch, 0) * (4.0**-_BITS * self.weights)
+        steps = self.steps(batch, 0)
+        if self.centred:
+            steps = np.array([self._centred(row) for row in steps.tolist()]).reshape(batch.size, self.dimension)
+        vectors: NDArray[np.float64] = steps * (4.0**-_BITS * self.weights)
         return vectors
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:  # noqa: ARG002 - the unit is its own
@@ -162,8 +187,16 @@ class Outer(RowFeatures):
             products[:, 1:] = points @ points[1:].T
         return products[self._upper]
 
+    def _centred(self, total: list[Any]) -> list[Any]:
+        """Give the sums of 2y_i²-1 in place of those of y_i²; the first number is that of rows."""
+        rows, pairs = total[0], zip(total, *(indices.tolist() for indices in self._upper), strict=True)
+        found = [2 * t - rows if i == j > 0 else t for t, i, j in pairs]
+        return found if self.count else found[1:]
+
     def image(self, total: list[int], k: int) -> list[int]:
         """Multiply an exact sum by the weights, and round it to whole steps of 2 to the minus `k`."""
+        if self.centred:
+            total = self._centred(total)
         ratios = [weight.as_integer_ratio() for weight in self.weights.tolist()]
         shifts = [2 * _BITS - k + over.bit_length() - 1 for _, over in ratios]
         return [
@@ -183,6 +216,9 @@ class Outer(RowFeatures):
         d = len(self.columns)
         if norm == math.inf:
             return 1.0 if self.ball is None else min(self.ball, 1.0) * UP
+        if self.centred:
+            ones = 2 * d + d * (d - 1) / 2
+            return ones if norm == 1 else root(ones)
         if self.ball is None:
             return d * (d + 5) / 4 if norm == 1 else root(d * (d + 9) / 8)
         if norm == 2:  # noqa: PLR2004
@@ -194,7 +230,7 @@ class Outer(RowFeatures):
         if all(column.name in public for column in self.columns):
             return 0.0
         d = len(self.columns)
-        if self.ball is None and norm == 1:
+        if self.ball is None and norm == 1 and not self.centred:
             return _cube_diameter(d, 0.5)
         if self.ball is not None and norm == 2:  # noqa: PLR2004
             farthest = 2 * self.ball if d == 1 else math.sqrt(_ball_diameter_squared(self.ball, 1 / self.ball))

@@ -86,7 +86,7 @@ class Audit:
     samples: int = 100_000
     others: Sequence[Case] = ()
 
-    @property
+    @cached_property
     def stage(self) -> Harness:
         """Where it performs."""
         return Harness(self.mechanism, self.case)

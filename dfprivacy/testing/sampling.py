@@ -17,6 +17,7 @@ import json
 import math
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -213,11 +214,19 @@ def _proved(
     likely: NDArray[np.int64], rare: NDArray[np.int64], trials: int, delta: float, error: float
 ) -> NDArray[np.float64]:
     """log((P - delta) / Q) at least, by Clopper and Pearson."""
-    least = np.where(likely > 0, stats.beta.ppf(error / 2, np.maximum(likely, 1), trials - likely + 1), 0.0)
-    most = np.where(rare < trials, stats.beta.ppf(1 - error / 2, rare + 1, np.maximum(trials - rare, 1)), 1.0)
+    least, most = _clopper_pearson(trials, error)
     with np.errstate(divide="ignore", invalid="ignore"):
-        proved: NDArray[np.float64] = np.log(np.maximum(least - delta, 0.0) / most)
+        proved: NDArray[np.float64] = np.log(np.maximum(least[likely] - delta, 0.0) / most[rare])
     return proved
+
+
+@lru_cache(maxsize=8)
+def _clopper_pearson(trials: int, error: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Lower and upper bounds of a probability, for 0, 1, ..., `trials` hits; each is wrong with half of `error`."""
+    hits = np.arange(trials + 1)
+    least = np.where(hits > 0, stats.beta.ppf(error / 2, np.maximum(hits, 1), trials - hits + 1), 0.0)
+    most = np.where(hits < trials, stats.beta.ppf(1 - error / 2, hits + 1, np.maximum(trials - hits, 1)), 1.0)
+    return least, most
 
 
 Sides = tuple["NDArray[np.float64]", "NDArray[np.float64]"]

@@ -1,0 +1,22 @@
+"""Regression of a private table, with intervals that hold the noise.
+
+Mechanisms: ``view.ols``, ``view.logit``.
+"""
+
+from collections.abc import Callable
+
+from dfprivacy import Mechanism, hookimpl
+from dfprivacy_regression.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
+from dfprivacy_regression.explaining import findings, findings_of_logit
+from dfprivacy_regression.logistic import logit
+from dfprivacy_regression.mechanisms import ols
+from dfprivacy_regression.result import OLS, Logit, Regression
+
+__all__ = ["OLS", "Logit", "Regression"]
+
+
+@hookimpl
+def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
+    """Offer the regressions."""
+    register(ols.plans(findings))
+    register(logit.plans(findings_of_logit))

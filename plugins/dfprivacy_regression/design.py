@@ -1,0 +1,205 @@
+"""The design of a regression: its columns, the sums that it needs, and the matrix that they make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfprivacy import features
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from dfprivacy import Column
+    from dfprivacy.schema import Category
+
+    Numbers = NDArray[np.float64]
+
+__all__ = ["Design"]
+
+
+@dataclass(frozen=True)
+class Design:
+    """An outcome, and regressors that are numbers or categories.
+
+    A row is z = (1, x, y): the numbers and y are mapped from their bounds to [-1, 1], and a factor has a 0 or 1 for
+    each of its categories but the first. M is the sum of z zᵀ over the rows.
+
+    With a `success`, y is 1 in this category of the outcome, and 0 in any other.
+    """
+
+    outcome: Column
+    numbers: tuple[Column, ...]
+    factors: tuple[Column, ...]
+    success: Category | None = None
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All columns."""
+        return tuple(dict.fromkeys((self.outcome, *self.numbers, *self.factors)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The coefficients, as in the formulas of R and statsmodels."""
+        dummies = (f"C({factor.name})[T.{each}]" for factor in self.factors for each in _levels(factor))
+        return ("Intercept", *(number.name for number in self.numbers), *dummies)
+
+    @property
+    def width(self) -> int:
+        """Number q of coefficients."""
+        return 1 + len(self.numbers) + sum(len(_levels(factor)) for factor in self.factors)
+
+    @property
+    def _binary(self) -> bool:
+        return self.success is not None
+
+    @property
+    def dummies(self) -> range:
+        """Places of the regressors that are 0 or 1, but for the constant."""
+        return range(1 + len(self.numbers), self.width)
+
+    def alike(self, i: int, j: int) -> bool:
+        """Whether two regressors are categories of one factor."""
+        groups = self._groups()
+        return any(i in group and j in group for group in groups)
+
+    def _groups(self) -> list[range]:
+        starts = np.cumsum([1 + len(self.numbers), *(len(_levels(factor)) for factor in self.factors)])
+        return [range(start, end) for start, end in pairwise(starts.tolist())]
+
+    def formula(self) -> str:
+        """Write the design as a formula."""
+        terms = [*(number.name for number in self.numbers), *(f"C({factor.name})" for factor in self.factors)]
+        outcome = self.outcome.name if not self._binary else f"({self.outcome.name} == {self.success!r})"
+        return f"{outcome} ~ {' + '.join(terms)}"
+
+    def moments(self, *, count: bool) -> features.RowFeatures:
+        """Give what the second moments are measured by; every coordinate of a row is in [-1, 1].
+
+        Products that are known are left out: those of two categories of one factor are 0.
+        """
+        numbers = self.numbers if self._binary else (*self.numbers, self.outcome)
+        groups = [(factor, _levels(factor)) for factor in self.factors]
+        if self.success is not None:
+            groups.append((self.outcome, (self.success,)))
+        parts: list[features.RowFeatures] = [features.Count()] if count and not numbers else []
+        if numbers:
+            parts.append(features.Outer(numbers, count=count, centred=True))
+        for factor, kept in groups:
+            inner = features.Stack(features.Count(), *(features.Moments(each, degree=1) for each in numbers))
+            parts.append(features.OneHot(factor, groups=kept) * inner)
+        for (a, ours), (b, theirs) in combinations(groups, 2):
+            parts.append(features.OneHot(a, b, groups={a.name: ours, b.name: theirs}))
+        return features.Stack(*parts) if len(parts) > 1 else parts[0]
+
+    def _entries(self) -> Iterator[tuple[int, int]]:
+        """Places (i, j) of M, i ≤ j, in the order of the features, that of the number of rows left out."""
+        numbers, groups = self._numbers(), self._groups()
+        if self._binary:
+            groups.append(range(self.width, self.width + 1))  # the outcome is the last of all
+        places = [0, *numbers]
+        yield from ((places[i], places[j]) for i, j in zip(*np.triu_indices(len(places)), strict=True) if j)
+        for group in groups:
+            for k in group:
+                yield from [(k, k), *((min(k, i), max(k, i)) for i in numbers)]
+        for first, second in combinations(groups, 2):
+            yield from ((i, j) for i in first for j in second)
+
+    def _numbers(self) -> list[int]:
+        """Places of what is mapped to [-1, 1]."""
+        return [*range(1, 1 + len(self.numbers)), *([] if self._binary else [self.width])]
+
+    def index(self) -> NDArray[np.intp]:
+        """Say which of the moments is where in M: the number of rows is 0, what is known to be 0 the last.
+
+        Returns
+        -------
+        ndarray of int of shape (q + 1, q + 1)
+            Places in a vector of moments.
+        """
+        entries = list(self._entries())
+        index = np.full((self.width + 1,) * 2, len(entries) + 1)
+        index[0, 0] = 0
+        for at, (i, j) in enumerate(entries, start=1):
+            index[i, j] = index[j, i] = at
+        for k in (*self.dummies, *([self.width] if self._binary else [])):  # a 0 or 1 is its own square
+            index[0, k] = index[k, 0] = index[k, k]
+        return index
+
+    def read(self, exact: int | None, coordinates: int) -> tuple[Numbers, Numbers]:
+        """Say how the moments follow from what is measured: moments = start + map @ measured.
+
+        Parameters
+        ----------
+        exact : int or None
+            The number of rows, where it is public and no row is left out.
+        coordinates : int
+            How many numbers are measured. Where the number of rows is public but some are left out, the last is
+            how many more are kept than left out, and `exact` is how many there are in all.
+
+        Returns
+        -------
+        start : ndarray of shape (m,)
+        map : ndarray of shape (m, coordinates)
+        """
+        entries = list(self._entries())
+        m = len(entries) + 2
+        start, taken = np.zeros(m), np.zeros((m, coordinates))
+        first = 0
+        if exact is None:
+            taken[0, 0], first = 1, 1
+        elif coordinates > len(entries):  # n = (all + more) / 2
+            start[0], taken[0, -1] = exact / 2, 1 / 2
+        else:
+            start[0] = exact
+        numbers = self._numbers()
+        for at, (i, j) in enumerate(entries):
+            taken[at + 1, first + at] = 1
+            if i == j and i in numbers:  # measured as 2z² - 1
+                taken[at + 1] = (taken[at + 1] + taken[0]) / 2
+                start[at + 1] = start[0] / 2
+        return start, taken
+
+    def rows(self, batch: features.Batch) -> Numbers:
+        """Give (x, y) of the rows of a batch, the constant left out, shape (q, batch.size)."""
+        found = np.empty((self.width, batch.size))
+        for at, column in enumerate(self.numbers):
+            found[at] = batch.standardized(column)
+        at = len(self.numbers)
+        for factor in self.factors:
+            codes = batch.codes(factor)
+            for each in _levels(factor):
+                found[at] = codes == factor.code(each)
+                at += 1
+        if self._binary:
+            found[at] = batch.codes(self.outcome) == self.outcome.code(self.success)
+        else:
+            found[at] = batch.standardized(self.outcome)
+        return found
+
+    def natural(self) -> tuple[Numbers, Numbers]:
+        """Say what the coefficients are in the columns' units: start + map @ b.
+
+        Returns
+        -------
+        start : ndarray of shape (q,)
+        map : ndarray of shape (q, q)
+        """
+        half, mid = (1.0, 0.0) if self._binary else (self.outcome.half, self.outcome.mid)
+        halves = np.array([1.0, *(column.half for column in self.numbers)])
+        scale = half / np.concatenate([halves, np.ones(self.width - len(halves))])
+        change = np.diag(scale)
+        change[0, 1 : len(halves)] = [-half * (column.mid / column.half) for column in self.numbers]
+        start = np.zeros(self.width)
+        start[0] = mid
+        return start, change
+
+
+def _levels(factor: Column) -> tuple[Category, ...]:
+    """Categories with a coefficient of their own: all but the first."""
+    return (factor.categories or ())[1:]

@@ -1,0 +1,179 @@
+"""Logistic regression from noisy sums: a discriminant start, and steps of Newton."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from dfprivacy import features
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfprivacy_regression.design import Design
+    from dfprivacy_regression.least_squares import Known
+
+    Numbers = NDArray[np.float64]
+
+__all__ = ["Information", "LogisticScore", "discriminant", "sigmoid", "stepped"]
+
+_FAR = 8.0  # L1 length of a start, in units of the bounds
+_LONG = 4.0  # and of a step
+_FLOOR = 0.7  # noise standard errors below which no eigenvalue of the scatter is taken to be
+
+
+def sigmoid(t: Numbers) -> Numbers:
+    """Give 1 / (1 + exp(-t))."""
+    found: Numbers = 1 / (1 + np.exp(-np.clip(t, -30, 30)))
+    return found
+
+
+def discriminant(known: Known) -> Numbers:
+    """Start from the means of both outcomes and the scatter within them, as if regressors were normal.
+
+    Newton's steps from 0 go wrong where the outcome is rare or depends strongly on the regressors.
+    """
+    M = known.matrix(known.moments)
+    n = max(float(M[0, 0]), 2.0)
+    ones = float(np.clip(M[0, -1], 1, n - 1))
+    means = [M[1:-1, -1] / ones, (M[0, 1:-1] - M[1:-1, -1]) / (n - ones)]
+    scatter = M[1:-1, 1:-1] - sum(
+        rows * np.outer(mean, mean) for rows, mean in zip((ones, n - ones), means, strict=True)
+    )
+    index = known.design.index()[1:-1, 1:-1]
+    noise = math.sqrt(max(float(known.covariance[index, index].max()), 0.0) * len(scatter))
+    inverse = _floored(scatter / n, _FLOOR * noise / n)
+    slopes: Numbers = inverse @ (means[0] - means[1])
+    start = math.log(ones / (n - ones)) - float((means[0] + means[1]) @ slopes) / 2
+    return _shortened(np.append(start, slopes), _FAR)
+
+
+def _floored(matrix: Numbers, least: float) -> Numbers:
+    """Invert a symmetric matrix, with no eigenvalue taken to be below one number."""
+    values, vectors = np.linalg.eigh(matrix)
+    found: Numbers = (vectors / np.maximum(values, max(least, 1e-9))) @ vectors.T
+    return found
+
+
+def _shortened(vector: Numbers, longest: float) -> Numbers:
+    found: Numbers = vector * min(1.0, longest / max(float(np.abs(vector).sum()), 1e-12))
+    return found
+
+
+@final
+class LogisticScore(features.RowFeatures):
+    """Score x_j (y - σ(xᵀb)), and the information x_i x_j σ (1 - σ), each coordinate in [-1, 1].
+
+    The information is in [-1/4, 1/4], and enters times 4; what is never negative, in [0, 1/4], enters as 8t - 1.
+
+    Parameters
+    ----------
+    design : Design
+        The regression.
+    b : ndarray of shape (q,)
+        The coefficients at which it is taken.
+    information : bool
+        Whether the information is among the sums.
+    """
+
+    def __init__(self, design: Design, b: Numbers, *, information: bool) -> None:
+        self.design = design
+        self.columns = design.columns
+        self.b = b
+        self.pairs = _pairs(design) if information else []
+        self.shape = (design.width + len(self.pairs),)
+
+    def rows(self, batch: features.Batch) -> Numbers:
+        """Return the vectors of a batch. Sums over j are one by one, so that a row does not depend on others."""
+        z, q = self.design.rows(batch), self.design.width
+        x = np.vstack([np.ones(batch.size), z[:-1]])
+        t = np.full(batch.size, self.b[0])
+        for b, xj in zip(self.b[1:], x[1:], strict=True):
+            t += b * xj
+        share = sigmoid(t)
+        found = np.empty((self.dimension, batch.size))
+        np.multiply(x, z[-1] - share, out=found[:q])
+        weight = share * (1 - share)
+        for at, (i, j, signed) in enumerate(self.pairs, start=q):
+            product = x[i] * x[j] * weight
+            found[at] = 4 * product if signed else 8 * product - 1
+        return found.T
+
+    def radius(self, norm: float) -> float:
+        """Largest norm of a vector: of one with every coordinate at an end of [-1, 1]."""
+        d = self.dimension
+        return 1.0 if norm == math.inf else float(d) if norm == 1 else math.nextafter(math.sqrt(d), math.inf)
+
+
+def _pairs(design: Design) -> list[tuple[int, int, bool]]:
+    """Entries (i, j) of the information that are not known from others, and whether they may be negative."""
+    q, dummies = design.width, {0, *design.dummies}
+    return [
+        (i, j, i != j and not {i, j} <= dummies)
+        for i in range(q)
+        for j in range(i, q)
+        if not (i == j > len(design.numbers)) and not (i != j and design.alike(i, j))
+    ]
+
+
+@dataclass(frozen=True)
+class Information:
+    """The information, and the variance of the noise in each entry.
+
+    Attributes
+    ----------
+    H : ndarray of shape (q, q)
+    noise : ndarray of shape (q, q)
+    """
+
+    H: Numbers
+    noise: Numbers
+
+    @classmethod
+    def of(cls, design: Design, sums: Numbers, variance: float, rows: tuple[float, float]) -> Information:
+        """Read it from sums with noise of a variance; `rows` is how many there are, and the variance of that."""
+        q = design.width
+        H, noise = np.zeros((q, q)), np.zeros((q, q))
+        for value, (i, j, signed) in zip(sums, _pairs(design), strict=True):
+            H[i, j] = H[j, i] = value / 4 if signed else (value + rows[0]) / 8
+            noise[i, j] = noise[j, i] = variance / 16 if signed else (variance + rows[1]) / 64
+        for k in design.dummies:  # a 0 or 1 is its own square
+            H[k, k], noise[k, k] = H[0, k], noise[0, k]
+        return cls(H, noise)
+
+    @property
+    def spread(self) -> float:
+        """Noise standard error of its smallest eigenvalue, roughly."""
+        return math.sqrt(float(self.noise.max()) * len(self.H))
+
+    @property
+    def clarity(self) -> float:
+        """How far the smallest eigenvalue stands out, in noise standard errors."""
+        least = float(np.linalg.eigvalsh(self.H)[0])
+        return least / self.spread if self.spread else math.copysign(math.inf, least)
+
+    @property
+    def inverse(self) -> Numbers:
+        """Its inverse, with no eigenvalue taken to be below half its noise."""
+        return _floored(self.H, self.spread / 2)
+
+    def covariance(self, moved: Numbers, score: float) -> Numbers:
+        """Covariance after a step: of sampling, of the noise in the score, and of that in the information."""
+        inverse = self.inverse
+        whole = np.linalg.inv(inverse) + np.diag(score + self.noise @ moved**2)
+        found: Numbers = inverse @ whole @ inverse
+        return found
+
+    def noise_alone(self, moved: Numbers, score: float) -> Numbers:
+        """Give the part of the noise in it."""
+        inverse = self.inverse
+        found: Numbers = inverse @ np.diag(score + self.noise @ moved**2) @ inverse
+        return found
+
+
+def stepped(information: Information, score: Numbers) -> Numbers:
+    """Give a step of Newton, of limited length."""
+    return _shortened(information.inverse @ score, _LONG)

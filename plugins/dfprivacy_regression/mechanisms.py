@@ -1,0 +1,221 @@
+"""Linear regression of a private table."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, features, mechanism
+from dfprivacy_regression import formula
+from dfprivacy_regression.concluding import conclude
+from dfprivacy_regression.least_squares import Known, cube_variance, score_of
+from dfprivacy_regression.result import OLS
+from dfprivacy_regression.score import Score
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy import NoisyValue
+    from dfprivacy_regression.design import Design
+
+    Numbers = NDArray[np.float64]
+    Stages = Literal["exact", "one", "again", "two"]
+
+__all__ = ["ENOUGH", "FIRST", "Measured", "Sums", "known_columns", "ols", "rows_wanted"]
+
+FIRST = Fraction(2, 5)  # of the budget, for the second moments
+ENOUGH = 2.5  # signal to noise, below which the second moments get all of it
+SEEN = 1.5  # noise standard errors of the smallest eigenvalue, below which they are measured again
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured for a regression.
+
+    Attributes
+    ----------
+    known : Known
+        The moments and the covariance of their noise, by all measurements.
+    stages : {"exact", "one", "again", "two"}
+        How they were measured: without noise, in one shot, twice, or by the score at a first estimate.
+    squares : ndarray of shape (q,) or None
+        Noisy sums of u_j² ψ²/c² for robust errors, u_j being the direction a_jᵀx of a coefficient over its size.
+    spread : float
+        Their noise standard error.
+    sizes : ndarray of shape (q,)
+        c times the sizes.
+    """
+
+    known: Known
+    stages: Stages
+    squares: Numbers | None = None
+    spread: float = 0.0
+    sizes: Numbers | None = None
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums with noise of the cube, and the variance of that in each of them."""
+
+    values: Numbers
+    variance: float
+
+    @classmethod
+    def of(cls, measured: NoisyValue) -> Sums:
+        """Take a measurement."""
+        values = measured.values.ravel()
+        return cls(values, cube_variance(len(values), float(np.max(measured.scales))))
+
+    def pooled(self, other: Sums) -> Sums:
+        """Put two measurements of the same together, weighted by the inverse of their variance."""
+        a, b, both = self.variance, other.variance, self.variance + other.variance
+        return Sums((b * self.values + a * other.values) / both, a * b / both)
+
+    def known(self, design: Design, n: int | None) -> Known:
+        """Make moments of them."""
+        start, taken = design.read(n, len(self.values))
+        return Known(design, start + taken @ self.values, self.variance * taken @ taken.T)
+
+
+def known_columns(curator: Curator) -> dict[str, Column]:
+    """Give the columns that have bounds or categories by name."""
+    return {column.name: column for column in curator.columns}
+
+
+@mechanism()
+def ols(
+    curator: Curator,
+    y: str,
+    x: str | Sequence[str] | None = None,
+    *,
+    robust: bool = True,
+    nan_policy: NanPolicy = "omit",
+) -> Measured:
+    """Regress a column on others by least squares.
+
+    Parameters
+    ----------
+    y : str
+        A formula, ``"price ~ area + rooms + C(region)"``; or the outcome, where `x` says what explains it.
+    x : str or sequence of str, optional
+        The regressors. A column with bounds is a number, one with categories only is compared with its first
+        category, as ``C(...)`` is in a formula. There always is an intercept. Values count as clipped to their
+        bounds.
+    robust : bool
+        Standard errors that hold where the spread of the residuals changes from row to row, where they can be had
+        (in two stages).
+    nan_policy : {"omit", "fill", "raise"}
+        ``"omit"``: a row with a missing value in any of the columns is left out. ``"fill"``: it counts with the
+        column's fill value. ``"raise"``: it is refused, where the columns are public.
+    alpha : float
+        The level at which `rejected` decides, for each coefficient.
+    confidence : float
+        Coverage of each interval.
+
+    Returns
+    -------
+    OLS
+        The fit with statsmodels' names: ``params``, ``bse``, ``tvalues``, ``pvalues``, ``conf_int()``,
+        ``rsquared``, ``predict()``, ``summary()``.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If the formula or a column cannot be used; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. The first stage measures the
+    second moments of the row (1, x, y), every number mapped to [-1, 1], with noise of the cube [1]_: one row moves
+    each by 2 at most (by 1 where rows come and go). The second, with three fifths of ε, measures the score of the
+    residuals at the first estimate, clipped where few are, in the same norm. Both are noisy sums; what the second
+    is of follows from what the first released. All else is post-processing. docs/explanation/regression.md has
+    the proofs.
+
+    **Statistics.** The two measurements are of one matrix, up to clipping, and are put together as such (Kalman's
+    update). Where n or ε is small, or regressors are nearly collinear, all goes to the second moments. Standard
+    errors and intervals hold the noise as well as the sampling of rows; where the noise leaves open whether the
+    regressors can be told apart, ``informative`` is False and intervals are as wide as that makes them. Nothing is
+    shrunk. Outside the two stages errors are the classical ones.
+
+    References
+    ----------
+    .. [1] Hardt and Talwar (2010). On the geometry of differential privacy. STOC.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, dfprivacy as dp
+    >>> rng = np.random.default_rng(1)
+    >>> area = rng.uniform(0, 200, 50_000)
+    >>> df = pd.DataFrame({"area": area, "price": 50 + 2 * area + rng.normal(0, 40, 50_000)})
+    >>> view = dp.protect(df, "ols-example", epsilon=1, ledger="memory:",
+    ...                   bounds={"area": (0, 200), "price": (0, 600)})
+    >>> fit = view.ols("price ~ area", epsilon=1)
+    >>> round(fit.params["area"], 1), fit.rejected["area"]
+    (2.0, True)
+    """
+    design = formula.read(y, x, known_columns(curator))
+    gaps = curator.gaps(design.columns, nan_policy)
+    n, q = curator.size, design.width
+    if n is not None and n <= q:
+        raise ArgumentError(
+            f"{n} rows cannot tell {q} coefficients.", "Name fewer regressors, or ask a view with more rows."
+        )
+    of = design.moments(count=n is None)
+    if gaps:  # among a public number of rows, how many more are kept than left out moves by 2 as well
+        of = features.Given(*gaps, of=of, tally=None if n is None else (1, -1))
+    if n is not None and n < ENOUGH * rows_wanted(curator, of.dimension, q):
+        sums = Sums.of(curator.sum(of, noise="cube"))
+        return Measured(sums.known(design, n), "one" if sums.variance else "exact")
+    sums = Sums.of(curator.sum(of, noise="cube", share=FIRST))
+    known = sums.known(design, n)
+    if not sums.variance:
+        return Measured(known, "exact")
+    first = known.estimate()
+    if first is None or known.clarity() < SEEN:
+        return Measured(sums.pooled(Sums.of(curator.sum(of, noise="cube"))).known(design, n), "again")
+    directions = first.directions()
+    sizes = np.abs(directions).sum(axis=1)
+    noise = _noise_of(curator, 2 * q + 1 if robust else q + 1, 1 - FIRST)
+    b = np.clip(first.b, -3, 3)
+    c = first.clip(noise)
+    score: features.RowFeatures = Score(design, b, c, directions / sizes[:, None] if robust else None)
+    if gaps:
+        score = features.Given(*gaps, of=score)
+    scored = Sums.of(curator.sum(score, noise="cube"))
+    means, scales = score_of(known, b, c)
+    known = known.updated(scales * scored.values[: q + 1], means, scales**2 * scored.variance)
+    if not robust:
+        return Measured(known, "two")
+    squares = (scored.values[q + 1 :] + known.moments[0]) / 2
+    return Measured(known, "two", squares, math.sqrt(scored.variance) / 2, c * sizes)
+
+
+def rows_wanted(curator: Curator, dimension: int, q: int) -> float:
+    """Rows at which the noise of the first stage is as large as the regressors' scatter, if that is 1/9 a row."""
+    return 9 * _noise_of(curator, dimension, FIRST) * math.sqrt(q)
+
+
+def _noise_of(curator: Curator, dimension: int, share: Fraction) -> float:
+    """Give the noise standard error of sums of coordinates in [-1, 1], for a share of the budget."""
+    width = 1 if curator.neighbors == "add_remove" else 2
+    return math.sqrt(cube_variance(dimension, width / (curator.epsilon * float(share))))
+
+
+@ols.concludes
+def _(
+    measured: Measured,
+    *,
+    alpha: Probability = 0.05,
+    confidence: Probability = 0.95,
+) -> OLS:
+    """Estimate in the columns' units."""
+    return conclude(measured, alpha, confidence)

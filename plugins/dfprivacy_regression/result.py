@@ -1,0 +1,372 @@
+"""What a regression returns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy import stats
+from scipy.special import expit, ndtri
+
+from dfprivacy import ArgumentError, ConfidenceInterval, Release
+from dfprivacy.plotting import axes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+__all__ = ["OLS", "Logit", "Regression", "named"]
+
+_STAGES = {
+    "exact": "public columns, without noise",
+    "one": "second moments, with all of the budget",
+    "again": "second moments, measured twice",
+    "two": "second moments, then the score of the residuals",
+    "2": "a discriminant start and one step of Newton",
+    "3": "a discriminant start and two steps of Newton",
+}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Regression(Release):
+    """Coefficients with their errors, with the names of statsmodels.
+
+    Attributes
+    ----------
+    formula : str
+        What was regressed on what.
+    params, bse, tvalues, pvalues : dict of str to float
+        For each coefficient, in the columns' units: its estimate, the standard error of sampling and noise
+        together, their ratio, and the p-value for a coefficient of 0. Where the noise leaves everything possible,
+        estimates are None and errors infinite.
+    low, high : dict of str to float
+        Ends of each interval; infinite where the data leave everything possible.
+    noise_standard_errors : dict of str to float
+        The part of each standard error that privacy adds.
+    alpha : float
+        The level at which `rejected` decides.
+    confidence : float
+        Coverage of each interval.
+    nobs, nobs_standard_error : float
+        Complete rows, and the noise in their number.
+    covariance : ndarray of shape (q, q)
+        Of the coefficients, in the order of `params`.
+    regressors : tuple of (str, float, float)
+        Names and bounds of the regressors that are numbers.
+    factors : tuple of (str, tuple)
+        Names and categories of the others; the first category is what the rest is compared with.
+    released : ndarray
+        What was measured, by all stages: see the class.
+    stages : str
+        How it was measured.
+    informative : bool
+        Whether the noise leaves the regressors distinguishable. If not, `notes` names those in doubt.
+    notes : tuple of str
+        What to know before trusting the numbers.
+    """
+
+    formula: str
+    params: dict[str, float | None]
+    bse: dict[str, float]
+    tvalues: dict[str, float | None]
+    pvalues: dict[str, float]
+    low: dict[str, float]
+    high: dict[str, float]
+    noise_standard_errors: dict[str, float]
+    alpha: float
+    confidence: float
+    nobs: float
+    nobs_standard_error: float
+    covariance: NDArray[np.float64]
+    regressors: tuple[tuple[str, float, float], ...]
+    factors: tuple[tuple[str, tuple[Any, ...]], ...]
+    released: NDArray[np.float64]
+    stages: str
+    informative: bool
+    notes: tuple[str, ...] = ()
+
+    @property
+    def rejected(self) -> dict[str, bool]:
+        """Whether each coefficient differs from 0 at the level `alpha`."""
+        return {name: p < self.alpha for name, p in self.pvalues.items()}
+
+    def conf_int(self) -> dict[str, ConfidenceInterval]:
+        """Return the interval of each coefficient.
+
+        Returns
+        -------
+        dict of str to ConfidenceInterval
+            With ``low`` and ``high``. Another confidence costs nothing: ask again with ``confidence=``.
+        """
+        return {name: ConfidenceInterval(self.low[name], self.high[name]) for name in self.params}
+
+    def _design(self, at: Mapping[str, Any]) -> NDArray[np.float64]:
+        """Give the regressors of some rows, the constant first."""
+        names = [*(name for name, *_ in self.regressors), *(name for name, _ in self.factors)]
+        gone = [name for name in names if name not in at]
+        if gone:
+            raise ArgumentError(f"There is no value for {', '.join(map(repr, gone))}.", f"Give {', '.join(names)}.")
+        given = {name: np.atleast_1d(np.asarray(at[name])) for name in names}
+        rows = max(map(len, given.values()), default=1)
+        columns = [np.ones(rows)]
+        for name, low, high in self.regressors:
+            numbers = given[name].astype(np.float64)
+            if np.isnan(numbers).any():
+                raise ArgumentError(f"A value of {name!r} is missing.", "Give a number for each row.")
+            columns.append(np.broadcast_to(np.clip(numbers, low, high), rows))
+        for name, categories in self.factors:
+            if not np.isin(given[name], np.array(categories)).all():
+                raise ArgumentError(f"A value of {name!r} is none of its categories.", f"They are {categories!r}.")
+            columns += [np.broadcast_to(given[name] == each, rows) for each in categories[1:]]
+        return np.column_stack(columns).astype(np.float64)
+
+    def to_frame(self, library: str = "pandas") -> Any:
+        """Return one row for each coefficient.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars"}
+            Whose DataFrame to make.
+
+        Returns
+        -------
+        pandas.DataFrame or polars.DataFrame
+            The columns name, coef, std_err, t, pvalue, low, high and noise_standard_error.
+        """
+        fields: dict[str, dict[str, Any]] = {
+            "coef": self.params,
+            "std_err": self.bse,
+            "t": self.tvalues,
+            "pvalue": self.pvalues,
+            "low": self.low,
+            "high": self.high,
+            "noise_standard_error": self.noise_standard_errors,
+        }
+        table = {"name": [*self.params], **{name: [*values.values()] for name, values in fields.items()}}
+        return self.made_for(library)._table(table)  # noqa: SLF001 - of our own kind
+
+    def summary(self) -> str:
+        """Return a table as statsmodels prints it.
+
+        Returns
+        -------
+        str
+            Its lines.
+        """
+        wide = max(len(name) for name in self.params)
+        line = "=" * (wide + 64)
+        share = (1 - self.confidence) / 2
+        head = f"{'coef':>10}{'std err':>10}{'t':>9}{'P>|t|':>8}{f'[{share:.3g}':>12}{f'{1 - share:.3g}]':>12}"
+        rows = [
+            f"{name:<{wide}}{_short(self.params[name]):>10}{self.bse[name]:>10.3g}"
+            f"{_short(self.tvalues[name], '.3f'):>9}"
+            f"{self.pvalues[name]:>8.3f}{self.low[name]:>12.4g}{self.high[name]:>12.4g}"
+            for name in self.params
+        ]
+        title = f"{self._title} Regression Results, with differential privacy"
+        top = [
+            self.formula,
+            f"No. Observations: {self.nobs:,.0f}    {self._quality()}",
+            f"Measured: {_STAGES[self.stages]}",
+        ]
+        return "\n".join(
+            [
+                f"{title:^{len(line)}}",
+                line,
+                *top,
+                line,
+                " " * wide + head,
+                "-" * len(line),
+                *rows,
+                line,
+                *self.notes,
+            ]
+        )
+
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = [("formula", self.formula)]
+        for name, value in self.params.items():
+            p = self.pvalues[name]
+            said = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"  # noqa: PLR2004
+            noise = f"noise alone ± {self.noise_standard_errors[name]:.2g}"
+            ends = f"{self.low[name]:.4g} to {self.high[name]:.4g}"
+            rows.append((name, f"{_short(value)} ± {self.bse[name]:.2g} ({ends}), {said}; {noise}"))
+        rows += [
+            (
+                "rows",
+                f"{self.nobs:,.0f}" + (f" ± {self.nobs_standard_error:.2g}" if self.nobs_standard_error else ""),
+            ),
+            ("fit", f"{self._quality()}; {self.confidence:.4g} intervals hold the noise"),
+            ("measured", _STAGES[self.stages]),
+        ]
+        return [*rows, *(("note", note) for note in self.notes)]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the coefficients with their intervals, the intercept left out.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        ax = axes(ax)
+        names = [name for name in self.params if name != "Intercept"]
+        places = range(len(names))[::-1]
+        for place, name in zip(places, names, strict=True):
+            if math.isfinite(self.low[name]):
+                ax.plot([self.low[name], self.high[name]], [place] * 2, color="tab:blue", lw=2)
+            if (value := self.params[name]) is not None:
+                ax.plot(value, place, "s", color="black")
+        ax.axvline(0, color="grey", lw=1, ls=":")
+        ax.set(yticks=[*places], yticklabels=names, xlabel=f"change of {self.formula.partition(' ~ ')[0]}")
+        return ax
+
+    _title: ClassVar[str] = "Regression"
+
+    def _quality(self) -> str:
+        """Say how good the fit is."""
+        raise NotImplementedError
+
+    def _estimates(self) -> NDArray[np.float64]:
+        """Give the coefficients as one vector."""
+        if any(value is None for value in self.params.values()):
+            raise ArgumentError("This regression has no estimate.", self.notes[0])
+        return np.array([*self.params.values()], dtype=np.float64)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class OLS(Regression):
+    """A linear regression.
+
+    `released` are the noisy sums of products of (1, x, y), numbers mapped from their bounds to [-1, 1].
+
+    Attributes
+    ----------
+    rsquared, rsquared_low, rsquared_high : float or None
+        The share of the outcome's variance that is explained, with its interval.
+    scale : float or None
+        Variance of the residuals.
+    robust : bool
+        Whether the standard errors hold where residuals vary more in some rows than in others.
+    """
+
+    rsquared: float | None
+    rsquared_low: float
+    rsquared_high: float
+    scale: float | None
+    robust: bool
+    _title = "OLS"
+
+    def _quality(self) -> str:
+        ends = f"({self.rsquared_low:.3f} to {self.rsquared_high:.3f})"
+        errors = "robust" if self.robust else "classical"
+        return f"R-squared: {_short(self.rsquared, '.3f')} {ends}; {errors} errors"
+
+    def predict(self, at: Mapping[str, Any]) -> Any:
+        """Predict the outcome for rows of known regressors.
+
+        Parameters
+        ----------
+        at : mapping of str to array_like, or DataFrame
+            A value, or as many values as there are rows, for each regressor. Numbers count as clipped to their
+            bounds.
+
+        Returns
+        -------
+        DataFrame
+            One row each, of the library that holds the table: the mean and its standard error, the interval of
+            the mean (``mean_low``, ``mean_high``), and that of one row's outcome (``low``, ``high``), which takes
+            the residuals for normal.
+
+        Raises
+        ------
+        ArgumentError
+            If a regressor is missing, or a category is unknown.
+        """
+        x = self._design(at)
+        mean = x @ self._estimates()
+        scale = self.scale or 0.0
+        variance = np.einsum("ni,ij,nj->n", x, self.covariance, x)
+        z = float(stats.t.ppf((1 + self.confidence) / 2, max(self.nobs - x.shape[1], 1)))
+        error, whole = np.sqrt(variance), np.sqrt(variance + scale)
+        return self._table(
+            {
+                "mean": mean.tolist(),
+                "standard_error": error.tolist(),
+                "mean_low": (mean - z * error).tolist(),
+                "mean_high": (mean + z * error).tolist(),
+                "low": (mean - z * whole).tolist(),
+                "high": (mean + z * whole).tolist(),
+            }
+        )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Logit(Regression):
+    """A logistic regression.
+
+    `released` is the noisy information, numbers mapped from their bounds to [-1, 1].
+    """
+
+    _title = "Logit"
+
+    def _quality(self) -> str:
+        return "log-odds"
+
+    def odds_ratios(self) -> dict[str, ConfidenceInterval]:
+        """Return the interval of each odds ratio, the exponential of a coefficient.
+
+        Returns
+        -------
+        dict of str to ConfidenceInterval
+            For a change of the regressor by 1, or for a category against the first; the intercept is left out.
+        """
+        names = [name for name in self.params if name != "Intercept"]
+        with np.errstate(over="ignore"):
+            return {
+                name: ConfidenceInterval(float(np.exp(self.low[name])), float(np.exp(self.high[name])))
+                for name in names
+            }
+
+    def predict(self, at: Mapping[str, Any]) -> Any:
+        """Predict the probability for rows of known regressors.
+
+        Parameters
+        ----------
+        at : mapping of str to array_like, or DataFrame
+            A value, or as many values as there are rows, for each regressor. Numbers count as clipped to their
+            bounds.
+
+        Returns
+        -------
+        DataFrame
+            One row each, of the library that holds the table: the probability and its interval (``low``, ``high``).
+
+        Raises
+        ------
+        ArgumentError
+            If a regressor is missing, or a category is unknown.
+        """
+        x = self._design(at)
+        logits = x @ self._estimates()
+        reach = float(ndtri((1 + self.confidence) / 2)) * np.sqrt(np.einsum("ni,ij,nj->n", x, self.covariance, x))
+        ends = {"probability": logits, "low": logits - reach, "high": logits + reach}
+        return self._table({name: expit(values).tolist() for name, values in ends.items()})
+
+
+def _short(number: float | None, how: str = ".4g") -> str:
+    """Write a number, or that there is none."""
+    return "none" if number is None else format(number, how)
+
+
+def named(names: tuple[str, ...], values: NDArray[np.float64]) -> dict[str, Any]:
+    """Give numbers by name."""
+    return dict(zip(names, values.tolist(), strict=True))

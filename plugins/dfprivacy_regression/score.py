@@ -1,0 +1,71 @@
+"""What the second stage of a regression measures: the score of its residuals at the first estimate."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from dfprivacy import features
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfprivacy_regression.design import Design
+
+    Numbers = NDArray[np.float64]
+
+__all__ = ["Score"]
+
+
+@final
+class Score(features.RowFeatures):
+    """Score of clipped residuals: x_j ψ/c, then 2ψ²/c² - 1, and for robust errors 2 u_j² ψ²/c² - 1.
+
+    With e = y - xᵀb, ψ is e clipped to ±c, and u_j = a_jᵀx. Every coordinate is in [-1, 1].
+
+    Parameters
+    ----------
+    design : Design
+        The regression.
+    b : ndarray of shape (q,)
+        The first estimate.
+    c : float
+        Where residuals are clipped.
+    tilt : ndarray of shape (q, q), optional
+        The vectors a_j, each with an L1 norm of at most 1, so that u_j is in [-1, 1].
+    """
+
+    def __init__(self, design: Design, b: Numbers, c: float, tilt: Numbers | None = None) -> None:
+        self.design = design
+        self.columns = design.columns
+        self.b, self.c, self.tilt = b, c, tilt
+        q = design.width
+        self.shape = (q + 1 + (0 if tilt is None else q),)
+
+    def rows(self, batch: features.Batch) -> Numbers:
+        """Return the vectors of a batch. Sums over j are one by one, so that a row does not depend on others."""
+        q, z = self.design.width, self.design.rows(batch)
+        x, e = z[:-1], z[-1] - self.b[0]
+        for b, xj in zip(self.b[1:], x, strict=True):
+            e -= b * xj
+        psi = np.clip(e, -self.c, self.c, out=e)
+        psi /= self.c
+        found = np.empty((self.dimension, batch.size))
+        found[0] = psi
+        np.multiply(x, psi, out=found[1:q])
+        np.multiply(psi, psi, out=found[q])
+        for j, a in enumerate(() if self.tilt is None else self.tilt):
+            u = np.full(batch.size, a[0])
+            for ak, xk in zip(a[1:], x, strict=True):
+                u += ak * xk
+            np.multiply(np.multiply(u, u, out=u), found[q], out=found[q + 1 + j])
+        found[q:] *= 2
+        found[q:] -= 1
+        return found.T
+
+    def radius(self, norm: float) -> float:
+        """Largest norm of a vector: of one with every coordinate at an end of [-1, 1]."""
+        d = self.dimension
+        return 1.0 if norm == math.inf else float(d) if norm == 1 else math.nextafter(math.sqrt(d), math.inf)

@@ -1,0 +1,152 @@
+"""Least squares from two noisy measurements of one matrix, against reference numbers and against plain algebra."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dfprivacy import Column
+from dfprivacy.features import Batch
+from dfprivacy_regression.design import Design
+from dfprivacy_regression.least_squares import Known, cube_variance, score_of
+from dfprivacy_regression.score import Score
+
+X, Y = Column("x", bounds=(-3, 3), fill=0.0), Column("y", bounds=(-5, 5), fill=0.0)
+Z = Column("z", bounds=(0, 1), fill=0.5)
+G, H = Column("g", categories=("u", "v", "w")), Column("h", categories=("p", "q"))
+LINE = Design(Y, (X,), ())
+WHOLE = Design(Y, (X, Z), (G, H))
+
+
+@pytest.mark.parametrize(
+    ("dimension", "sd"),
+    [(5, 7.483315), (9, 12.110601), (14, 17.888544), (27, 32.903900), (54, 64.083279)],
+)
+def test_noise_of_a_product(dimension, sd):
+    assert math.sqrt(cube_variance(dimension, 2)) == pytest.approx(sd, abs=1e-6)
+
+
+def test_two_stages_of_a_line():
+    """A thousand rows, epsilon 1, two fifths of it for the first stage."""
+    n, values = 1000, np.array([12.0, -30.0, 115.0, 33.0, 52.0])  # sums of x, y, x², xy, y²
+    measured = np.array([values[0], values[1], 2 * values[2] - n, values[3], 2 * values[4] - n])
+    start, taken = LINE.read(n, 5)
+    known = Known(LINE, start + taken @ measured, cube_variance(5, 2 / 0.4) * taken @ taken.T)
+
+    first = known.estimate()
+
+    assert np.sqrt(np.diag(known.covariance))[1:6] == pytest.approx(
+        [18.708287] * 2 + [9.354143, 18.708287, 9.354143]
+    )
+    assert first.b == pytest.approx([-0.033485408, 0.290450651], abs=1e-8)
+    assert (first.M[-1, -1] - first.b @ first.M[:-1, -1]) / 998 == pytest.approx(0.041493553, abs=1e-8)
+
+    c, variance = 0.6, cube_variance(3, 2 / 0.6)
+    means, scales = score_of(known, first.b, c)
+    scored = np.array([8.0, -6.0, 2 * 150.0 - n])
+    known = known.updated(scales * scored, means, scales**2 * variance)
+    last = known.estimate()
+
+    assert known.moments[1:6] == pytest.approx(
+        [11.26112569, -25.564982933, 114.584014172, 28.054124496, 61.188057062], abs=1e-6
+    )
+    assert last.b == pytest.approx([-0.028353475, 0.247621073], abs=1e-6)
+    assert last.variance == pytest.approx(0.053623656, abs=1e-6)
+    assert np.sqrt(np.diag(last.noise)) == pytest.approx([0.005013448, 0.041609964], abs=1e-6)
+    errors = np.sqrt(np.diag(last.variance * last.inverse + last.noise))
+    assert errors == pytest.approx([0.008877935, 0.046903018], abs=1e-6)
+
+
+def batch(rows=300, seed=1):
+    rng = np.random.default_rng(seed)
+    made = Batch(rows, {})
+    for column in (X, Y, Z):
+        made._cleaned[column] = rng.uniform(column.low, column.high, rows)
+    for column in (G, H):
+        made._encoded[column] = rng.integers(0, len(column.categories), rows)
+    return made
+
+
+@pytest.mark.parametrize("count", [False, True])
+@pytest.mark.parametrize("design", [LINE, WHOLE, Design(Y, (), (G,)), Design(Y, (X,), (H,))])
+def test_the_matrix_is_that_of_the_rows(design, count):
+    """What the features add up is put where it belongs, products that are known included."""
+    rows = batch()
+    z = np.vstack([np.ones(rows.size), design.rows(rows)])
+    sums = design.moments(count=count).rows(rows).sum(axis=0)
+
+    start, taken = design.read(None if count else rows.size, len(sums))
+    known = Known(design, start + taken @ sums, np.zeros((len(start),) * 2))
+
+    assert known.matrix(known.moments) == pytest.approx(z @ z.T, abs=1e-3)
+    assert len(sums) == design.moments(count=count).dimension
+
+
+def test_a_tally_says_how_many_rows_are_kept():
+    start, taken = LINE.read(1000, 6)
+
+    assert (start + taken @ np.array([0, 0, 0, 0, 0, 600.0]))[0] == 800
+
+
+@pytest.mark.parametrize("robust", [False, True])
+def test_the_score_is_linear_in_the_moments(robust):
+    """Where no residual is clipped, the sums of the second stage follow from the matrix."""
+    rows, design = batch(), WHOLE
+    z = np.vstack([np.ones(rows.size), design.rows(rows)])
+    b, c = np.linspace(-0.3, 0.3, design.width), 10.0
+    M = z @ z.T
+    tilt = np.linalg.inv(M[:-1, :-1])
+    tilt /= np.abs(tilt).sum(axis=1, keepdims=True)
+    entries = np.zeros(design.index().max() + 1)
+    entries[design.index()] = M
+    known = Known(design, entries, np.zeros((len(entries),) * 2))
+
+    sums = Score(design, b, c, tilt if robust else None).rows(rows).sum(axis=0)
+    means, scales = score_of(known, b, c)
+
+    q = design.width
+    assert scales * sums[: q + 1] == pytest.approx(means @ entries, rel=1e-9, abs=1e-9)
+    if robust:
+        residuals = z[-1] - b @ z[:-1]
+        assert (sums[q + 1 :] + rows.size) / 2 == pytest.approx(((tilt @ z[:-1]) ** 2 * residuals**2).sum(1) / c**2)
+
+
+@pytest.mark.parametrize("c", [1e-3, 0.5, 2.0])
+@pytest.mark.parametrize("robust", [False, True])
+def test_no_row_moves_a_score_more(search, c, robust):
+    """The second stage is charged for 2 where a row changes, and for 1 where it comes or goes."""
+    design = Design(Y, (X,), (G,))
+    tilt = np.array([[0.5, -0.5, 0, 0], [0.25] * 4, [0, 0, 1, 0], [0.1, 0.2, 0.3, 0.4]]) if robust else None
+    score = Score(design, np.array([0.1, -0.7, 0.2, 0.4]), c, tilt)
+    columns = [Y, X, G]
+
+    most = search(columns, 1).features(score, math.inf, tries=4, steps=100)
+    drawn = search(columns, 2)
+    rows = score.rows(drawn.batch(np.array([[drawn.drawn(each) for each in columns] for _ in range(500)])))
+
+    assert 0.9 < most <= 1 + 1e-9
+    assert score.radius(math.inf) == 1
+    assert abs(rows).max() <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("count", [False, True])
+def test_no_row_moves_the_moments_more(search, count):
+    """The first stage: numbers, and categories, in one vector."""
+    of = WHOLE.moments(count=count)
+
+    most = search(WHOLE.columns, 1).features(of, math.inf, tries=3, steps=80)
+
+    assert of.diameter(math.inf, frozenset()) == 2
+    assert not count or of.radius(math.inf) == 1
+    assert 0.9 < most <= 1 + 1e-9
+
+
+def test_a_matrix_that_is_not_positive_definite_has_no_estimate():
+    start, taken = LINE.read(1000, 5)
+    known = Known(LINE, start + taken @ np.array([0, 0, -1400.0, 0, 0]), taken @ taken.T)
+
+    assert known.estimate() is None
+    assert known.clarity() < 0
+    assert known.draws(np.random.default_rng(0), 998) is None

@@ -1,0 +1,216 @@
+"""Logistic regressions: reference numbers, against plain maximum likelihood, their coverage, and bad input."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from dfprivacy import ArgumentError, DPError, Release, SchemaError
+from dfprivacy.testing.noise import seeded_noise
+from dfprivacy_regression.design import Design
+from dfprivacy_regression.least_squares import Known
+from dfprivacy_regression.likelihood import Information, LogisticScore, discriminant, sigmoid
+from tests.regression.test_least_squares import G, H, X, Z, batch
+
+BINARY = Design(H, (X, Z), (G,), success="q")
+BOUNDS, KINDS = {"a": (-3, 3), "b": (0, 10)}, {"g": ["u", "v", "w"], "ill": ["no", "yes"]}
+
+
+def table(rows=6000, seed=5, shift=-1.0, slope=0.7):
+    """Make rows of whom some are ill, more of those with a large a and in v."""
+    rng = np.random.default_rng(seed)
+    df = pd.DataFrame({"a": rng.normal(size=rows).clip(-3, 3), "b": rng.uniform(0, 10, rows)})
+    df["g"] = rng.choice(["u", "v", "w"], rows)
+    odds = shift + slope * df.a - 0.05 * df.b + 0.5 * (df.g == "v")
+    df["ill"] = np.where(rng.random(rows) < 1 / (1 + np.exp(-odds)), "yes", "no")
+    return df
+
+
+@pytest.fixture
+def ask(protect):
+    """Protect a table for a logistic regression."""
+    return lambda df, **said: protect(df, **{"bounds": BOUNDS, "categories": KINDS, **said})
+
+
+def plain(df):
+    """Fit by maximum likelihood, with its standard errors."""
+    x = np.column_stack([np.ones(len(df)), df.a, df.b, df.g == "v", df.g == "w"]).astype(float)
+    fit = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-10, max_iter=1000).fit(x, df.ill == "yes")
+    share = fit.predict_proba(x)[:, 1]
+    return fit.coef_[0], np.sqrt(np.diag(np.linalg.inv(x.T @ (x * (share * (1 - share))[:, None]))))
+
+
+def test_the_start_is_the_discriminant():
+    """A thousand rows, 270 of them ill; the sums of x are 40 and 60, that of its square 112."""
+    design = Design(H, (X,), (), success="q")
+    moments = np.zeros(design.index().max() + 1)
+    index = design.index()
+    for (i, j), value in {(0, 0): 1000, (0, 1): 40, (1, 2): 60, (0, 2): 270, (1, 1): 112}.items():
+        moments[index[i, j]] = value
+
+    start = discriminant(Known(design, moments, np.zeros((len(moments),) * 2)))
+
+    assert start == pytest.approx([-1.2424453425763726, 2.544055596922313], abs=1e-9)
+
+
+@pytest.mark.parametrize("count", [False, True])
+@pytest.mark.parametrize("design", [BINARY, Design(H, (), (G,), success="p"), Design(H, (X,), (), success="q")])
+def test_the_matrix_is_that_of_the_rows(design, count):
+    rows = batch()
+    z = np.vstack([np.ones(rows.size), design.rows(rows)])
+    sums = design.moments(count=count).rows(rows).sum(axis=0)
+
+    start, taken = design.read(None if count else rows.size, len(sums))
+    known = Known(design, start + taken @ sums, np.zeros((len(start),) * 2))
+
+    assert known.matrix(known.moments) == pytest.approx(z @ z.T, abs=1e-3)
+
+
+def test_the_information_is_that_of_the_rows():
+    rows, b = batch(), np.array([0.2, -0.5, 0.7, 0.1, -0.3])
+    x = np.vstack([np.ones(rows.size), BINARY.rows(rows)[:-1]])
+    share = sigmoid(b @ x)
+
+    sums = LogisticScore(BINARY, b, information=True).rows(rows).sum(axis=0)
+    found = Information.of(BINARY, sums[5:], 0.0, (rows.size, 0.0))
+
+    assert sums[:5] == pytest.approx(x @ (BINARY.rows(rows)[-1] - share))
+    assert pytest.approx((x * share * (1 - share)) @ x.T) == found.H
+
+
+@pytest.mark.parametrize("information", [False, True])
+@pytest.mark.parametrize("far", [0.1, 1.0, 8.0, 1e6])
+def test_no_row_moves_a_score_more(search, information, far):
+    score = LogisticScore(BINARY, far * np.array([0.2, -0.5, 0.7, 0.1, -0.3]), information=information)
+    columns = [H, X, Z, G]
+
+    most = search(columns, 1).features(score, math.inf, tries=4, steps=100)
+    drawn = search(columns, 2)
+    rows = score.rows(drawn.batch(np.array([[drawn.drawn(each) for each in columns] for _ in range(500)])))
+
+    assert 0.4 < most <= 1 + 1e-9
+    assert score.radius(math.inf) == 1
+    assert abs(rows).max() <= 1 + 1e-12
+
+
+@pytest.mark.pandas
+@pytest.mark.parametrize(
+    ("constructor", "neighbors"),
+    [
+        ("pandas", "replace_one"),
+        ("polars", "add_remove"),
+        ("polars-lazy", "replace_one"),
+        ("pyarrow", "add_remove"),
+    ],
+    indirect=["constructor"],
+)
+def test_with_much_to_spend_it_is_maximum_likelihood(constructor, ask, neighbors):
+    params, errors = plain(table())
+
+    fit = ask(constructor(table().to_dict("list")), neighbors=neighbors).logit("ill ~ a + b + C(g)", epsilon=1e4)
+
+    assert [*fit.params] == ["Intercept", "a", "b", "C(g)[T.v]", "C(g)[T.w]"]
+    assert [*fit.params.values()] == pytest.approx(params, abs=2e-3)
+    assert [*fit.bse.values()] == pytest.approx(errors, rel=1e-2)
+    assert fit.informative
+
+
+def test_rows_with_gaps_are_left_out(ask):
+    df = table()
+    df.loc[::4, "a"] = np.nan
+    params, _ = plain(df.dropna())
+
+    fit = ask(df).logit("ill", ["a", "b", "g"], epsilon=1e4)
+
+    assert [*fit.params.values()] == pytest.approx(params, abs=2e-3)
+    assert fit.nobs == pytest.approx(4500, abs=1)
+
+
+def test_the_other_category_turns_the_signs(ask):
+    view = ask(table())
+
+    yes, no = (view.logit("ill ~ a", success=each, epsilon=1e4) for each in ("yes", "no"))
+
+    assert no.params["a"] == pytest.approx(-yes.params["a"], abs=1e-3)
+    assert view.logit("g ~ a", success="v", epsilon=1e4).formula == "(g == 'v') ~ a"
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("rows", "shift", "slope"), [(1000, -1.0, 0.7), (6000, -1.0, 1.5), (6000, -3.2, 0.7)])
+def test_intervals_cover(ask, rows, shift, slope):
+    """Of 120 tables, a rare outcome and a strong slope among them."""
+    fits = []
+    for seed in range(120):
+        df = table(rows, 100 + seed, shift, slope).assign(b=0.0)
+        with seeded_noise(seed):
+            fits.append(ask(df).logit("ill ~ a + C(g)", epsilon=2))
+
+    assert sum(fit.low["a"] <= slope <= fit.high["a"] for fit in fits) >= 97  # below it: 1e-6
+
+
+def test_predictions_and_odds(ask):
+    fit = ask(table()).logit("ill ~ a + b + C(g)", epsilon=1e4)
+    params, _ = plain(table())
+
+    found = fit.predict({"a": [0.0, 9.0], "b": 5.0, "g": ["u", "v"]})
+
+    assert found["probability"].tolist() == pytest.approx(
+        [1 / (1 + math.exp(-params @ each)) for each in ([1, 0, 5, 0, 0], [1, 3, 5, 1, 0])], abs=1e-3
+    )
+    assert fit.odds_ratios()["a"].low < math.exp(params[1]) < fit.odds_ratios()["a"].high
+    assert "Intercept" not in fit.odds_ratios()
+    assert fit.summary().splitlines()[2] == "(ill == 'yes') ~ a + b + C(g)"
+
+
+def test_hardly_any_budget_says_so(ask):
+    fit = ask(table()).logit("ill ~ a", epsilon=1e-4)
+
+    assert not fit.informative
+    assert "Uninformative" in repr(fit)
+    assert Release.from_dict(fit.to_dict()) == fit
+
+
+def test_it_is_explained(ask):
+    few, many = (ask(table(rows)).explain("logit", "ill ~ a", epsilon=1).findings for rows in (100, 6000))
+
+    assert (few["stages"][:3], many["stages"][:5]) == ("two", "three")
+    assert [*few.values()][1] > [*many.values()][1] > 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ({"y": "ill ~ log(a)"}, ArgumentError),
+        ({"y": "b ~ a"}, SchemaError),
+        ({"y": "g ~ a"}, ArgumentError),
+        ({"y": "ill ~ ill"}, ArgumentError),
+        ({"y": "ill ~ a", "success": "perhaps"}, DPError),
+        ({"y": "ill ~ a", "nan_policy": "raise"}, ArgumentError),
+        ({"y": "ill", "x": []}, ArgumentError),
+    ],
+)
+def test_bad_input_costs_nothing(ask, asked, error):
+    view = ask(table(100))
+
+    with pytest.raises(error):
+        view.logit(**asked, epsilon=1)
+
+    assert view.budget.spent == 0
+
+
+@pytest.mark.parametrize("outcome", ["no", "yes", None])
+@pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
+def test_one_outcome_alone(ask, outcome, neighbors):
+    """Nobody, everybody or nothing known: an answer, and no error that would tell."""
+    fit = ask(table(50).assign(ill=outcome), neighbors=neighbors).logit("ill ~ a", epsilon=1)
+
+    assert all(math.isfinite(value) for value in fit.params.values())
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_hardly_any_rows(ask, rows):
+    assert not ask(table(10).head(rows), neighbors="add_remove").logit("ill ~ a", epsilon=1).informative

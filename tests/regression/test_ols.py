@@ -1,0 +1,233 @@
+"""Regressions through the public face: against statsmodels, on every kind of table, and with bad input."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dfprivacy import ArgumentError, DPError, Release
+from dfprivacy.testing.noise import seeded_noise
+from tests.regression.conftest import table
+
+FORMULA = "y ~ a + b + C(g)"
+
+
+def plain(df, regressors=("a", "b"), factor="g", outcome="y"):
+    """Least squares of a table, with robust covariance, by NumPy."""
+    df = df.dropna(subset=[outcome, *regressors])
+    dummies = (
+        [] if factor is None else [(df[factor] == each).astype(float) for each in sorted(df[factor].unique())[1:]]
+    )
+    x = np.column_stack([np.ones(len(df)), *(df[name] for name in regressors), *dummies])
+    inverse = np.linalg.inv(x.T @ x)
+    params = inverse @ x.T @ df[outcome]
+    residuals = df[outcome] - x @ params
+    meat = (x * residuals.to_numpy()[:, None] ** 2).T @ x
+    return params, np.sqrt(np.diag(inverse @ meat @ inverse)), 1 - residuals.var() / df[outcome].var()
+
+
+@pytest.mark.pandas
+@pytest.mark.parametrize("constructor", ["pandas", "polars", "polars-lazy", "pyarrow"], indirect=True)
+def test_with_much_to_spend_it_is_least_squares(constructor, protect):
+    params, errors, rsquared = plain(table())
+
+    fit = protect(constructor(table().to_dict("list"))).ols(FORMULA, epsilon=1e5)
+
+    assert [*fit.params] == ["Intercept", "a", "b", "C(g)[T.v]", "C(g)[T.w]"]
+    assert [*fit.params.values()] == pytest.approx(params, abs=1e-4)
+    assert [*fit.bse.values()] == pytest.approx(errors, rel=1e-2)
+    assert fit.rsquared == pytest.approx(rsquared, abs=1e-4)
+    assert fit.nobs == pytest.approx(4000, abs=0.1)
+    assert (fit.stages, fit.robust, fit.informative) == ("two", True, True)
+
+
+@pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("asked", ["all", "where", "groups"])
+def test_rows_with_gaps_are_left_out(protect, neighbors, asked):
+    view, df = protect(neighbors=neighbors), table()
+    if asked == "groups":
+        fits = view.group_by("h").ols("y ~ gaps + b", epsilon=1e4)
+        fit, df = fits["q"], df[df.h == "q"]
+    else:
+        view, df = (view.where({"h": ["p"]}), df[df.h == "p"]) if asked == "where" else (view, df)
+        fit = view.ols("y ~ gaps + b", epsilon=1e4)
+
+    params, _, _ = plain(df, ["gaps", "b"], None)
+
+    assert [*fit.params.values()] == pytest.approx(params, abs=2e-3)
+    assert fit.nobs == pytest.approx(df.gaps.notna().sum(), abs=0.5)
+
+
+def test_filled_rows_count(protect):
+    params, _, _ = plain(table().fillna({"gaps": 0.0}), ["gaps", "b"], None)
+
+    fit = protect().ols("y ~ gaps + b", nan_policy="fill", epsilon=1e5)
+
+    assert [*fit.params.values()] == pytest.approx(params, abs=1e-4)
+    assert (fit.nobs, fit.nobs_standard_error) == (4000, 0)
+
+
+def test_two_factors_and_numbers_with_categories(protect):
+    df = table()
+    dummies = pd.get_dummies(df[["g", "h"]], drop_first=True, dtype=float)
+    x = np.column_stack([np.ones(len(df)), df.a, df.both, dummies])
+
+    params = np.linalg.lstsq(x, df.y, rcond=None)[0]
+    fit = protect().ols("y", ["a", "both", "g", "h"], epsilon=1e5)
+
+    assert [*fit.params.values()] == pytest.approx(params, abs=1e-3)
+
+
+def test_public_columns_are_free_and_exact(protect):
+    view = protect(public=["a", "b", "y"], epsilon=1)
+    params, _, _ = plain(table(), factor=None)
+
+    fit = view.ols("y ~ a + b", epsilon=1e-3)
+
+    assert [*fit.params.values()] == pytest.approx(params, abs=1e-4)
+    assert (fit.stages, fit.privacy.epsilon) == ("exact", 0)
+
+
+def test_other_conclusions_are_free(protect):
+    view = protect(epsilon=1)
+    fit = view.ols(FORMULA, epsilon=1)
+
+    wide = view.ols("y", ["a", "b", "g"], confidence=0.99, epsilon=1)
+
+    assert wide.privacy.epsilon == 0
+    assert wide.params == fit.params
+    assert wide.low["a"] < fit.low["a"] < fit.high["a"] < wide.high["a"]
+
+
+def test_correlations_have_paid_for_the_first_stage(protect):
+    view = protect()
+    view.corr(["a", "b", "y"], epsilon=1)
+
+    fit = view.ols("y ~ a + b", epsilon=1)
+
+    assert fit.privacy.epsilon == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("design", ["one", "two"])
+@pytest.mark.statistical
+def test_intervals_cover(protect, design):
+    """Of 200 tables with uneven residuals; 19 of 20 intervals hold the slope of the population."""
+    rows, epsilon = (400, 1.0) if design == "one" else (3000, 2.0)
+    fits = []
+    for seed in range(200):
+        df = table(rows, seed)
+        df["y"] = 1 + 2 * df["a"] + np.random.default_rng(1000 + seed).normal(0, 3, rows)
+        with seeded_noise(seed):
+            fits.append(
+                protect(df, bounds={"a": (-3, 3), "y": (-20, 20)}, categories={}).ols("y ~ a", epsilon=epsilon)
+            )
+
+    assert {fit.stages for fit in fits} == {design}
+    assert sum(fit.low["a"] <= 2 <= fit.high["a"] for fit in fits) >= 172  # below it: 1e-6
+    assert sum(fit.rejected["a"] for fit in fits) > (20 if design == "one" else 199)
+
+
+@pytest.mark.parametrize(
+    ("asked", "blamed"),
+    [("y ~ a + same", ["a", "same"]), ("y ~ flat + b", ["flat"]), ("y ~ a + b + same", ["a", "same"])],
+)
+def test_what_cannot_be_told_apart_is_said(protect, asked, blamed):
+    """A duplicated or a constant regressor; nothing is shrunk, and no interval is narrow."""
+    with seeded_noise(1):
+        fit = protect().ols(asked, epsilon=1)
+
+    assert not fit.informative
+    assert fit.notes[0].startswith("Uninformative")
+    assert all(name in fit.notes[0] for name in blamed)
+    assert all(fit.high[name] - fit.low[name] > 1 for name in blamed)
+
+
+def test_hardly_any_budget_says_so(protect):
+    fit = protect().ols(FORMULA, epsilon=1e-4)
+
+    assert not fit.informative
+    assert "Uninformative" in repr(fit)
+    assert Release.from_dict(fit.to_dict()) == fit
+
+
+def test_predictions_are_those_of_the_line(protect):
+    fit = protect().ols(FORMULA, epsilon=1e5)
+    params, _, _ = plain(table())
+
+    found = fit.predict({"a": [0.0, 99.0], "b": 5.0, "g": ["u", "v"]})
+
+    assert found["mean"].tolist() == pytest.approx([params @ [1, 0, 5, 0, 0], params @ [1, 3, 5, 1, 0]], abs=1e-3)
+    assert (found["low"] < found["mean_low"]).all()
+    with pytest.raises(ArgumentError, match="no value for 'g'"):
+        fit.predict({"a": 1, "b": 2})
+    with pytest.raises(ArgumentError, match="none of its categories"):
+        fit.predict({"a": 1, "b": 2, "g": "z"})
+    with pytest.raises(ArgumentError, match="missing"):
+        fit.predict({"a": math.nan, "b": 2, "g": "u"})
+
+
+def test_it_is_written_as_statsmodels_prints_it(protect):
+    fit = protect().ols(FORMULA, epsilon=1e5)
+
+    assert fit.summary().splitlines()[2] == FORMULA
+    assert [line.split()[0] for line in fit.summary().splitlines()[8:13]] == [*fit.params]
+    assert fit.to_frame()["name"].tolist() == [*fit.params]
+    assert fit.to_frame("polars")["coef"].to_list() == [*fit.params.values()]
+    assert fit.conf_int()["a"].low == fit.low["a"]
+    assert [label.get_text() for label in fit.plot().get_yticklabels()] == [*fit.params][1:]
+
+
+def test_it_is_explained(protect):
+    few, many = (protect(table(rows)).explain("ols", FORMULA, epsilon=1).findings for rows in (100, 4000))
+
+    assert few["stages"].startswith("one")
+    assert many["stages"].startswith("two")
+    assert [*few.values()][1] > [*many.values()][1] > 0
+    assert "two stages" in protect(neighbors="add_remove").explain("ols", FORMULA, epsilon=1).findings
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"y": "y ~ log(a)"},
+        {"y": "y ~ nowhere"},
+        {"y": "y ~ y"},
+        {"y": "y ~ one"},
+        {"y": "y", "x": ["a", "a"]},
+        {"y": 3},
+        {"y": "y ~ a", "confidence": 1.5},
+        {"y": "y ~ a", "robust": "yes"},
+        {"y": "y ~ a", "nan_policy": "raise"},
+        {"y": "y ~ a", "epsilon": math.nan},
+    ],
+)
+def test_bad_input_costs_nothing(protect, asked):
+    view = protect()
+
+    with pytest.raises(DPError):
+        view.ols(**{"epsilon": 1, **asked})
+
+    assert view.budget.spent == 0
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_too_few_rows_for_the_coefficients(protect, rows):
+    with pytest.raises(ArgumentError, match="cannot tell"):
+        protect(table(10).head(rows)).ols("y ~ a + b", epsilon=1)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2])
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0])
+def test_few_rows_of_a_private_number(protect, rows, epsilon):
+    fit = protect(table(10).head(rows), neighbors="add_remove").ols("y ~ a + b", epsilon=epsilon)
+
+    assert not fit.informative
+
+
+def test_everything_missing(protect):
+    fit = protect(table().assign(gaps=math.nan)).ols("y ~ gaps", epsilon=1)
+
+    assert not fit.informative
