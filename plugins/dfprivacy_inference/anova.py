@@ -271,7 +271,7 @@ def _(
         column=column.name,
         by=by.name,
         nan_policy=nan_policy,
-        notes=_notes(sums),
+        notes=_notes(sums, p, alpha),
         released=tuple(tuple(float(value) for value in group) for group in noisy.values),
     )
 
@@ -305,7 +305,7 @@ def _comparisons(
     return tuple((*pair, float(p)) for pair, p in zip(found, holm(np.array(alone)), strict=True))
 
 
-def _notes(sums: Sums) -> tuple[str, ...]:
+def _notes(sums: Sums, p: float, alpha: float) -> tuple[str, ...]:
     """Say what to know before trusting the numbers."""
     notes = []
     if doubtful(sums):
@@ -313,8 +313,8 @@ def _notes(sums: Sums) -> tuple[str, ...]:
             "A group is small, or its size or variance may be mostly noise: do not trust the p-value and the "
             "intervals. More epsilon, more rows, or kruskal() would help."
         )
-    elif skewed(sums):
-        notes.append("The p-value takes the data to be near normal: if they are skewed, it may be too small.")
+    elif skewed(sums, p, alpha):
+        notes.append("The p-value takes the data to be near normal: if they are skewed, it could be too small.")
     noise = np.sqrt(np.maximum(sums.errors * sums.sizes / sums.variances - 1, 0.0)).max()
     if noise > 2:  # noqa: PLR2004
         notes.append(
