@@ -23,7 +23,7 @@ DRAWS = 1999
 """Simulations of a null law."""
 
 _SIZE_MIN = 5.0
-_SURE = 3.0  # standard deviations of its noise that a size, and a variance, should have
+_SURE = 3.0  # standard deviations of its noise that a size should have
 _ROWS = 10.0  # of a group
 _SLACK = 1.2  # a level that is above the nominal one by no more than a fifth holds
 _VARIANCE_MIN = 1e-3
@@ -214,7 +214,7 @@ def doubtful(sums: Sums) -> bool:
     noise = {"private": third, "known": second, "beside": float(np.hypot(second, third))}[sums.kind]
     of_variance = np.sqrt(2) * noise / n
     small = n < max(_ROWS, _SURE * np.sqrt(sums.size_noise))
-    return bool((small | (sums.variances < _SURE * of_variance)).any())
+    return bool((small | (sums.variances < of_variance)).any())
 
 
 def skewed(sums: Sums, pvalue: float, alpha: float) -> bool:

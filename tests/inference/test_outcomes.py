@@ -163,7 +163,8 @@ def test_level_of_the_analysis_of_variance(kind):
         rejected += (1 + (null.statistic >= sums.statistic).sum()) / 200 <= 0.05
 
     assert 0.02 <= rejected / runs <= 0.085
-    assert not doubtful(Sums(exact, scales, kind))
+    assert not doubtful(Sums(exact * 20, scales, kind))
+    assert doubtful(Sums(exact / 20, scales, kind))
 
 
 def test_holm_is_that_of_statsmodels():
