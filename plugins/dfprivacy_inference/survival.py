@@ -126,7 +126,8 @@ class SurvivalCurves(Release):
         ax = axes(ax)
         names = self.groups or ("all",)
         shown = np.unique(np.linspace(0, len(self.edges) - 2, min(len(self.edges) - 1, 8)).round().astype(int))
-        ax.annotate("at risk", (0, -0.28), xycoords="axes fraction", ha="right", fontsize="small")
+        below: dict[str, Any] = {"textcoords": "offset points", "fontsize": "small", "annotation_clip": False}
+        ax.annotate("at risk", (0, 0), (-8, -44), xycoords="axes fraction", ha="right", **below)
         for at, name in enumerate(names):
             ends = (self.survival[at], self.lows[at], self.highs[at])
             middle, low, high = ([1.0, *each] for each in ends)
@@ -134,14 +135,14 @@ class SurvivalCurves(Release):
             ax.fill_between(self.edges, low, high, color=line.get_color(), alpha=0.2, lw=0)
             for edge in shown:
                 number = max(self.at_risk[at][edge], 0.0)
-                place = (self.edges[edge], -0.28 - 0.08 * (at + 1))
                 ax.annotate(
                     f"{number:.0f}",
-                    place,
+                    (self.edges[edge], 0),
+                    (0, -44 - 12 * at),
                     xycoords=ax.get_xaxis_transform(),
                     ha="center",
-                    fontsize="small",
                     color=line.get_color(),
+                    **below,
                 )
         ax.set(ylim=(0, 1), xlabel=self.time, ylabel="survival")
         ax.legend(fontsize="small", frameon=False, title=f"{self.confidence:.0%} bands, noise included")
