@@ -41,11 +41,31 @@ def pytest_collection() -> None:
                 importlib.import_module(module.name)
 
 
+# Files of audits and simulations, the longest first: a worker that began one at the end would work alone.
+_LONG = (
+    "test_audits.py",
+    "test_faults.py",
+    "test_faults_search.py",
+    "test_conformance.py",
+    "test_privacy.py",
+    "test_example_plugin.py",
+    "test_ledger_backends.py",
+    "test_faults_discipline.py",
+    "test_forks.py",
+    "test_exactness.py",
+    "test_mechanisms.py",
+    "test_stack.py",
+    "test_passes.py",
+    "test_plugins.py",
+)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the examples of pages on both versions of pandas: they are what people copy."""
+    """Run the examples of pages on both versions of pandas, for people copy them; and begin with what is long."""
     for item in items:
         if item.path.suffix == ".md":
             item.add_marker("pandas")
+    items.sort(key=lambda item: _LONG.index(item.path.name) if item.path.name in _LONG else len(_LONG))
 
 
 _NUMBER = re.compile(r"\b\d{4}-\d\d-\d\dT[\d:]+|-?\b\d+(\.\d+)?(e[-+]?\d+)?\b|-?\binf\b")

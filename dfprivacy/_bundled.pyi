@@ -46,7 +46,9 @@ class BundledMethods:
         x: str,
         by: str,
         *,
-        method: Literal["auto", "calibrated", "table", "difference", "distance", "spread", "association"] = "auto",
+        method: Literal[
+            "auto", "calibrated", "signed", "table", "difference", "distance", "spread", "association"
+        ] = "auto",
         groups: Sequence[Any] | None = None,
         rate: Any = None,
         nan_policy: Literal["omit", "fill", "raise"] = "omit",

@@ -244,7 +244,7 @@ class Mechanism:
         held = hints(self.holder).get("return") if self.holder else None
         return found if held is None or isinstance(found, str) or isinstance(held, str) else found | held
 
-    @property
+    @cached_property
     def doc(self) -> str:
         """The docstring of the method of a view: that of the function, with the price's parameters."""
         text = inspect.getdoc(self.function) or ""
@@ -438,7 +438,7 @@ class Mechanism:
             raise PluginError(f"Mechanism {self.name!r} has two conclusions.", "Give it one.")
         replace(self, conclusion=conclusion)  # or it says what does not fit
         object.__setattr__(self, "conclusion", conclusion)  # the name of the function is to mean the whole
-        for kept in ("hints", "signature", "_asked", "_called", "_own"):
+        for kept in ("doc", "hints", "signature", "_asked", "_called", "_own"):
             vars(self).pop(kept, None)
         return self
 
@@ -459,14 +459,15 @@ class Mechanism:
         return replace(self, check=check)
 
     def plans(self, planner: Callable[..., Mapping[str, Any]]) -> Mechanism:
-        """Return the same mechanism with a planner, which ``explain`` calls.
+        """Return the same mechanism with a planner, for the findings of ``explain``.
 
         Parameters
         ----------
         planner : callable
             ``planner(curator, ...)`` with the same arguments as the function; it may use what is public on the
-            curator, and returns a dictionary of what the method could find out. The number it gives as
-            ``"expected relative error"`` is what `PrivateFrame.plan` splits budgets by.
+            curator, and returns a dictionary of what the method could find out. It is called when that is first
+            read or shown. The number it gives as ``"expected relative error"`` is what `PrivateFrame.plan` splits
+            budgets by.
 
         Returns
         -------

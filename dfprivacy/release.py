@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import inspect
 import json
 import math
 import warnings
@@ -240,6 +241,11 @@ class Release:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        plot = vars(cls).get("plot")
+        if plot is not None and "Parameters" not in (said := plot.__doc__ or ""):
+            _, parameters, rest = inspect.cleandoc(Release.plot.__doc__ or "").partition("\n\nParameters")
+            taken, _, _ = rest.partition("\n\nRaises")
+            plot.__doc__ = f"{inspect.cleandoc(said)}{parameters}{taken}"
         for name in ("__eq__", "__hash__"):  # a dataclass would write its own, which takes arrays for truth values
             if name not in vars(cls):
                 setattr(cls, name, getattr(Release, name))

@@ -145,5 +145,5 @@ class OfPermutations(OfRows):
     """
 
     @abstractmethod
-    def value(self, rows: Batch, chance: np.random.Generator) -> Any:  # type: ignore[override]
+    def value(self, rows: Batch, rng: np.random.Generator) -> Any:  # type: ignore[override]
         """Compute all values, that of the table as it is first, each rearrangement drawn on its own."""

@@ -307,8 +307,8 @@ class _Askable(BundledMethods):
 
         method.__name__ = method.__qualname__ = name
         method.__doc__ = mechanism.doc
-        returned = Groups if self._by else mechanism.signature.return_annotation
-        signature = mechanism.signature.replace(return_annotation=returned)
+        signature = mechanism.signature
+        signature = signature.replace(return_annotation=Groups) if self._by else signature
         method.__signature__ = signature  # type: ignore[attr-defined]
         return method
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -808,7 +809,21 @@ def test_a_broken_planner_is_the_plugins_error():
     register_mechanism(average.plans(lambda curator, column, **_: {"x": 1 / 0}))
 
     with pytest.raises(dp.PluginError, match=f"ZeroDivisionError.*{NOTHING}"):
-        protect().explain("average", "age", epsilon=1)
+        _ = protect().explain("average", "age", epsilon=1).findings
+
+
+def test_findings_are_worked_out_when_they_are_read():
+    """A planner runs once, when its findings are first read, shown or copied, however long it takes."""
+    calls = []
+    register_mechanism(average.plans(lambda curator, column, **_: {"calls": calls.append(column) or len(calls)}))
+
+    plan = protect().explain("average", "age", epsilon=1)
+    before = len(calls)
+    copy = pickle.loads(pickle.dumps(plan))  # noqa: S301 - made just now
+
+    assert (0, 1) == (before, len(calls))
+    assert {"calls": 1} == plan.findings == copy.findings
+    assert "calls: 1" in repr(copy)
 
 
 # The hook, threads

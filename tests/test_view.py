@@ -273,7 +273,7 @@ def test_a_public_group_that_cannot_be_asked_is_found_before_any_pays():
     data = {**DATA, "arm": ["drug"] * (N - 1) + ["placebo"]}
     view = protect(pd.DataFrame(data), public=["arm"])
 
-    with pytest.raises(dp.ArgumentError, match=r"A group has 1 rows\. Nothing was released or spent\."):
+    with pytest.raises(dp.ArgumentError, match=r"1 rows, and 2 are needed\. Nothing was released or spent\."):
         view.group_by("arm").ttest("age", popmean=30, epsilon=1)
 
     assert 0 == view.budget.spent

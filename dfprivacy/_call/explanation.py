@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy.markup import Grid
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from dfprivacy.release import MeasurementRecord
 
@@ -33,11 +34,11 @@ class Explanation:
         What would be measured, in order.
     largest : float
         The largest epsilon the account can still pay at once.
-    findings : dict
-        What the method could find out, in its own words.
     ended : str
         What a method of one piece raised when it went on from a measurement that says nothing, as a plan's does. It
         may measure more from numbers. Empty where the plan is whole.
+    find : callable
+        Works out the findings.
     """
 
     method: str
@@ -47,8 +48,18 @@ class Explanation:
     left: float
     measurements: tuple[MeasurementRecord, ...]
     largest: float
-    findings: Mapping[str, Any]
     ended: str = ""
+    find: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False, compare=False)
+
+    @cached_property
+    def findings(self) -> Mapping[str, Any]:
+        """What the method could find out, in its own words: a dictionary, worked out when it is first read."""
+        found = dict(self.find())
+        object.__setattr__(self, "find", dict)  # which knows the table
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "findings": self.findings, "find": dict}
 
     def _facts(self) -> list[tuple[str, str]]:
         afford = "can" if self.left <= self.largest else "CANNOT"

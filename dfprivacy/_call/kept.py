@@ -40,7 +40,7 @@ class Kept:
     def __init__(self, account: Account | JointAccount, *, fresh: bool, many: bool = False) -> None:
         self.new: list[Measurement] = []
         self._account = account
-        self._fresh = fresh
+        self.fresh = fresh
         self._many = many
         self._known: dict[str | None, dict[tuple[str, str], list[KeptMeasurement]]] = {}
         self._taken: set[int] = set()
@@ -72,7 +72,7 @@ class Kept:
 
         Scales are public, so the choice tells of nothing else.
         """
-        if self._fresh:
+        if self.fresh:
             return None
         good = [each for each in known if each.scale <= scale]
         return min(good, key=lambda each: (each.scale, -each.id), default=None)

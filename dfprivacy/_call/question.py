@@ -234,8 +234,6 @@ class Question:
         planner, void, spared = self._plan(tables[0], kept)
         if void is not None and _of_a_measurement(void):
             raise _failure(self.mechanism, void) from void
-        find = self.mechanism.planner
-        findings = {} if find is None else _run(self.mechanism, lambda: find(planner, **self.arguments))
         if spared:  # what one group has paid, all have: only what is kept of every group is spared
             spared = min([spared, *(self._plan(table, kept)[2] for table in tables[1:])])
         account = self.target.payer
@@ -250,9 +248,14 @@ class Question:
             left=float(self.epsilon - spared),
             measurements=tuple(planner.measured),
             largest=float(largest),
-            findings=dict(findings),
             ended="" if void is None else type(void).__name__,
+            find=lambda: self._findings(planner),
         )
+
+    def _findings(self, planner: Planner) -> Mapping[str, Any]:
+        """Let the mechanism say what it could find out from what was planned."""
+        find = self.mechanism.planner
+        return {} if find is None else _run(self.mechanism, lambda: find(planner, **self.arguments))
 
     def _plan(self, table: Table, kept: Kept | None = None) -> tuple[Planner, Exception | None, Fraction]:
         """Let the mechanism plan its measurements of a table, of which some may be kept in the ledger.

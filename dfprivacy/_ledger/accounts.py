@@ -227,13 +227,12 @@ class Account:
                 if not (account.accountant.holds(after[account.name]) and account.accountant.holds(whole)):
                     raise account._exceeded(spent, [*losses, *reserve], mechanism)  # noqa: SLF001
             for account in every:
-                written = accounts.update().where(accounts.c.name == account.name)
-                connection.execute(written.values(spent=json.dumps(after[account.name].to_list())))
+                its = accounts.update().where(accounts.c.name == account.name)
+                connection.execute(its, {"spent": json.dumps(after[account.name].to_list())})
                 for loss in losses:
                     price = {"epsilon": str(loss.epsilon), "delta": str(loss.delta)}
-                    paid = {"loss": json.dumps(loss.to_dict()), **price}
-                    entry = charges.insert().values(**account._event(call, mechanism), **paid)  # noqa: SLF001
-                    key = connection.execute(entry).inserted_primary_key
+                    entry = {**account._event(call, mechanism), "loss": json.dumps(loss.to_dict()), **price}  # noqa: SLF001
+                    key = connection.execute(charges.insert(), entry).inserted_primary_key
         self.ledger.note(
             *(Known(each.name, each.opened.isoformat(timespec="microseconds"), after[each.name]) for each in every)
         )

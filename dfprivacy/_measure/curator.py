@@ -89,6 +89,8 @@ class CallBudget(Protocol):
 class KeptMeasurements(Protocol):
     """What was measured before, as one call may take it in place of measuring."""
 
+    fresh: bool
+
     @property
     def used(self) -> bool:
         """Whether anything is kept at all."""
@@ -188,6 +190,16 @@ class Curator:
         if not self._table.conditions:
             return self._table.schema.size
         return int(self.sum(Count()).values[0]) if self._table.agreed(()) else None
+
+    @property
+    def typical_size(self) -> int | None:
+        """Rows of the whole table for each group of the call, None where their number is private.
+
+        It is the same for all groups, so what follows from it is: how a budget is shared, how fine a grid is. These
+        must not differ from one group to another, or the groups cost more together than one.
+        """
+        size = self._table.schema.size
+        return None if size is None else size // math.prod(len(by.categories or (by,)) for by in self._table.by)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -918,7 +930,7 @@ class Curator:
         text = describe(query, self._table, kept.origins) if kept else None
         if self._kept is None or text is None:
             return combined([self._new(query, noise, price, losses, said)], query)
-        known = self._kept.like(text, noise)
+        known = [] if self._kept.fresh and not pool else self._kept.like(text, noise)
         if pool and self._kept.best([together(known)] if known else [], said.scale) is not None:
             self._budget.spare(losses)
             return combined([self._taken(query, each, said) for each in known], query)

@@ -193,7 +193,7 @@ class Table:
                 "Do not change a table after protecting it; protect the new one under a name of its own.",
             )
 
-    def value(self, query: Query, k: int, *chance: np.random.Generator) -> list[int]:
+    def value(self, query: Query, k: int, *rng: np.random.Generator) -> list[int]:
         """Sum of features, or value of a statistic, in steps of 2 to the minus k; `ReadError` if it fails."""
         if isinstance(query.of, RowFeatures):
             return self.total(query.of, k)
@@ -204,7 +204,7 @@ class Table:
             data = sums.reshape(features.shape) / np.broadcast_to(features.weights, features.shape)
         else:
             data = self.gathered(query.columns)
-        steps = np.ldexp(redact_errors(lambda: _computed(query, data, *chance)), k)
+        steps = np.ldexp(redact_errors(lambda: _computed(query, data, *rng)), k)
         steps[~np.isfinite(steps)] = 0  # an error would tell on the rows
         return [int(step) for step in np.rint(steps)]
 
@@ -401,9 +401,9 @@ def _bound(asked: RowFeatures | Statistic, relation: Relation, norm: float, publ
     return bound
 
 
-def _computed(query: Query, data: Any, *chance: np.random.Generator) -> NDArray[np.float64]:
+def _computed(query: Query, data: Any, *rng: np.random.Generator) -> NDArray[np.float64]:
     with np.errstate(all="ignore"):
-        value = query.of.value(data, *chance)  # type: ignore[union-attr]
+        value = query.of.value(data, *rng)  # type: ignore[union-attr]
     return np.array(value, dtype=np.float64).reshape(query.dimension)
 
 

@@ -123,7 +123,8 @@ class Column:
             raise SchemaError(
                 f"Column {self.name!r} has no bounds.",
                 f"Say what range its values may take: protect(..., bounds={{{self.name!r}: (low, high)}}), "
-                "where (0, 1) is that of True and False. It is not taken from the data or their type.",
+                "where (0, 1) is that of True and False. It is not taken from the data or their type. Where nobody "
+                "knows, `find_bounds` looks for it at a price.",
             )
         return self.bounds
 

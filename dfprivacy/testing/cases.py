@@ -196,11 +196,11 @@ def tables(case: Case) -> dict[str, list[Row]]:
     dict
         Rows by what the table is: ``"mixed"``, ``"lowest"``, ``"highest"``, ``"one group"``, ``"one row"``.
     """
-    chance = np.random.default_rng(1)
-    cells = _cells(case, chance)
+    rng = np.random.default_rng(1)
+    cells = _cells(case, rng)
     crowd = [cell for cell in cells for _ in range(_EACH)]
     crowd *= 1 if len(crowd) > _CELLS else 4
-    mixed = _filled(case, crowd, lambda low, high: float(chance.uniform(low, high)))
+    mixed = _filled(case, crowd, lambda low, high: float(rng.uniform(low, high)))
     private = _private(case)
     found = {
         "mixed": mixed,
@@ -225,12 +225,12 @@ def shapes(case: Case) -> dict[str, list[Row]]:
     dict
         Rows by what the table is. Where its first row is of another group, its own group may be empty.
     """
-    chance = np.random.default_rng(4)
-    cells = _cells(case, chance)
+    rng = np.random.default_rng(4)
+    cells = _cells(case, rng)
     numbers = _numbers(case)
 
     def anywhere(low: float, high: float) -> float:
-        return float(chance.uniform(low, high))
+        return float(rng.uniform(low, high))
 
     def apart(rows: Sequence[Row]) -> list[Row]:
         """Spread the numbers evenly, those of a cell above those of the cell before."""
@@ -249,7 +249,7 @@ def shapes(case: Case) -> dict[str, list[Row]]:
         "one of the last group": _filled(case, single[0], anywhere),
         "one of the first group": apart(single[-1]),
         "in order of the groups": apart(sorted(crowd, key=cells.index)),
-        "lowest or highest": _filled(case, crowd, lambda low, high: low if chance.random() < 0.5 else high),  # noqa: PLR2004
+        "lowest or highest": _filled(case, crowd, lambda low, high: low if rng.random() < 0.5 else high),  # noqa: PLR2004
         "many rows": _filled(case, [cells[at % len(cells)] for at in range(_MANY)], anywhere),
         "missing": [{**row, **dict.fromkeys(_missing(case))} for row in _filled(case, crowd, anywhere)],
     }

@@ -461,13 +461,13 @@ def _later(audit: Audit) -> str | None:
 
 
 def rows_stand_alone(audit: Audit) -> str:
-    chance = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     others = candidates(audit.case, count=40)
     public = {repr([row[name] for name in audit.case.agreed]) for row in audit.rows}
     others = [row for row in others if repr([row[name] for name in audit.case.agreed]) in public] or [*audit.rows]
-    rows = [*audit.rows, *(others[int(i)] for i in chance.integers(len(others), size=300))]
+    rows = [*audit.rows, *(others[int(i)] for i in rng.integers(len(others), size=300))]
     whole = audit.stage.trace(rows)
-    shuffled = [rows[int(i)] for i in chance.permutation(len(rows))]
+    shuffled = [rows[int(i)] for i in rng.permutation(len(rows))]
     turns: Iterator[tuple[str, Sequence[Row], dict[str, Any]]] = iter(
         [
             ("asked again", rows, {}),

@@ -107,39 +107,39 @@ def _traced(family: Family, rows: Sequence[Row], pair: Pair) -> tuple[Recording,
 
 def _clustered(family: Family, count: int) -> list[Start]:
     """Make tables whose rows lie at a few points, crowds and single ones; those that are worst first."""
-    chance, case = np.random.default_rng(7), family.stage.case
+    rng, case = np.random.default_rng(7), family.stage.case
     others, fixed = candidates(case), [name for name in case.domains if name in case.agreed]
     made: list[tuple[float, Start]] = []
     for _ in range(count):
-        points = [others[int(chance.integers(len(others)))] for _ in range(int(chance.integers(2, 5)))]
-        share = chance.dirichlet(np.full(len(points), 0.5))
+        points = [others[int(rng.integers(len(others)))] for _ in range(int(rng.integers(2, 5)))]
+        share = rng.dirichlet(np.full(len(points), 0.5))
         rows = [
             {**points[int(at)], **{name: case.domains[name][i % len(case.domains[name])] for name in fixed}}
-            for i, at in enumerate(chance.choice(len(points), size=int(chance.choice([12, 40, 120])), p=share))
+            for i, at in enumerate(rng.choice(len(points), size=int(rng.choice([12, 40, 120])), p=share))
         ]
         pair: Pair = (rows[0], None)
         if case.neighbors == "replace_one":
-            pair = _other_pair(case, others, (rows[0], rows[0]), chance)
+            pair = _other_pair(case, others, (rows[0], rows[0]), rng)
         if seen := _traced(family, rows, pair):
             made.append((distance(*seen), ("rows at a few points", rows, pair)))
     return [start for _, start in sorted(made, key=lambda each: -each[0])]
 
 
-def _climbed(family: Family, start: Start, steps: int, chance: np.random.Generator) -> Loss | None:
+def _climbed(family: Family, start: Start, steps: int, rng: np.random.Generator) -> Loss | None:
     """Change one table as long as that takes two neighbours further apart."""
     case = family.stage.case
     others = candidates(case)
-    moves = [partial(move, case, others, chance) for move in _MOVES]
+    moves = [partial(move, case, others, rng) for move in _MOVES]
     name, rows, pair = start
     best = _traced(family, rows, pair)
     if best is None:
         return None
     reach = distance(*best)
     for _ in range(steps):
-        if chance.random() < 1 / 4:
-            changed, moved = rows, _other_pair(case, others, pair, chance)
+        if rng.random() < 1 / 4:
+            changed, moved = rows, _other_pair(case, others, pair, rng)
         else:
-            changed, moved = moves[int(chance.integers(len(moves)))](rows), pair
+            changed, moved = moves[int(rng.integers(len(moves)))](rows), pair
         if (seen := _traced(family, changed, moved)) and (further := distance(*seen)) >= reach:
             rows, pair, best, reach = changed, moved, seen, further
     return loss_between(*best, pair, f"{len(rows)} rows, changed from {name}")
@@ -148,61 +148,61 @@ def _climbed(family: Family, start: Start, steps: int, chance: np.random.Generat
 # The changes. The first row is the one that differs, so it stays.
 
 
-def _another(_: Case, others: Sequence[Row], chance: np.random.Generator, rows: list[Row]) -> list[Row]:
+def _another(_: Case, others: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
     """Put another row in place of one."""
     if len(rows) < 2:  # noqa: PLR2004
         return rows
-    at = int(chance.integers(1, len(rows)))
-    return [*rows[:at], others[int(chance.integers(len(others)))], *rows[at + 1 :]]
+    at = int(rng.integers(1, len(rows)))
+    return [*rows[:at], others[int(rng.integers(len(others)))], *rows[at + 1 :]]
 
 
-def _as_another(_: Case, __: Sequence[Row], chance: np.random.Generator, rows: list[Row]) -> list[Row]:
+def _as_another(_: Case, __: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
     """Make one row like another."""
-    at, like = (int(chance.integers(len(rows))) for _ in range(2))
+    at, like = (int(rng.integers(len(rows))) for _ in range(2))
     return [*rows[:at], rows[like], *rows[at + 1 :]] if at else rows
 
 
-def _group(case: Case, others: Sequence[Row], chance: np.random.Generator, rows: list[Row]) -> list[Row]:
+def _group(case: Case, others: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
     """Give all rows of some category the same value in some column."""
-    like = others[int(chance.integers(len(others)))]
-    name = list(like)[int(chance.integers(len(like)))]
-    by = list(case.domains)[int(chance.integers(len(case.domains)))] if case.domains else None
+    like = others[int(rng.integers(len(others)))]
+    name = list(like)[int(rng.integers(len(like)))]
+    by = list(case.domains)[int(rng.integers(len(case.domains)))] if case.domains else None
     return [
         {**row, name: like[name]} if at and name != case.other and (by is None or row[by] == like[by]) else row
         for at, row in enumerate(rows)
     ]
 
 
-def _more(_: Case, __: Sequence[Row], chance: np.random.Generator, rows: list[Row]) -> list[Row]:
+def _more(_: Case, __: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
     """Repeat one row, up to as often as there are rows."""
     if len(rows) >= _MOST:
         return rows
-    return [*rows, *[rows[int(chance.integers(len(rows)))]] * int(chance.integers(1, len(rows) + 1))]
+    return [*rows, *[rows[int(rng.integers(len(rows)))]] * int(rng.integers(1, len(rows) + 1))]
 
 
-def _fewer(_: Case, __: Sequence[Row], chance: np.random.Generator, rows: list[Row]) -> list[Row]:
+def _fewer(_: Case, __: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
     """Leave out some of the rows."""
-    kept = chance.random(len(rows)) < chance.choice([0.5, 0.9])
+    kept = rng.random(len(rows)) < rng.choice([0.5, 0.9])
     return [row for at, row in enumerate(rows) if at == 0 or kept[at]]
 
 
-def _nudged(case: Case, _: Sequence[Row], chance: np.random.Generator, rows: list[Row]) -> list[Row]:
+def _nudged(case: Case, _: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
     """Move a number of one row a little."""
-    at = int(chance.integers(len(rows)))
-    steps = list(fine_steps(case, rows[at], float(chance.choice([0.3, 0.03, 1e-3]))))
-    return [*rows[:at], steps[int(chance.integers(len(steps)))], *rows[at + 1 :]] if at and steps else rows
+    at = int(rng.integers(len(rows)))
+    steps = list(fine_steps(case, rows[at], float(rng.choice([0.3, 0.03, 1e-3]))))
+    return [*rows[:at], steps[int(rng.integers(len(steps)))], *rows[at + 1 :]] if at and steps else rows
 
 
-def _other_pair(case: Case, others: Sequence[Row], pair: Pair, chance: np.random.Generator) -> Pair:
+def _other_pair(case: Case, others: Sequence[Row], pair: Pair, rng: np.random.Generator) -> Pair:
     """Put another row in place of one of the two, or others in place of both if their public part changes."""
-    at = int(chance.integers(2))
+    at = int(rng.integers(2))
     if pair[at] is None:
         at = 1 - at
     kept = pair[1 - at]
-    one = others[int(chance.integers(len(others)))]
-    steps = list(fine_steps(case, pair[at] or one, float(chance.choice([0.3, 0.03, 1e-3]))))
-    if steps and chance.random() < 1 / 2:
-        one = steps[int(chance.integers(len(steps)))]
+    one = others[int(rng.integers(len(others)))]
+    steps = list(fine_steps(case, pair[at] or one, float(rng.choice([0.3, 0.03, 1e-3]))))
+    if steps and rng.random() < 1 / 2:
+        one = steps[int(rng.integers(len(steps)))]
     if kept is not None and public_part(case, kept) != public_part(case, one):
         kept = {**kept, **{name: one[name] for name in case.agreed}}
     return (one, kept) if at == 0 else (kept, one)

@@ -34,7 +34,8 @@ TAU = float(chdtri(1, 0.05))
 MARGIN_SHARE = Fraction(1, 10)
 """The part of the budget that method "calibrated" spends on how many have X = 1, and how many none."""
 
-_ROWS_TO_CALIBRATE = 200  # rows times epsilon from which that pays
+_ROWS_TO_CALIBRATE = 100  # rows times epsilon from which that pays
+_ROWS_TO_CALIBRATE_FILLED = 200  # beside a difference without its sign
 
 
 def two_categories(column: Column) -> None:
@@ -99,9 +100,9 @@ def choose(method: str, rows: int, epsilon: float, rate: object, *, fill: bool) 
     """Resolve the method ``"auto"`` for two categories in two public groups."""
     if method != "auto":
         return method
-    if rate is not None or (fill and rows * epsilon < _ROWS_TO_CALIBRATE):
+    if rate is not None or (fill and rows * epsilon < _ROWS_TO_CALIBRATE_FILLED):
         return "difference"
-    return "calibrated"
+    return "signed" if rows * epsilon < _ROWS_TO_CALIBRATE else "calibrated"
 
 
 def checked_shares(rate: Any, categories: int) -> tuple[float, ...]:

@@ -47,6 +47,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         case(arguments={**columns, "method": "difference"}, **_TWO, **public),
         case(arguments=columns, **_TWO, **public),
         case(arguments={**columns, "nan_policy": "fill", "method": "calibrated"}, **_TWO, **public),
+        case(arguments={**columns, "method": "signed"}, **_TWO, **public),
         case(arguments={**columns, "nan_policy": "fill", "method": "distance"}, **_TWO, **public),
         case(arguments={**columns, "nan_policy": "fill"}, **_TWO, rows=[{"x": 1, "by": "b"}]),
         case(arguments=columns, **_TWO),

@@ -52,9 +52,9 @@ class Measured:
 def of_a_number(
     measured: Measured, x: Column, by: Column, *, rate: Any, alpha: float, confidence: float = 0.95, **known: Any
 ) -> Chi2:
-    """Judge one noisy number, which tells neither direction nor shares."""
+    """Judge one noisy number."""
     released, scale = (float(part.ravel()[0]) for part in (measured.values[0].values, measured.values[0].scales))
-    if measured.method == "difference":
+    if measured.method in {"difference", "signed"}:
         released, scale = released / min(measured.sizes), scale / min(measured.sizes)
     if measured.method == "distance":
         known["tau"] = known.get("tau", TAU)
@@ -66,7 +66,7 @@ def of_a_number(
         rate=rate,
         alpha=alpha,
         confidence=confidence,
-        omitted=not measured.fill and measured.method == "difference",
+        omitted=not measured.fill and measured.method in {"difference", "signed"},
     ).judged()
 
 

@@ -16,6 +16,7 @@ from dfprivacy.plotting import axes
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import checked_rate, different, public_groups, two_categories
 from dfprivacy_chi2.counts import Difference
+from dfprivacy_chi2.omitted import Omitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -112,19 +113,12 @@ class Chi2Many(Release):
 
     _shown = ("discoveries", "tests", "alpha", "method", "max_rejections", "sizes", "notes")
 
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = super()._rows()
+        return rows if self.discoveries else [("discoveries", "none"), *rows]
+
     def plot(self, ax: Any = None) -> Any:
-        """Draw what each column that was tested had to exceed, and which did.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw what each column that was tested had to exceed, and which did."""
         ax = axes(ax)
         places = np.arange(len(self.answered))
         hit = np.isin(self.answered, self.discoveries)
@@ -213,10 +207,9 @@ def chi2_many(
 
     **Statistics.** Each of K columns is tested at level α/K, noise included: under its null hypothesis
     :math:`P(f_k + \nu_k - \rho > t_k) = \alpha/K`. The union bound then holds whatever the dependence between the
-    columns, because it needs nothing but each column's own law. The largest probability over all shares of X = 1
-    is bounded, with a proof, by a percent more than it is; that rows that are left out do not widen the law further
-    than is said above holds for normal laws. The paper's algorithms [1]_ draw the threshold's
-    noise again after each rejection, leave it out of the null law, and do not divide α.
+    columns, because it needs nothing but each column's own law. The largest probability over all shares of X = 1,
+    and over all rows that may be left out, is bounded, with a proof. The paper's algorithms [1]_ draw the
+    threshold's noise again after each rejection, leave it out of the null law, and do not divide α.
 
     References
     ----------
@@ -282,7 +275,7 @@ def chi2_many(
     measured = curator.measure(Difference(chosen, by, kept, sizes, fill=fill))
     values = [float(value) / smaller for value in measured.values]
     scale = float(measured.scales[0]) / smaller
-    laws = [nulls.difference(sizes[0], sizes[1], rates[at], complete=fill) for at in best]
+    laws = [_null(sizes, rates[at], fill=fill) for at in best]
     pvalues = [law.pvalue(value, scale) for law, value in zip(laws, values, strict=True)]
     required = _critical(sizes, [rates[at] for at in best], level, scale, fill=fill)
     return Chi2Many(
@@ -325,12 +318,15 @@ def _critical(
     sizes: tuple[int, ...], rates: Sequence[nulls.Rate], level: float, *scales: float, fill: bool
 ) -> NDArray[np.float64]:
     """Return the threshold of each column; columns of which the same is known share one."""
-    n1, n0 = sizes
-    of_rate = {
-        rate: nulls.difference(n1, n0, rate, complete=fill).critical_value(level, *scales)
-        for rate in dict.fromkeys(rates)
-    }
+    of_rate = {rate: _null(sizes, rate, fill=fill).critical_value(level, *scales) for rate in dict.fromkeys(rates)}
     return np.array([of_rate[rate] for rate in rates])
+
+
+def _null(sizes: tuple[int, ...], rate: nulls.Rate, *, fill: bool) -> nulls.Widest | Omitted:
+    """Return the null hypothesis of a column: of all rows, or of any of them."""
+    if fill:
+        return nulls.difference(sizes[0], sizes[1], rate)
+    return Omitted(min(sizes), nulls.nearest_half(rate))
 
 
 def findings(

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dfprivacy import Column, Curator
+    from dfprivacy.release import NoisyValue
 
 __all__ = ["Method", "chi2", "chi2_unitcircle", "findings"]
 
-Method = Literal["auto", "calibrated", "table", "difference", "distance", "spread", "association"]
+Method = Literal["auto", "calibrated", "signed", "table", "difference", "distance", "spread", "association"]
 Rates = Any  # a share, a range of shares, or a list of shares
 _FILLS = ("distance", "spread", "association")
 
@@ -185,16 +186,18 @@ def chi2(
     by : str
         A column with categories: the groups. The answer is the most accurate if it is public, and two groups are
         compared in two categories.
-    method : {"auto", "calibrated", "table", "difference", "distance", "spread", "association"}
+    method : {"auto", "calibrated", "signed", "table", "difference", "distance", "spread", "association"}
         ``"calibrated"``: for two categories in two public groups, the signed difference of the shares of X = 1,
-        and with a tenth of the budget how many have X = 1, which says how much the difference varies. ``"table"``:
-        noisy counts of all cells, for tables of any size and groups that are private too. ``"auto"`` is one of
-        these two. The others release one number, which tells neither direction nor shares, and find more where the
-        noise is larger than what sampling leaves open: ``"difference"``, the absolute difference, judged at the
-        share that makes it vary most; ``"distance"``, how many rows must change for chi² to cross its critical
-        value at 5%; ``"spread"``, of more categories or public groups; ``"association"``, of two categories in two
-        private groups. ``"auto"`` is ``"difference"`` with a `rate`, and with ``nan_policy="fill"`` it is one of
-        these for fewer than 200 rows times epsilon, larger tables and private groups.
+        and with a tenth of the budget how many have X = 1, which says how much the difference varies.
+        ``"signed"``: the signed difference alone, judged at the share that makes it vary most, for fewer than 100
+        rows times epsilon, where more would be noise. ``"table"``: noisy counts of all cells, for tables of any
+        size and groups that are private too. ``"auto"`` is one of these three. The others release one number,
+        which tells neither direction nor shares, and find more where the noise is larger than what sampling leaves
+        open: ``"difference"``, the absolute difference, judged as ``"signed"``; ``"distance"``, how many rows must
+        change for chi² to cross its critical value at 5%; ``"spread"``, of more categories or public groups;
+        ``"association"``, of two categories in two private groups. ``"auto"`` is ``"difference"`` with a `rate`,
+        and with ``nan_policy="fill"`` it is one of these for fewer than 200 rows times epsilon, larger tables and
+        private groups.
     groups : list or tuple of categories, optional
         The public groups to compare; default: all.
     rate : float, tuple of two, or list of float, optional
@@ -230,10 +233,10 @@ def chi2(
     :math:`|c_{11} c_{00} - c_{10} c_{01}|/(N-1)` by 1. All else is post-processing.
 
     **Statistics.** Noise is part of every p-value. Of ``"difference"`` it is a proved bound over all shares, a
-    percent above the largest at most; of ``"calibrated"`` it is exact given how many have X = 1, and the largest
-    over a grid of these. ``"table"`` takes Pearson's law with the noise, and puts categories together until enough
-    rows are expected in each cell. What is said of ``"spread"`` and ``"association"`` was seen on grids and is not
-    proved.
+    percent above the largest at most, and by normal laws over the rows that may be left out; of ``"signed"`` a
+    proved bound over both; of ``"calibrated"`` it is exact given how many have X = 1, and the largest over a grid
+    of these. ``"table"`` takes Pearson's law with the noise, and puts categories together until enough rows are
+    expected in each cell. What is said of ``"spread"`` and ``"association"`` was seen on grids and is not proved.
 
     References
     ----------
@@ -328,9 +331,9 @@ def chi2_arguments(
         checked_rate(rate)
     elif rate is not None:
         checked_shares(rate, len(x.categories or ()))
-    if rate is not None and method == "calibrated":
+    if rate is not None and method in {"calibrated", "signed"}:
         raise ArgumentError(
-            "rate= says already what method='calibrated' measures.", 'Use method="difference" with a rate.'
+            f"rate= is of no use to method={method!r}: it knows enough.", 'Use method="difference" with a rate.'
         )
     if rate is not None and (method == "table" or (not two_by_two and nan_policy == "omit")):
         raise ArgumentError(
@@ -362,9 +365,11 @@ def _two_shares(
     if method == "difference":
         difference = curator.measure(counts.Difference((x,), by, kept, sizes, fill=fill))
         return Measured(method, (difference,), kept, sizes, fill=fill)
-    margins = curator.sum(counts.Margins(x, by, kept, fill=fill), share=MARGIN_SHARE)
+    margins: tuple[NoisyValue, ...] = ()
+    if method == "calibrated":
+        margins = (curator.sum(counts.Margins(x, by, kept, fill=fill), share=MARGIN_SHARE),)
     difference = curator.measure(counts.Difference((x,), by, kept, sizes, fill=fill, signed=True))
-    return Measured(method, (difference, margins), kept, sizes, fill=fill)
+    return Measured(method, (difference, *margins), kept, sizes, fill=fill)
 
 
 def _spread(

@@ -1,8 +1,8 @@
 """Power and sample size of the tests of a 2 x 2 table, before any budget is spent.
 
 No function here reads data: the shares are what you expect or want to tell apart. Laws are those of the tests
-(sums over all tables, or normal laws), so that the power is exact up to 2,000 rows but for ``"calibrated"``, and
-right to about 0.01 beyond.
+(sums over all tables, or normal laws), so that the power is exact up to 2,000 rows but for ``"calibrated"`` and
+``"signed"``, and right to about 0.01 beyond.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from dfprivacy import ArgumentError
 from dfprivacy.schema import as_probability
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import MARGIN_SHARE, checked_rate, checked_tau, choose
+from dfprivacy_chi2.laws import normal_laplace_sf
 from dfprivacy_chi2.margin import NoisyMargin
+from dfprivacy_chi2.omitted import Omitted
 from dfprivacy_chi2.tables import signed_distances, tight_sensitivity
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["power", "sample_size"]
 
-Planned = Literal["auto", "difference", "calibrated", "distance", "unit_circle"]
+Planned = Literal["auto", "difference", "calibrated", "signed", "distance", "unit_circle"]
 
 _MOST_ROWS = 2**31
 
@@ -51,7 +53,7 @@ def power(
         Share of X = 1 in the second group.
     difference : float
         Share in the first group minus `base`.
-    method : {"auto", "difference", "calibrated", "distance", "unit_circle"}
+    method : {"auto", "difference", "calibrated", "signed", "distance", "unit_circle"}
         The method of ``chi2``, or ``"unit_circle"`` for ``chi2_unitcircle``.
     rate : float or tuple of two, optional
         What the test is told of the share of X = 1.
@@ -79,18 +81,17 @@ def power(
     p1, p0 = base + difference, base
     if not (0 <= p0 <= 1 and 0 <= p1 <= 1):
         raise ArgumentError(f"base={base} and base + difference={p1} are no shares.", "Give shares from 0 to 1.")
-    if not (1 <= n1 <= _MOST_ROWS and 1 <= n0 <= _MOST_ROWS and n1 % 1 == n0 % 1 == 0):
-        raise ArgumentError(f"n1={n1} or n0={n0} is out of range.", "Each group has at least one row.")
-    if not 0 < epsilon < math.inf:
-        raise ArgumentError(f"epsilon={epsilon} must be positive and finite.", "Use, for example, 0.5.")
+    _check(n1, n0, epsilon)
     chosen = choose(method, n1 + n0, epsilon, rate, fill=False)
     if chosen == "difference":
         scale = 1 / (min(n1, n0) * epsilon)
         critical = nulls.difference(n1, n0, rate).critical_value(alpha, scale)
         return nulls.difference_law(n1, n0, p1, p0).sf(critical, scale)
+    if chosen in {"calibrated", "signed"} and rate is not None:
+        raise ArgumentError(f"Method {chosen!r} takes no rate=: it knows enough.", 'Use method="difference".')
+    if chosen == "signed":
+        return _signed(n1, n0, 1 / (min(n1, n0) * epsilon), p1, p0, alpha)
     if chosen == "calibrated":
-        if rate is not None:
-            raise ArgumentError("Method 'calibrated' takes no rate=: it measures it.", 'Use method="difference".')
         for_total = epsilon * float(MARGIN_SHARE)
         test = NoisyMargin(n1, n0, 0.0, 1 / for_total)
         return test.power(alpha, 1 / (min(n1, n0) * (epsilon - for_total)), p1, p0)
@@ -104,6 +105,20 @@ def power(
         critical = nulls.norm(n1, n0, tau, rate).critical_value(alpha, scale)
         return nulls.norm_law(n1, n0, tau, p1, p0).sf(critical, scale)
     raise ArgumentError(f"method={method!r} is unknown.", "Use the method of chi2, or 'unit_circle'.")
+
+
+def _check(n1: int, n0: int, epsilon: float) -> None:
+    if not (1 <= n1 <= _MOST_ROWS and 1 <= n0 <= _MOST_ROWS and n1 % 1 == n0 % 1 == 0):
+        raise ArgumentError(f"n1={n1} or n0={n0} is out of range.", "Each group has at least one row.")
+    if not 0 < epsilon < math.inf:
+        raise ArgumentError(f"epsilon={epsilon} must be positive and finite.", "Use, for example, 0.5.")
+
+
+def _signed(n1: int, n0: int, scale: float, p1: float, p0: float, alpha: float) -> float:
+    """Power of the signed difference, by normal laws."""
+    critical = Omitted(min(n1, n0), signed=True).critical_value(alpha, scale)
+    sd = math.sqrt(p1 * (1 - p1) / n1 + p0 * (1 - p0) / n0)
+    return float(sum(normal_laplace_sf(critical + side * (p1 - p0), sd, scale) for side in (-1, 1)))
 
 
 def sample_size(

@@ -17,6 +17,7 @@ from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import TAU
 from dfprivacy_chi2.laws import folded_sf, normal_laplace_sf
 from dfprivacy_chi2.margin import NoisyMargin
+from dfprivacy_chi2.omitted import Omitted
 from dfprivacy_chi2.table import NoisyTable, merged
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Chi2", "Margin", "Tested"]
 
 Margin = Literal["private", "public_rate", "invariant"]
-Tested = Literal["calibrated", "table", "difference", "distance", "spread", "association", "unit_circle"]
+Tested = Literal["calibrated", "signed", "table", "difference", "distance", "spread", "association", "unit_circle"]
 
 _DEVIATION = math.sqrt(2)
 _SURE = 7.0  # scales of noise by which the number of complete rows is raised: exceeded once in two thousand
@@ -66,13 +67,14 @@ class Chi2(Release):
     missing, missing_standard_error : float or None
         Noisy number of rows that were left out, and its standard error; None where nothing was left out, or it is
         not known.
-    method : {"calibrated", "table", "difference", "distance", "spread", "association", "unit_circle"}
+    method : {"calibrated", "signed", "table", "difference", "distance", "spread", "association", "unit_circle"}
         How it was tested.
     released : tuple of float
         What was released. ``"calibrated"``: the difference of shares of complete rows times the smaller number of
         them, over the smaller size; half of the rows with X = 1 less half of those with X = 0; and, where they are
-        left out, the rows without X in each group. ``"table"``: the counts, group by group. Else one number: the
-        absolute difference, the number of rows that decide, the spread of shares, the association, or the norm.
+        left out, the rows without X in each group. ``"signed"``: the first of these. ``"table"``: the counts,
+        group by group. Else one number: the absolute difference, the number of rows that decide, the spread of
+        shares, the association, or the norm.
     noise_standard_error : tuple of float
         Standard deviation of the noise in each.
     sizes : tuple of int
@@ -146,10 +148,10 @@ class Chi2(Release):
         _renamed("total_scale", "noise_standard_error[1], which is √2 times as much,")
         return self.noise_standard_error[1] / _DEVIATION if self.method == "calibrated" else None
 
-    def reject(self, alpha: float = 0.05) -> bool:
-        """Tell whether independence is rejected at level `alpha`; the old name warns."""
-        _renamed("reject()", "rejected; at another level compare pvalue with it: it")
-        return self.pvalue <= as_probability(alpha, "alpha")
+    @property
+    def reject(self) -> _Reject:
+        """Whether independence is rejected, as it was asked: ``reject(alpha)``; the old name warns."""
+        return _Reject(self.pvalue, self.alpha)
 
     def critical_value(self, alpha: float = 0.05) -> float:
         """Return the value that is exceeded with probability `alpha` at most if there is no association.
@@ -195,16 +197,19 @@ class Chi2(Release):
         if self.method == "table":
             table, *_ = self._noisy_table()
             return ConfidenceInterval(0.0, 1.0) if table is None else ConfidenceInterval(*table.interval(level))
-        return self._signed_interval(level) if self.method == "calibrated" else self._interval(level)
+        return self._interval_of(level)
 
     def judged(self) -> Chi2:
         """Return the same with all that follows from one number."""
         null, number = self._null(), self.released[0]
         pvalue = min(max(float(null.pvalue(number, self._scale)), 0.0), 1.0)
         known: dict[str, Any] = {}
-        if self.method == "difference":
-            low, high = self._interval(self.confidence)
+        if self.method in {"difference", "signed"}:
+            low, high = self._interval_of(self.confidence)
             known = {"effect": "absolute difference", "estimate": max(number, 0.0), "low": low, "high": high}
+        if self.method == "signed":
+            known |= {"effect": "difference", "estimate": min(max(number, -1.0), 1.0)}
+            known |= {"direction": self._direction(number, clear=low > 0 or high < 0 or pvalue <= self.alpha)}
         return replace(
             self, **known, **self._decided(pvalue), statistic=self._chi2_at_least(), notes=self._remarks()
         )
@@ -220,14 +225,12 @@ class Chi2(Release):
         share = q if min(q, 1 - q) * n > null.reach * null.total_scale else null.share()
         variance = max(share * (1 - share), 1 / n**2)
         low, high = self._signed_interval(self.confidence)
-        more, (one, other) = f"{self.categories[1]} is more frequent in", self.groups
-        directions = f"{more} {one} than in {other}", f"{more} {other} than in {one}"
         clear = low > 0 or high < 0 or pvalue <= self.alpha
         return replace(
             self,
             **self._decided(pvalue),
             statistic=n1 * n0 / n * apart**2 / variance,
-            direction=directions[apart < 0] if clear else None,
+            direction=self._direction(apart, clear=clear),
             shares=((1 - first, first), (1 - second, second)),
             effect="difference",
             estimate=min(max(apart, -1.0), 1.0),
@@ -266,25 +269,14 @@ class Chi2(Release):
         )
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw what was released, the spread of its noise, and where it would be significant.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw what was released, the spread of its noise, and where it would be significant."""
         ax = axes(ax)
         of_table = self.method == "table"
         number = (self.statistic or 0.0) if of_table else self.released[0]
         for alpha, style in ((0.05, "--"), (0.01, ":")):
             at = self.critical_value(alpha)
             if math.isfinite(at):
-                side = -1 if self.method == "calibrated" and number < 0 else 1
+                side = -1 if self.method in {"calibrated", "signed"} and number < 0 else 1
                 ax.axvline(side * at, color="tab:red", ls=style, label=f"significant at {alpha:.0%}")
         spread = None if of_table else self.noise_standard_error[0]
         ax.errorbar(number, 0, xerr=spread, fmt="o", color="black", capsize=4, label="released, with noise")
@@ -311,6 +303,8 @@ class Chi2(Release):
             return nulls.difference(n1, n0, self.rate, complete=not self.omitted)
         if self.method == "calibrated":
             return self._noisy_margin()
+        if self.method == "signed":
+            return Omitted(min(n1, n0), signed=True)
         tau = TAU if self.tau is None else self.tau
         if self.method == "distance":
             return nulls.distance(n1, n0, tau, self.rate)
@@ -325,7 +319,7 @@ class Chi2(Release):
 
     def _chi2_at_least(self) -> float | None:
         """Return Pearson's χ² of one number; where the share of X = 1 is not known, at the one nearest 1/2."""
-        number = max(self.released[0], 0.0)
+        number = abs(self.released[0]) if self.method == "signed" else max(self.released[0], 0.0)
         if self.method == "distance":
             return None
         if self.method == "association":  # margins that make it least are even
@@ -404,13 +398,30 @@ class Chi2(Release):
         for size, share in zip(rows, self._two_shares(), strict=True):
             wide = share + min(max(0.5 - share, -toward), toward)
             variance += wide * (1 - wide) / size
-        tail = (1 - confidence) / 2
-        sd = math.sqrt(variance)
-        reach = 10 * (sd + scale) * (1 + math.log(1 / tail))
-        unpooled = float(brentq(lambda t: float(normal_laplace_sf(t, sd, scale)) - tail, 0.0, reach))
-        width = max(width, unpooled)
+        width = max(width, _half_width(math.sqrt(variance), scale, (1 - confidence) / 2))
         low, high = (min(max(apart + side * width, -1.0), 1.0) for side in (-1, 1))
         return ConfidenceInterval(low, high)
+
+    def _interval_of(self, confidence: float) -> ConfidenceInterval:
+        """Give the interval for the difference, with its sign or without."""
+        if self.method == "calibrated":
+            return self._signed_interval(confidence)
+        return self._widest_interval(confidence) if self.method == "signed" else self._interval(confidence)
+
+    def _widest_interval(self, confidence: float) -> ConfidenceInterval:
+        """Give the signed differences that are not rejected, whatever the shares are, by normal laws.
+
+        The half width is at least that of the test of no difference.
+        """
+        n1, n0 = (min(self.sizes),) * 2 if self.omitted else self.sizes
+        number, sd = self.released[0], math.sqrt((1 / n1 + 1 / n0) / 4)
+        width = max(self.critical_value(1 - confidence), _half_width(sd, self._scale, (1 - confidence) / 2))
+        return ConfidenceInterval(*(min(max(number + side * width, -1.0), 1.0) for side in (-1, 1)))
+
+    def _direction(self, apart: float, *, clear: bool) -> str | None:
+        """Say in which group X = 1 is more frequent."""
+        one, other = self.groups if apart >= 0 else self.groups[::-1]
+        return f"{self.categories[1]} is more frequent in {one} than in {other}" if clear else None
 
     def _interval(self, confidence: float) -> ConfidenceInterval:
         """Give the absolute differences that two tests of level (1 - confidence)/2, one on either side, leave.
@@ -443,7 +454,7 @@ class Chi2(Release):
     def _remarks(self) -> tuple[str, ...]:
         """Say what to know before trusting the numbers."""
         notes = []
-        if self.method in {"difference", "calibrated"}:
+        if self.method in {"difference", "calibrated", "signed"}:
             n1, n0 = self.sizes
             if self._scale > math.sqrt((1 / n1 + 1 / n0) / 4):
                 notes.append(
@@ -462,10 +473,32 @@ class Chi2(Release):
         return tuple(notes)
 
 
+@dataclass(frozen=True)
+class _Reject:
+    """The decision under its old name, which was a method: the decision as well where it is not called."""
+
+    pvalue: float
+    alpha: float
+
+    def __call__(self, alpha: float = 0.05) -> bool:
+        _renamed("reject()", "rejected; at another level compare pvalue with it: it")
+        return self.pvalue <= as_probability(alpha, "alpha")
+
+    def __bool__(self) -> bool:
+        _renamed("reject", "rejected")
+        return self.pvalue <= self.alpha
+
+
 def _renamed(old: str, new: str) -> None:
     warnings.warn(
         f"Chi2.{old} is called {new} now; the old name goes with the next release.", FutureWarning, stacklevel=3
     )
+
+
+def _half_width(sd: float, scale: float, tail: float) -> float:
+    """Return what a normal variable of mean 0 plus a Laplace one exceeds with this probability."""
+    reach = 10 * (sd + scale) * (1 + math.log(1 / tail))
+    return float(brentq(lambda t: float(normal_laplace_sf(t, sd, scale)) - tail, 0.0, reach))
 
 
 def _crossing(rising: Callable[[float], float]) -> float:

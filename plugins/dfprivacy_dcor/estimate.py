@@ -134,16 +134,17 @@ def conclude(
     Estimate
         What they say.
     """
-    deviation = complete * spread * math.sqrt(max(_variance(_distances(y), len(y)), 0.0))
+    constant = bool((y == y[0]).all())  # then sums differ from 0 by rounding alone
+    deviation = 0.0 if constant else complete * spread * math.sqrt(max(_variance(_distances(y), len(y)), 0.0))
     said = [ALONE, *notes]
     if not informative:
         said.append("uninformative: the noise hides how much the other party's columns vary")
     if deviation <= 0:
         said.append("uninformative: these numbers are constant")
-    pvalue = float(np.mean(totals >= totals[0]))
+    pvalue = 1.0 if constant else float(np.mean(totals >= totals[0]))
     return Estimate(
         squared=min(max(float(totals[0]) / deviation, 0.0), 1.0) if deviation > 0 else 0.0,
-        covariance=float(totals[0]) / complete**2,
+        covariance=0.0 if constant else float(totals[0]) / complete**2,
         pvalue=pvalue,
         alpha=alpha,
         rejected=pvalue <= alpha,

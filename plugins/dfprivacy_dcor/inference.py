@@ -34,8 +34,8 @@ Null = Literal["moments", "chi2"]
 Of = Literal["sample", "population"]
 
 UNINFORMATIVE = (
-    "uninformative: the noise hides how much at least one of the variables varies; more rows, a larger epsilon or "
-    "tighter bounds would help"
+    "uninformative: the noise hides how much at least one of the variables varies, and with it R (a p-value is of "
+    "the covariance alone); more rows, a larger epsilon or tighter bounds would help"
 )
 
 _NUISANCE = 0.1  # part of a level that goes into the uncertainty of the null distribution

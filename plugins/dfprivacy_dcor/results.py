@@ -107,18 +107,7 @@ class DistanceCorrelation(Release):
         return numbers.interval(self.confidence if confidence_level is None else confidence_level, of)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the estimate and its interval.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw the estimate and its interval."""
         what = f"distance correlation of {', '.join(self.x)} and {', '.join(self.y)}"
         ax = _drawn(axes(ax), self, self.correlation, what)
         ax.set_title(f"p = {self.pvalue:.3g}")
@@ -152,18 +141,7 @@ class IndependenceTest(Release):
     _shown = ("x", "y", "pvalue", "rejected", "alpha", "permutations")
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the p-value, or the level and the decision.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw the p-value, or the level and the decision."""
         ax = axes(ax)
         if self.pvalue is None:
             ax.axvline(self.alpha, color="grey", ls=":", label="level")
@@ -200,18 +178,7 @@ class Screening(Release):
     _shown = ("features", "target")
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the chosen columns in order, with their distance correlations if those were asked for.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw the chosen columns in order, with their distance correlations if those were asked for."""
         ax = axes(ax)
         places = list(range(len(self.features)))
         if self.estimates:
@@ -277,18 +244,7 @@ class SharedCorrelation(Release):
         return _scales(self)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the estimate and its interval.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw the estimate and its interval."""
         what = f"squared distance correlation of {', '.join(self.columns)} and {', '.join(self.other)}"
         return _drawn(axes(ax), self, self.squared, what)
 

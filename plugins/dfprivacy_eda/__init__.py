@@ -54,7 +54,7 @@ __all__ = [
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the methods."""
-    for each in (moments.mean, moments.var, moments.std, moments.total):
+    for each in (moments.mean, moments.var.checks(moments.var_asked), moments.std, moments.total):
         register(each.plans(planning.of_moments(each.name)))
     register(rows.count.plans(planning.of_rows))
     register(rows.missing.plans(planning.of_rows))

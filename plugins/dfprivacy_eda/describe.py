@@ -303,16 +303,16 @@ def _measure_numbers(
 ) -> None:
     """Measure the moments of all columns with noise of the cube, and a tree of counts of each."""
     n = curator.size
-    every: list[features.RowFeatures] = [] if n is not None else [features.Count()]
-    for column in numbers:
-        of = features.Moments(column, centred=True)
-        every.append(features.Given(*gaps[column.name], of=of) if gaps[column.name] else of)
-    moments = curator.sum(features.Stack(*every), noise="cube", share=shares["moments"])
     plans = [layout(column, None, rows_of(curator, shares["quartiles"] / len(numbers))) for column in numbers]
     trees = [
         plan.features(column, missing=bool(gaps[column.name]), root=False)
         for plan, column in zip(plans, numbers, strict=True)
     ]
+    every: list[features.RowFeatures] = [] if n is not None else [features.Count()]
+    for column in numbers:
+        of = features.Moments(column, centred=True)
+        every.append(features.Given(*gaps[column.name], of=of) if gaps[column.name] else of)
+    moments = curator.sum(features.Stack(*every), noise="cube", share=shares["moments"])
     counts = curator.sum(features.Stack(*trees), share=shares["quartiles"])
 
     d, b = len(moments.values), float(np.max(moments.scales))

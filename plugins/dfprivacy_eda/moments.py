@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from dfprivacy import Column, Curator, Probability, mechanism
+from dfprivacy import ArgumentError, Column, Curator, Probability, mechanism
 from dfprivacy.arguments import NanPolicy
-from dfprivacy_eda import sums
+from dfprivacy_eda import centred, sums
 from dfprivacy_eda.results import ColumnStatistic
-from dfprivacy_eda.sums import Sums, moments
+from dfprivacy_eda.sums import Sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["mean", "std", "total", "var"]
+__all__ = ["mean", "std", "total", "var", "var_asked"]
 
 Covers = Literal["table", "population"]
 _WIDE = 1 / 2  # of what is possible: an interval as wide tells next to nothing
@@ -92,8 +93,9 @@ def mean(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") ->
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
     its bounds to [-1, 1], the number of rows with a value and the sums of y and y² are released together with
     discrete Laplace noise, scaled to their joint L1 sensitivity: 2 if the number of rows is public, also with the
-    rows without a value counted; 3/2 if rows come and go [1]_. `mean`, `var`, `std` and `sum` follow from the same
-    release.
+    rows without a value counted; 3/2 if rows come and go [1]_. Where a public number of rows is 1,000/ε or more and
+    values may be missing, that has a tenth of ε, and the rest buys the sum of y - t, t being the mean so far:
+    sensitivity 2.
 
     **Statistics.** Intervals are quantiles of 20,000 draws of the noise, whose law is public, and of the
     normal distribution of a mean for a population.
@@ -110,7 +112,7 @@ def mean(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") ->
     >>> round(float(view.mean("age", epsilon=0.5)))
     30
     """
-    return moments(curator, column, nan_policy)
+    return centred.centred(curator, column, nan_policy, 1)
 
 
 @mean.concludes
@@ -157,8 +159,9 @@ def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
     its bounds to [-1, 1], the number of rows with a value and the sums of y and y² are released together with
     discrete Laplace noise, scaled to their joint L1 sensitivity: 2 if the number of rows is public, also with the
-    rows without a value counted; 3/2 if rows come and go [1]_. `mean`, `var`, `std` and `sum` follow from the same
-    release.
+    rows without a value counted; 3/2 if rows come and go [1]_. Where a public number of rows is 400/ε or more
+    (1,000/ε if values may be missing), that has a tenth of ε, and the rest buys the sum of (y - t)² - v, t being
+    the mean and v the variance so far: sensitivity (1 + abs(t))².
 
     **Statistics.** The interval is for the table's own number: the noise is in it, sampling is not.
     A negative estimate is 0.
@@ -175,13 +178,21 @@ def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
     >>> 30 < float(view.var("age", epsilon=0.5)) < 57
     True
     """
-    return moments(curator, column, nan_policy)
+    return centred.centred(curator, column, nan_policy, 2)
 
 
 @var.concludes
 def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Subtract the square of the mean from the mean of squares."""
     return _concluded("var", column, measured, confidence, sums.var, (0.0, column.half**2))
+
+
+def var_asked(column: Column, **_: Any) -> None:
+    """Check that squares are finite before anything is paid."""
+    if math.isinf(column.half * column.half):
+        raise ArgumentError(
+            f"Squares of {column.name!r} are too large for float64 within its bounds.", "Ask for its std."
+        )
 
 
 @mechanism(columns={"column": "numeric"})
@@ -215,8 +226,9 @@ def std(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
     its bounds to [-1, 1], the number of rows with a value and the sums of y and y² are released together with
     discrete Laplace noise, scaled to their joint L1 sensitivity: 2 if the number of rows is public, also with the
-    rows without a value counted; 3/2 if rows come and go [1]_. `mean`, `var`, `std` and `sum` follow from the same
-    release.
+    rows without a value counted; 3/2 if rows come and go [1]_. Where a public number of rows is 400/ε or more
+    (1,000/ε if values may be missing), that has a tenth of ε, and the rest buys the sum of (y - t)² - v, t being
+    the mean and v the variance so far: sensitivity (1 + abs(t))².
 
     **Statistics.** The interval is for the table's own number: the noise is in it, sampling is not.
     A negative estimate is 0.
@@ -233,7 +245,7 @@ def std(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
     >>> 5.5 < float(view.std("age", epsilon=0.5)) < 7.5
     True
     """
-    return moments(curator, column, nan_policy)
+    return centred.centred(curator, column, nan_policy, 2)
 
 
 @std.concludes
@@ -243,7 +255,7 @@ def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> Colu
 
 
 @mechanism(name="sum", columns={"column": "numeric"})
-def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> Sums:
+def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> tuple[float, float, int | None]:
     """Give the sum of a column.
 
     Parameters
@@ -270,11 +282,9 @@ def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -
 
     Notes
     -----
-    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
-    its bounds to [-1, 1], the number of rows with a value and the sums of y and y² are released together with
-    discrete Laplace noise, scaled to their joint L1 sensitivity: 2 if the number of rows is public, also with the
-    rows without a value counted; 3/2 if rows come and go [1]_. `mean`, `var`, `std` and `sum` follow from the same
-    release.
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation: the sum of the values, 0 for a
+    row without one, with discrete Laplace noise. Its sensitivity is the largest value in absolute terms, or the
+    range of the column if rows change and that is larger [1]_.
 
     **Statistics.** The interval is for the table's own number: the noise is in it, sampling is not.
 
@@ -290,12 +300,25 @@ def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -
     >>> 590_000 < float(view.sum("age", epsilon=0.5)) < 610_000
     True
     """
-    return moments(curator, column, nan_policy)
+    return (*centred.total(curator, column, nan_policy), curator.size)
 
 
 @total.concludes
-def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Return to the column's units."""
-    rows = max(float(measured.found[0]), 1.0)
-    possible = (column.low * rows, column.high * rows)
-    return _concluded("sum", column, measured, confidence, sums.total, possible)
+def _(
+    measured: tuple[float, float, int | None], column: Column, *, confidence: Probability = 0.95
+) -> ColumnStatistic:
+    """Add what the noise may be."""
+    value, scale, rows = measured
+    reach = -math.log1p(-confidence) * scale  # of a Laplace variable
+    possible = (-math.inf, math.inf) if rows is None else (column.low * rows, column.high * rows)
+    return ColumnStatistic(
+        value=value,
+        low=value - reach,
+        high=value + reach,
+        confidence=confidence,
+        noise_standard_error=math.sqrt(2) * scale,
+        statistic="sum",
+        column=column.name,
+        count=None if rows is None else float(rows),
+        notes=_notes(value - reach, value + reach, possible),
+    )

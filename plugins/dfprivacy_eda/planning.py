@@ -56,16 +56,21 @@ def _given(curator: Curator, what: str, said: str = "") -> str:
 
 
 def of_moments(name: str) -> Any:
-    """Make the planner of a method that follows from the sums of y and y²."""
+    """Make the planner of a method that gives a mean, a variance, a standard deviation or a sum.
+
+    In one step the sums of y and y²/2 are measured; in two, (y - t)/2 or (y - t)² about a guess, here the middle.
+    """
 
     def findings(curator: Curator, column: Column, **_: Any) -> Findings:
         n, noise = rows_of(curator), laplace(curator)
+        two = len(curator.measured) > 1
         sd = _SPREAD * column.half
-        first, second = noise / n, 2 * noise / n  # of the means of y and y²: the second has weight 1/2
+        first, second = (2 if two else 1) * noise / n, (1 if two else 2) * noise / n
+        total = noise * max(abs(column.low), abs(column.high))
         error, relative = {
             "mean": (first * column.half, first / _SPREAD),
-            "sum": (first * column.half * n, first / _SPREAD),
-            "var": (second * column.half**2, second / _SPREAD**2),
+            "sum": (total, total / (n * sd)),
+            "var": (second * column.half * column.half, second / _SPREAD**2),
             "std": (second / (2 * _SPREAD) * column.half, second / (2 * _SPREAD**2)),
         }[name]
         said = f"the standard deviation is {sd:.4g}" if name in {"var", "std"} else ""

@@ -113,8 +113,9 @@ def layout(column: Column, step: float | None, rows: float) -> Layout:
 
 
 def rows_of(curator: Curator, share: Fraction = Fraction(1)) -> float:
-    """Give the number of rows, or what a private one is taken to be, times a share of epsilon."""
-    return (_UNKNOWN if curator.size is None else curator.size) * curator.epsilon * float(share)
+    """Give the number of rows, the same for all groups, or what a private one is taken to be, times an epsilon."""
+    rows = None if curator.size is None else curator.typical_size
+    return (_UNKNOWN if rows is None else rows) * curator.epsilon * float(share)
 
 
 @dataclass(frozen=True)
@@ -198,9 +199,9 @@ def grown(curator: Curator, column: Column, nan_policy: NanPolicy, step: float |
     n, gaps = curator.size, curator.gaps([column], nan_policy)
     plan = layout(column, step, rows_of(curator))
     measured = curator.sum(plan.features(column, missing=bool(gaps), root=n is None))
-    rows = None if n is None else (float(n), 0.0)
+    whole = None if n is None else (float(n), 0.0)
     nothing = not (gaps or column.filled or nan_policy == "fill")
-    return Grown.of(plan, measured, missing=bool(gaps), rows=rows, root=n is None, none_missing=nothing)
+    return Grown.of(plan, measured, missing=bool(gaps), rows=whole, root=n is None, none_missing=nothing)
 
 
 def chosen(curator: Curator, column: Column, q: float, nan_policy: NanPolicy, step: float | None) -> Chosen | Grown:

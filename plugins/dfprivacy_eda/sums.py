@@ -51,6 +51,8 @@ class Sums:
         what was measured; and `start`, of shape (4,), what is added to that.
     counted : bool
         Whether the rows without a value were counted.
+    centre : tuple of two float or None
+        What (y - t)² - v is about, t and v, if the sum of that was measured in place of the sum of y².
     """
 
     values: Numbers
@@ -58,21 +60,30 @@ class Sums:
     map: Numbers
     start: Numbers
     counted: bool
+    centre: tuple[float, float] | None = None
 
     @property
     def found(self) -> Numbers:
         """The four numbers, as measured."""
-        return self.start + self.map @ self.values
+        return self._squares(self.start + self.map @ self.values)
 
     @cached_property
     def possible(self) -> Numbers:
         """What the four numbers of the table may be, given what was measured: a draw in each row."""
         if not len(self.noise):
             return self.found[None]
-        return self.start + (self.values - self.noise) @ self.map.T
+        return self._squares(self.start + (self.values - self.noise) @ self.map.T)
+
+    def _squares(self, rows: Numbers) -> Numbers:
+        """Put the sum of y² in the place of that of (y - t)² - v; a mean is within [-1, 1]."""
+        if self.centre is not None:
+            t, v = self.centre
+            n = np.maximum(rows[..., 0], 1)
+            rows[..., 2] += 2 * t * np.clip(rows[..., 1], -n, n) - (t**2 - v) * n
+        return rows
 
 
-def moments(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
+def moments(curator: Curator, column: Column, nan_policy: NanPolicy, *, share: object = None) -> Sums:
     """Measure the number of rows with a value, and the sums of y and y², in one vector.
 
     With n public: (y, y²/2), and 1/2 for a row without a value. With n private: (y, 1-y², y²/2), and where rows
@@ -84,7 +95,7 @@ def moments(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
     weight = 0.5 if n is not None else 1.5
     if gaps:
         of = features.Given(*gaps, of=of, tally=(0, weight) if counted else None)
-    measured = curator.sum(of)
+    measured = curator.sum(of, share=share)
     values, scales = measured.values, measured.scales
     noise = laplace_draws(len(values)) * scales if scales.any() else np.empty((0, len(values)))
     whole = np.zeros((4, len(values)))
@@ -125,16 +136,21 @@ def mean(rows: Numbers, column: Column) -> Numbers:
     return _mean(rows) * column.half + column.mid
 
 
+def _var(rows: Numbers) -> Numbers:
+    n = np.maximum(rows[..., 0], 2)
+    found: Numbers = np.clip(rows[..., 2] / n - _mean(rows) ** 2, 0, 1) * (n / (n - 1))
+    return found
+
+
 def var(rows: Numbers, column: Column) -> Numbers:
     """Give variances with the divisor n - 1, as dataframes have them."""
-    n = np.maximum(rows[..., 0], 2)
-    found: Numbers = np.clip(rows[..., 2] / n - _mean(rows) ** 2, 0, 1) * column.half**2 * (n / (n - 1))
-    return found
+    return _var(rows) * column.half**2
 
 
 def std(rows: Numbers, column: Column) -> Numbers:
     """Give standard deviations."""
-    return np.sqrt(var(rows, column))
+    found: Numbers = np.sqrt(_var(rows)) * column.half
+    return found
 
 
 def total(rows: Numbers, column: Column) -> Numbers:
@@ -149,7 +165,8 @@ def count(rows: Numbers, _: Column) -> Numbers:
 
 def spread(draws: Numbers) -> float:
     """Give the standard deviation of draws; 0 of a single one."""
-    return float(draws.std()) if len(draws) > 1 else 0.0
+    most = float(np.abs(draws).max())  # squares of numbers near the largest would be infinite
+    return most * float((draws / most).std()) if len(draws) > 1 and most else 0.0
 
 
 def between(draws: Numbers, confidence: float) -> tuple[float, float]:
@@ -162,7 +179,7 @@ def sampled(sums: Sums, column: Column) -> Numbers:
     """Draw what the mean of a population may be, of which the rows are a sample: sampling and noise."""
     rows = sums.possible if len(sums.noise) else np.broadcast_to(sums.found, (2 * _HALF, 4))
     errors = np.random.default_rng(1).normal(size=_HALF)
-    sds = np.sqrt(var(sums.found, column) / max(sums.found[0], 1))
+    sds = std(sums.found, column) / np.sqrt(max(sums.found[0], 1))
     found: Numbers = mean(rows, column) + np.concatenate([errors, -errors]) * sds
     return found
 

@@ -242,7 +242,10 @@ class Estimates:
                 place = None if len(self.covariances) < len(self.means) else group
                 doubts.append((place, "the covariance is mostly noise"))
         if radius is not None and radius < math.sqrt(d) * (1 - 1e-9) and self._length() > _LONG * radius**2:
-            doubts.append((None, f"many rows are as long as the radius and were scaled down: use radius={d}**0.5"))
+            note = (
+                "many rows are as long as the radius and were scaled down, to the middle of the bounds: use radius="
+            )
+            doubts.append((None, f"{note}{d}**0.5"))
         return doubts
 
     def _length(self) -> float:

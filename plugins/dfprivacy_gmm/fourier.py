@@ -188,18 +188,7 @@ class FourierSketch(Release):
         )
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the size of the characteristic function against the whitened frequency, and the noise.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw the size of the characteristic function against the whitened frequency, and the noise."""
         ax = axes(ax)
         length = np.linalg.norm(self.frequencies @ Whitening(self.centre, self.covariance).root, axis=1)
         ax.plot(length, np.hypot(self.cosines, self.sines), ".", label="sketch")

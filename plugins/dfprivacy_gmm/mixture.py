@@ -163,18 +163,7 @@ class MixtureModel:
         return rows, labels
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the density of one column, or the ellipses of the first two at one and two standard deviations.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw the density of one column, or the ellipses of the first two at one and two standard deviations."""
         ax = axes(ax)
         if len(self.columns) == 1:
             low, high = self.bounds[0]

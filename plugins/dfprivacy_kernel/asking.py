@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dfprivacy import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dfprivacy import Column
     from dfprivacy_kernel.design import Design
     from dfprivacy_kernel.groups import Groups
     from dfprivacy_kernel.results import Method
 
-__all__ = ["check_groups", "check_method", "column_of", "pair_of"]
+__all__ = ["check_groups", "check_method", "column_of"]
 
 
 def column_of(by: Column | None, other: Column | None, *, paired: bool) -> Column:
@@ -29,18 +27,6 @@ def column_of(by: Column | None, other: Column | None, *, paired: bool) -> Colum
     column = by or other
     assert column is not None  # noqa: S101 - one of them is given
     return column
-
-
-def pair_of(by: Column, groups: Sequence[Any] | None) -> tuple[Any, Any]:
-    """Give the two groups."""
-    known = by.categories or ()
-    pair = known if groups is None else groups
-    if not isinstance(pair, tuple | list) or len(pair) != 2:  # noqa: PLR2004
-        raise ArgumentError("Two groups are compared.", f"Name two of {list(known)!r}: groups=(first, second).")
-    first, second = (known[by.code(value)] for value in pair)
-    if first == second:
-        raise ArgumentError(f"groups={groups!r} are the same group.", "Name two different ones.")
-    return first, second
 
 
 def check_method(

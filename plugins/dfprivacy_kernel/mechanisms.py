@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import NanPolicy, Probability, mechanism
-from dfprivacy_kernel.asking import check_groups, check_method, column_of, pair_of
+from dfprivacy.schema import chosen_groups
+from dfprivacy_kernel.asking import check_groups, check_method, column_of
 from dfprivacy_kernel.concluding import Comparison, Decision, Evidence, conclude_test
 from dfprivacy_kernel.design import Count, Design, Mismatch
 from dfprivacy_kernel.embedding import Features
@@ -149,7 +150,7 @@ def kernel_two_sample(
     True
     """
     column = column_of(by, other, paired=paired)
-    pair = pair_of(column, groups)
+    first, second = chosen_groups(column, groups)
     check_method(method, paired=paired, local=local, pvalue=pvalue, permutations=n_permutations, alpha=alpha)
     design = Design.read(
         (*columns, *(categories or ())),
@@ -159,7 +160,7 @@ def kernel_two_sample(
         locations,
         _LOCATIONS[method] if n_locations is None else n_locations,
     )
-    compared = Groups.of(curator, column, pair, design.columns, nan_policy, paired=paired)
+    compared = Groups.of(curator, column, (first, second), design.columns, nan_policy, paired=paired)
     check_groups(compared, design, method, paired=paired)
     comparison = Comparison(design, compared, alpha)
     if method == "moments":

@@ -34,6 +34,7 @@ SHARE_FUSED = "1/5"
 
 _TOLD = 1.5  # scales of the noise by which a noisy number of rows must exceed 0
 _NEGLIGIBLE = 1e-6
+_FARTHEST = 2.0  # two means of features of length 1
 
 
 @dataclass(frozen=True)
@@ -136,11 +137,11 @@ class Measured:
         """Interval for the MMD of the two samples as they are: exact."""
         if self.sizes:
             centre, reach = self.factor * self.separation, -self.factor * self.scale * math.log1p(-confidence)
-            return max(0.0, centre - reach), max(0.0, centre + reach)
+            return _within(centre - reach, centre + reach)
         alpha = 1 - confidence
         reach = -self.scale * math.log(alpha / 2)
         low, high = self._factors(alpha / 4)
-        return max(0.0, low * (self.separation - reach)), max(0.0, high * (self.separation + reach))
+        return _within(low * (self.separation - reach), high * (self.separation + reach))
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Interval for the MMD of the populations: approximate."""
@@ -158,7 +159,7 @@ class Measured:
             v = t**2 - h * trace + side * doubt
             sd = math.sqrt(4 * max(v, 0.0) * total / min(n, m) ** 2 * largest + 2 * h**2 * frobenius**2)
             ends.append(math.sqrt(max(0.0, v + side * z * sd)))
-        return ends[0], ends[1]
+        return _within(*ends)
 
 
 @dataclass(frozen=True)
@@ -208,6 +209,11 @@ class MeasuredPairs(Measured):
         pairs = max(2.0, self.noisy_sizes[0])
         square = (self.separation**2 - 2 * self.scale**2) / pairs**2
         return (pairs * square - float(self.moments[0, 0]) / pairs) / (pairs - 1)
+
+
+def _within(low: float, high: float) -> tuple[float, float]:
+    """Keep an interval for a distance of two means to what it can be."""
+    return min(max(low, 0.0), _FARTHEST), min(max(high, 0.0), _FARTHEST)
 
 
 def null_of(

@@ -30,6 +30,7 @@ _POINTS = 2**14  # of the quadrature; more move single p-values by 1e-3 at most
 _FEW = 8  # draws of the moments that must be possible, else the possible ones nearest to all draws stand in
 _PART_KEPT = 4  # of the points, which the quadrature of the null law keeps at least, with few draws of the moments
 _TINY = 1e-12
+_FAR = 0.01  # probability from which on draws resolve a tail
 _CAP_OF_PAIRS = 2.0  # of the trace: differences of rows have a squared length of 2 at most
 
 
@@ -202,9 +203,14 @@ class Null:
         return np.sqrt(np.maximum(self.factor * self.moments.quantile(level), 0))
 
     def pvalue(self, statistic: float, scale: float) -> float:
-        """Give the probability of a noisy statistic at least as large, with Laplace noise of this scale."""
+        """Give the probability of a noisy statistic at least as large, with Laplace noise of this scale.
+
+        A mean over draws of the null law, of the tail of the noise. Where the noise is small, none of them may
+        reach the statistic: in the tail it is no less than the mean over draws of the noise, of the law's tail.
+        """
         (null,) = self.quantile(self.uniform)
-        return float(laplace_tail((statistic - null) / max(scale, _TINY)).mean())
+        found = float(laplace_tail((statistic - null) / max(scale, _TINY)).mean())
+        return max(found, self.fused_pvalue(statistic, np.zeros(1), scale)) if found < _FAR else found
 
     def fused_pvalue(self, statistic: float, critical: Array, scale: float) -> float:
         """Bound the probability that the largest of T - c over the kernels, with Laplace noise, is as large."""

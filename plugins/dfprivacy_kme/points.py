@@ -228,18 +228,7 @@ class WeightedPoints(Release):
         )
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the points, areas by weight; the distribution function where there is one column.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw the points, areas by weight; the distribution function where there is one column."""
         ax = axes(ax)
         names = [column.name for column in self._space.columns]
         if len(names) == 1:

@@ -33,9 +33,8 @@ import numpy as np
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.schema import as_probability
-from dfprivacy_ttest.group import Array, Group, Real, plain
-from dfprivacy_ttest.law import NullLaw, TextbookLaw, log_ratio, null_law, textbook_law, widest
-from dfprivacy_ttest.solve import solve_decreasing
+from dfprivacy_ttest.group import Array, Group, Real, plain, side_by_side
+from dfprivacy_ttest.law import NullLaw, TextbookLaw, null_law, solve_tail, textbook_law
 
 __all__ = ["Alternative", "Method", "Result", "one_sample_t", "one_sample_z", "two_sample_t"]
 
@@ -43,7 +42,7 @@ Method = Literal["conv", "naive"]
 Alternative = Literal["two-sided", "less", "greater"]
 
 Law: TypeAlias = NullLaw | TextbookLaw
-Hypothesis: TypeAlias = Callable[[Real], tuple[Law, tuple[Array, ...]]]
+Hypothesis: TypeAlias = Callable[[Real], tuple[Law, Array]]
 """Gives the law of an estimate's distance from a hypothetical value if that is true, and the variances."""
 
 
@@ -124,13 +123,10 @@ class Result:
             law, _ = self._hypothesis(self.estimate)
             return law.distance(tail)
 
-        def beyond(distance: Array) -> Array:
-            return log_ratio(self._hypothesis(self.estimate + direction * distance)[0].cdf(-distance), tail)
+        def cdf(x: Array) -> Array:
+            return self._hypothesis(self.estimate - direction * x)[0].cdf(x)
 
-        high = np.asarray(self.standard_error) * widest(tail) + 0 * direction
-        while np.any(above := beyond(high) > 0):
-            high = np.where(above, 2 * high, high)
-        return solve_decreasing(beyond, high, tolerance=1e-11)
+        return solve_tail(cdf, self.standard_error + 0 * direction, tail, tolerance=1e-11)
 
 
 def one_sample_z(
@@ -252,13 +248,15 @@ def two_sample_t(
     0.1
     """
     groups = first, second
+    both = side_by_side(*groups)
     estimate = first.mean - second.mean
 
-    def hypothesis(difference: Real) -> tuple[Law, tuple[Array, ...]]:
+    def hypothesis(difference: Real) -> tuple[Law, Array]:
         means = _means(first, second, difference)
         if method == "naive":
             return textbook_law(groups, means, sd=None, pooled=equal_variances)
-        return null_law(groups, means, estimate - difference, sd=None, pooled=equal_variances)
+        distance = np.asarray(estimate - difference)
+        return null_law(both, np.stack(means, axis=-1), distance, sd=None, pooled=equal_variances)
 
     return _result(groups, estimate, 0.0, hypothesis, method, alternative)
 
@@ -274,10 +272,12 @@ def _one_sample(group: Group, mean: Real, sd: float | None, method: Method, alte
     if not np.all(np.isfinite(mean)):
         raise ArgumentError(f"The hypothetical mean {mean} is not finite.", "Give the mean to test against.")
 
-    def hypothesis(mean: Real) -> tuple[Law, tuple[Array, ...]]:
+    alone = side_by_side(group)
+
+    def hypothesis(mean: Real) -> tuple[Law, Array]:
         if method == "naive":
             return textbook_law((group,), (mean,), sd=sd, pooled=False)
-        return null_law((group,), (mean,), np.asarray(group.mean - mean), sd=sd, pooled=False)
+        return null_law(alone, np.asarray(mean)[..., None], group.mean - np.asarray(mean), sd=sd, pooled=False)
 
     return _result((group,), group.mean, mean, hypothesis, method, alternative)
 
@@ -304,7 +304,7 @@ def _result(
         estimate=plain(estimate),
         standard_error=plain(law.standard_error),
         noise_standard_error=plain(law.noise_se),
-        variances=tuple(plain(v) for v in variances),
+        variances=tuple(plain(v) for v in np.moveaxis(variances, -1, 0)),
         shape=plain(law.shape),
         groups=groups,
         method=method,

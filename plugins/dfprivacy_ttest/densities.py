@@ -99,7 +99,7 @@ def noisy_pooled_variance_density(u: ArrayLike, k: ArrayLike, b1: ArrayLike, b2:
 
 def _convolution_sides(u: Array, shape: Array, rate: Array, b: Array) -> tuple[Array, Array]:
     """e^{-bu} ∫_0^u e^{bg} f(g) dg and e^{bu} ∫_u^∞ e^{-bg} f(g) dg for the gamma density f."""
-    positive = u > 0
+    positive = u > _TINY
     v = np.where(positive, u, 1.0)
     log_f = shape * np.log(rate * v) - rate * v - gammaln(shape) - np.log(v)
     f = np.exp(log_f)

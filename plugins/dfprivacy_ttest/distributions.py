@@ -59,9 +59,7 @@ def normal_laplace_cdf(w: ArrayLike, tau: ArrayLike) -> Array:
     >>> f"{normal_laplace_cdf(-1.959963984540054, 1):.6f}"
     '0.112549'
     """
-    w = _bounded(w)
-    tau = _bounded(tau)
-    return ndtr(w) + (_laplace_part(w, tau) - _laplace_part(-w, tau)) / 2
+    return _normal_laplace(_bounded(w), _bounded(tau))
 
 
 def normal_two_laplace_cdf(w: ArrayLike, tau1: ArrayLike, tau2: ArrayLike) -> Array:
@@ -89,21 +87,31 @@ def normal_two_laplace_cdf(w: ArrayLike, tau1: ArrayLike, tau2: ArrayLike) -> Ar
     >>> f"{normal_two_laplace_cdf(1.5, 0.5, 2):.8f}"
     '0.72475096'
     """
-    w, tau1, tau2 = np.broadcast_arrays(_bounded(w), _bounded(tau1), _bounded(tau2))
+    w, tau1, tau2 = _bounded(w), _bounded(tau1), _bounded(tau2)
     wide, narrow = np.minimum(tau1, tau2), np.maximum(tau1, tau2)
     same = narrow - wide <= SAME_RATE * (narrow + wide)
     lower = -np.abs(w)
-    ratio = np.where(same, 0.0, (wide / np.where(same, 1.0, narrow)) ** 2)
-    apart = (normal_laplace_cdf(lower, wide) - ratio * normal_laplace_cdf(lower, narrow)) / (1 - ratio)
-    tail = np.clip(np.where(same, _normal_double_laplace(lower, (wide + narrow) / 2), apart), 0.0, 0.5)
-    result: Array = np.where(w > 0, 1 - tail, tail)
-    return np.where(np.isnan(w + wide), np.nan, result)
+    tail = lower * 0.0
+    if np.any(same):
+        tail = np.where(same, _normal_double_laplace(lower, (wide + narrow) / 2), tail)
+    if not np.all(same):
+        ratio = np.where(same, 0.0, (wide / np.where(same, 1.0, narrow)) ** 2)
+        apart = (_normal_laplace(lower, wide) - ratio * _normal_laplace(lower, narrow)) / (1 - ratio)
+        tail = np.where(same, tail, apart)
+    tail = np.minimum(np.maximum(tail, 0.0), 0.5)
+    return np.where(w > 0, 1 - tail, tail)
+
+
+def _normal_laplace(w: Array, tau: Array) -> Array:
+    return np.asarray(ndtr(w) + (_laplace_part(w, tau) - _laplace_part(-w, tau)) / 2)
 
 
 def _laplace_part(w: Array, tau: Array) -> Array:
     """A(w) = exp(τw + τ²/2) Φ(-w-τ), with each factor at most 1."""
     a = w + tau
-    right = 0.5 * erfcx(np.maximum(a, 0.0) / np.sqrt(2)) * np.exp(-w * w / 2)
+    right: Array = 0.5 * erfcx(np.maximum(a, 0.0) / np.sqrt(2)) * np.exp(-w * w / 2)
+    if np.all(a >= 0):
+        return right
     left = np.exp(np.minimum(tau * (w + tau / 2), 0.0)) * ndtr(-a)
     return np.where(a >= 0, right, left)
 
@@ -119,8 +127,8 @@ def _normal_double_laplace(w: Array, tau: Array) -> Array:
     )
     # The terms are τ times their sum. When both Laplace variables are 10,000 times narrower than the normal
     # one, a single one with their variance gives the same 12 digits without that loss.
-    return np.where(tau > 1e4, normal_laplace_cdf(w, tau / np.sqrt(2)), both)  # noqa: PLR2004
+    return np.where(tau > 1e4, _normal_laplace(w, tau / np.sqrt(2)), both) if np.any(tau > 1e4) else both  # noqa: PLR2004
 
 
 def _bounded(x: ArrayLike) -> Array:
-    return np.clip(np.asarray(x, dtype=np.float64), -_HUGE, _HUGE)
+    return np.minimum(np.maximum(np.asarray(x, dtype=np.float64), -_HUGE), _HUGE)

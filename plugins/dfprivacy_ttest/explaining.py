@@ -6,8 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy import Column, Curator, NanPolicy
+from dfprivacy.schema import chosen_groups
 from dfprivacy_ttest.calibrated import Alternative
-from dfprivacy_ttest.mechanisms import pair_of, public_sizes
+from dfprivacy_ttest.mechanisms import public_sizes
 from dfprivacy_ttest.planning import minimum_detectable_effect, sample_size
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def findings(
     if not curator.measured:  # of public columns, with no noise
         return {}
     scale = curator.measured[-1].scale
-    sizes = public_sizes(curator, by, None if by is None else pair_of(by, groups))
+    sizes = public_sizes(curator, by, None if by is None else chosen_groups(by, groups))
     sd = column.half / 2 if sigma is None else sigma
     given = f"with probability 0.8, if the standard deviation is {sd:.3g}"
     known: dict[str, Any] = {

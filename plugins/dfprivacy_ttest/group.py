@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,10 +14,13 @@ from dfprivacy.errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Array", "Group", "Real", "plain"]
+__all__ = ["LEAST", "Array", "Group", "Real", "plain", "side_by_side", "truncated"]
 
 Array: TypeAlias = NDArray[np.float64]
 Real: TypeAlias = float | Array
+
+LEAST = 1e-9
+"""A variance for data that are constant."""
 
 SIZE_FLOOR = 5.0
 _DOUBTFUL = 5.0  # standard deviations: a noisy size should be as large as that to divide by
@@ -54,17 +56,17 @@ class Group:
     total: Real
     squares: Real
     size: Real
-    scale_total: float
-    scale_squares: float
-    scale_size: float = 0.0
-    scale_both: float = 0.0
+    scale_total: Real
+    scale_squares: Real
+    scale_size: Real = 0.0
+    scale_both: Real = 0.0
 
     def __post_init__(self) -> None:
         if not all(np.all(np.isfinite(getattr(self, field.name))) for field in dataclasses.fields(self)):
             raise ArgumentError("A released value is not finite.", "Release the sums again.")
-        if min(self.scale_total, self.scale_squares, self.scale_size, self.scale_both) < 0:
+        if np.min([self.scale_total, self.scale_squares, self.scale_size, self.scale_both]) < 0:
             raise ArgumentError("A scale of noise is negative.", "Give the scales of the noise that was added.")
-        if not self.size_variance and not np.all(np.asarray(self.size) >= 2):  # noqa: PLR2004
+        if np.any((self.size_variance == 0) & (np.asarray(self.size) < 2)):  # noqa: PLR2004
             raise ArgumentError("A group has fewer than two rows.", "A t-test needs two rows in every group.")
 
     @classmethod
@@ -96,7 +98,7 @@ class Group:
         return cls(total, present - rest, present, noise, noise_rest, 0.0, noise_size)
 
     @cached_property
-    def size_variance(self) -> float:
+    def size_variance(self) -> Real:
         """Variance of the noise of the size; 0 if it is public."""
         return 2 * (self.scale_size**2 + self.scale_both**2)
 
@@ -104,12 +106,12 @@ class Group:
     def n(self) -> Array:
         """The size to compute with: a noisy one is floored at 5."""
         n = np.asarray(self.size, dtype=np.float64)
-        return np.maximum(n, SIZE_FLOOR) if self.size_variance else n
+        return np.where(np.asarray(self.size_variance) > 0, np.maximum(n, SIZE_FLOOR), n)
 
     @property
     def doubtful_size(self) -> NDArray[np.bool_]:
         """Whether so much of the size is noise that nothing can be divided by it."""
-        return np.asarray(self.n < _DOUBTFUL * math.sqrt(self.size_variance)) | (np.asarray(self.size) < self.n)
+        return np.asarray(self.n < _DOUBTFUL * np.sqrt(self.size_variance)) | (np.asarray(self.size) < self.n)
 
     @property
     def mean(self) -> Array:
@@ -122,12 +124,19 @@ class Group:
         raw = np.asarray((self.squares - self.total**2 / self.n) / (self.n - 1))
         return np.where(raw > 0, raw, np.nan)
 
+    @cached_property
+    def rough_variance(self) -> Array:
+        """The variance as the noise of the squares leaves it likely, whatever the mean is."""
+        deviations = self.squares - (self.total**2 - 2 * self.scale_total**2) / self.n
+        middle, _ = truncated(deviations, np.hypot(self.scale_squares, self.scale_both))
+        return np.clip(middle / self.n, LEAST, 1.0)
+
     def mean_noise(self, mean: Real) -> Array:
         """Effect of each of the four noises on S₁/n - mean, for a mean within the bounds; shape (4, ...)."""
-        mean = np.clip(mean, -1.0, 1.0)
+        mean = np.minimum(np.maximum(mean, -1.0), 1.0)
         found = np.zeros((4, *np.broadcast_shapes(np.shape(mean), self.n.shape, np.shape(self.total))))
         found[0] = self.scale_total / self.n
-        if self.size_variance:
+        if np.any(self.size_variance):
             per_row = -mean / self.n
             found[2], found[3] = per_row * self.scale_size, per_row * self.scale_both
         return found
@@ -146,6 +155,22 @@ class Group:
         n = np.maximum(self.n - self.scale_size * size - self.scale_both * both, 2.0)
         total = self.total - self.scale_total * alone
         return total, self.squares - self.scale_squares * squares - self.scale_both * both, n
+
+
+def side_by_side(*groups: Group) -> Group:
+    """Give groups as one, along a last axis of its numbers."""
+    each = zip(*(dataclasses.astuple(group) for group in groups), strict=True)
+    return Group(*(np.stack(np.broadcast_arrays(*numbers), axis=-1) for numbers in each))
+
+
+def truncated(x: Array, scale: Real) -> tuple[Array, Array]:
+    """Give mean and variance of a Laplace variable around x that is cut off below zero."""
+    scale = np.maximum(scale, LEAST**2)
+    x = np.maximum(x, 0.0)
+    below = np.exp(-x / scale)
+    mean = (2 * x + scale * below) / (2 - below)
+    square = (2 * x**2 + 4 * scale**2 - 2 * scale**2 * below) / (2 - below)
+    return mean, np.maximum(square - mean**2, 0.0)
 
 
 def plain(x: Array) -> Real:

@@ -28,7 +28,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from dfprivacy_ttest.distributions import normal_two_laplace_cdf
-from dfprivacy_ttest.group import Array, Real
+from dfprivacy_ttest.group import LEAST, Array, Real, truncated
 from dfprivacy_ttest.solve import solve_decreasing
 
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
     from dfprivacy_ttest.group import Group
 
-__all__ = ["NullLaw", "TextbookLaw", "log_ratio", "null_law", "textbook_law", "widest"]
+__all__ = ["NullLaw", "TextbookLaw", "null_law", "solve_tail", "textbook_law"]
 
 _NODES = 48
+_SIGNS = np.array([1.0, -1.0])  # of two groups in their difference
 _CERTAIN = 1e8  # a shape, or a number of degrees of freedom, beyond which a variance counts as known
 _ALL = 1e100  # a rate of no noise
-_LEAST = 1e-9  # a variance for data that are constant
 
 
 @dataclass(frozen=True)
@@ -115,11 +115,7 @@ class NullLaw:
 
     def distance(self, tail: float, *, tolerance: float = 1e-12) -> Array:
         """Give the x that is exceeded with probability `tail`."""
-        high = self.standard_error * widest(tail)
-        cdf = self._mixed(high.ndim)
-        while np.any(above := cdf(-high) > tail):
-            high = np.where(above, 2 * high, high)
-        return solve_decreasing(lambda x: log_ratio(cdf(-x), tail), high, tolerance=tolerance)
+        return solve_tail(self._mixed(self.standard_error.ndim), self.standard_error, tail, tolerance=tolerance)
 
 
 @dataclass(frozen=True)
@@ -155,27 +151,47 @@ class TextbookLaw:
         return -self.standard_error * np.where(np.isinf(self.df), ndtri(tail), stdtrit(self.df, tail))
 
 
-def widest(tail: float) -> float:
-    """How many standard deviations most of these laws exceed less often than this: those of a Laplace variable."""
-    return max(-math.log(2 * tail) / math.sqrt(2), -float(ndtri(tail)), 0.1) * 1.1
+def solve_tail(cdf: Callable[[Array], Array], standard_error: Array, tail: float, *, tolerance: float) -> Array:
+    """Solve cdf(-x) = tail on the scale of normal scores, on which it is about straight.
 
+    Parameters
+    ----------
+    cdf : callable
+        The distribution function of a symmetric law, which may depend on x itself.
+    standard_error : ndarray
+        Its standard deviation, about.
+    tail : float
+        A probability below 1/2.
+    tolerance : float
+        As for `solve_decreasing`.
 
-def log_ratio(probability: Array, tail: float) -> Array:
-    """Compare probabilities on the scale on which a tail is about straight."""
-    return np.log(np.maximum(probability, 1e-300)) - math.log(tail)
+    Returns
+    -------
+    ndarray
+        The solutions.
+    """
+    score = float(ndtri(tail))
+    # Most of these laws exceed so many standard deviations less often: those of a Laplace variable.
+    widest = max(-math.log(2 * tail) / math.sqrt(2), -score, 0.1) * 1.1
+    return solve_decreasing(
+        lambda x: ndtri(np.maximum(cdf(-x), 1e-300)) - score,
+        standard_error * widest,
+        at_zero=-score,
+        tolerance=tolerance,
+    )
 
 
 def null_law(
-    groups: Sequence[Group], means: Sequence[Real], distance: Array, *, sd: float | None, pooled: bool
-) -> tuple[NullLaw, tuple[Array, ...]]:
+    groups: Group, means: Array, distance: Array, *, sd: float | None, pooled: bool
+) -> tuple[NullLaw, Array]:
     """Give the law of S₁/n - mean of the first group, less that of the second, and each group's variance.
 
     Parameters
     ----------
-    groups : sequence of Group
-        One, or two.
-    means : sequence of float or ndarray
-        Their hypothetical means.
+    groups : Group
+        One or two, `side_by_side`.
+    means : ndarray
+        Their hypothetical means, along the last axis.
     distance : ndarray
         What S₁/n - mean of the first group, less that of the second, is.
     sd : float or None
@@ -185,37 +201,32 @@ def null_law(
 
     Returns
     -------
-    tuple of NullLaw and tuple of ndarray
-        The law, and the variances.
+    tuple of NullLaw and ndarray
+        The law, and the variances, along the last axis.
     """
-    sizes = [group.n for group in groups]
-    effects = [group.mean_noise(mean) for group, mean in zip(groups, means, strict=True)]
-    effects = [effects[0], *(-effect for effect in effects[1:])]
+    n = groups.n
+    effects = groups.mean_noise(means) * _SIGNS[: n.shape[-1]]
     if sd is None:
-        found = _sampling_variances(groups, effects, distance)
-        dfs = [n - 1 for n in sizes]
+        variances, uncertain = _sampling_variances(groups, effects, distance)
+        df = n - 1
     else:
-        found, dfs = [(np.asarray(sd**2), np.asarray(0.0))] * len(groups), [np.full_like(n, np.inf) for n in sizes]
+        variances, uncertain, df = np.full_like(n, sd**2), np.zeros_like(n), np.full_like(n, np.inf)
     if pooled:
-        df = dfs[0] + dfs[1]
-        parts = [each / df for each in dfs]
-        one = np.asarray(sum(part * v for part, (v, _) in zip(parts, found, strict=True)))
-        uncertain: Array = np.asarray(sum(part**2 * u for part, (_, u) in zip(parts, found, strict=True)))
-        weight = 1 / sizes[0] + 1 / sizes[1]
-        variances: tuple[Array, ...] = (np.asarray(one),) * 2
-        sampling, uncertain = np.asarray(one * weight), uncertain * weight**2
+        part, weight = df / df.sum(axis=-1, keepdims=True), (1 / n).sum(axis=-1)
+        variances = np.broadcast_to((part * variances).sum(axis=-1, keepdims=True), variances.shape)
+        sampling, uncertain = variances[..., 0] * weight, (part**2 * uncertain).sum(axis=-1) * weight**2
+        df = df.sum(axis=-1)
     else:
-        variances = tuple(v for v, _ in found)
-        sampling = np.asarray(sum(v / n for v, n in zip(variances, sizes, strict=True)))
-        uncertain = np.asarray(sum(u / n**2 for (_, u), n in zip(found, sizes, strict=True)))
-        df = _welch([v / n for v, n in zip(variances, sizes, strict=True)], dfs)
-    scales = np.sort(np.abs(np.concatenate(effects)), axis=0)
+        parts = variances / n
+        sampling, uncertain = parts.sum(axis=-1), (uncertain / n**2).sum(axis=-1)
+        df = _welch(parts, df)
+    scales = np.sort(np.abs(np.concatenate(np.moveaxis(effects, -1, 0))), axis=0)
     with np.errstate(divide="ignore"):
         law = NullLaw(
             sampling=sampling,
             shape=np.asarray(sampling**2 / uncertain),
             df=np.asarray(df),
-            most=np.asarray(sum(1 / n for n in sizes) if sd is None else sampling),
+            most=np.asarray((1 / n).sum(axis=-1) if sd is None else sampling),
             scales=(scales[-1], scales[-2]),
             rest=2 * np.square(scales[:-2]).sum(axis=0),
         )
@@ -224,7 +235,7 @@ def null_law(
 
 def textbook_law(
     groups: Sequence[Group], means: Sequence[Real], *, sd: float | None, pooled: bool
-) -> tuple[TextbookLaw, tuple[Array, ...]]:
+) -> tuple[TextbookLaw, Array]:
     """Give the law of the same distance as a textbook has it, from the noisy sums as they are."""
     sizes, dfs = [group.n for group in groups], [group.n - 1 for group in groups]
     variances = tuple(group.naive_variance if sd is None else np.asarray(sd**2) for group in groups)
@@ -233,74 +244,48 @@ def textbook_law(
         variances = ((dfs[0] * variances[0] + dfs[1] * variances[1]) / df,) * 2
     parts = [v / n for v, n in zip(variances, sizes, strict=True)]
     if not pooled:
-        df = _welch(parts, dfs) if sd is None else np.full_like(sizes[0], np.inf)
+        known = np.full_like(sizes[0], np.inf)
+        df = known if sd is not None else _welch(np.stack(parts, axis=-1), np.stack(dfs, axis=-1))
     noise = sum(
         2 * np.square(group.mean_noise(mean)).sum(axis=0) for group, mean in zip(groups, means, strict=True)
     )
-    return TextbookLaw(np.asarray(sum(parts)), np.asarray(df), np.asarray(noise)), variances
+    law = TextbookLaw(np.asarray(sum(parts)), np.asarray(df), np.asarray(noise))
+    return law, np.stack(variances, axis=-1)
 
 
-def _welch(parts: Sequence[Array], dfs: Sequence[Array]) -> Array:
-    """Degrees of freedom of a sum of estimated variances (Welch and Satterthwaite)."""
-    if len(parts) == 1 or np.all(np.isinf(dfs[0])):
-        return dfs[0]
-    return np.asarray(sum(parts) ** 2 / sum(part**2 / df for part, df in zip(parts, dfs, strict=True)))
+def _welch(parts: Array, dfs: Array) -> Array:
+    """Degrees of freedom of a sum of estimated variances (Welch and Satterthwaite), along the last axis."""
+    if parts.shape[-1] == 1 or np.all(np.isinf(dfs)):
+        return dfs[..., 0]
+    return np.asarray(parts.sum(axis=-1) ** 2 / (parts**2 / dfs).sum(axis=-1))
 
 
-def _sampling_variances(
-    groups: Sequence[Group], effects: Sequence[Array], distance: Array
-) -> list[tuple[Array, Array]]:
+def _sampling_variances(groups: Group, effects: Array, distance: Array) -> tuple[Array, Array]:
     """Estimate each group's variance, and the variance that this estimate has through the noise.
 
     A noise that moves the distance by `effect` standard deviations of its own is expected, given the distance, to
     be the share of it that it contributes to the variance of the whole. That variance needs those of the groups,
     so it is computed in turns.
     """
-    noise = sum(2 * np.square(effect).sum(axis=0) for effect in effects)
-    variances = [
-        np.clip(
-            _truncated(group.squares - (group.total**2 - 2 * group.scale_total**2) / group.n, _scale(group))[0]
-            / group.n,
-            *(_LEAST, 1.0),
-        )
-        for group in groups
-    ]
-    found: list[tuple[Array, Array]] = []
+    noise = 2 * np.square(effects).sum(axis=(0, -1))
+    variances = uncertain = groups.rough_variance
     for _ in range(2):
-        whole = sum(v / group.n for v, group in zip(variances, groups, strict=True)) + noise
-        whole = np.maximum(whole, _LEAST**2)
-        found = [
-            _one_variance(group, effect, distance, whole) for group, effect in zip(groups, effects, strict=True)
-        ]
-        variances = [v for v, _ in found]
-    return found
+        whole = np.maximum((variances / groups.n).sum(axis=-1) + noise, LEAST**2)
+        variances, uncertain = _variances(groups, effects, np.asarray(distance)[..., None], whole[..., None])
+    return variances, uncertain
 
 
-def _one_variance(group: Group, effect: Array, distance: Array, whole: Array) -> tuple[Array, Array]:
+def _variances(group: Group, effect: Array, distance: Array, whole: Array) -> tuple[Array, Array]:
     total, squares, n = group.without(2 * effect * distance / whole)
     left = (
         2 * group.scale_total**2 * (1 - 2 * effect[0] ** 2 / whole)
     )  # variance of what is left of the noise of S₁
-    mean = np.clip(total / n, -1.0, 1.0)
+    mean = np.minimum(np.maximum(total / n, -1.0), 1.0)
     deviations = (squares - (total**2 - left) / n) * group.n / (group.n - 1)
     spread = group.deviations_noise(mean)
     common = 2 * (spread * effect).sum(axis=0)
     # The square of a Laplace variable has five times the square of its variance as its variance.
     noise = 2 * np.square(spread).sum(axis=0) - common**2 / whole + 5 * left**2 / n**2
-    middle, uncertain = _truncated(deviations, np.sqrt(np.maximum(noise, 0.0) / 2))
-    most = np.maximum(1 - mean**2, _LEAST)
-    return np.clip(middle / group.n, _LEAST, most), uncertain / group.n**2
-
-
-def _scale(group: Group) -> float:
-    return math.hypot(group.scale_squares, group.scale_both)
-
-
-def _truncated(x: Array, scale: Array | float) -> tuple[Array, Array]:
-    """Mean and variance of a Laplace variable around x that is cut off below zero."""
-    scale = np.maximum(scale, _LEAST**2)
-    x = np.maximum(x, 0.0)
-    below = np.exp(-x / scale)
-    mean = (2 * x + scale * below) / (2 - below)
-    square = (2 * x**2 + 4 * scale**2 - 2 * scale**2 * below) / (2 - below)
-    return mean, np.maximum(square - mean**2, 0.0)
+    middle, uncertain = truncated(deviations, np.sqrt(np.maximum(noise, 0.0) / 2))
+    most = np.maximum(1 - mean**2, LEAST)
+    return np.minimum(np.maximum(middle / group.n, LEAST), most), uncertain / group.n**2

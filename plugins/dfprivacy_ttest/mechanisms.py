@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, Range, features, mechanism
+from dfprivacy.schema import chosen_groups
 from dfprivacy_ttest.calibrated import Alternative
 from dfprivacy_ttest.group import Group
 from dfprivacy_ttest.result import Question, TTest
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     Measured = tuple[NoisyValue, NDArray[np.float64] | None]
     """Noisy sums, and the rows of each group where their number is public."""
 
-__all__ = ["check_t", "check_z", "pair_of", "public_sizes", "ttest", "ztest"]
+__all__ = ["check_t", "check_z", "public_sizes", "ttest", "ztest"]
 
 
 @mechanism(columns={"column": "numeric", "by": "category"})
@@ -102,7 +103,7 @@ def ttest(
     >>> view.ttest("bmi", by="smoker", epsilon=0.5).pvalue < 0.01
     True
     """
-    return _measure(curator, column, nan_policy, by, None if by is None else pair_of(by, groups))
+    return _measure(curator, column, nan_policy, by, None if by is None else chosen_groups(by, groups))
 
 
 @ttest.concludes
@@ -125,7 +126,7 @@ def _(
         column=column.name,
         bounds=(column.low, column.high),
         by=None if by is None else by.name,
-        groups=None if by is None else pair_of(by, groups),
+        groups=None if by is None else chosen_groups(by, groups),
         popmean=popmean,
         equal_var=equal_var,
         alternative=alternative,
@@ -156,7 +157,7 @@ def check_t(
             )
         if by.name == column.name:
             raise ArgumentError(f"by={by.name!r} is the column that is tested.", "Name the column of the groups.")
-        pair_of(by, groups)
+        chosen_groups(by, groups)
     else:
         _check_mean(column, popmean)
     if method == "mc":
@@ -302,30 +303,9 @@ def _groups(
 
 def public_sizes(curator: Curator, by: Column | None, pair: tuple[Any, ...] | None) -> NDArray[np.float64] | None:
     """Rows in each group, None where they are private; an error if a public group is too small to test."""
-    if by is None:
-        size = curator.size
-        sizes = None if size is None else np.array([float(size)])
-    else:
-        sizes = curator.sizes(by, pair)
-    if sizes is not None and sizes.min() < 2:  # noqa: PLR2004
-        raise ArgumentError(
-            f"A group has {sizes.min():g} rows.", "A t-test needs at least two rows in every group."
-        )
-    return sizes
-
-
-def pair_of(by: Column, groups: Sequence[Any] | None) -> tuple[Any, Any]:
-    """Give the two categories to compare, as the column has them."""
-    known = by.categories or ()
-    pair = known if groups is None else groups
-    if not isinstance(pair, tuple | list) or len(pair) != 2:  # noqa: PLR2004
-        raise ArgumentError(
-            f"A t-test compares two groups; {by.name!r} has {list(known)!r}."
-            if groups is None
-            else f"groups={groups!r} must be two categories of {by.name!r}.",
-            "Name two: groups=(first, second).",
-        )
-    first, second = (known[by.code(value)] for value in pair)
-    if first == second:
-        raise ArgumentError(f"groups={groups!r} are the same group.", "Name two different ones.")
-    return first, second
+    if by is not None:
+        return curator.sizes(by, pair, least=2)
+    size = curator.size
+    if size is not None and size < 2:  # noqa: PLR2004
+        raise ArgumentError(f"The table has {size} rows, and 2 are needed.", "Ask it of more rows.")
+    return None if size is None else np.array([float(size)])

@@ -13,7 +13,7 @@ from dfprivacy.arguments import NanPolicy
 from dfprivacy.errors import ArgumentError
 from dfprivacy.schema import as_probability
 from dfprivacy_ttest.calibrated import Alternative
-from dfprivacy_ttest.group import Array, Group
+from dfprivacy_ttest.group import Array, Group, side_by_side
 from dfprivacy_ttest.law import null_law
 
 __all__ = ["Neighbors", "Plan", "plan_of"]
@@ -69,17 +69,17 @@ class Plan:
         tail = self.alpha / 2 if self.alternative == "two-sided" else self.alpha
         errors = _points(2 * len(sizes)).reshape(len(sizes), 2, _POINTS)
         sign = -1.0 if self.alternative == "less" or (self.alternative == "two-sided" and effect < 0) else 1.0
-        edge = np.zeros(_POINTS)
+        edge, null = np.zeros(_POINTS), np.full(len(sizes), self.mean)
         for tolerance in (1e-2, 1e-6):
             noise = (sign * edge - effect) / len(sizes)  # of each mean, for the distance to be at the edge
             groups = [
                 self.release(size, mean, error, noise if at == 0 else -noise)
                 for at, (size, mean, error) in enumerate(zip(sizes, means, errors, strict=True))
             ]
-            null = [self.mean] * len(sizes)
-            law, _ = null_law(groups, null, sign * edge, sd=None, pooled=False)
+            both = side_by_side(*groups)
+            law, _ = null_law(both, null, sign * edge, sd=None, pooled=False)
             edge = law.distance(tail, tolerance=tolerance)
-        true, _ = null_law(groups, means, np.zeros(()), sd=self.sd, pooled=False)
+        true, _ = null_law(both, np.array(means), np.zeros(()), sd=self.sd, pooled=False)
         found = 0.0
         if self.alternative != "less":
             found += float(np.mean(true.cdf(effect - edge)))

@@ -246,18 +246,7 @@ class TTest(Release):
         return question.interval(question.test([Group(*numbers) for numbers in self.released]), confidence_level)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the estimate, its interval, and the part of the interval that privacy adds.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw the estimate, its interval, and the part of the interval that privacy adds."""
         ax = axes(ax)
         low, high = self.bounds
         reach = (low, high) if self.by is None else (low - high, high - low)  # what an estimate can be at all

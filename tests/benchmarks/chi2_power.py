@@ -28,6 +28,7 @@ from scipy.special import chdtrc, chdtri
 
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.margin import NoisyMargin
+from dfprivacy_chi2.omitted import Omitted
 from dfprivacy_chi2.tables import (
     chi2_statistic,
     paper_sensitivity,
@@ -85,7 +86,7 @@ PRIVATE_SHARE = """
 2500 .05 .1 .0253 | .002/.293 .026/.671 .019/.637 .031/.398 .036/.252
 2500 .05 .5 .0189 | .000/.093 .044/.778 .034/.750 .018/.629 .018/.555
 """
-UNKNOWN = ("difference", "calibrated", "distance", "circle", "circle, paper")
+UNKNOWN = ("difference", "signed, alone", "calibrated", "distance", "circle", "circle, paper")
 
 
 @dataclass(frozen=True)
@@ -222,8 +223,12 @@ def private_share(rng, runs: int, judge: Judge) -> None:
             n = int(size)
             tables = [(rng.binomial(n, base + more, runs), rng.binomial(n, base, runs)) for more in (0, d)]
             shown = [" / ".join(f"{rate(chi2_statistic(*counts, n, n) > TAU):.3f}" for counts in tables)]
-            for method, cell in zip(UNKNOWN, cells.split(), strict=True):
+            difference, *others = cells.split()
+            for method, cell in zip(UNKNOWN, [difference, "", *others], strict=True):
                 rates = [unknown(rng, method, counts, n, epsilon) for counts in tables]
+                if not cell:
+                    shown.append(f"{rates[0]:.3f} / {rates[1]:.3f}")
+                    continue
                 if method == "calibrated":  # other corrections than the reference's: beside it, not against it
                     shown.append(f"{rates[0]:.3f} / {rates[1]:.3f} (reference {cell})")
                     continue
@@ -234,6 +239,10 @@ def private_share(rng, runs: int, judge: Judge) -> None:
 
 def unknown(rng, method: str, counts: Draw, n: int, epsilon: float) -> float:
     """Return the rejection rate of a method that knows nothing of the share."""
+    if method == "signed, alone":
+        scale = 1 / (n * epsilon)
+        required = Omitted(n, signed=True).critical_value(ALPHA, scale)
+        return rate(np.abs((counts[0] - counts[1]) / n + rng.laplace(0, scale, len(counts[0]))) > required)
     if method != "calibrated":
         return rate(noisy(rng, method, counts, n, n, epsilon) > critical(method, n, n, epsilon, None))
     for_total, rest = 0.1 * epsilon, 0.9 * epsilon

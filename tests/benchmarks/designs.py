@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import bdtrc
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LEVELS = (0.05, 0.01, 0.001)
 """Levels at which rejections are counted."""
+
+_THREE = 0.00135  # probability of a normal law beyond three standard deviations
 
 DATA = {
     "normal": lambda rng, n: rng.standard_normal(n),
@@ -108,6 +111,5 @@ def designs(count: int = 200, *, seed: int = 15) -> list[Design]:
 
 
 def exceeds(rejected: int, runs: int, level: float) -> bool:
-    """Whether a level is above nominal by more than a fifth and three standard errors."""
-    allowed = 1.2 * level
-    return rejected / runs > allowed + 3 * math.sqrt(allowed * (1 - allowed) / runs)
+    """Whether a level is above nominal by more than a fifth and three standard errors, by the binomial law."""
+    return bool(bdtrc(rejected - 1, runs, 1.2 * level) < _THREE) if rejected else False

@@ -1,6 +1,7 @@
 """Errors of private Gaussian classes in the experiments of Tong et al. (2017), by simulation.
 
     python tests/benchmarks/gmm_experiments.py --runs 10
+    python tests/benchmarks/gmm_experiments.py --runs 20 --tables repairs
 
 Two classes of d columns, means .75 and -.25 (the sign of the paper's Table 2), correlation 1/2. Experiment 1: one
 covariance, linear; experiment 2: the first class has the covariance I, quadratic. Prints a Markdown table of mean
@@ -8,6 +9,7 @@ errors on fresh rows: the paper's mechanism with epsilon for every scalar, the s
 scalars of a class, `gmm_fit` with epsilon in all (delta 1e-6, public bounds, a row may change its class), and no
 privacy. Then the share of the breast cancer patients of scikit-learn's table that are classified correctly, two
 thirds of them for the fit, and its standard deviation. With the path of the Adult table, also the errors there.
+Then the errors with each repair of the same noisy covariances, of both kinds of data.
 Behind the ± of an error is the standard error of the mean before it. The noise is seeded: nothing here is private.
 """
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +31,8 @@ from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_gmm import GaussianClassifier
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import ArrayLike
 
 EPSILONS = (0.05, 0.3, 0.6, 1.0)
@@ -36,6 +41,7 @@ DESIGNS = (
     *(("qda", d, n) for d, n in ((2, 1000), (2, 5000), (2, 50_000), (5, 1000), (5, 5000), (5, 50_000))),
     *(("qda", 10, n) for n in (5000, 20_000, 50_000)),
 )
+TABLES = ("experiments", "cancer", "adult", "repairs")
 DELTA = 1e-6
 FLOOR = 0.01  # of eigenvalues, in the paper's mechanism; the paper does not tell
 ADULT = {
@@ -46,6 +52,8 @@ ADULT = {
     "capital_loss": (0, 4356),
     "hours_per_week": (1, 99),
 }
+REPAIRS = ("noise_aware", "shrink", "clip")
+MANY = 50_000  # rows, at which hardly anything needs a repair
 FIELDS = (0, 2, 4, 10, 11, 12)
 TOPS = (  # upper bounds of the columns of the breast cancer table, in their order
     *(30, 50, 200, 3000, 0.2, 0.5, 0.5, 0.3, 0.5, 0.1),
@@ -161,16 +169,10 @@ def adult(path: Path, runs: int, seed: int) -> None:
 
 def cancer(runs: int, seed: int) -> None:
     """Print the shares of patients that are classified correctly, and their standard deviations."""
-    data = load_breast_cancer()
     epsilons = (0.1, 0.3, 1.0, 3.0, 10.0)
-    names = [str(name) for name in data.feature_names]
-    kinds = {"these 5": FIVE, "the 10 means": names[:10], "all 30": names}
     print()
     with recorded("gmm_cancer", "columns", *(f"ε={e:g}" for e in epsilons), "no privacy") as row:
-        for kind, columns in kinds.items():
-            place = [names.index(name) for name in columns]
-            X, y = data.data[:, place], data.target
-            bounds = {name: (0, TOPS[i]) for name, i in zip(columns, place, strict=True)}
+        for kind, X, y, bounds in patients():
             shares = []
             for run in range(runs):
                 train, test = np.split(np.random.default_rng([seed, run]).permutation(len(X)), [379])
@@ -179,6 +181,53 @@ def cancer(runs: int, seed: int) -> None:
                 shares.append([model.score(X[test], y[test]) for model in models])
             found = zip(np.mean(shares, axis=0), np.std(shares, axis=0, ddof=1), strict=True)
             row(kind, *(f"{m:.2f} ± {s:.2f}" for m, s in found))
+
+
+def patients() -> Iterator[tuple[str, np.ndarray, np.ndarray, dict[str, tuple[float, float]]]]:
+    """Columns of the breast cancer table: their name, rows, labels and bounds."""
+    data = load_breast_cancer()
+    names = [str(name) for name in data.feature_names]
+    for kind, columns in {"these 5": FIVE, "the 10 means": names[:10], "all 30": names}.items():
+        place = [names.index(name) for name in columns]
+        yield kind, data.data[:, place], data.target, {names[i]: (0, TOPS[i]) for i in place}
+
+
+def repairs(runs: int, seed: int) -> None:
+    """Print the errors with each repair, fitted to the same releases."""
+    print()
+    with recorded("gmm_repairs", "data", "method", "n", "ε", *REPAIRS, "no privacy") as row:
+        for method, d, n in DESIGNS:
+            bounds = {f"x{i}": (-2.95, 3.45) for i in range(d)}
+            for epsilon in (0.1, 1.0) if n < MANY else ():
+                errors = []
+                for run in range(runs):
+                    rng = np.random.default_rng([seed, d, n, run, method == "lda"])
+                    rows, test = drawn(rng, method, d, n), drawn(rng, method, d, 5000)
+                    errors.append(repaired_errors(*rows, test, bounds, method, epsilon, seed + run))
+                row(f"simulated, {d} columns", method, n, f"{epsilon:g}", *cells(errors))
+        for kind, X, y, bounds in patients():
+            for method, epsilon in product(("lda", "qda"), (1.0, 10.0)):
+                errors = []
+                for run in range(runs):
+                    train, test = np.split(np.random.default_rng([seed, run]).permutation(len(X)), [379])
+                    fresh = X[test], y[test]
+                    errors.append(repaired_errors(X[train], y[train], fresh, bounds, method, epsilon, seed + run))
+                row(f"cancer, {kind}", method, 379, f"{epsilon:g}", *cells(errors))
+
+
+def repaired_errors(
+    X: np.ndarray,
+    y: np.ndarray,
+    test: tuple[np.ndarray, np.ndarray],
+    bounds: dict[str, tuple[float, float]],
+    method: str,
+    epsilon: float,
+    seed: int,
+) -> list[float]:
+    """Errors on fresh rows of one release, with each repair, and without privacy."""
+    fit = ours(X, y, bounds, method, epsilon, seed)
+    models = [*(fit.refit(repair=repair) for repair in REPAIRS), GaussianClassifier(method).fit(X, y)]
+    return [1 - model.score(*test) for model in models]
 
 
 def cells(errors: ArrayLike) -> list[str]:
@@ -193,11 +242,16 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=10, help="simulated tables a cell (default: 10)")
     parser.add_argument("--seed", type=int, default=2017)
     parser.add_argument("--adult", type=Path, help="the Adult table of the UCI repository, adult.data")
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=TABLES)
     arguments = parser.parse_args()
-    experiments(arguments.runs, arguments.seed)
-    cancer(arguments.runs, arguments.seed)
-    if arguments.adult:
+    if "experiments" in arguments.tables:
+        experiments(arguments.runs, arguments.seed)
+    if "cancer" in arguments.tables:
+        cancer(arguments.runs, arguments.seed)
+    if "adult" in arguments.tables and arguments.adult:
         adult(arguments.adult, arguments.runs, arguments.seed)
+    if "repairs" in arguments.tables:
+        repairs(arguments.runs, arguments.seed)
     return 0
 
 

@@ -1,16 +1,14 @@
-"""Levels of the tests of independence by distance covariance, on designs drawn at random, by simulation.
+"""Levels of the test of independence by distance covariance, on designs drawn at random, by simulation.
 
     python tests/benchmarks/levels_dcor.py --runs 5000
-    python tests/benchmarks/levels_dcor.py --permutations 199 --runs 60
 
-The first table is of `dcor`: both columns follow the data of the design, independently, with the missing values of
-the design, and all other arguments are the defaults. Values are rounded to at most 128, so that a distance
-covariance follows from a table of counts: it is four times the integral of the squared covariance of the indicators
-of x > s and y > t. The noise is NumPy's continuous Laplace instead of the library's discrete one, which does not
-change a level. Both neighbouring relations are taken for that of replaced rows, which the method needs.
+Both columns of `dcor` follow the data of the design, independently, with the missing values of the design, and all
+other arguments are the defaults. Values are rounded to at most 128, so that a distance covariance follows from a
+table of counts: it is four times the integral of the squared covariance of the indicators of x > s and y > t. The
+noise is NumPy's continuous Laplace instead of the library's discrete one, which does not change a level. Both
+neighbouring relations are taken for that of replaced rows, which the method needs.
 
-The second is of what a party learns for itself from another's message, by permutation (`dcor_with` without an
-epsilon). Both print and keep a table, by kind of data, with the worst design of each.
+Prints and keeps a table, by kind of data, with the worst design of each.
 """
 
 from __future__ import annotations
@@ -18,17 +16,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import defaultdict
-from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from designs import DATA, LEVELS, designs, exceeds
-from results import recorded
+from results import Parts, recorded, resumable
 
 from dfprivacy import Column
-from dfprivacy.local import Arc
-from dfprivacy_dcor.angles import PLACES, best_reach
-from dfprivacy_dcor.estimate import of_features
 from dfprivacy_dcor.inference import UNINFORMATIVE, Numbers, null_tail
 from dfprivacy_dcor.spaces import space
 from dfprivacy_dcor.statistics import FiveNumbers, changes, largest
@@ -119,64 +114,39 @@ def central(design: Design, runs: int, rng: np.random.Generator) -> tuple[list[i
     return rejected, float(np.mean(covered)) if covered else 1.0, float(np.mean(noted))
 
 
-def by_message(design: Design, runs: int, permutations: int, rng: np.random.Generator) -> list[int]:
-    """Rejections at each level of the test that permutes one's own numbers against a message."""
-    arc = Arc.within(Fraction(0.9 * design.epsilon), places=PLACES, reach=best_reach(0.9 * design.epsilon))
-    n, rejected = sum(design.sizes), [0] * len(LEVELS)
-    for _ in range(runs):
-        x, y = design.draw(rng), design.draw(rng)
-        places = np.rint((x - design.low) / (design.high - design.low) / 2 * PLACES)
-        gone = np.isnan(x)
-        places[gone] = rng.integers(2, size=gone.sum()) * PLACES // 2
-        weight = rng.integers(0, 2**63, n).astype(object) * arc.weight // 2**63  # as long as a whole number gets
-        angles = 2 * np.pi * arc.moved(places.astype(np.int64) % PLACES, weight).astype(float) / PLACES
-        there = ~np.isnan(y)
-        if there.sum() < 4:
-            continue
-        features = np.stack([np.cos(angles), np.sin(angles)], axis=1)[there]
-        totals = of_features(features, y[there], permutations, rng)
-        pvalue = np.mean(totals >= totals[0])
-        rejected = [count + (pvalue <= level) for count, level in zip(rejected, LEVELS, strict=True)]
-    return rejected
-
-
 def main() -> int:
     """Simulate, print, judge."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5000, help="simulated tables a design (default: 5000)")
-    parser.add_argument("--designs", type=int, default=200)
-    parser.add_argument("--permutations", type=int, help="measure dcor_with, with so many permutations")
+    parser.add_argument("--only", type=int, nargs="*", help="places of designs to take, and keep no table")
     parser.add_argument("--seed", type=int, default=2007)
     parser.add_argument("--verbose", action="store_true", help="print each design")
+    resumable(parser)
     asked = parser.parse_args()
-    rng = np.random.default_rng(asked.seed)
-    kinds: dict[str, list[tuple[Design, list[int], float, float]]] = defaultdict(list)
-    failed = 0
-    for design in designs(asked.designs):
-        if asked.permutations:
-            result = by_message(design, asked.runs, asked.permutations, rng), 1.0, 0.0
-        else:
-            result = central(design, asked.runs, rng)
-        kinds[design.data].append((design, *result))
-        too_many = [exceeds(count, asked.runs, level) for count, level in zip(result[0], LEVELS, strict=True)]
-        failed += any(too_many)
-        if asked.verbose or any(too_many):
-            rates = " ".join(f"{count / asked.runs:.4f}" for count in result[0])
-            mark = "TOO MANY" if any(too_many) else ""
-            print(design, rates, f"covers {result[1]:.3f}, uninformative {result[2]:.3f}", mark, file=sys.stderr)
-    name = "levels_dcor_with" if asked.permutations else "levels_dcor"
+    parts, failed = Parts(asked.resume), 0
+    kinds: dict[str, list[tuple[list[int], float, float]]] = defaultdict(list)
+    for place, design in enumerate(designs()):
+        if asked.only and place not in asked.only:
+            continue
+        rng = np.random.default_rng([asked.seed, place])
+        found = parts(f"{place} {asked.runs} {asked.seed}", partial(central, design, asked.runs, rng))
+        kinds[design.data].append(found)
+        counts, covered, uninformative = found
+        too_many = any(exceeds(count, asked.runs, level) for count, level in zip(counts, LEVELS, strict=True))
+        failed += too_many
+        if asked.verbose or too_many:
+            rates = " ".join(f"{count / asked.runs:.5f}" for count in counts)
+            print(place, design, rates, f"covers {covered:.3f}, uninformative {uninformative:.3f}", file=sys.stderr)
     heads = [f"{level:g}{which}" for level in LEVELS for which in ("", ", worst design")]
-    columns = ["data", "designs", *heads]
-    columns += [] if asked.permutations else ["least coverage", "uninformative"]
-    with recorded(name, *columns, keep=asked.designs >= 200) as row:
-        for kind, found in kinds.items():
+    columns = ["data", "designs", *heads, "least coverage", "uninformative"]
+    with recorded("levels_dcor", *columns, keep=not asked.only) as row:
+        for kind, parted in kinds.items():
             cells = []
             for at in range(len(LEVELS)):
-                rates = [counts[at] / asked.runs for _, counts, *_ in found]
+                rates = [counts[at] / asked.runs for counts, *_ in parted]
                 cells += [f"{np.mean(rates):.4f}", f"{max(rates):.4f}"]
-            if not asked.permutations:
-                cells += [f"{min(each[2] for each in found):.3f}", f"{np.mean([each[3] for each in found]):.3f}"]
-            row(kind, len(found), *cells)
+            cells += [f"{min(each[1] for each in parted):.3f}", f"{np.mean([each[2] for each in parted]):.3f}"]
+            row(kind, len(parted), *cells)
     print(f"\n{failed} designs reject too often.")
     return int(failed > 0)
 

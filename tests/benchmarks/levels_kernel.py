@@ -16,12 +16,14 @@ import math
 import sys
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from designs import DATA, LEVELS, designs, exceeds
-from results import recorded
+from results import Parts, recorded, resumable
 from scipy.linalg import eigh
+from scipy.special import bdtrc
 
 from dfprivacy import Column
 from dfprivacy._privacy.calibrate import gaussian_scale
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 DELTA = Fraction(1, 10**6)
+RARE = 1e-4
 METHODS = {"moments": "moments", "mmd": "mmd", "mmd, private groups": "private"}
 """The table of each."""
 
@@ -124,12 +127,21 @@ class Asked:
         )
 
 
-def asked(method: str, columns: int, seed: int) -> Iterator[tuple[Design, Asked]]:
-    """All designs that a method takes."""
+def asked(method: str) -> Iterator[tuple[int, Design]]:
+    """All designs that a method takes, and their places."""
     for place, design in enumerate(designs()):
         public = design.neighbors == "replace_one"  # else no column is
         if min(design.sizes) > 1 and (public or method == "mmd, private groups"):
-            yield design, Asked(design, columns, method, np.random.default_rng([seed, place]))
+            yield place, design
+
+
+def measured(
+    design: Design, place: int, columns: int, method: str, runs: int, seed: int
+) -> tuple[int, list[float]]:
+    """Count answers of one design that tell something, and give their p-values up to the largest level."""
+    question = Asked(design, columns, method, np.random.default_rng([seed, place]))
+    told = [p for p in (question.pvalue() for _ in range(runs)) if p is not None]
+    return len(told), [p for p in told if p <= max(LEVELS)]
 
 
 def main() -> int:
@@ -141,32 +153,36 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=15)
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
     parser.add_argument("--columns", type=int, nargs="*", default=[1, 3])
+    parser.add_argument("--only", type=int, nargs="*", help="places of designs to take, and keep no table")
+    resumable(parser)
     arguments = parser.parse_args()
+    parts = Parts(arguments.resume)
     null._POINTS = 2**10
     worst: list[tuple[float, str]] = []
     failed = False
     heads = ("columns", "data", "designs", "answers", "uninformative", *(f"{a:.1%}" for a in LEVELS))
     for method in arguments.methods:
         print(f"\n{method}\n")
-        with recorded(f"levels_kernel_{METHODS[method]}", *heads) as row:
+        with recorded(f"levels_kernel_{METHODS[method]}", *heads, keep=not arguments.only) as row:
             for columns in arguments.columns:
                 counted = {kind: np.zeros(2 + len(LEVELS), dtype=int) for kind in DATA}
                 number = dict.fromkeys(DATA, 0)
-                for design, question in asked(method, columns, arguments.seed):
-                    runs = arguments.runs if columns == 1 else arguments.runs // 4
-                    answers = [question.pvalue() for _ in range(runs)]
-                    told = np.array([p for p in answers if p is not None])
-                    hits = [int((told <= level).sum()) for level in LEVELS]
+                runs = arguments.runs if columns == 1 else arguments.runs // 4
+                for place, design in asked(method):
+                    if arguments.only and place not in arguments.only:
+                        continue
+                    key = f"{method} {columns} {place} {runs} {arguments.seed}"
+                    told, low = parts(key, partial(measured, design, place, columns, method, runs, arguments.seed))
+                    hits = [sum(p <= level for p in low) for level in LEVELS]
                     number[design.data] += 1
-                    counted[design.data] += [len(told), len(answers) - len(told), *hits]
+                    counted[design.data] += [told, runs - told, *hits]
                     for level, rejected in zip(LEVELS, hits, strict=True):
-                        if len(told) and exceeds(rejected, len(told), level):
-                            worst.append(
-                                (
-                                    rejected / len(told) / level,
-                                    f"{method}, {columns} columns, {design}: {rejected / len(told):.4f} at {level}",
-                                )
-                            )
+                        # With few answers a rate is not normal: too many must be rare by the binomial law as well.
+                        rare = bdtrc(rejected - 1, told, 1.2 * level) < RARE
+                        if told and rare and exceeds(rejected, told, level):
+                            rate = f"{rejected / told:.4f} of {told} at {level}"
+                            about = f"{place}: {method}, {columns} columns, {design}: {rate}"
+                            worst.append((rejected / told / level, about))
                 for kind, (told_, none, *hits_) in counted.items():
                     rates = [hit / max(told_, 1) for hit in hits_]
                     failed |= any(exceeds(h, max(told_, 1), a) for h, a in zip(hits_, LEVELS, strict=True))

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser
     from collections.abc import Callable, Iterable, Iterator
 
 FOLDER = Path(__file__).parent / "results"
@@ -46,10 +47,34 @@ def recorded(name: str, *columns: str, keep: bool = True) -> Iterator[Callable[.
         })  # fmt: skip
 
 
+class Parts:
+    """Parts of a long run, kept in a file as they come: a run that was interrupted goes on where it stopped."""
+
+    def __init__(self, file: Path | None) -> None:
+        self.file = file
+        lines = file.read_text(encoding="utf-8").splitlines() if file is not None and file.exists() else []
+        self.known: dict[str, Any] = dict(map(json.loads, lines))
+
+    def __call__(self, key: str, measured: Callable[[], Any]) -> Any:
+        """Take a part from the file, or measure it and write it there."""
+        if key not in self.known:
+            self.known[key] = measured()
+            if self.file is not None:
+                with self.file.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps([key, self.known[key]], default=lambda number: number.item()) + "\n")
+        return self.known[key]
+
+
+def resumable(parser: ArgumentParser) -> None:
+    """Take the option that names such a file."""
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="keep each design here, and go on from there")
+
+
 def command() -> str:
-    """What was called, without the folders of this machine."""
+    """What was called, without the folders of this machine, and the file of an interrupted run."""
     script, *options = (re.sub(r"[^=]*/", "", option) for option in sys.argv)
-    return shlex.join(["python", f"tests/benchmarks/{script}", *options])
+    told = shlex.join(["python", f"tests/benchmarks/{script}", *options])
+    return re.sub(r" --resume[ =]\S+", "", told)
 
 
 def write(result: dict[str, Any]) -> None:

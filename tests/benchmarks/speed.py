@@ -172,6 +172,34 @@ def small_times(rows: int, repeats: int, folder: Path) -> list[float]:
     return seconds(lambda: private.ttest("x", popmean=float(next(nulls)), epsilon=0.5), repeats=20 * repeats)
 
 
+def explain_times(rows: int, repeats: int, folder: Path) -> list[float]:
+    """A plan of a t-test, and the t-test; both look at the public number of rows, and the plan at no row."""
+    import pandas as pd
+
+    private = view(pd.DataFrame(columns(rows)))
+    return seconds(
+        lambda: private.explain("ttest", "x", by="group", epsilon=0.5, fresh=True),
+        lambda: private.ttest("x", by="group", epsilon=0.5, fresh=True),
+        repeats=repeats,
+    )
+
+
+def group_times(rows: int, repeats: int, folder: Path) -> list[float]:
+    """A count and sum in each of 100 groups, and in one of them."""
+    import pandas as pd
+
+    import dfprivacy as dp
+
+    frame = pd.DataFrame({"x": columns(rows)["x"], "of": np.random.default_rng(2).integers(0, 100, rows)})
+    terms: dict[str, Any] = {"epsilon": 10_000, "bounds": {"x": (0, 100)}, "categories": {"of": range(100)}}
+    private = dp.protect(frame, f"speed-{time.time_ns()}", **terms, ledger="memory:")
+    return seconds(
+        lambda: private.group_by("of").mean("x", epsilon=0.5, fresh=True),
+        lambda: private.where(of=7).mean("x", epsilon=0.5, fresh=True),
+        repeats=repeats,
+    )
+
+
 def import_times(rows: int, repeats: int, folder: Path) -> list[float]:
     """``import dfprivacy`` where pandas and Polars are already imported."""
     script = (
@@ -196,6 +224,8 @@ WORKERS = {
         pandas_memory,
         parquet_memory,
         small_times,
+        explain_times,
+        group_times,
         import_times,
     )
 }
@@ -270,6 +300,8 @@ def table(rows: int, repeats: int, peer_python: Path | None) -> list[tuple[str, 
             10,
             " ms",
         )
+        add("`explain` of a `ttest(by=)` / the `ttest` itself", ratio("explain_times"), 0.05)
+        add("`mean` in each of 100 groups / `where` in one of them", ratio("group_times"), 2.0)
         add("`import dfprivacy` after pandas and Polars", one("import_times"), 0.3, " s")
     return found
 

@@ -109,6 +109,24 @@ def test_the_calibrated_test():
     assert found.missing == pytest.approx(0, abs=1)
 
 
+def test_the_signed_test():
+    """A small table is told in which group more are ill, and how much more at least, for the whole budget."""
+    found = protect().chi2("ill", "arm", method="signed", alpha=0.1, epsilon=PLENTY)
+
+    apart, textbook = C11 / N1 - C10 / N0, stats.chi2_contingency(crosstab("ill", "arm"), correction=False)
+    assert found.released == pytest.approx([apart], abs=1e-4)
+    assert (found.effect, found.estimate) == ("difference", pytest.approx(apart, abs=1e-4))
+    assert found.low < apart < found.high
+    more, fewer = ("drug", "placebo") if apart > 0 else ("placebo", "drug")
+    assert found.direction == f"True is more frequent in {more} than in {fewer}"
+    assert found.statistic <= textbook.statistic * 1.01  # at a share of 1/2
+    assert textbook.pvalue <= found.pvalue <= 0.1
+    assert any("at least as large" in note for note in found.notes)
+    assert not any("direction was not released" in note for note in found.notes)
+    whole = protect().chi2("ill", "arm", method="signed", epsilon=0.5)
+    assert whole.noise_standard_error == pytest.approx([math.sqrt(2) / (0.5 * min(N1, N0))], rel=1e-6)
+
+
 def test_the_distance(engine):
     """At a huge epsilon the statistic is the signed distance at the critical value of 5%."""
     found = protect(engine=engine).chi2("ill", "arm", method="distance", nan_policy="fill", epsilon=PLENTY)
@@ -277,10 +295,11 @@ def test_the_calibrated_test_shares_its_budget():
 
 
 def test_auto():
-    """With nothing known the calibrated test; where missing values are filled, the difference in small tables."""
+    """With nothing known the calibrated test, in small tables the difference; unsigned where gaps are filled."""
     view = protect()
 
-    assert view.chi2("ill", "arm", epsilon=0.05).method == "calibrated"
+    assert view.chi2("ill", "arm", epsilon=0.02).method == "signed"
+    assert view.chi2("ill", "arm", epsilon=0.5).method == "calibrated"
     assert view.chi2("ill", "arm", nan_policy="fill", epsilon=0.05).method == "difference"
     assert view.chi2("ill", "arm", nan_policy="fill", epsilon=0.5).method == "calibrated"
     assert view.chi2("ill", "arm", rate=(0.2, 0.4), epsilon=0.5).method == "difference"
@@ -291,7 +310,8 @@ def test_auto():
 TESTS = {
     "difference": {"by": "arm", "method": "difference"},
     "difference in a range": {"by": "arm", "rate": (0.2, 0.3)},
-    "calibrated": {"by": "arm"},
+    "calibrated": {"by": "arm", "method": "calibrated"},
+    "signed": {"by": "arm", "method": "signed"},
     "calibrated, filled": {"by": "arm", "method": "calibrated", "nan_policy": "fill"},
     "distance": {"by": "arm", "method": "distance", "nan_policy": "fill"},
     "three groups": {"by": "centre", "nan_policy": "fill"},
@@ -315,7 +335,7 @@ def test_a_true_hypothesis_is_rejected_at_its_level(asked):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("method", ["difference", "calibrated", "distance"])
+@pytest.mark.parametrize("method", ["difference", "calibrated", "signed", "distance"])
 def test_an_association_is_found_as_often_as_planned(method):
     """Of 30 tables with a difference, as many are found as the power says."""
     draw, runs, found = np.random.default_rng(3), 30, 0
@@ -374,7 +394,7 @@ def test_intervals_cover_the_difference(known, n1, n0, p1, p0, epsilon):
     assert covered >= stats.binom.ppf(1e-7, runs, 0.89)
 
 
-@pytest.mark.parametrize("method", ["difference", "calibrated", "table"])
+@pytest.mark.parametrize("method", ["difference", "calibrated", "signed", "table"])
 def test_intervals_come_for_free(method):
     """Intervals at other levels, and decisions, are computed from what was released."""
     view = protect()
@@ -387,6 +407,8 @@ def test_intervals_come_for_free(method):
     assert found.rejected == (found.pvalue <= found.alpha == 0.05)
     with pytest.warns(FutureWarning, match="reject.. is called rejected"):
         assert found.reject(found.pvalue)
+    with pytest.warns(FutureWarning, match="reject is called rejected"):
+        assert bool(found.reject) == found.rejected  # it was true of every result that was not called
     with pytest.warns(FutureWarning, match="reject"):
         assert not found.reject(found.pvalue * 0.99)
     assert view.budget.spent == 1
@@ -398,7 +420,7 @@ def test_a_critical_value_divides_what_is_rejected(asked):
     found = protect(SMALL).chi2("ill", **asked, epsilon=0.5)
 
     number = found.statistic if found.method == "table" else found.released[0]
-    number = abs(number) if found.method == "calibrated" else number
+    number = abs(number) if found.method in {"calibrated", "signed"} else number
     for alpha in (0.001, 0.05, 0.2, 0.7):
         assert (found.pvalue <= alpha) == (number >= found.critical_value(alpha))
 
@@ -431,13 +453,13 @@ def test_any_noise_is_concluded_from(asked, scales, steady):
         found = protect(SMALL).chi2(**{"x": "ill", **asked}, epsilon=0.1)
 
     ends = [found.low, found.high] if found.low is not None else [0.0, 1.0]
-    least = -1 if found.method == "calibrated" else 0
+    least = -1 if found.method in {"calibrated", "signed"} else 0
     assert 0 <= found.pvalue <= 1
     assert least <= ends[0] <= ends[1] <= 1
     if found.method == "table":
         return
     assert math.isfinite(found.critical_value(1e-6))
-    if found.method == "calibrated":
+    if found.method in {"calibrated", "signed"}:
         assert found.pvalue < 1e-4 if abs(scales) >= 50 else True
         return
     assert (found.pvalue > 0.9) if scales < -2 else (found.pvalue < 1e-6) if scales >= 50 else True
@@ -448,7 +470,7 @@ def test_any_noise_is_concluded_from(asked, scales, steady):
 # What is said about the tests.
 
 
-@pytest.mark.parametrize("method", ["difference", "calibrated", "distance"])
+@pytest.mark.parametrize("method", ["difference", "calibrated", "signed", "distance"])
 def test_explain_says_what_could_be_found(method):
     """Explain gives the power for three differences, the same as planning, and costs nothing."""
     view = protect(SMALL)
@@ -516,7 +538,7 @@ def test_a_release_has_a_picture(asked):
     ax.figure.canvas.draw()
     drawn = {line.get_label(): list(line.get_xdata()) for line in ax.lines}
     pyplot.close(ax.figure)
-    side = -1 if found.method == "calibrated" and found.estimate < 0 else 1
+    side = -1 if found.method in {"calibrated", "signed"} and found.estimate < 0 else 1
     assert drawn["significant at 5%"][0] == side * found.critical_value(0.05)
     assert drawn["significant at 1%"][0] == side * found.critical_value(0.01)
 
@@ -547,7 +569,8 @@ REFUSED = [
     ({"rate": (0.2, 0.3, 0.4)}, "no range"),
     ({"rate": []}, "no range"),
     ({"rate": (0.1, None)}, "rate"),
-    ({"rate": 0.3, "method": "calibrated"}, "rate= says already"),
+    ({"rate": 0.3, "method": "calibrated"}, "rate= is of no use to method='calibrated'"),
+    ({"rate": 0.3, "method": "signed"}, "rate= is of no use to method='signed'"),
     ({"confidence": 95}, "confidence=95 is not between 0 and 1"),
     ({"confidence": math.nan}, "confidence=nan is not between"),
     ({"by": "centre", "method": "difference"}, "two categories in two groups"),
@@ -610,7 +633,7 @@ def test_an_empty_group_is_refused():
     assert view.budget.spent == 0
 
 
-@pytest.mark.parametrize("method", ["difference", "calibrated", "distance"])
+@pytest.mark.parametrize("method", ["difference", "calibrated", "signed", "distance"])
 def test_a_group_of_one_row(method):
     """A group of one row is tested with the noise that it needs, and says how little can be found."""
     view = protect({**TABLE, "arm": np.where(np.arange(ROWS) == 0, "drug", "placebo")})

@@ -15,6 +15,7 @@ from scipy import stats
 import dfprivacy as dp
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_chi2 import Chi2Many, nulls
+from dfprivacy_chi2.omitted import Omitted
 
 NAMES = (f"many-{number}" for number in itertools.count())
 ENGINES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "polars lazy": pl.LazyFrame}
@@ -68,7 +69,7 @@ def test_selection_tells_the_differences():
 
     assert found.answered == ("gene11", "gene3", "gene20")
     assert found.differences == pytest.approx([delta(gene) for gene in found.answered], abs=1e-4)
-    null = nulls.difference(400, 600, None, complete=False)
+    null = Omitted(400, 0.5)
     assert found.pvalues == pytest.approx([null.pvalue(d, *scales_of(found)) for d in found.differences])
 
 
@@ -109,10 +110,18 @@ def test_each_column_is_tested_at_its_part_of_the_level(method):
     """A threshold is exceeded with probability alpha over the number of columns, noise included."""
     found = protect().chi2_many(GENES, "arm", method=method, max_rejections=3, alpha=0.1, epsilon=1)
 
-    null, scales = nulls.difference(400, 600, None, complete=False), scales_of(found)
+    null, scales = Omitted(400, 0.5), scales_of(found)
     assert len(found.thresholds) == len(found.answered) >= 3
     assert len(set(found.thresholds)) == 1
     assert 0.99 * 0.1 / 30 <= null.pvalue(found.thresholds[0], *scales) <= 0.1 / 30 * (1 + 1e-9)
+
+
+def test_an_answer_says_that_nothing_was_found():
+    """Whoever looks at a result without discoveries reads so, and does not find the line gone."""
+    found = protect(table(np.random.default_rng(4), {})).chi2_many(GENES, "arm", epsilon=1)
+
+    assert found.discoveries == ()
+    assert repr(found).splitlines()[1].split() == ["discoveries", "none"]
 
 
 def test_rates_of_each_column():

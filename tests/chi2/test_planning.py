@@ -11,6 +11,7 @@ from dfprivacy_chi2 import power, sample_size
 from dfprivacy_chi2.arguments import TAU
 from dfprivacy_chi2.margin import NoisyMargin
 from dfprivacy_chi2.nulls import norm_law
+from dfprivacy_chi2.omitted import Omitted
 from dfprivacy_chi2.tables import paper_sensitivity
 
 CELLS = [
@@ -112,7 +113,33 @@ def test_power_of_the_calibrated_test_agrees_with_simulation(n1, n0, epsilon, ba
     assert (statistic > critical).mean() == pytest.approx(expected, abs=0.01 + 5 * 0.5 / math.sqrt(runs))
 
 
-@pytest.mark.parametrize("method", ["difference", "calibrated", "distance", "unit_circle"])
+@pytest.mark.parametrize("base", [0.05, 0.3])
+@pytest.mark.parametrize(("n", "epsilon"), [(50, 0.2), (100, 0.2), (400, 0.1)])
+def test_the_signed_test_finds_more_in_small_tables(n, epsilon, base):
+    """Below 100 rows times epsilon the default finds more than with a part of its budget for the share."""
+    how = {"base": base, "difference": 4.5 / (n * epsilon)}
+
+    signed, calibrated, unsigned = (
+        power(n, n, epsilon, method=method, **how) for method in ("auto", "calibrated", "difference")
+    )
+
+    assert calibrated + 0.005 < signed < unsigned
+
+
+@pytest.mark.statistical
+def test_power_of_the_signed_test_agrees_with_simulation():
+    """The power of the signed test is the rate of rejections of simulated tables."""
+    rng, runs, scale = np.random.default_rng(20_261_124), 40_000, 1 / (80 * 0.3)
+    apart = rng.binomial(80, 0.5, runs) / 80 - rng.binomial(120, 0.2, runs) / 120
+    critical = Omitted(80, signed=True).critical_value(0.05, scale)
+
+    expected = power(80, 120, 0.3, base=0.2, difference=0.3, method="signed")
+
+    rejected = np.abs(apart + rng.laplace(0, scale, runs)) > critical
+    assert rejected.mean() == pytest.approx(expected, abs=0.01 + 5 * 0.5 / math.sqrt(runs))
+
+
+@pytest.mark.parametrize("method", ["difference", "calibrated", "signed", "distance", "unit_circle"])
 def test_power_grows_with_everything(method):
     """No difference gives the level at most; more rows, more budget and more difference give more power."""
     base = {"n1": 100, "n0": 100, "epsilon": 0.4, "base": 0.3, "difference": 0.25, "method": method}
@@ -134,10 +161,11 @@ def test_what_is_known_of_the_share_helps():
 
 
 def test_auto_is_one_of_them():
-    """With nothing known of the share the calibrated test is chosen."""
+    """With nothing known of the share the calibrated test is chosen, and the difference alone in small tables."""
     how = {"base": 0.3, "difference": 0.1}
 
     assert power(1000, 1000, 0.1, **how) == power(1000, 1000, 0.1, method="calibrated", **how)
+    assert power(400, 400, 0.1, **how) == power(400, 400, 0.1, method="signed", **how)
     assert power(1000, 1000, 0.1, rate=0.3, **how) == power(1000, 1000, 0.1, method="difference", rate=0.3, **how)
 
 
@@ -190,6 +218,7 @@ FINE = {"n1": 50, "n0": 50, "epsilon": 1.0, "base": 0.3, "difference": 0.1}
         ({"tau": 0}, "tau"),
         ({"method": "exact"}, "method='exact' is unknown"),
         ({"method": "calibrated", "rate": 0.3}, "rate"),
+        ({"method": "signed", "rate": 0.3}, "rate"),
         ({"method": "distance", "n1": 10**5, "n0": 10**5}, "smaller groups"),
     ],
 )

@@ -157,6 +157,17 @@ def test_a_party_decides_for_itself():
         message.estimate(values["y"], alpha=1)
 
 
+@pytest.mark.parametrize("value", [0.3, 1e6 / 3, 0.0])
+def test_a_constant_is_independent_of_everything(value):
+    """What rounding leaves of a constant's distances is no evidence: the p-value is 1, and nothing can be said."""
+    message = protect({"x": np.linspace(0, 1, 300)}, bounds={"x": (0, 1)}).dcor_message("x", epsilon=5)
+
+    found = message.estimate(np.full(300, value), permutations=99, seed=1)
+
+    assert (found.pvalue, found.rejected, found.squared, found.covariance) == (1.0, False, 0.0, 0.0)
+    assert any("constant" in note for note in found.notes)
+
+
 def test_booleans_near_one_half_are_informative():
     """Halves of a table in either category, as numbers or as categories: nothing is called uninformative."""
     rng = np.random.default_rng(3)

@@ -36,7 +36,7 @@ def test_the_answer_is_that_of_pandas(name, neighbors, frame, protect):
 
         assert float(found) == pytest.approx(TRUTH[name](frame[column]), rel=1e-4, abs=0.02)
         assert found.low - 0.01 <= float(found) <= found.high + 0.01  # a count is unbiased, its interval is not
-    left = None if name == "missing" else pytest.approx(frame["income"].isna().sum(), abs=0.02)
+    left = None if name in {"missing", "sum"} else pytest.approx(frame["income"].isna().sum(), abs=0.5)
     assert left == found.missing
 
 
@@ -106,15 +106,20 @@ def test_sensitivities():
 
 @pytest.mark.parametrize(
     ("neighbors", "scales"),
-    [("replace_one", {"mean": 2, "sum": 2, "count": 1}), ("add_remove", {"mean": 1.5, "sum": 1.5, "count": 1})],
+    [
+        ("replace_one", {"mean": [20, 10 / 9], "var": [20, 10 / 9], "sum": [1], "count": [1]}),
+        ("add_remove", {"mean": [1.5], "std": [1.5], "sum": [1], "count": [1]}),
+    ],
 )
 def test_the_noise_is_that_of_the_sensitivity(neighbors, scales, protect):
     """The scale of the noise at an epsilon of 1 is the sensitivity."""
     view = protect(neighbors=neighbors)
 
-    for name, scale in scales.items():
-        (record,) = getattr(view, name)("income", epsilon=1).privacy.noise
-        assert scale == pytest.approx(record.scale, rel=1e-6)
+    for name, expected in scales.items():
+        noise = getattr(view, name)("income", epsilon=1, fresh=True).privacy.noise
+        assert expected == pytest.approx(
+            [record.scale for record in noise], rel=0.1
+        )  # where the rows are unknown, some is for rounding
 
 
 COLUMN = Column("x", bounds=(0.0, 100.0), fill=50.0)
@@ -241,8 +246,9 @@ def test_no_values_at_all(protect):
 
 
 def test_it_explains_itself(protect):
-    """A plan of the question has its one measurement, of the rows that are left."""
+    """A plan of the question has its two measurements: a guess of the rows that are left, and about it."""
     plan = protect().explain("mean", "income", epsilon=1)
 
-    (record,) = plan.measurements
-    assert "given income" in record.what
+    guess, rest = plan.measurements
+    assert "given income" in guess.what
+    assert "Centred(income)" == rest.what

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dfprivacy import Column, features
@@ -104,7 +105,7 @@ def test_by_group(frame, protect):
 
     for asked in (0.5, [0.5]):
         found = protect(public=["sex"]).group_by("sex").quantile("income", asked, epsilon=100)
-        values = [float(found[key]) if asked == 0.5 else found[key].values[0] for key in "fm"]
+        values = [float(found[key]) if asked == 0.5 else found[key].quantile(0.5) for key in "fm"]
         assert truth.to_list() == pytest.approx(values, abs=300)
 
 
@@ -161,3 +162,20 @@ def test_refused_before_any_charge(case, protect):
         ask(view)
 
     assert not list(view.releases)
+
+
+@pytest.mark.parametrize("public", [[], ["part"]])
+def test_groups_of_different_sizes_are_measured_alike(public, protect):
+    """A tree, and how a budget is shared, follow from all rows: groups together cost what one does."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.random(3100), "part": ["few"] * 100 + ["many"] * 3000})
+    said = {"bounds": {"x": (0, 1)}, "categories": {"part": ["few", "many"]}, "public": public}
+    groups = protect(frame, **said).group_by("part")
+
+    for found in (
+        groups.quantile("x", [0.5], epsilon=1),
+        groups.describe(["x"], epsilon=1),
+        groups.std("x", epsilon=1),
+        groups.mean("x", epsilon=1),
+    ):
+        assert 1 == pytest.approx(found.privacy.epsilon)

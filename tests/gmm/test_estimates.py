@@ -244,7 +244,8 @@ def test_rows_as_long_as_the_radius_are_named(scale, radius, noise, named):
     y = scale * np.array([np.cos(angles), np.sin(angles)]).T
     d = estimates(sums_of(y, sd=(0.0, 0.0, noise))).doubts(radius)
 
-    assert ((None, "many rows are as long as the radius and were scaled down: use radius=2**0.5") in d) is named
+    said = "many rows are as long as the radius and were scaled down, to the middle of the bounds"
+    assert ((None, f"{said}: use radius=2**0.5") in d) is named
 
 
 @pytest.mark.parametrize(("second", "expected"), [(0.2, False), (0.35, True)])

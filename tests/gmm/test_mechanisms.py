@@ -418,7 +418,7 @@ def test_rows_at_the_end_of_their_bounds_are_noted():
 
     default, whole = fit(X, y, terms=terms), fit(X, y, terms=terms, radius=math.sqrt(3))
 
-    assert any("scaled down: use radius=3**0.5" in note for note in default.notes)
+    assert any("middle of the bounds: use radius=3**0.5" in note for note in default.notes)
     assert whole.notes == ()
 
 

@@ -240,3 +240,26 @@ def test_old_names_warn():
         assert (test.noise_standard_error,) * 5 == test.noise_standard_errors
     with pytest.warns(FutureWarning, match=r"KernelMessage\.noise"):
         assert (message.noise_standard_error, *message.second_noise_standard_error) == message.noise
+
+
+@pytest.mark.parametrize(("shift", "first", "noted"), [(1.5, 100, True), (0.0, 100, False), (1.5, 1000, False)])
+def test_small_p_values_of_very_unequal_groups_are_noted(shift, first, noted):
+    """Rare values in a small group make the law skewed: a p-value that leans on it says so, and no other."""
+    arms = np.repeat(["a", "b"], [first, 2000])
+    x = np.random.default_rng(1).normal(0, 1, len(arms)) + shift * (arms == "a")
+
+    with seeded_noise(3):
+        test = protect(x, arms).kernel_two_sample(["x"], by="arm", epsilon=20, n_locations=20)
+
+    assert (test.pvalue < 0.01) == (shift > 0)
+    assert any("rare values" in note for note in test.notes) == noted
+
+
+def test_no_interval_is_longer_than_distances_are():
+    """Where the numbers of complete rows are mostly noise, an interval holds no more than is possible."""
+    spread = np.array([300.0, 250.0, 400.0, 200.0, 150.0])
+    measured = mmd.Measured(80.0, 20.0, spread, np.full(5, 100.0), None, (5000, 4000))
+
+    for low, high in (measured.interval(0.95), measured.sample_interval(0.95)):
+        assert measured.informative
+        assert 0 <= low < high == 2

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.integrate import quad
 
 from dfprivacy_kernel.mmd import Measured
 from dfprivacy_kernel.null import Moments, Null, cube_noise, cube_quantile, laplace_tail
@@ -65,6 +67,26 @@ def test_pvalue_of_noisy_moments(given, _, expected):
     )
 
     assert measured.pvalue == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-5, 1e-3, 0.02])
+@pytest.mark.parametrize("tail", [1e-3, 1e-6, 1e-12])
+def test_far_tails_are_those_of_the_law_and_the_noise(scale, tail):
+    """However small the noise is, a p-value is about the integral; no draw of the law need reach the statistic."""
+    moments, (_, uniform) = (0.2, 0.0268, 0.0053), cube_noise(3)
+    law = Null(Moments(*(np.full((1, len(uniform)), x) for x in moments)), np.full(len(uniform), 0.004), uniform)
+    statistic = math.sqrt(0.004 * float(of(*moments).quantile(np.array(1 - tail)))) + scale
+
+    def beyond(noise):
+        reached = max(statistic - noise, 0.0)
+        weight = math.exp(-abs(noise) / scale) / (2 * scale)
+        return weight * float(of(*moments).tail(np.array(reached**2 / 0.004)))
+
+    ends = [-40 * scale, *np.linspace(0.0, statistic, 9), statistic + 40 * scale]
+    parts = [quad(beyond, *part, epsabs=0, limit=400)[0] for part in pairwise(ends)]
+    expected = sum(parts) + math.exp(-ends[-1] / scale) / 2
+
+    assert expected / 2 < law.pvalue(statistic, scale) < 2 * expected
 
 
 @pytest.mark.parametrize(("dimension", "expected"), [(3, 2.581989), (4, 3.162278), (9, 6.055301)])

@@ -211,10 +211,11 @@ def test_noisy_variance_densities_are_finite_and_not_negative(u, k, b1, b2):
 
 
 def test_solve_decreasing_solves_elementwise():
-    """Every element gets its own solution, or the upper end where there is none."""
-    solved = solve_decreasing(lambda x: np.array([4, 9, 1010]) - x**2, [5, 5, 5])
+    """Every element gets its own solution, also beyond the first upper end."""
+    squares = np.array([4.0, 9.0, 1024.0])
+    solved = solve_decreasing(lambda x: squares - x**2, [5, 5, 5], at_zero=squares)
 
-    assert solved == pytest.approx([2, 3, 5], rel=1e-14)
+    assert solved == pytest.approx([2, 3, 32], rel=1e-14)
 
 
 def test_solve_decreasing_is_as_near_as_asked():
@@ -225,7 +226,7 @@ def test_solve_decreasing_is_as_near_as_asked():
         asked.append(x)
         return 1 - x**3
 
-    solved = solve_decreasing(function, 3.0, tolerance=1e-3)
+    solved = solve_decreasing(function, 3.0, at_zero=1.0, tolerance=1e-3)
 
     assert solved == pytest.approx(1.0, abs=3e-3)
     assert len(asked) <= 10

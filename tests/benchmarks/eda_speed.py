@@ -1,0 +1,132 @@
+"""How fast exploration is: a description beside pandas' own, a hundred groups beside one, and single questions.
+
+    python tests/benchmarks/eda_speed.py                     # 20 million rows of six columns, about 3 GB
+    python tests/benchmarks/eda_speed.py --rows 2000000 --check
+
+The two sides of a ratio take turns in one process, and the ratio is that of the medians of their processor
+times, which do not depend on who else uses the machine; the first turn does not count. Questions of 10,000 rows
+are asked in a durable ledger, the first of each kind not counted: the time is that on the clock, the least of
+some turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from results import recorded
+
+import dfprivacy as dp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROWS = 20_000_000
+NAMES = [f"x{at}" for at in range(6)]
+BOUNDS = dict.fromkeys(NAMES, (0.0, 100.0))
+GROUPS = 100
+SMALL = 10_000
+DESCRIBE, GROUPED, MILLISECONDS = 3.0, 2.0, 15.0
+
+
+def table(rows: int) -> pd.DataFrame:
+    """Six columns of numbers, and one of a hundred groups."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({name: rng.gamma(2, 10, rows) for name in NAMES})
+    frame["group"] = rng.integers(0, GROUPS, rows)
+    frame["sex"] = rng.integers(0, 2, rows)
+    return frame
+
+
+def view(frame: pd.DataFrame, ledger: str) -> Any:
+    """A view that can pay for everything."""
+    categories = {"group": [*range(GROUPS)], "sex": [0, 1]}
+    name = f"eda-speed-{time.time_ns()}"
+    return dp.protect(frame, name, epsilon=1e6, bounds=BOUNDS, categories=categories, ledger=ledger)
+
+
+def ratio(ours: Callable[[], object], theirs: Callable[[], object], repeats: int) -> float:
+    """The ratio of the medians of two works' processor times."""
+    times: list[list[float]] = [[], []]
+    for _ in range(repeats + 1):
+        for work, own in zip((ours, theirs), times, strict=True):
+            start = time.process_time()
+            work()
+            own.append(time.process_time() - start)
+    return statistics.median(times[0][1:]) / statistics.median(times[1][1:])
+
+
+def least(work: Callable[[], object], turns: int = 15) -> float:
+    """The least time of some turns after the first, in milliseconds."""
+    work()
+    times = []
+    for _ in range(turns):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return 1000 * min(times)
+
+
+def questions(private: Any) -> dict[str, Callable[[], object]]:
+    """Single questions of one column."""
+    said = {"epsilon": 0.1, "fresh": True}
+    return {
+        "mean": lambda: private.mean("x0", **said),
+        "std": lambda: private.std("x0", **said),
+        "sum": lambda: private.sum("x0", **said),
+        "count": lambda: private.count("x0", **said),
+        "median": lambda: private.median("x0", **said),
+        "quantile, quartiles": lambda: private.quantile("x0", [0.25, 0.5, 0.75], **said),
+        "histogram": lambda: private.histogram("x0", 20, **said),
+        "value_counts": lambda: private.value_counts("group", **said),
+        "crosstab": lambda: private.crosstab("group", "sex", **said),
+    }
+
+
+def main() -> int:
+    """Measure, print, judge."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--repeats", type=int, default=3, help="turns of which the median counts (default: 3)")
+    parser.add_argument("--check", action="store_true", help="exit with status 1 if a goal is missed")
+    asked = parser.parse_args()
+    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "pandas", "opendp"))
+    print(f"Python {platform.python_version()}, {packages}; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}.")
+    frame = table(asked.rows)
+    private, missed = view(frame, "memory:"), False
+    with recorded("eda_speed", "what", "measured", "goal", "met") as row:
+
+        def judged(what: str, measured: float, goal: float, unit: str = "") -> None:
+            nonlocal missed
+            missed |= measured > goal
+            row(what, f"{measured:.3g}{unit}", f"≤ {goal:g}{unit}", "yes" if measured <= goal else "**no**")
+
+        described = ratio(
+            lambda: private.describe(NAMES, epsilon=0.5, fresh=True), frame[NAMES].describe, asked.repeats
+        )
+        judged(f"`describe` of {asked.rows:,} rows of six columns / pandas' own", described, DESCRIBE)
+        grouped = ratio(
+            lambda: private.group_by("group").mean("x0", epsilon=0.5, fresh=True),
+            lambda: private.mean("x0", epsilon=0.5, fresh=True),
+            asked.repeats,
+        )
+        judged(f"`mean` by {GROUPS} groups / of all rows", grouped, GROUPED)
+        with tempfile.TemporaryDirectory() as folder:
+            small = view(table(SMALL), f"sqlite:///{Path(folder) / 'ledger.sqlite'}")
+            for name, ask in questions(small).items():
+                judged(f"`{name}` of {SMALL:,} rows", least(ask), MILLISECONDS, " ms")
+    return int(missed and asked.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

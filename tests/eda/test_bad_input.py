@@ -1,0 +1,136 @@
+"""What people get wrong is refused before any charge, in every library, and what is only unusual is answered."""
+
+# ruff: noqa: SIM300 - expected == actual
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dfprivacy.errors import ArgumentError, SchemaError
+
+SAID = {"bounds": {"x": (0, 10)}, "categories": {"g": ["a", "b"], "h": ["u", "v"]}}
+TABLE = {"x": [1.0, 4.0, None, 9.0] * 5, "g": ["a", "b", None, "z"] * 5, "h": ["u", "v"] * 10, "n": [1, 2] * 10}
+REFUSED = {
+    "a share above 1": (lambda v: v.quantile("x", 1.01, epsilon=1), "no share of rows"),
+    "a share below 0": (lambda v: v.quantile("x", [0.5, -0.01], epsilon=1), "no share of rows"),
+    "a share that is no number": (lambda v: v.quantile("x", [math.nan], epsilon=1), "no share of rows"),
+    "a share that is a flag": (lambda v: v.quantile("x", [True], epsilon=1), "no share of rows"),
+    "no bins": (lambda v: v.histogram("x", 0, epsilon=1), "no number of bins"),
+    "fewer than no bins": (lambda v: v.histogram("x", -3, epsilon=1), "no number of bins"),
+    "a flag for bins": (lambda v: v.histogram("x", True, epsilon=1), "edges that rise"),
+    "reversed edges": (lambda v: v.histogram("x", [5, 3, 0], epsilon=1), "edges that rise"),
+    "repeated edges": (lambda v: v.histogram("x", [0, 3, 3, 9], epsilon=1), "edges that rise"),
+    "edges that are no numbers": (lambda v: v.histogram("x", [0, math.nan, 9], epsilon=1), "edges that rise"),
+    "no such column": (lambda v: v.mean("y", epsilon=1), "no column 'y'"),
+    "no such category": (lambda v: v.where({"g": ["q"]}).count(epsilon=1), "not a category"),
+    "a number by category": (lambda v: v.value_counts("x", epsilon=1), "no categories"),
+    "a crosstab of a number": (lambda v: v.crosstab("g", "x", epsilon=1), "no categories"),
+    "a crosstab of one column": (lambda v: v.crosstab("g", "g", epsilon=1), "one column"),
+    "the mean of categories": (lambda v: v.mean("g", epsilon=1), "categorical"),
+    "columns twice": (lambda v: v.describe(["x", "x"], epsilon=1), "Name each once"),
+    "no columns": (lambda v: v.describe([], epsilon=1), "names no column"),
+    "no bounds, mean": (lambda v: v.mean("n", epsilon=1), "find_bounds"),
+    "no bounds, std": (lambda v: v.std("n", epsilon=1), "find_bounds"),
+    "no bounds, sum": (lambda v: v.sum("n", epsilon=1), "find_bounds"),
+    "no bounds, median": (lambda v: v.median("n", epsilon=1), "find_bounds"),
+    "no bounds, quantiles": (lambda v: v.quantile("n", [0.5], epsilon=1), "find_bounds"),
+    "no bounds, histogram": (lambda v: v.histogram("n", epsilon=1), "find_bounds"),
+    "no bounds, describe": (lambda v: v.describe(["n"], epsilon=1), "find_bounds"),
+    "nobody's to know": (lambda v: v.median("x", nan_policy="raise", epsilon=1), "nan_policy='raise'"),
+}
+
+
+def test_refused_before_any_charge(constructor, protect):
+    """Every library's table refuses all of them, says what to do, and nothing was charged."""
+    view = protect(constructor(TABLE), **SAID)
+
+    for name, (ask, text) in REFUSED.items():
+        with pytest.raises((ArgumentError, SchemaError)) as raised:
+            ask(view)
+        assert text in str(raised.value), name
+        assert "Nothing was released or spent" in str(raised.value), name
+
+    assert not list(view.releases)
+
+
+def test_a_category_that_is_not_there(constructor, protect):
+    """It is asked of a release that was paid, and costs nothing more; the error has those that are."""
+    view = protect(constructor(TABLE), **SAID)
+    found = view.value_counts("g", epsilon=1)
+
+    with pytest.raises(ArgumentError, match="no category of 'g'"):
+        found["z"]
+
+    assert 1 == len(list(view.releases))
+
+
+def test_thousands_of_categories_say_what_they_cost(protect):
+    """They share one noise, of which the answer says how much there is in each count."""
+    codes = [f"c{at}" for at in range(3000)]
+    view = protect(pd.DataFrame({"code": ["c7"] * 2000}), bounds={}, categories={"code": codes})
+
+    found = view.value_counts("code", epsilon=1)
+
+    assert f"{2 * math.sqrt(2):.4g} rows in each count" in repr(found)
+    assert found.noise_standard_error == pytest.approx(2 * math.sqrt(2), rel=1e-6)
+    assert 2000 == pytest.approx(found.raw[0], abs=100)
+    assert found.total <= 2000
+
+
+def test_nothing_but_missing_values(constructor, protect):
+    """Every method answers, within the bounds, and does not pretend to know."""
+    frame = constructor({"x": [math.nan] * 60, "g": ["z"] * 60})
+    view = protect(frame, bounds={"x": (0, 10)}, categories={"g": ["a", "b"]})
+
+    mean, std, median = (getattr(view, name)("x", epsilon=1) for name in ("mean", "std", "median"))
+    quartiles = view.quantile("x", [0.25, 0.75], epsilon=1)
+    described = view.describe(epsilon=1)
+
+    assert 0 <= float(mean) <= 10
+    assert mean.notes
+    assert 0 <= float(std) <= 10.5
+    assert 0 <= float(median) <= 10
+    assert all(0 <= quartiles.quantile(q) <= 10 for q in (0.25, 0.75))
+    assert 60 == pytest.approx(float(view.missing("x", epsilon=100)), abs=2)
+    assert 0 == pytest.approx(float(view.sum("x", epsilon=100)), abs=2)
+    assert 0 == pytest.approx(view.histogram("x", 4, epsilon=100).total, abs=3)
+    assert 0 == pytest.approx(view.value_counts("g", epsilon=100).total, abs=3)
+    assert {"count", "mean", "top"} <= set(described.statistics)
+
+
+def test_integers_that_floats_do_not_hold(constructor, protect):
+    """Beyond 2^53 they are rounded as floats round them, and the answers are those of the rounded ones."""
+    whole = [2**53 + 1, 2**60, -5, 2**63 - 1] * 300
+    view = protect(constructor({"x": whole}), bounds={"x": (0, 2**61)}, categories={})
+    truth = np.clip(np.array(whole, dtype=float), 0, 2.0**61)
+
+    assert truth.mean() == pytest.approx(float(view.mean("x", epsilon=1000)), rel=1e-3)
+    assert truth.std(ddof=1) == pytest.approx(float(view.std("x", epsilon=1000)), rel=1e-3)
+    assert truth.sum() == pytest.approx(float(view.sum("x", epsilon=1000)), rel=1e-3)
+    assert [600, 0, 300, 300] == pytest.approx(view.histogram("x", 4, epsilon=1000).counts, abs=0.5)
+    assert 2.0**52 == pytest.approx(view.quantile("x", [0.4], epsilon=1000).quantile(0.4), abs=2.0**53)
+
+
+FAR = {"few floats": (1e16, 1e16 + 4), "huge": (-1e300, 1e300)}
+NOT_THERE = {
+    "few floats": {"median": {}, "quantile": {"q": [0.5]}, "histogram": {"bins": 50}, "describe": {}},
+    "huge": {"var": {}},
+}
+
+
+@pytest.mark.parametrize("case", FAR)
+def test_bounds_at_the_end_of_what_floats_hold(case, protect):
+    """What cannot be answered within them is refused before any charge, and the rest is answered."""
+    low, high = FAR[case]
+    view = protect(pd.DataFrame({"x": [low, high] * 30}), bounds={"x": FAR[case]}, categories={})
+
+    for name, said in NOT_THERE[case].items():
+        asked = {"columns": ["x"]} if name == "describe" else {"column": "x"}
+        with pytest.raises(ArgumentError, match="Nothing was released or spent"):
+            getattr(view, name)(**asked, **said, epsilon=100)
+    assert not list(view.releases)
+    for name in ("mean", "std"):
+        assert math.isfinite(float(getattr(view, name)("x", epsilon=100)))
