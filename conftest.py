@@ -33,7 +33,7 @@ def pytest_collection() -> None:
 
     What is copied by value where a class has two modules would be a class of its own.
     """
-    plugins = ("chi2", "dcor", "eda", "gmm", "kernel", "kme", "ttest")
+    plugins = ("chi2", "dcor", "eda", "gmm", "inference", "kernel", "kme", "regression", "ttest")
     for name in ("dfprivacy", *(f"dfprivacy_{each}" for each in plugins)):
         package = importlib.import_module(name)
         for module in pkgutil.walk_packages(package.__path__, f"{name}."):

@@ -30,6 +30,16 @@ from dfprivacy_eda import (
     Report,
 )
 from dfprivacy_gmm import FourierSketch, GaussianClasses, GaussianMixture, JointMoments
+from dfprivacy_inference import (
+    Anova,
+    KruskalWallis,
+    MannWhitney,
+    McNemar,
+    Proportions,
+    SurvivalCurves,
+    SurvivalTest,
+    Wilcoxon,
+)
 from dfprivacy_kernel import KernelMessage, KernelTest
 from dfprivacy_kme import KME
 from dfprivacy_regression import OLS, Logit
@@ -527,3 +537,106 @@ class BundledMethods:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> Logit: ...
+    def mannwhitneyu(
+        self,
+        column: str,
+        by: str,
+        *,
+        groups: Sequence[Any] | None = None,
+        shift: Sequence[float] | None = None,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        alternative: _Alternative = "two-sided",
+        alpha: float = 0.05,
+        confidence: float = 0.95,
+        shapes: Literal["any", "similar"] = "any",
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> MannWhitney: ...
+    def kruskal(
+        self,
+        column: str,
+        by: str,
+        *,
+        groups: Sequence[Any] | None = None,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        alpha: float = 0.05,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> KruskalWallis: ...
+    def wilcoxon(
+        self,
+        column: str,
+        other: str | None = None,
+        *,
+        popmean: float = 0.0,
+        method: Literal["auto", "rank", "sign"] = "auto",
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        alternative: _Alternative = "two-sided",
+        alpha: float = 0.05,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Wilcoxon: ...
+    def anova(
+        self,
+        column: str,
+        by: str,
+        *,
+        groups: Sequence[Any] | None = None,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        alpha: float = 0.05,
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Anova: ...
+    def proportions(
+        self,
+        column: str,
+        by: str | None = None,
+        *,
+        success: Any,
+        groups: Sequence[Any] | None = None,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Proportions: ...
+    def mcnemar(
+        self,
+        column: str,
+        other: str,
+        *,
+        success: Any,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        alternative: _Alternative = "two-sided",
+        alpha: float = 0.05,
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> McNemar: ...
+    def kaplan_meier(
+        self,
+        time: str,
+        event: str,
+        edges: Sequence[float] | int,
+        *,
+        by: str | None = None,
+        groups: Sequence[Any] | None = None,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> SurvivalCurves: ...
+    def survival_test(
+        self,
+        time: str,
+        event: str,
+        by: str,
+        *,
+        groups: Sequence[Any] | None = None,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        alternative: _Alternative = "two-sided",
+        alpha: float = 0.05,
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> SurvivalTest: ...

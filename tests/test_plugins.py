@@ -327,7 +327,7 @@ def test_warnings_as_errors_do_not_cost_a_paid_answer(tmp_path: Path) -> None:
     quiet = REPORT.replace('simplefilter("always")', 'simplefilter("error")')
 
     done = subprocess.run(
-        [sys.executable, "-c", quiet],
+        [sys.executable, "-c", quiet, "600"],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,

@@ -37,6 +37,8 @@ def _concluded(
     """Give a number, with the interval in which the table's own lies."""
     draws = of(measured.possible, column)
     low, high = sums.between(draws, confidence)
+    if sums.between(measured.possible[:, 0], confidence)[0] < 1:  # there may be no row with a value
+        low, high = possible
     left, error = sums.missing(measured)
     return ColumnStatistic(
         value=float(of(measured.found, column)),
@@ -120,11 +122,12 @@ def _(
     measured: Sums, column: Column, *, covers: Covers = "table", confidence: Probability = 0.95
 ) -> ColumnStatistic:
     """Divide the sum by the count."""
-    found = _concluded("mean", column, measured, confidence, sums.mean, (column.low, column.high))
-    if covers == "table":
-        return found
+    whole = (column.low, column.high)
+    found = _concluded("mean", column, measured, confidence, sums.mean, whole)
+    if covers == "table" or (found.low, found.high) == whole:
+        return replace(found, covers=covers)
     low, high = sums.between(sums.sampled(measured, column), confidence)
-    notes = _notes(low, high, (column.low, column.high))
+    notes = _notes(low, high, whole)
     return replace(found, low=low, high=high, covers=covers, notes=notes)
 
 

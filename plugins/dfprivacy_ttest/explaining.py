@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["findings"]
 
 _NOISY = 2.0  # times the error of sampling
+_LOOSE = 1.0  # from this many on ranks find more
 
 
 def findings(
@@ -63,9 +64,13 @@ def _about_noise(scale: float, sd: float, sizes: list[float]) -> dict[str, str]:
     """Say what would help where the noise, of this scale in each sum, will be most of the error."""
     noise = math.sqrt(sum(2 * (scale / n) ** 2 for n in sizes))
     times = noise / (sd * math.sqrt(sum(1 / n for n in sizes)))
-    if times <= _NOISY:
-        return {}
-    return {
-        f"the noise will be {times:.2g} times the error of sampling": f"{times:.2g} times the epsilon, bounds "
-        f"{times:.2g} times as narrow if the data fit, or {times**2:.2g} times the rows would make the two alike"
-    }
+    found = {}
+    if times > _NOISY:
+        found[f"the noise will be {times:.2g} times the error of sampling"] = (
+            f"{times:.2g} times the epsilon, bounds {times:.2g} times as narrow if the data fit, or {times**2:.2g} "
+            "times the rows would make the two alike"
+        )
+    if times > _LOOSE:
+        ranks = "wilcoxon" if len(sizes) == 1 else "mannwhitneyu"
+        found["the bounds are loose for this spread"] = f"{ranks}() asks ranks, which bounds do not move"
+    return found

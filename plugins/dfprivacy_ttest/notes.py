@@ -19,11 +19,13 @@ __all__ = ["notes", "unreliable", "worst_pvalue"]
 
 _SLACK = 1.2  # a level that is above the nominal one by no more than a fifth holds
 _NOISY = 2.0  # times the error of sampling
+_LOOSE = 1.0  # from this many on ranks find more
 _HIDDEN = 4.0  # a variance that is no farther from 0 than twice its noise
 _SIZE = (
     "The size of a group may be mostly noise, so nothing can be divided by it: do not trust the p-value and the "
     "interval. More epsilon, or more rows, would help."
 )
+_RANKS = {1: "wilcoxon()", 2: "mannwhitneyu()"}  # of one group, and of two
 _UNDEFINED = "Undefined: a noisy variance is not positive, so the naive statistic does not exist."
 
 
@@ -121,13 +123,17 @@ def _about_noise(result: Result) -> list[str]:
     noise, whole = float(result.noise_standard_error), float(result.standard_error)
     times = noise / max((whole**2 - noise**2) ** 0.5, 1e-12)
     hidden = bool(np.asarray(result.shape) < _HIDDEN)  # then what is taken for the spread is an upper end of it
-    if times <= (1.0 if hidden else _NOISY):
-        return []
     reach = len(result.groups)  # of y in [-1, 1], or of a difference: the half of what there can be
-    opening = "Uninformative: the noise is as wide as the bounds. " if 2 * whole >= reach else ""
-    much, least = f"{times:.2g} times", "at least " if hidden else ""
-    note = (
-        f"{opening}The noise is {least}{much} the error of sampling; {much} the epsilon, bounds {much} as narrow "
-        f"if the data fit, or {times**2:.2g} times the rows would level them."
-    )
-    return [note]
+    found = []
+    if times > (1.0 if hidden else _NOISY):
+        opening = "Uninformative: the noise is as wide as the bounds. " if 2 * whole >= reach else ""
+        much, least = f"{times:.2g} times", "at least " if hidden else ""
+        found.append(
+            f"{opening}The noise is {least}{much} the error of sampling; {much} the epsilon, bounds {much} as "
+            f"narrow if the data fit, or {times**2:.2g} times the rows would level them."
+        )
+    if times > _LOOSE:
+        found.append(
+            f"The bounds are loose for this spread: {_RANKS[reach]} asks ranks, which they do not matter to."
+        )
+    return found

@@ -80,7 +80,7 @@ def run(cell: dict[str, Any], runs: int, *, logistic: bool) -> tuple[float, floa
     for seed in range(runs):
         view = dp.protect(
             draw(rng, cell, logistic=logistic),
-            f"regression-{seed}-{bounds}-{cell}",
+            f"regression-{seed}-{abs(hash(str((bounds, cell))))}",
             epsilon=20,
             ledger="memory:",
             bounds=bounds,

@@ -173,9 +173,9 @@ def test_groups_of_different_sizes_are_measured_alike(public, protect):
     groups = protect(frame, **said).group_by("part")
 
     for found in (
-        groups.quantile("x", [0.5], epsilon=1),
-        groups.describe(["x"], epsilon=1),
-        groups.std("x", epsilon=1),
-        groups.mean("x", epsilon=1),
+        groups.quantile("x", [0.5], epsilon=1, fresh=True),
+        groups.describe(["x"], epsilon=1, fresh=True),
+        groups.std("x", epsilon=1, fresh=True),
+        groups.mean("x", epsilon=1, fresh=True),
     ):
         assert 1 == pytest.approx(found.privacy.epsilon)

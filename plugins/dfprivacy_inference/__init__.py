@@ -1,0 +1,62 @@
+"""Everyday inference: rank tests, analysis of variance, proportions, survival.
+
+Mechanisms: ``view.mannwhitneyu``, ``view.kruskal``, ``view.wilcoxon``, ``view.anova``, ``view.proportions``,
+``view.mcnemar``, ``view.kaplan_meier``, ``view.survival_test``.
+"""
+
+from collections.abc import Callable
+
+from dfprivacy import Mechanism, hookimpl
+from dfprivacy_inference.anova import Anova, anova, check_anova
+from dfprivacy_inference.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
+from dfprivacy_inference.explaining import find_signed, find_survival, find_two
+from dfprivacy_inference.proportions import (
+    McNemar,
+    Proportions,
+    check_mcnemar,
+    check_proportions,
+    mcnemar,
+    proportions,
+)
+from dfprivacy_inference.rank_results import KruskalWallis, MannWhitney, SurvivalTest, Wilcoxon
+from dfprivacy_inference.ranks import check_k, check_two, kruskal, mannwhitneyu
+from dfprivacy_inference.signed import check_pairs, wilcoxon
+from dfprivacy_inference.survival import (
+    SurvivalCurves,
+    check_curves,
+    check_survival,
+    kaplan_meier,
+    survival_test,
+)
+
+__all__ = [
+    "Anova",
+    "KruskalWallis",
+    "MannWhitney",
+    "McNemar",
+    "Proportions",
+    "SurvivalCurves",
+    "SurvivalTest",
+    "Wilcoxon",
+    "anova",
+    "kaplan_meier",
+    "kruskal",
+    "mannwhitneyu",
+    "mcnemar",
+    "proportions",
+    "survival_test",
+    "wilcoxon",
+]
+
+
+@hookimpl
+def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
+    """Offer the methods."""
+    register(mannwhitneyu.checks(check_two).plans(find_two))
+    register(kruskal.checks(check_k))
+    register(wilcoxon.checks(check_pairs).plans(find_signed))
+    register(anova.checks(check_anova))
+    register(proportions.checks(check_proportions))
+    register(mcnemar.checks(check_mcnemar))
+    register(kaplan_meier.checks(check_curves))
+    register(survival_test.checks(check_survival).plans(find_survival))

@@ -1,0 +1,59 @@
+"""How the methods are called when they are audited."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dfprivacy import hookimpl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfprivacy import Mechanism
+
+__all__ = ["dfprivacy_conformance_cases"]
+
+_BOUNDS = {"x": (-3.0, 1.5), "y": (0.0, 2.0)}
+_TWO = {"g": ["a", "b"]}
+_THREE = {"g": ["a", "b", "c"]}
+
+
+@hookimpl
+def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
+    """Give the cases: private and public groups, both relations, with the sizes of groups and without."""
+    x = {"x": _BOUNDS["x"]}
+    two: dict[str, Any] = {"bounds": x, "categories": _TWO}
+    three: dict[str, Any] = {"bounds": x, "categories": _THREE}
+    asked = {"column": "x", "by": "g"}
+    both = {**_TWO, "h": ["u", "v", "w"]}
+    times: dict[str, Any] = {"bounds": {"t": (0.0, 2.0)}, "categories": {**_TWO, "e": [0, 1]}}
+    known: dict[str, list[Any]] = {
+        "mannwhitneyu": [
+            case(arguments=asked, **two, epsilon=9),
+            case(arguments={**asked, "shift": [-1, 1, 1]}, **two),
+            case(arguments=asked, **two, public=["g"]),
+            case(arguments=asked, **two, neighbors="add_remove"),
+        ],
+        "kruskal": [
+            case(arguments=asked, **three),
+            case(arguments=asked, **three, neighbors="add_remove"),
+        ],
+        "wilcoxon": [
+            case(arguments={"column": "x", "other": "y", "method": "rank"}, bounds=_BOUNDS, neighbors="add_remove"),
+            case(arguments={"column": "x", "method": "sign"}, bounds=x),
+        ],
+        "anova": [case(arguments=asked, **three), case(arguments=asked, **three, public=["g"])],
+        "proportions": [
+            case(arguments={"column": "h", "by": "g", "success": "u"}, categories=both),
+            case(arguments={"column": "h", "by": "g", "success": "u"}, categories=both, public=["g"]),
+        ],
+        "mcnemar": [
+            case(arguments={"column": "g", "other": "k", "success": "a"}, categories={**_TWO, "k": ["a", "b"]})
+        ],
+        "kaplan_meier": [
+            case(arguments={"time": "t", "event": "e", "edges": [0, 1, 2], "by": "g"}, **times),
+            case(arguments={"time": "t", "event": "e", "edges": 3}, **times, neighbors="add_remove"),
+        ],
+        "survival_test": [case(arguments={"time": "t", "event": "e", "by": "g"}, **times)],
+    }
+    return known[mechanism.name]

@@ -1,0 +1,142 @@
+"""What follows from a noisy T = ½ Σ |D_j| of several groups: a p-value, by simulation of its law without noise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfprivacy_inference.two_groups import SLACK
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["SHARE", "draws", "known_sizes", "pvalue_of_t", "shares_towards_equal"]
+
+SHARE = 0.1
+"""What the sizes, and what the ties, add to the sensitivity, as a part of that of T."""
+
+_DRAWS = 20_000
+_SHARE_MIN = 1e-6
+_TIES_MIN = 0.02
+
+
+def draws(shares: Array, count: int = _DRAWS) -> Array:
+    """Draw T under the null hypothesis, in units of the root of n²(n + 1)τ/12.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (k,)
+        The part of each group.
+    count : int
+        How many; always the same ones.
+
+    Returns
+    -------
+    ndarray
+        Draws of ½ Σ |D_j|, D normal with covariance diag(p) - pp'.
+    """
+    e = np.random.default_rng(9).normal(size=(count, len(shares))) * np.sqrt(shares)
+    e -= shares * e.sum(axis=1, keepdims=True)
+    return np.asarray(np.abs(e).sum(axis=1) / 2)
+
+
+def pvalue_of_t(t: float, scale: float, n: float, shares: Array, tau: float) -> float:
+    """Probability of T and its noise together at least as large.
+
+    Parameters
+    ----------
+    t : float
+        The noisy T.
+    scale : float
+        Scale of its Laplace noise.
+    n : float
+        Number of rows.
+    shares : ndarray of shape (k,)
+        The part of each group.
+    tau : float
+        What ties leave of the variance.
+
+    Returns
+    -------
+    float
+        The mean, over draws of T, of the probability that the noise makes up for the rest.
+    """
+    apart = t - draws(shares) * np.sqrt(n**2 * (n + 1) * tau / 12)
+    if not scale:
+        return float((1 + (apart <= 0).sum()) / (1 + len(apart)))
+    tail = np.exp(-np.abs(apart) / scale) / 2
+    return float(np.where(apart > 0, tail, 1 - tail).mean())
+
+
+def shares_towards_equal(sizes: Array, n: float, scale: float) -> Array:
+    """Move noisy sizes towards each other, as far as their noise makes likely, and give the shares.
+
+    Parameters
+    ----------
+    sizes : ndarray of shape (k,)
+        Noisy sizes.
+    n : float
+        Their sum.
+    scale : float
+        Scale of the noise in each.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        Above 0, of sum 1.
+    """
+    apart = sizes - n / len(sizes)
+    moved = n / len(sizes) + np.sign(apart) * np.maximum(np.abs(apart) - SLACK * scale, 0)
+    falling = -np.sort(-moved)  # the nearest sizes that are not negative
+    thetas = (np.cumsum(falling) - n) / np.arange(1, len(moved) + 1)
+    theta = thetas[np.flatnonzero(falling > thetas)[-1]]
+    shares = np.maximum(np.maximum(moved - theta, 0.0) / n, _SHARE_MIN)
+    return np.asarray(shares / shares.sum())
+
+
+def known_sizes(
+    values: Sequence[float],
+    scales: Sequence[float],
+    k: int,
+    n: int | None,
+    rows: tuple[int, ...] | None,
+    *,
+    sizes: bool,
+    ties: bool,
+) -> tuple[float, Array, float, Array | None]:
+    """Give what the law of T follows from: the number of rows, shares of the groups, and τ, all from noisy numbers.
+
+    Parameters
+    ----------
+    values, scales : sequence of float
+        The coordinates of a `GroupRankSums`, and the scales of their noise.
+    k : int
+        Number of groups.
+    n : int or None
+        Number of rows, where it is public.
+    rows : tuple of int or None
+        Rows of each group, where they are public.
+    sizes, ties : bool
+        Whether the sizes, and whether τ, are told.
+
+    Returns
+    -------
+    tuple
+        n, shares and τ for the p-value, and the noisy sizes, or None.
+    """
+    counts = np.array(values[1 : k + 1]) if sizes else None
+    scale = float(scales[1])
+    tau = float(np.clip(values[-1] + SLACK * scales[-1], _TIES_MIN, 1.0)) if ties else 1.0
+    if counts is None:
+        whole = float(n or 0)
+        return whole, np.full(k, 1 / k) if rows is None else np.array(rows) / whole, tau, None
+    together = float(counts.sum() + SLACK * scale * np.sqrt(2 * k))
+    whole = max(together if n is None else min(together, n), 4.0)
+    if rows is not None:
+        counts = np.clip(counts, 0, rows)
+    return whole, shares_towards_equal(counts, max(float(counts.sum()), 1.0), scale), tau, counts

@@ -1,0 +1,511 @@
+"""``view.proportions`` and ``view.mcnemar``: how often something happens, in groups and in pairs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy import (
+    ArgumentError,
+    Column,
+    ConfidenceInterval,
+    Curator,
+    NanPolicy,
+    Probability,
+    Release,
+    features,
+    mechanism,
+)
+from dfprivacy.plotting import axes
+from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
+from dfprivacy_inference.laws import Alternative, pvalue
+from dfprivacy_inference.outcomes import Discordant, Form, Outcome
+from dfprivacy_inference.two_groups import SLACK
+from dfprivacy_inference.wilson import Share, combined, from_counts, from_halves, of_known_rows
+
+if TYPE_CHECKING:
+    from dfprivacy.release import NoisyValue
+
+__all__ = ["McNemar", "Proportions", "check_mcnemar", "check_proportions", "mcnemar", "proportions"]
+
+_CLEARLY = 3.0  # standard errors above none
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Noisy counts of groups, what they are, and the public rows of each group, None where they are private."""
+
+    noisy: NoisyValue
+    form: Form
+    rows: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Proportions(Release):
+    """Shares of rows with an outcome, in groups, with intervals.
+
+    Attributes
+    ----------
+    groups : tuple
+        The groups; empty if there are none.
+    shares, lows, highs : tuple of float
+        The share in each group, and the ends of its confidence interval, noise included.
+    confidence : float
+        Coverage of each interval.
+    comparisons : tuple of tuples
+        For each pair of groups: first, second, then difference of shares, risk ratio and odds ratio, each with the
+        ends of its interval.
+    sizes : tuple of float
+        Rows with a value in each group; noisy where they are private.
+    missing, missing_standard_error : float or None
+        Noisy number of rows of public groups, or of a public table, that have no value, and its standard error from
+        noise; None where it is not known.
+    column, success, by, nan_policy
+        What was asked.
+    notes : tuple of str
+        What to know before trusting the numbers.
+    released : tuple of tuples of float
+        The noisy counts of each group.
+    noise_standard_error : float
+        The standard error that privacy adds to each of them.
+    """
+
+    groups: tuple[Any, ...]
+    shares: tuple[float, ...]
+    lows: tuple[float, ...]
+    highs: tuple[float, ...]
+    confidence: float
+    comparisons: tuple[tuple[Any, ...], ...]
+    sizes: tuple[float, ...]
+    missing: float | None
+    missing_standard_error: float | None
+    column: str
+    success: Any
+    by: str | None
+    nan_policy: NanPolicy
+    notes: tuple[str, ...]
+    released: tuple[tuple[float, ...], ...]
+    noise_standard_error: float
+
+    @property
+    def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
+        missing = self.missing is not None and self.missing > _CLEARLY * (self.missing_standard_error or 0.0)
+        return (
+            *(("groups",) if self.groups else ()),
+            *("shares", "lows", "highs", "confidence", "sizes"),
+            *(("difference", "risk_ratio", "odds_ratio") if len(self.groups) == 2 else ()),  # noqa: PLR2004
+            *(("missing", "missing_standard_error") if missing else ()),
+            "notes",
+        )
+
+    @property
+    def difference(self) -> tuple[float, ConfidenceInterval]:
+        """Share of the first group less that of the second, with its interval."""
+        return self._comparison(2)
+
+    @property
+    def risk_ratio(self) -> tuple[float, ConfidenceInterval]:
+        """Share of the first group over that of the second, with its interval."""
+        return self._comparison(5)
+
+    @property
+    def odds_ratio(self) -> tuple[float, ConfidenceInterval]:
+        """Odds in the first group over those in the second, with their interval."""
+        return self._comparison(8)
+
+    def _comparison(self, at: int) -> tuple[float, ConfidenceInterval]:
+        if not self.comparisons:
+            raise ArgumentError("There is one share, and nothing to compare it with.", "Ask with by=.")
+        value, low, high = self.comparisons[0][at : at + 3]
+        return value, ConfidenceInterval(low, high)
+
+    def compared(self) -> Any:
+        """Compare every two groups.
+
+        Returns
+        -------
+        DataFrame or Table
+            Of the library whose table was asked: difference, risk ratio and odds ratio, with their intervals.
+        """
+        parts = [
+            f"{what}{end}" for what in ("difference", "risk_ratio", "odds_ratio") for end in ("", "_low", "_high")
+        ]
+        columns = zip(*self.comparisons, strict=True)
+        return self._table(dict(zip(["A", "B", *parts], map(list, columns), strict=True)))
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the shares and their intervals: a forest plot.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        ax = axes(ax)
+        names = self.groups or ("all",)
+        share, low, high = (np.array(each) for each in (self.shares, self.lows, self.highs))
+        reach = np.maximum([share - low, high - share], 0.0)
+        ax.errorbar(share, list(range(len(names))), xerr=reach, fmt="s", color="black", capsize=3)
+        ax.set(
+            yticks=list(range(len(names))),
+            yticklabels=[f"{name} (n≈{size:.0f})" for name, size in zip(names, self.sizes, strict=True)],
+            ylim=(len(names) - 0.5, -0.5),
+            xlabel=f"share with {self.column} = {self.success}, {self.confidence:.0%} intervals, noise included",
+        )
+        return ax
+
+
+@mechanism(columns={"column": "category", "by": "category"})
+def proportions(
+    curator: Curator,
+    column: Column,
+    by: Column | None = None,
+    *,
+    success: Any,
+    groups: Sequence[Any] | None = None,
+    nan_policy: NanPolicy = "omit",
+) -> Counted:
+    """Estimate how often something happens, in groups, with differences, risk ratios and odds ratios.
+
+    Parameters
+    ----------
+    column : str
+        A column with categories.
+    by : str, optional
+        Another one: the groups.
+    success : category
+        The category of `column` whose share is asked for.
+    groups : list or tuple of categories, optional
+        The groups to compare; default: all.
+    nan_policy : {"omit", "fill", "raise"}
+        ``"omit"``: a row in which `column` is missing does not count. ``"fill"``: it counts where the column has
+        the category ``"other"`` for it, and nowhere else. ``"raise"``: it is refused, where `column` is public.
+    confidence : float
+        Coverage of each interval.
+
+    Returns
+    -------
+    Proportions
+        All from one release. Whether the groups differ, with a p-value, asks ``chi2``.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument cannot be used; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. In each group the rows with
+    the outcome and those without it are counted, with noise of the scale 2/ε, or 1/ε where rows come and go, or
+    where the groups are public: then half of their difference, and half of their sum if values may be missing. All
+    else is post-processing.
+
+    **Statistics.** Wilson's intervals with the variance of the noise inside, and those of differences and ratios by
+    the method of variance estimates recovery. Measured, those of 95% cover 93% to 97.5% of shares from .005 to .95
+    in groups of 50 to 5,000 rows at ε from .1 to 2, and as much or more of differences and ratios.
+
+    References
+    ----------
+    .. [1] Wilson (1927). Probable inference, the law of succession, and statistical inference. J. American
+       Statistical
+       Association 22.
+    .. [2] Donner and Zou (2012). Closed-form confidence intervals for functions of the normal mean and standard
+       deviation. Statistical Methods in Medical Research 21.
+
+    Examples
+    --------
+    >>> import pandas as pd, dfprivacy as dp
+    >>> df = pd.DataFrame({"ill": (["yes"] + ["no"] * 4) * 400 + (["yes"] + ["no"] * 9) * 200,
+    ...                    "smoker": ["yes"] * 2000 + ["no"] * 2000})
+    >>> view = dp.protect(df, "proportions-example", epsilon=1, ledger="memory:",
+    ...                   categories={"ill": ["no", "yes"], "smoker": ["yes", "no"]})
+    >>> found = view.proportions("ill", by="smoker", success="yes", epsilon=1)
+    >>> found.lows[0] > found.highs[1]
+    True
+    """
+    code = column.code(success)
+    gaps = bool(curator.gaps([column], "omit" if nan_policy == "fill" else nan_policy))
+    form: Form
+    if by is None:
+        size = curator.size
+        alone = None if size is None else (size,)
+        form = "halves" if alone is None or gaps else "hits"
+        return Counted(curator.sum(Outcome(column, code, form)), form, alone)
+    kept = groups_of(by, groups, least=1)
+    rows = public_sizes(curator, by, kept)
+    form = "counts" if rows is None else "halves" if gaps else "hits"
+    return Counted(curator.sum(features.OneHot(by, groups=kept) * Outcome(column, code, form)), form, rows)
+
+
+@proportions.concludes
+def _(
+    measured: Counted,
+    column: Column,
+    by: Column | None,
+    *,
+    success: Any,
+    groups: Sequence[Any] | None,
+    nan_policy: NanPolicy,
+    confidence: Probability = 0.95,
+) -> Proportions:
+    """Conclude from the noisy counts."""
+    kept = () if by is None else groups_of(by, groups, least=1)
+    values = np.atleast_2d(measured.noisy.values)
+    scale = float(np.ravel(measured.noisy.scales)[0])
+    shares: list[Share] = []
+    sizes = []
+    for at, row in enumerate(values):
+        if measured.form == "counts":
+            shares.append(from_counts(row[0], row[1], scale, confidence))
+            sizes.append(row.sum())
+        elif measured.form == "halves":
+            shares.append(from_halves(row[0], row[1], scale, confidence))
+            sizes.append(2 * row[1])
+        else:
+            known = (measured.rows or ())[at]
+            shares.append(of_known_rows(row[0], known, scale, confidence))
+            sizes.append(known)
+    missing = error = None
+    if measured.rows is not None and measured.form == "halves":
+        missing = float(sum(measured.rows) - sum(sizes))
+        error = float(2 * scale * np.sqrt(2 * len(sizes)))
+    unsure = [share for share in shares if float(share.high - share.low) > 1 / 2]
+    return Proportions(
+        groups=kept,
+        shares=tuple(float(share.estimate) for share in shares),
+        lows=tuple(float(share.low) for share in shares),
+        highs=tuple(float(share.high) for share in shares),
+        confidence=confidence,
+        comparisons=tuple(_compared(kept, shares)),
+        sizes=tuple(max(float(size), 0.0) for size in sizes),
+        missing=missing,
+        missing_standard_error=error,
+        column=column.name,
+        success=(column.categories or ())[column.code(success)],
+        by=None if by is None else by.name,
+        nan_policy=nan_policy,
+        notes=("An interval is wider than half of what there can be: more epsilon, or more rows, would help.",)
+        if unsure
+        else (),
+        released=tuple(tuple(float(value) for value in row) for row in values),
+        noise_standard_error=float(np.sqrt(2) * scale),
+    )
+
+
+def _compared(groups: tuple[Any, ...], shares: list[Share]) -> list[tuple[Any, ...]]:
+    """Compare every two groups."""
+    found = []
+    for one, other in itertools.combinations(range(len(groups)), 2):
+        row: list[Any] = [groups[one], groups[other]]
+        for kind in ("difference", "ratio", "odds"):
+            both = combined(shares[one], shares[other], kind)
+            row += [float(both.estimate), float(both.low), float(both.high)]
+        found.append(tuple(row))
+    return found
+
+
+def check_proportions(
+    column: Column, by: Column | None, *, success: Any, groups: Sequence[Any] | None, **_: Any
+) -> None:
+    """Refuse what cannot be counted, before anything is paid."""
+    column.code(success)
+    if by is None:
+        if groups is not None:
+            raise ArgumentError("groups= was given without by=.", "Name the column that holds the groups.")
+        return
+    check_apart(column, by)
+    groups_of(by, groups, least=1)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class McNemar(Release):
+    """Result of a private test of paired outcomes.
+
+    Attributes
+    ----------
+    statistic : float
+        How many more rows have the outcome in the first column alone than in the second alone, with noise.
+    pvalue : float
+        Probability, if both are as many, of a statistic at least as extreme; noise included.
+    alpha : float
+        The level of the test.
+    rejected : bool
+        Whether the null hypothesis is rejected at that level.
+    discordant : float
+        Noisy number of rows with the outcome in one column alone.
+    odds_ratio : float
+        Rows with the outcome in the first column alone, over those in the second alone.
+    low, high : float
+        Ends of its confidence interval.
+    confidence : float
+        Its coverage.
+    column, other, success, alternative, nan_policy
+        What was asked.
+    notes : tuple of str
+        What to know before trusting the numbers.
+    released : tuple of float
+        Half of the statistic and half of `discordant`, as they were measured.
+    noise_standard_error : float
+        The standard error that privacy adds to each of these.
+    """
+
+    statistic: float
+    pvalue: float
+    alpha: float
+    rejected: bool
+    discordant: float
+    odds_ratio: float
+    low: float
+    high: float
+    confidence: float
+    column: str
+    other: str
+    success: Any
+    alternative: Alternative
+    nan_policy: NanPolicy
+    notes: tuple[str, ...]
+    released: tuple[float, ...]
+    noise_standard_error: float
+
+    _shown = ("statistic", "pvalue", "alpha", "rejected", "discordant", "odds_ratio", "low", "high", "notes")
+
+    def confidence_interval(self) -> ConfidenceInterval:
+        """Interval for the odds ratio.
+
+        Returns
+        -------
+        ConfidenceInterval
+            ``low`` and ``high``.
+        """
+        return ConfidenceInterval(self.low, self.high)
+
+
+@mechanism(columns={"column": "category", "other": "category"})
+def mcnemar(
+    curator: Curator, column: Column, other: Column, *, success: Any, nan_policy: NanPolicy = "omit"
+) -> tuple[NoisyValue, int | None]:
+    """Test whether something happens as often in one column as in another, row by row.
+
+    Parameters
+    ----------
+    column : str
+        A column with categories.
+    other : str
+        Another one.
+    success : category
+        What may happen, a category of both.
+    nan_policy : {"omit", "fill", "raise"}
+        ``"omit"``: a row in which either is missing does not count. ``"fill"``: it counts where the column has the
+        category ``"other"`` for it. ``"raise"``: it is refused, where the columns are public.
+    alternative : {"two-sided", "less", "greater"}
+        What is suspected of the first column.
+    alpha : float
+        The level at which `rejected` decides.
+    confidence : float
+        Coverage of the interval for the odds ratio.
+
+    Returns
+    -------
+    McNemar
+        With the names of statsmodels and scipy: ``statistic``, ``pvalue``.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument cannot be used; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. Half of the difference and
+    half of the sum of the two numbers of discordant rows move by 1 together if one row changes, comes or goes, in
+    L1.
+
+    **Statistics.** The p-value is that of the normal law, for as many discordant rows as the noise leaves likely,
+    with the noise of their difference in it. The interval is Wilson's with the noise inside, for the share of one
+    kind of discordant rows, as odds.
+
+    References
+    ----------
+    .. [1] McNemar (1947). Note on the sampling error of the difference between correlated proportions or
+       percentages. Psychometrika 12.
+
+    Examples
+    --------
+    >>> import pandas as pd, dfprivacy as dp
+    >>> df = pd.DataFrame({"before": ["ill"] * 600 + ["well"] * 400, "after": ["ill"] * 300 + ["well"] * 700})
+    >>> view = dp.protect(df, "mcnemar-example", epsilon=1, ledger="memory:",
+    ...                   categories={"before": ["ill", "well"], "after": ["ill", "well"]})
+    >>> view.mcnemar("before", "after", success="ill", epsilon=1).pvalue < 0.001
+    True
+    """
+    if nan_policy == "raise":
+        curator.refuse_missing(column, other)
+    codes = (column.code(success), other.code(success))
+    return curator.sum(Discordant(column, other, codes)), curator.size
+
+
+@mcnemar.concludes
+def _(
+    measured: tuple[NoisyValue, int | None],
+    column: Column,
+    other: Column,
+    *,
+    success: Any,
+    nan_policy: NanPolicy,
+    alternative: Alternative = "two-sided",
+    alpha: Probability = 0.05,
+    confidence: Probability = 0.95,
+) -> McNemar:
+    """Conclude from the two halves."""
+    noisy, n = measured
+    half, both = (float(value) for value in noisy.values)
+    scale = float(noisy.scales[0])
+    most = max(2 * both + SLACK * 2 * scale, 1.0)
+    most = most if n is None else min(most, float(max(n, 1)))
+    p = float(pvalue(2 * half, np.sqrt(most), 2 * scale, alternative))
+    share = from_halves(half, both, scale, confidence)
+
+    def odds(of: Any) -> float:
+        part = float(of)
+        return part / (1 - part) if part < 1 else float("inf")
+
+    hidden = 2 * both < _CLEARLY * 2 * np.sqrt(2) * scale
+    return McNemar(
+        statistic=2 * half,
+        pvalue=p,
+        alpha=alpha,
+        rejected=p <= alpha,
+        discordant=max(2 * both, 0.0),
+        odds_ratio=odds(share.estimate),
+        low=odds(share.low),
+        high=odds(share.high),
+        confidence=confidence,
+        column=column.name,
+        other=other.name,
+        success=(column.categories or ())[column.code(success)],
+        alternative=alternative,
+        nan_policy=nan_policy,
+        notes=("The number of discordant rows is not clearly above its noise.",) if hidden else (),
+        released=(half, both),
+        noise_standard_error=float(np.sqrt(2) * scale),
+    )
+
+
+def check_mcnemar(column: Column, other: Column, *, success: Any, **_: Any) -> None:
+    """Refuse what cannot be compared, before anything is paid."""
+    check_apart(column, other)
+    column.code(success)
+    other.code(success)

@@ -1,0 +1,274 @@
+"""Results of rank tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from dfprivacy import ConfidenceInterval, NanPolicy, Release
+from dfprivacy.plotting import axes
+from dfprivacy_inference.laws import Alternative
+
+__all__ = ["KruskalWallis", "MannWhitney", "SurvivalTest", "Wilcoxon", "plain"]
+
+_CLEARLY = 3.0  # standard errors above none
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Test(Release):
+    """What every test says."""
+
+    pvalue: float
+    alpha: float
+    rejected: bool
+    missing: float | None
+    missing_standard_error: float | None
+    nan_policy: NanPolicy
+    notes: tuple[str, ...]
+    released: tuple[float, ...]
+    noise_standard_error: tuple[float, ...]
+
+    def _seen(self, *names: str) -> tuple[str, ...]:
+        """Give the fields to show: those that say something."""
+        told = [name for name in names if getattr(self, name) is not None]
+        if self.missing is not None and self.missing > _CLEARLY * (self.missing_standard_error or 0.0):
+            told += ["missing", "missing_standard_error"]
+        return (*told, "notes")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _TwoGroupTest(_Test):
+    """What a rank test of two groups says."""
+
+    statistic: float | None
+    effect: float | None
+    low: float | None
+    high: float | None
+    confidence: float
+    sizes: tuple[float, ...] | None
+    by: str
+    groups: tuple[Any, ...]
+    alternative: Alternative
+
+    def confidence_interval(self) -> ConfidenceInterval:
+        """Interval for the effect.
+
+        Returns
+        -------
+        ConfidenceInterval
+            ``low`` and ``high``; 0 and 1 where nothing is known.
+        """
+        if self.low is None or self.high is None:
+            return ConfidenceInterval(0.0, 1.0)
+        return ConfidenceInterval(self.low, self.high)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the effect and its interval, from 0 to 1.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        ax = axes(ax)
+        low, high = self.confidence_interval()
+        ax.plot(
+            [low, high], [0, 0], color="tab:blue", lw=3, label=f"{self.confidence:.0%} interval, noise included"
+        )
+        if self.effect is not None:
+            ax.plot(self.effect, 0, "o", color="black", label="effect")
+        ax.axvline(0.5, color="grey", ls=":", label="alike")
+        first, second = self.groups
+        ax.set(xlim=(0, 1), yticks=[], xlabel=f"P({first} > {second})", title=f"p = {self.pvalue:.3g}")
+        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.3), ncols=3, fontsize="small", frameon=False)
+        return ax
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MannWhitney(_TwoGroupTest):
+    """Result of a private Mann-Whitney U test.
+
+    Attributes
+    ----------
+    statistic : float or None
+        U of the first group, with noise: in how many pairs its value is the larger one, half for ties. None where
+        the sizes of the groups were not measured.
+    pvalue : float
+        Probability, if both groups follow one law, of a rank sum at least as extreme; noise included.
+    alpha : float
+        The level of the test.
+    rejected : bool
+        Whether the null hypothesis is rejected at that level.
+    effect : float or None
+        Common-language effect: P(X > Y) + P(X = Y)/2 for X of the first group and Y of the second.
+    low, high : float or None
+        Ends of its confidence interval.
+    confidence : float
+        The interval's coverage.
+    shift : float or None
+        Hodges-Lehmann estimate of how far the first group lies above the second, if it was asked for.
+    sizes : tuple of float or None
+        Rows with a value in each group; noisy where they are private.
+    missing : float or None
+        Noisy number of rows in neither group or without a value; None where it is not known.
+    missing_standard_error : float or None
+        Its standard error, from noise alone.
+    column, by, groups, alternative, nan_policy
+        What was asked.
+    notes : tuple of str
+        What to know before trusting the numbers.
+    released : tuple of float
+        The noisy numbers that all this follows from.
+    noise_standard_error : tuple of float
+        The standard errors that privacy adds to each of them.
+    """
+
+    column: str
+    shift: float | None
+
+    @property
+    def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
+        shown = ("statistic", "pvalue", "alpha", "rejected", "effect", "low", "high", "shift", "groups", "sizes")
+        return self._seen(*shown)
+
+    @property
+    def rank_biserial(self) -> float | None:
+        """Rank-biserial correlation, 2 effect - 1."""
+        return None if self.effect is None else 2 * self.effect - 1
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SurvivalTest(_TwoGroupTest):
+    """Result of a private Gehan-Wilcoxon test of two survival curves.
+
+    Attributes
+    ----------
+    statistic : float or None
+        Gehan's statistic, with noise: in how many pairs the one of the first group surely lived longer, less those
+        in which the other did. None where the sizes of the groups were not measured.
+    pvalue : float
+        Probability, if both groups follow one law, of a statistic at least as extreme; noise included.
+    alpha : float
+        The level of the test.
+    rejected : bool
+        Whether the null hypothesis is rejected at that level.
+    effect : float or None
+        Probability that one of the first group surely lives longer than one of the second, and half of that nobody
+        can tell which; censoring draws it towards 1/2.
+    low, high : float or None
+        Ends of its confidence interval.
+    confidence : float
+        The interval's coverage.
+    sizes : tuple of float or None
+        Rows with a value in each group; noisy where they are private.
+    missing, missing_standard_error
+        As for `MannWhitney`.
+    time, event, by, groups, alternative, nan_policy
+        What was asked.
+    notes : tuple of str
+        What to know before trusting the numbers.
+    released, noise_standard_error
+        As for `MannWhitney`.
+    """
+
+    time: str
+    event: str
+
+    @property
+    def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self._seen("statistic", "pvalue", "alpha", "rejected", "effect", "low", "high", "groups", "sizes")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class KruskalWallis(_Test):
+    """Result of a private rank test of several groups.
+
+    Attributes
+    ----------
+    statistic : float
+        T with noise: half the sum of the absolute D_j, D_j the rank sum of group j less what it is on average if
+        all are alike: the largest rank sum of any groups together. It is not Kruskal's H.
+    pvalue : float
+        Probability, if all groups follow one law, of a T at least as large; noise included.
+    alpha : float
+        The level of the test.
+    rejected : bool
+        Whether the null hypothesis is rejected at that level.
+    sizes : tuple of float or None
+        Rows with a value in each group; noisy where they are private. None where they were not measured.
+    missing, missing_standard_error
+        As for `MannWhitney`.
+    column, by, groups, nan_policy
+        What was asked.
+    notes : tuple of str
+        What to know before trusting the numbers.
+    released, noise_standard_error
+        As for `MannWhitney`.
+    """
+
+    statistic: float
+    sizes: tuple[float, ...] | None
+    column: str
+    by: str
+    groups: tuple[Any, ...]
+
+    @property
+    def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self._seen("statistic", "pvalue", "alpha", "rejected", "groups", "sizes")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Wilcoxon(_Test):
+    """Result of a private signed-rank or sign test.
+
+    Attributes
+    ----------
+    statistic : float
+        The sum of signed ranks W, zeros ranked as well, or, with ``method="sign"``, of signs; with noise.
+    pvalue : float
+        Probability, if differences lie symmetrically about 0 (signs: if their median is 0), of a statistic at least
+        as extreme; noise included.
+    alpha : float
+        The level of the test.
+    rejected : bool
+        Whether the null hypothesis is rejected at that level.
+    effect : float
+        Estimate of P(d + d' > 0), half of ties, for two differences; with signs, of P(d > 0).
+    method : {"rank", "sign"}
+        What was measured.
+    rows : float
+        Rows with a value; noisy where their number is private.
+    missing, missing_standard_error
+        As for `MannWhitney`.
+    column, other, popmean, alternative, nan_policy
+        What was asked.
+    notes : tuple of str
+        What to know before trusting the numbers.
+    released, noise_standard_error
+        As for `MannWhitney`.
+    """
+
+    statistic: float
+    effect: float
+    method: Literal["rank", "sign"]
+    rows: float
+    column: str
+    other: str | None
+    popmean: float
+    alternative: Alternative
+
+    @property
+    def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self._seen("statistic", "pvalue", "alpha", "rejected", "effect", "method", "rows")
+
+
+def plain(values: Any) -> tuple[float, ...]:
+    """Make plain numbers of those of an array, or of a sequence."""
+    return tuple(float(each) for each in np.ravel(values))

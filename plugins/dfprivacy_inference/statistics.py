@@ -1,0 +1,414 @@
+r"""What is measured of ranks, and how far one row can move it.
+
+With s_ij in [-1, 1] and s_ij = -s_ji, the score of row i is a_i = ½ Σ_j s_ij, and the rank sum of the first group
+is D = Σ a_i over its rows = ½ Σ s_ij over pairs of a row of either group. A row in neither group, or without a
+value, has s_ij = 0. The proofs are in docs/explanation/ranks.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from dfprivacy.statistics import OfRows
+from dfprivacy_inference.scores import signed_ranks, squares
+from dfprivacy_inference.taper import taper
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfprivacy import Column
+    from dfprivacy_inference.scores import Scores
+
+__all__ = [
+    "COUNTED",
+    "ERROR",
+    "GroupRankSums",
+    "RankSum",
+    "RankSumOfKnownGroups",
+    "RankSumPerRow",
+    "Shifts",
+    "SignedRankSum",
+    "Signs",
+]
+
+Relation = Literal["replace_one", "add_remove"]
+
+COUNTED = 0.05
+"""Part of the sensitivity for the size of each group, where the number of rows is private."""
+
+ERROR = 2.0**-18
+"""More than floating-point arithmetic makes of a value that is below the number of rows, up to 2^32 of them.
+
+It is the same for all tables, as the sensitivity is: so groups of a call cost one loss.
+"""
+
+
+def places(rows: Any, by: Column, codes: tuple[int, ...], scores: Scores) -> NDArray[np.intp]:
+    """Give the number of each row's group; that of the groups for rows that are in none, or have no value."""
+    known = np.full(len(by.categories or ()) + 1, len(codes), dtype=np.intp)
+    known[list(codes)] = np.arange(len(codes))
+    found: NDArray[np.intp] = np.where(scores.there(rows), known[rows.codes(by)], len(codes))
+    return found
+
+
+class _OfGroups(OfRows):
+    """A statistic of the rank sums of groups."""
+
+    def __init__(self, scores: Scores, by: Column, codes: tuple[int, ...]) -> None:
+        self.scores, self.by, self.codes = scores, by, codes
+        self.columns = (*scores.columns, by)
+
+    def counted(self, rows: Any) -> tuple[list[int], list[int], int]:
+        """Give the rank sums times two, the sizes, and four times the squared scores."""
+        place = places(rows, self.by, self.codes, self.scores)
+        there = place < len(self.codes)
+        doubled, place = self.scores.doubled(rows, there), place[there]
+        sums = [int(doubled[place == group].sum()) for group in range(len(self.codes))]
+        sizes = np.bincount(place, minlength=len(self.codes)).tolist()
+        return sums, sizes, squares(doubled)
+
+
+class RankSum(_OfGroups):
+    """H(M) D for the rank sum D of the first of two private groups, its size, and what is public of n rows.
+
+    Its coordinates are H(M) D, the number of rows in the first group, the number of rows in both, and
+    τ = 12 Σa²/(n(n² - 1)), the share that ties leave of the variance. Those that are not told are 0.
+
+    Parameters
+    ----------
+    scores : Scores
+        What is compared.
+    by : Column
+        The column of the groups.
+    codes : tuple of two int
+        The categories that are compared.
+    n : int
+        Number of all rows.
+    sizes : float
+        The part of the sensitivity for the size of the first group, at most 1/2; 0: it is not told.
+    complete : float
+        The part for the number of rows in both groups; 0: it is not told.
+    ties : float
+        What τ takes beside 1; 0: it is not told. For midranks only.
+    """
+
+    shape = (4,)
+    error = ERROR
+
+    def __init__(
+        self,
+        scores: Scores,
+        by: Column,
+        codes: tuple[int, ...],
+        n: int,
+        *,
+        sizes: float = 0.0,
+        complete: float = 0.0,
+        ties: float = 0.0,
+    ) -> None:
+        super().__init__(scores, by, codes)
+        self.n, self.sizes, self.complete, self.ties = n, sizes, complete, ties
+        self._parts = np.array([1.0, sizes, complete, ties * (n + 1) / 3]) / (1 + ties)
+        self.weights: NDArray[np.float64] = _one_for_none(self._parts)
+
+    def value(self, rows: Any) -> NDArray[np.float64]:
+        """Compute them, weights included."""
+        sums, (first, second), fourfold = self.counted(rows)
+        n = self.n
+        factor = taper(n, max(first, n - first), self.sizes)
+        return self._parts * [factor * sums[0] / 2, first, first + second, _tau(fourfold, n)]
+
+    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
+        """1 together, in L1 and so in every norm: 1 and the part of the ties, over their sum."""
+        return 1.0 if relation == "replace_one" else math.inf
+
+
+class RankSumOfKnownGroups(_OfGroups):
+    """D/m for the rank sum D of the first of two public groups, m rows in the larger, and what is public of them.
+
+    Its coordinates are D, the rows of each group that have a value, and τ; those that are not told are 0.
+
+    Parameters
+    ----------
+    scores, by, codes
+        As for `RankSum`.
+    rows : tuple of two int
+        Rows of each group.
+    complete : bool
+        Whether to count rows that have a value; that is free.
+    ties : float
+        What τ takes beside 1.
+    """
+
+    shape = (4,)
+    error = ERROR
+
+    def __init__(
+        self,
+        scores: Scores,
+        by: Column,
+        codes: tuple[int, ...],
+        rows: tuple[int, int],
+        *,
+        complete: bool = False,
+        ties: float = 0.0,
+    ) -> None:
+        super().__init__(scores, by, codes)
+        self.known, self.complete, self.ties = rows, complete, ties
+        self.n = sum(rows)
+        self._parts = np.array([1 / max(rows), complete / 2, complete / 2, ties * (self.n + 1) / 3]) / (1 + ties)
+        self.weights: NDArray[np.float64] = _one_for_none(self._parts)
+
+    def value(self, rows: Any) -> NDArray[np.float64]:
+        """Compute them, weights included."""
+        sums, sizes, fourfold = self.counted(rows)
+        return self._parts * [sums[0] / 2, *sizes, _tau(fourfold, self.n)]
+
+    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
+        """1 together: D moves by m, for a row keeps its group, or by m/2 if it leaves, which is counted then."""
+        return 1.0 if relation == "replace_one" and self.by.name in public else math.inf
+
+
+class RankSumPerRow(_OfGroups):
+    """D/n for the rank sum D of the first of two groups, and both sizes, where the number of rows is private.
+
+    Parameters
+    ----------
+    scores, by, codes
+        As for `RankSum`.
+    """
+
+    weights: NDArray[np.float64] = np.array([1.0, COUNTED, COUNTED])
+    shape = (3,)
+    error = ERROR
+
+    def value(self, rows: Any) -> NDArray[np.float64]:
+        """Compute them, weights included."""
+        sums, sizes, _ = self.counted(rows)
+        return np.array([sums[0] / 2 / max(sum(sizes), 1), *(COUNTED * size for size in sizes)])
+
+    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
+        """1/2 and one count if a row comes or goes; twice that if it changes."""
+        added = 0.5 if norm == math.inf else 0.5 + COUNTED
+        return added if relation == "add_remove" else 2 * added
+
+
+class GroupRankSums(_OfGroups):
+    """T = ½ Σ_j |D_j|, the largest rank sum of any groups together, the size of each, and τ.
+
+    Parameters
+    ----------
+    scores, by, codes
+        As for `RankSum`, of two groups or more.
+    n : int or None
+        Number of rows, or of rows in these groups where they are public; None where it is private: then T/n is
+        measured.
+    known : tuple of int or None
+        Rows of each group, where they are public.
+    sizes : float
+        What the sizes take beside 1; 0: they are not told. With public groups those of rows with a value are free,
+        up to 1.
+    ties : float
+        What τ takes beside 1; 0: it is not told.
+    """
+
+    error = ERROR
+
+    def __init__(
+        self,
+        scores: Scores,
+        by: Column,
+        codes: tuple[int, ...],
+        n: int | None,
+        *,
+        known: tuple[int, ...] | None = None,
+        sizes: float = 0.0,
+        ties: float = 0.0,
+    ) -> None:
+        super().__init__(scores, by, codes)
+        self.n, self.known = n, known
+        each = COUNTED if n is None else sizes / 2
+        if n is None:
+            most, whole, of_ties = 1.0, 1.0, 0.0
+        else:
+            most, whole, of_ties = n - (1 if known is None else min(known)), 1 + ties, ties * (n + 1) / 3
+            whole += 0.0 if known is not None else sizes
+        self._parts = np.array([1 / most, *[each] * len(codes), of_ties]) / whole
+        self.weights: NDArray[np.float64] = _one_for_none(self._parts)
+        self.shape = self.weights.shape
+
+    def value(self, rows: Any) -> NDArray[np.float64]:
+        """Compute them, weights included."""
+        sums, sizes, fourfold = self.counted(rows)
+        largest = sum(map(abs, sums)) / 4
+        if self.n is None:
+            return self._parts * [largest / max(sum(sizes), 1), *sizes, 0.0]
+        return self._parts * [largest, *sizes, _tau(fourfold, self.n)]
+
+    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
+        """As much as one rank sum, for a largest one moves no more than each of them; and the parts of the rest."""
+        if self.n is None:
+            added = 0.5 if norm == math.inf else 0.5 + COUNTED
+            return added if relation == "add_remove" else 2 * added
+        if relation != "replace_one" or (self.known is not None and self.by.name not in public):
+            return math.inf
+        return 1.0
+
+
+class Shifts(_OfGroups):
+    """-|D(θ)| for shifts θ of a public grid: how far from alike two groups are when the first is moved back by θ.
+
+    Parameters
+    ----------
+    scores, by, codes
+        As for `RankSum`, of midranks.
+    shifts : ndarray
+        The grid.
+    n : int or None
+        Number of rows; None where it is private: then D(θ)/n is compared.
+    known : tuple of two int or None
+        Rows of each group, where they are public.
+    """
+
+    error = ERROR
+
+    def __init__(
+        self,
+        scores: Scores,
+        by: Column,
+        codes: tuple[int, ...],
+        shifts: NDArray[np.float64],
+        n: int | None,
+        known: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__(scores, by, codes)
+        self.shifts, self.n, self.known = shifts, n, known
+        self.shape = shifts.shape
+
+    def value(self, rows: Any) -> NDArray[np.float64]:
+        """Compute them, times what makes them move by 1."""
+        place = places(rows, self.by, self.codes, self.scores)
+        (column,) = self.scores.columns
+        first, second = (np.sort(rows.values(column)[place == group]) for group in (0, 1))
+        sums = [
+            int(np.searchsorted(second, moved, side="left").sum())
+            + int(np.searchsorted(second, moved, side="right").sum())
+            - len(first) * len(second)
+            for moved in (first - shift for shift in self.shifts)
+        ]
+        if self.known is not None:
+            factor = 1 / max(self.known)
+        elif self.n is None:
+            factor = 2 / max(len(first) + len(second), 1)
+        else:
+            factor = taper(self.n, max(len(first), self.n - len(first)))
+        return -np.abs(np.array(sums, dtype=np.float64) * factor) / 2
+
+    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
+        """As D, for moving a group is a map of rows."""
+        if norm != math.inf:
+            return math.inf
+        if self.n is None:
+            return 1.0 if relation == "add_remove" else 2.0
+        if relation != "replace_one" or (self.known is not None and self.by.name not in public):
+            return math.inf
+        return 1.0
+
+
+class _OfDifferences(OfRows):
+    """A statistic of differences.
+
+    Parameters
+    ----------
+    column : Column
+        The numbers.
+    other : Column or None
+        What is subtracted from them.
+    popmean : float
+        What is subtracted as well.
+    gaps : tuple of Column
+        Those of which a missing value leaves a row out.
+    n : int or None
+        Number of rows; None where it is private.
+    """
+
+    shape = (2,)
+    error = ERROR
+
+    def __init__(
+        self, column: Column, other: Column | None, popmean: float, gaps: tuple[Column, ...], n: int | None
+    ) -> None:
+        self.column, self.other, self.popmean, self.gaps, self.n = column, other, popmean, gaps, n
+        self.columns = (column,) if other is None else (column, other)
+
+    def differences(self, rows: Any) -> NDArray[np.float64]:
+        """Give the differences of the rows that have a value in all columns."""
+        there = np.ones(rows.size, dtype=np.bool_)
+        for gap in self.gaps:
+            there &= ~rows.missing(gap)
+        found: NDArray[np.float64] = rows.values(self.column)[there] - self.popmean
+        return found if self.other is None else found - rows.values(self.other)[there]
+
+
+class SignedRankSum(_OfDifferences):
+    """W/(2n), W the sum of signed ranks of differences, and half of how many there are.
+
+    Where the number of rows is private: W/(n + 1), and some part of their number.
+    """
+
+    def __init__(
+        self, column: Column, other: Column | None, popmean: float, gaps: tuple[Column, ...], n: int | None
+    ) -> None:
+        super().__init__(column, other, popmean, gaps, n)
+        self.weights: NDArray[np.float64] = np.array([1.0, COUNTED] if n is None else [0.5 / n, 0.5])
+
+    def value(self, rows: Any) -> NDArray[np.float64]:
+        """Compute them, weights included."""
+        found = self.differences(rows)
+        sums = signed_ranks(found)
+        return self.weights * [sums / (len(found) + 1) if self.n is None else sums, len(found)]
+
+    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
+        """W moves by 2n at most, for a row is in n of the pairs i <= j, and by n if it leaves."""
+        if self.n is None:
+            added = 1.5 if norm == math.inf else 1.5 + COUNTED
+            return added if relation == "add_remove" else 2.0
+        return 1.0 if relation == "replace_one" else math.inf
+
+
+class Signs(_OfDifferences):
+    """Half of the sum of signs of differences, and half of how many there are.
+
+    Where the number of rows is private: how many are above 0, and how many below.
+    """
+
+    def __init__(
+        self, column: Column, other: Column | None, popmean: float, gaps: tuple[Column, ...], n: int | None
+    ) -> None:
+        super().__init__(column, other, popmean, gaps, n)
+        self.weights: NDArray[np.float64] = np.array([1.0, 1.0] if n is None else [0.5, 0.5])
+
+    def value(self, rows: Any) -> NDArray[np.float64]:
+        """Compute them, weights included."""
+        found = self.differences(rows)
+        above, below = int((found > 0).sum()), int((found < 0).sum())
+        return self.weights * ([above, below] if self.n is None else [above - below, len(found)])
+
+    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
+        """Two signs are 2 apart, and a sign and none 1, which is counted then."""
+        if self.n is None:
+            return 1.0 if relation == "add_remove" or norm == math.inf else 2.0
+        return 1.0 if relation == "replace_one" else math.inf
+
+
+def _tau(fourfold: int, n: int) -> float:
+    """Give τ of four times the squared scores."""
+    return 3 * fourfold / (n * (n * n - 1))
+
+
+def _one_for_none(parts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give weights: 1 for coordinates that are not told."""
+    return np.where(parts > 0, parts, 1.0)

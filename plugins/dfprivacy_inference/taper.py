@@ -1,0 +1,63 @@
+r"""The factor H(M) by which a rank sum is multiplied before it is released, where groups are private.
+
+M is the size of the larger of two groups of n rows in all. Where one row can change its group, the rank sum D moves
+by up to n - 1, but only if nearly all rows are in one group; between groups alike, by half of that. H is as large
+as the rows allow: H(M) D, with c times the size of the first group beside it, moves by 1 at most, in L1. The proof,
+and that what is below is the largest such factor by its recursion, is in docs/explanation/ranks.md.
+"""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["switch", "taper"]
+
+
+def switch(n: int, c: float) -> int:
+    """Give the smallest M from which on H(M) = 1/M.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows, 2 or more.
+    c : float
+        The part of the sensitivity for the size, 0 to 1/2.
+
+    Returns
+    -------
+    int
+        The smallest M, from n/2 on, with (1 - 2c)(M + 1) at least 2(n - 1 - M).
+    """
+    found = math.floor((2 * n - 3 + 2 * c) / (3 - 2 * c))  # at most one below
+    while (1 - 2 * c) * (found + 1) < 2 * (n - 1 - found):
+        found += 1
+    return min(max(found, (n + 1) // 2), n)
+
+
+def taper(n: int, larger: int, c: float = 0.0) -> float:
+    """Give H(M).
+
+    Parameters
+    ----------
+    n : int
+        Number of rows, 2 or more.
+    larger : int
+        M, the size of the larger group, at least n/2.
+    c : float
+        The part of the sensitivity for the size, 0 to 1/2.
+
+    Returns
+    -------
+    float
+        The factor.
+
+    Examples
+    --------
+    >>> [round(10 * taper(10, larger), 6) for larger in (5, 7, 10)]
+    [1.866667, 1.428571, 1.0]
+    """
+    last = switch(n, c)
+    if larger >= last:
+        return 1 / larger
+    rest = (n - last) / (last * (last - 1)) + 2 * (1 - c) * (1 / (larger - 1) - 1 / (last - 1))
+    return (larger - 1) / (n - larger) * rest

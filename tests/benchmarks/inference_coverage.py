@@ -1,0 +1,150 @@
+"""Coverage of the intervals of proportions and of survival curves, and levels and powers of the survival test.
+
+    python tests/benchmarks/inference_coverage.py shares
+    python tests/benchmarks/inference_coverage.py curves
+    python tests/benchmarks/inference_coverage.py survival
+
+Noise is numpy's continuous Laplace; the conclusions are those of the methods. Times follow a Weibull law of shape
+1.3 and scale 420, and are censored evenly between 200 and 1,020.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+
+import numpy as np
+from levels_ranks import Exact, private, public
+from results import recorded
+
+from dfprivacy_inference.curves import Curve
+from dfprivacy_inference.wilson import combined, from_counts, of_known_rows
+
+SIZES = ((50, 50), (200, 200), (1000, 100), (5000, 5000))
+SHARES = ((0.3, 0.2), (0.05, 0.05), (0.005, 0.02), (0.95, 0.6))
+EPSILONS = (0.1, 0.5, 2.0)
+
+
+def shares(runs: int) -> None:
+    """Cover the truth by the 95% intervals of a share, a difference, a risk ratio and an odds ratio."""
+    rng = np.random.default_rng(31)
+    names = ("share", "difference", "ratio", "odds")
+    found = {}
+    for known, (n, m), (p, q), epsilon in itertools.product((False, True), SIZES, SHARES, EPSILONS):
+        b = (1 if known else 2) / epsilon
+        both = []
+        for rows, share in ((n, p), (m, q)):
+            hits = rng.binomial(rows, share, runs)
+            a, f = hits + rng.laplace(0, b, runs), rows - hits + rng.laplace(0, b, runs)
+            both.append(of_known_rows(a, rows, b) if known else from_counts(a, f, b))
+        truths = (p, p - q, p / q, p / (1 - p) * (1 - q) / q)
+        parts = (both[0], *(combined(*both, kind) for kind in ("difference", "ratio", "odds")))
+        for name, part, truth in zip(names, parts, truths, strict=True):
+            found.setdefault((known, epsilon), []).append(
+                (name, ((part.low <= truth) & (truth <= part.high)).mean())
+            )
+    with recorded("inference_shares", "groups", "ε", *names) as row:
+        for (known, epsilon), every in sorted(found.items()):
+            cells = ([rate for each, rate in every if each == name] for name in names)
+            shown = (f"{np.mean(rates):.3f} ({min(rates):.3f} to {max(rates):.3f})" for rates in cells)
+            row("public" if known else "private", f"{epsilon:g}", *shown)
+
+
+def times(rng: np.random.Generator, n: int, ratio: np.ndarray | float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Draw times and whether they are an event's; the hazard is multiplied by `ratio`."""
+    event, end = rng.weibull(1.3, n) * 420 * np.power(ratio, -1 / 1.3), rng.uniform(200, 1020, n)
+    return np.minimum(np.minimum(event, end), 999.99), event <= end
+
+
+def curves(runs: int) -> None:
+    """Cover a curve by its 95% bands at four times, its median and its restricted mean."""
+    rng = np.random.default_rng(41)
+    with recorded(
+        "inference_curves",
+        "rows",
+        "intervals",
+        "ε",
+        "at 200, 300, 500 and 700",
+        "median",
+        "restricted mean",
+        "width at 500",
+    ) as row:
+        for n, intervals, epsilon in (
+            (228, 10, 1.0),
+            (500, 10, 1.0),
+            (500, 10, 0.5),
+            (2000, 20, 1.0),
+            (20_000, 20, 0.5),
+        ):
+            edges = np.linspace(0, 1000, intervals + 1)
+            truth = np.exp(-((edges[1:] / 420) ** 1.3))
+            fine = np.linspace(0, 1000, 100_001)
+            median, mean = 420 * np.log(2) ** (1 / 1.3), np.trapezoid(np.exp(-((fine / 420) ** 1.3)), fine)
+            at = np.searchsorted(edges[1:], (200, 300, 500, 700))
+            covered, widths = np.zeros((runs, 6)), np.zeros(runs)
+            for run in range(runs):
+                t, event = times(rng, n)
+                counts = np.stack([np.histogram(t[event == here], edges)[0] for here in (True, False)])
+                curve = Curve(counts + rng.laplace(0, 2 / epsilon, counts.shape), 2 / epsilon, edges)
+                low, high = curve.bands(0.95)
+                covered[run, :4] = ((low <= truth) & (truth <= high))[at]
+                covered[run, 4:] = [
+                    lo <= value <= hi
+                    for value, (_, lo, hi) in ((median, curve.median(0.95)), (mean, curve.restricted_mean(0.95)))
+                ]
+                widths[run] = (high - low)[at[2]]
+            rates = covered.mean(axis=0)
+            row(
+                n,
+                intervals,
+                f"{epsilon:g}",
+                ", ".join(f"{rate:.3f}" for rate in rates[:4]),
+                *(f"{rate:.3f}" for rate in rates[4:]),
+                f"{np.median(widths):.2f}",
+            )
+
+
+def scores(t: np.ndarray, event: np.ndarray) -> np.ndarray:
+    """Give Gehan's scores of times without ties."""
+    order = np.argsort(t)
+    before = np.empty(len(t))
+    before[order] = np.concatenate([[0], np.cumsum(event[order])[:-1]])  # events before
+    after = np.empty(len(t))
+    after[order] = np.arange(len(t))[::-1]
+    return (before - np.where(event, after, 0)) / 2
+
+
+def survival(runs: int) -> None:
+    """Levels and powers of the survival test."""
+    rng = np.random.default_rng(51)
+    with recorded(
+        "inference_survival", "rows", "first group", "ε", "hazard ratio", "private groups", "public groups"
+    ) as row:
+        for n, share, epsilon, ratio in (
+            (50, 0.5, 1.0, 1.0),
+            (228, 0.5, 1.0, 1.0),
+            (2000, 0.5, 0.5, 1.0),
+            (1000, 0.2, 1.0, 1.0),
+            (228, 0.5, 1.0, 1.6),
+            (500, 0.5, 1.0, 1.6),
+            (2000, 0.5, 0.5, 1.3),
+            (1000, 0.2, 1.0, 1.5),
+        ):
+            first = round(share * n)
+            hazard = np.where(np.arange(n) < first, 1.0, ratio)
+            sums, ones = np.empty(runs), np.ones(runs)
+            for run in range(runs):
+                sums[run] = scores(*times(rng, n, hazard))[:first].sum()
+            exact = Exact(sums, first * ones, (n - first) * ones, ones, (first, n - first))
+            rates = [
+                (release(rng, exact, epsilon, told=False).pvalue() <= 0.05).mean() for release in (private, public)
+            ]
+            row(n, f"{share:.0%}", f"{epsilon:g}", f"{ratio:g}", *(f"{rate:.3f}" for rate in rates))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("shares", "curves", "survival"))
+    parser.add_argument("--runs", type=int, default=1000)
+    asked = parser.parse_args()
+    {"shares": shares, "curves": curves, "survival": survival}[asked.what](asked.runs)

@@ -1,0 +1,290 @@
+"""Analysis of variance, proportions and pairs, through a view and by their formulas."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+from scipy.special import ndtr
+from statsmodels.stats.contingency_tables import Table2x2, mcnemar
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.proportion import proportion_confint
+
+import dfprivacy as dp
+from dfprivacy import Column
+from dfprivacy_inference.outcomes import Discordant, Outcome
+from dfprivacy_inference.welch import Sums, doubtful, holm
+from dfprivacy_inference.wilson import combined, from_counts, from_halves, of_known_rows
+
+COUNT = itertools.count()
+ROUNDED = 2 * ndtr(1.959964) - 1  # the coverage of a rounded quantile
+TERMS = {
+    "bounds": {"x": (0.0, 10.0)},
+    "categories": {"g": ["a", "b", "c"], "ill": ["no", "yes"], "well": ["no", "yes"]},
+    "ledger": "memory:",
+}
+
+
+def table(n=600, seed=2):
+    """Rows whose mean and whose share of the ill differ between groups."""
+    chance = np.random.default_rng(seed)
+    group = chance.choice(["a", "b", "c"], n)
+    shift = np.array([{"a": 0, "b": 1, "c": 2}[each] for each in group])
+    return pd.DataFrame({
+        "x": np.clip(4 + shift + chance.normal(size=n) * (1 + shift / 4), 0, 10),
+        "g": group,
+        "ill": np.where(chance.random(n) < 0.2 + 0.1 * shift, "yes", "no"),
+        "well": np.where(chance.random(n) < 0.5, "yes", "no"),
+    })  # fmt: skip
+
+
+def protect(frame, **terms):
+    """Protect rows with much to spend."""
+    return dp.protect(frame, f"outcomes {next(COUNT)}", **{**TERMS, "epsilon": 10**6, **terms})
+
+
+def test_reference_intervals_of_shares():
+    """Wilson's interval with noise in both counts, or in one."""
+    one, other = from_counts(31.7, 70.2, 2.0, ROUNDED), from_counts(18.3, 83.9, 2.0, ROUNDED)
+    known = of_known_rows(31.7, 100, 1.0, ROUNDED)
+
+    assert (one.low, one.high, one.estimate) == pytest.approx(
+        (0.219423356057, 0.414392244745, 0.311089303238), abs=1e-9
+    )
+    assert (other.low, other.high) == pytest.approx((0.102515513900, 0.275330038430), abs=1e-9)
+    assert (known.low, known.high) == pytest.approx((0.229987084155, 0.417552536395), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "ends"),
+    [
+        ("difference", (-0.000901562092, 0.260600244136)),
+        ("ratio", (-0.001690005460, 1.179457273147)),
+        ("odds", (-0.002153500963, 1.515220553106)),
+    ],
+)
+def test_reference_intervals_of_two_shares(kind, ends):
+    """Their difference, and the logarithms of their ratio and odds ratio."""
+    found = combined(from_counts(31.7, 70.2, 2.0, ROUNDED), from_counts(18.3, 83.9, 2.0, ROUNDED), kind)
+
+    low, high = (found.low, found.high) if kind == "difference" else (np.log(found.low), np.log(found.high))
+    assert (low, high) == pytest.approx(ends, abs=1e-9)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("form", ["counts", "halves", "hits"])
+def test_intervals_of_shares_cover(form):
+    """20,000 times, 120 rows of which 10% have the outcome, at the noise of ε = 0.5."""
+    chance, runs, n = np.random.default_rng(5), 20_000, 120
+    hits = chance.binomial(n, 0.1, runs)
+
+    def noise(scale):
+        return chance.laplace(0, scale, runs)
+
+    share = {
+        "counts": lambda: from_counts(hits + noise(4), n - hits + noise(4), 4.0),
+        "halves": lambda: from_halves(hits - n / 2 + noise(2), n / 2 + noise(2), 2.0),
+        "hits": lambda: of_known_rows(hits + noise(2), np.full(runs, n), 2.0),
+    }[form]()
+
+    assert 0.93 <= ((share.low <= 0.1) & (share.high >= 0.1)).mean() <= 0.97
+
+
+def test_void_counts_say_nothing():
+    """Where the noise is larger than the counts, the interval is all there is."""
+    share = from_counts(0.3, -2.0, 20.0)
+
+    assert (float(share.low), float(share.high)) == (0.0, 1.0)
+
+
+def test_hardly_any_noise_gives_wilsons_interval_and_woolfs_ratio():
+    """Shares as statsmodels has them, and the odds ratio of the table."""
+    frame = table()
+    two = frame[frame.g != "c"]
+    counts = pd.crosstab(two.g, two.ill)[["yes", "no"]]
+
+    found = protect(frame).proportions("ill", "g", success="yes", groups=["a", "b"], epsilon=10**5)
+
+    for at, group in enumerate("ab"):
+        expected = proportion_confint(counts.loc[group, "yes"], counts.loc[group].sum(), method="wilson")
+        assert (found.lows[at], found.highs[at]) == pytest.approx(expected, abs=1e-4)
+    assert found.odds_ratio[0] == pytest.approx(Table2x2(counts.to_numpy()).oddsratio, abs=1e-3)
+    assert found.risk_ratio[0] == pytest.approx(Table2x2(counts.to_numpy()).riskratio, abs=1e-3)
+    assert found.difference[0] == pytest.approx(found.shares[0] - found.shares[1], abs=1e-12)
+
+
+def test_hardly_any_noise_gives_mcnemars_test():
+    """The p-value of statsmodels, without its correction."""
+    frame = table()
+    both = pd.crosstab(frame.ill, frame.well).loc[["yes", "no"], ["yes", "no"]]
+
+    found = protect(frame).mcnemar("ill", "well", success="yes", epsilon=10**5)
+
+    its = mcnemar(both.to_numpy(), exact=False, correction=False)
+    assert found.statistic == pytest.approx(both.loc["yes", "no"] - both.loc["no", "yes"], abs=0.01)
+    assert found.pvalue == pytest.approx(its.pvalue, rel=0.01)
+    assert found.low < found.odds_ratio < found.high
+
+
+def test_hardly_any_noise_gives_scipys_analysis_of_variance():
+    """Means, and nearly the p-value and the effect size, of Welch's test."""
+    frame = table()
+    frame["x"] = np.where(frame.g == "c", 4, 4.0) + 0.15 * (frame.x - 4)  # small differences
+    parts = [frame.x[frame.g == each] for each in "abc"]
+
+    found = protect(frame).anova("x", "g", epsilon=10**5)
+
+    total = ((frame.x - frame.x.mean()) ** 2).sum()
+    assert found.means == pytest.approx([part.mean() for part in parts], abs=1e-3)
+    assert found.eta_squared == pytest.approx(1 - sum(((p - p.mean()) ** 2).sum() for p in parts) / total, abs=5e-3)
+    assert found.pvalue < 0.001
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("kind", ["private", "known", "beside"])
+def test_level_of_the_analysis_of_variance(kind):
+    """Of 1,500 tables of three normal groups of 100 with one mean, as many are rejected as should be."""
+    chance, runs, n = np.random.default_rng(6), 1500, 100
+    b = {"private": 3.0, "known": 2.0, "beside": 2.0}[kind]
+    scales = np.array({"private": (b, b, 2 * b), "known": (b, 2 * b, 0.0), "beside": (b, 2 * b, b)}[kind])
+    rejected = 0
+    for _ in range(runs):
+        y = np.clip(chance.normal(size=(3, n)) * 0.3, -1, 1)
+        s, q, ones = y.sum(axis=1), (y**2).sum(axis=1), np.full(3, float(n))
+        exact = np.stack(
+            {"private": (s, n - q, q), "known": (s, q, ones), "beside": (s, n - q, ones)}[kind], axis=-1
+        )
+        sums = Sums(exact + scales * chance.laplace(size=exact.shape), scales, kind)
+        null = sums.under_null(199)
+        rejected += (1 + (null.statistic >= sums.statistic).sum()) / 200 <= 0.05
+
+    assert 0.02 <= rejected / runs <= 0.085
+    assert not doubtful(Sums(exact * 20, scales, kind))
+    assert doubtful(Sums(exact / 20, scales, kind))
+
+
+def test_holm_is_that_of_statsmodels():
+    """Stepping down, capped at 1."""
+    p = np.array([0.01, 0.04, 0.03, 0.005, 0.9])
+
+    assert holm(p) == pytest.approx(multipletests(p, method="holm")[1], abs=1e-15)
+
+
+class Rows:
+    """Rows of codes, as features read them."""
+
+    def __init__(self, **codes):
+        self.of = {name: np.array(values) for name, values in codes.items()}
+        self.size = len(next(iter(self.of.values())))
+
+    def codes(self, column):
+        return self.of[column.name]
+
+
+@pytest.mark.parametrize("norm", [1, 2, math.inf])
+def test_rows_are_no_farther_apart_than_is_claimed(norm):
+    """Every two rows of three categories, and of none; every pair of outcomes."""
+    x, y = Column("x", categories=("a", "b", "c")), Column("y", categories=("a", "b"))
+    every = list(itertools.product(range(4), range(3)))
+    rows = Rows(x=[a for a, _ in every], y=[b for _, b in every])
+    features = [*(Outcome(x, 1, form) for form in ("hits", "counts", "halves")), Discordant(x, y, (0, 0))]
+
+    for feature in features:
+        vectors = feature.rows(rows)
+        apart = np.linalg.norm(vectors[:, None] - vectors[None], ord=norm, axis=2).max()
+        assert 0.99 * feature.diameter(norm, frozenset()) <= apart <= feature.diameter(norm, frozenset())
+        assert np.linalg.norm(vectors, ord=norm, axis=1).max() <= feature.radius(norm)
+
+
+@pytest.mark.parametrize("terms", [{}, {"public": ["g"]}, {"neighbors": "add_remove"}])
+def test_every_way_of_asking_answers(constructor, terms):
+    """Private and public groups, both relations, some rows and by group, with values missing."""
+    frame = table()
+    frame.loc[::10, ["x", "ill"]] = [np.nan, None]
+    lists = {**frame.to_dict("list"), "ill": [None if pd.isna(each) else each for each in frame["ill"]]}
+    view = protect(constructor(lists), **terms)
+
+    means, shares = view.anova("x", "g", epsilon=50), view.proportions("ill", "g", success="yes", epsilon=50)
+    one, pairs = (
+        view.proportions("ill", success="yes", epsilon=50),
+        view.mcnemar("ill", "well", success="yes", epsilon=50),
+    )
+    some = view.where(well="yes").anova("x", "g", epsilon=50)
+    each = view.group_by("g").proportions("ill", success="yes", epsilon=50)
+
+    assert means.rejected
+    assert some.pvalue < 0.05
+    assert [round(mean) for mean in means.means] == [4, 5, 6]
+    assert means.comparisons[1][4] < 0.01
+    assert means.pairwise().shape[0] == 3
+    assert shares.compared().shape[0] == 3
+    assert all(
+        low < 0.2 + 0.1 * at < high for at, (low, high) in enumerate(zip(shares.lows, shares.highs, strict=True))
+    )
+    assert one.lows[0] < 0.3 < one.highs[0]
+    assert pairs.rejected
+    assert str(each).count("shares") == 3
+    if "public" in terms:
+        assert means.missing == pytest.approx(60, abs=10)
+        assert shares.missing == pytest.approx(60, abs=10)
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda view: view.anova("x", "g", groups=["a"], epsilon=1), "needs 2 groups"),
+        (lambda view: view.proportions("ill", "g", success="maybe", epsilon=1), "'maybe'"),
+        (lambda view: view.proportions("ill", "ill", success="yes", epsilon=1), "named twice"),
+        (lambda view: view.proportions("ill", success="yes", groups=["a"], epsilon=1), "without by="),
+        (lambda view: view.mcnemar("ill", "ill", success="yes", epsilon=1), "named twice"),
+        (lambda view: view.mcnemar("ill", "g", success="yes", epsilon=1), "'yes'"),
+        (lambda view: view.mcnemar("ill", "well", success="yes", nan_policy="raise", epsilon=1), "private value"),
+    ],
+)
+def test_bad_input_costs_nothing(ask, message):
+    """It is refused before anything is paid."""
+    view = protect(table(60))
+
+    with pytest.raises(dp.ArgumentError, match=message):
+        ask(view)
+
+    assert view.budget.spent == 0
+
+
+def test_a_single_share_is_compared_with_nothing():
+    """It says what to ask instead."""
+    with pytest.raises(dp.ArgumentError, match="nothing to compare"):
+        _ = protect(table()).proportions("ill", success="yes", epsilon=1).difference
+
+
+def test_notes_of_much_noise():
+    """Means with loose bounds name ranks; shares of few rows say that they say little."""
+    view = protect(table(120))
+
+    assert "kruskal()" in " ".join(view.anova("x", "g", epsilon=0.1).notes)
+    assert "wider than half" in view.proportions("ill", "g", success="yes", epsilon=0.05).notes[0]
+
+
+def test_plots_are_forests():
+    """A row for each group."""
+    view = protect(table())
+
+    for result in (view.anova("x", "g", epsilon=5), view.proportions("ill", "g", success="yes", epsilon=5)):
+        labels = [label.get_text() for label in result.plot().get_yticklabels()]
+        assert [label[0] for label in labels] == ["a", "b", "c"]
+
+
+def test_scipy_agrees_where_groups_are_large():
+    """Welch's p-value, of means so near that it is not tiny."""
+    chance = np.random.default_rng(8)
+    frame = pd.DataFrame({"x": chance.normal(5, 1, 3000), "g": np.repeat(["a", "b", "c"], 1000)})
+    frame.loc[:999, "x"] += 0.09
+    its = scipy.stats.f_oneway(*(frame.x[frame.g == each] for each in "abc"), equal_var=False)
+
+    found = protect(frame, categories={"g": ["a", "b", "c"]}).anova("x", "g", epsilon=10**5)
+
+    assert found.pvalue == pytest.approx(its.pvalue, abs=0.03)

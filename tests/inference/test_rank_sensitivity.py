@@ -1,0 +1,211 @@
+"""Every table of a few rows, with every neighbour: no row moves what is measured by more than is claimed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from dfprivacy import Column
+from dfprivacy_inference.scores import GehanScores, MidRanks
+from dfprivacy_inference.statistics import (
+    GroupRankSums,
+    RankSum,
+    RankSumOfKnownGroups,
+    RankSumPerRow,
+    Shifts,
+    SignedRankSum,
+    Signs,
+)
+
+X = Column("x", bounds=(0.0, 5.0), fill=2.0)
+Y = Column("y", bounds=(0.0, 5.0), fill=2.0)
+TWO = Column("g", categories=("a", "b"))
+THREE = Column("g", categories=("a", "b", "c"))
+EVENT = Column("e", categories=(0, 1))
+GONE = math.nan
+NOBODY = 9  # a label that is no category
+
+
+class Rows:
+    """A few rows, as statistics read them."""
+
+    def __init__(self, rows, *columns):
+        self.size = len(rows)
+        self.of = {c.name: np.array([row[at] for row in rows], dtype=float) for at, c in enumerate(columns)}
+
+    def values(self, column):
+        found = self.of[column.name]
+        return np.where(np.isnan(found), column.fill, found)
+
+    def codes(self, column):
+        return np.minimum(self.of[column.name], len(column.categories)).astype(np.intp)
+
+    def missing(self, column):
+        return np.isnan(self.of[column.name])
+
+
+def most(make, columns, cells, n, relation="replace_one", public=frozenset(), norm=1, fixed=None):
+    """The largest change of a statistic over all tables of n rows, as a part of what it claims."""
+    found = 0.0
+    for rest in itertools.combinations_with_replacement(cells, n - 1):
+
+        def value(*more, rest=rest):
+            rows = [*rest, *more]
+            statistic = make(rows)
+            claim = statistic.sensitivity(relation, norm, public)
+            return np.ravel(statistic.value(Rows(rows, *columns))) / claim
+
+        if relation == "add_remove":
+            without = value()
+            pairs = ((value(cell), without) for cell in cells)
+        else:
+            classes = {}
+            for cell in cells:
+                classes.setdefault(None if fixed is None else cell[fixed], []).append(value(cell))
+            pairs = (pair for each in classes.values() for pair in itertools.combinations(each, 2))
+        for one, other in pairs:
+            found = max(found, float(np.linalg.norm(one - other, ord=norm)))
+    return found
+
+
+def cells(values, *labels):
+    """All rows."""
+    return [(x, *label) for x in values for label in itertools.product(*labels)]
+
+
+@pytest.mark.parametrize("n", [3, 4])
+@pytest.mark.parametrize("sizes", [0.0, 0.2])
+def test_private_groups(n, sizes):
+    """A tapered rank sum moves by 1, its sizes and rows without value or group included, and attains it."""
+    scores = MidRanks(X, (X,))
+    every = [*cells([*range(n), GONE], range(2)), (0, NOBODY)]
+
+    found = most(lambda _: RankSum(scores, TWO, (0, 1), n, sizes=sizes), (X, TWO), every, n)
+
+    assert 1 - 1e-9 < found <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("norm", [1, 2, math.inf])
+def test_private_groups_with_everything_told(norm):
+    """Ties take what they are charged beside the rest; in the other norms nothing moves more."""
+    scores = MidRanks(X, (X,))
+    every = [*cells([*range(3), GONE], range(2)), (1, NOBODY)]
+
+    found = most(
+        lambda _: RankSum(scores, TWO, (0, 1), 4, sizes=0.2, complete=0.1, ties=0.1), (X, TWO), every, 4, norm=norm
+    )
+
+    assert 0.7 < found <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("n", [6, 9, 13])
+def test_private_groups_of_more_rows(n):
+    """Without equal values, a table is the order of its groups: one row goes anywhere, to either group or none."""
+    statistic = RankSum(MidRanks(X), TWO, (0, 1), n, sizes=0.2, complete=0.1 if n >= 13 else 0.0)
+    chance = np.random.default_rng(n)
+    few = (chance.integers(2, size=n - 1) for _ in range(200))
+    found = 0.0
+    for rest in itertools.product((0, 1), repeat=n - 1) if n < 9 else few:
+        tables = [[*rest[:at], label, *rest[at:]] for at in range(n) for label in (0, 1, NOBODY)]
+        values = np.array([statistic.value(Rows(list(enumerate(labels)), X, TWO)) for labels in tables])
+        found = max(found, np.abs(values[:, None] - values[None]).sum(axis=2).max())
+
+    assert 0.9 < found <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_public_groups(complete):
+    """Where a row keeps its group, the larger one bounds a rank sum, and counting rows with a value is free."""
+    scores = MidRanks(X, (X,) if complete else ())
+    every = cells([*range(3), *([GONE] if complete else [])], range(2))
+
+    def make(rows):
+        sizes = tuple(max(sum(row[1] == code for row in rows), 1) for code in (0, 1))
+        return RankSumOfKnownGroups(scores, TWO, (0, 1), sizes, complete=complete, ties=0.1)
+
+    found = most(make, (X, TWO), every, 4, public=frozenset("g"), fixed=1)
+
+    assert 0.8 < found <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_private_number_of_rows(relation):
+    """D/n, and T/n, move by 1/2 if a row comes or goes, by 1 if it changes."""
+    two = most(
+        lambda _: RankSumPerRow(MidRanks(X, (X,)), TWO, (0, 1)),
+        (X, TWO),
+        cells([*range(4), GONE], range(2)),
+        4,
+        relation,
+    )
+    three = most(
+        lambda _: GroupRankSums(MidRanks(X), THREE, (0, 1, 2), None),
+        (X, THREE),
+        cells(range(3), range(3)),
+        4,
+        relation,
+    )
+
+    assert 0.5 < two <= 1 + 1e-9
+    assert 0.5 < three <= 1 + 1e-9
+
+
+def test_several_groups():
+    """T moves by less than n, and is counted and tied beside it."""
+    scores = MidRanks(X, (X,))
+    every = cells([*range(3), GONE], range(3))
+
+    plain = most(lambda _: GroupRankSums(scores, THREE, (0, 1, 2), 4), (X, THREE), every, 4)
+    told = most(lambda _: GroupRankSums(scores, THREE, (0, 1, 2), 4, sizes=0.1, ties=0.1), (X, THREE), every, 4)
+
+    def known(rows):
+        sizes = tuple(max(sum(row[1] == code for row in rows), 1) for code in range(3))
+        return GroupRankSums(scores, THREE, (0, 1, 2), 4, known=sizes, sizes=1.0, ties=0.1)
+
+    public = most(known, (X, THREE), every, 4, public=frozenset("g"), fixed=1)
+
+    assert 0.5 < plain <= 1 + 1e-9
+    assert 0.5 < told <= 1 + 1e-9
+    assert 0.5 < public <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("sizes", [0.0, 0.2])
+def test_censored_times(sizes):
+    """Gehan's scores are antisymmetric, and the taper holds for them."""
+    scores = GehanScores(X, EVENT, (X,))
+    every = [(x, g, e) for x, g, e in itertools.product([*range(3), GONE], range(2), range(2))]
+
+    found = most(lambda _: RankSum(scores, TWO, (0, 1), 4, sizes=sizes), (X, TWO, EVENT), every, 4)
+
+    assert 1 - 1e-9 < found <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_shifts(relation):
+    """Every shifted rank sum moves no more than one that is not; where the number of rows is private as well."""
+    every, grid = cells([*range(4), GONE], range(2)), np.array([-1.0, 0.0, 0.5])
+    n = 4 if relation == "replace_one" else None
+
+    found = most(
+        lambda _: Shifts(MidRanks(X, (X,)), TWO, (0, 1), grid, n), (X, TWO), every, 4, relation, norm=math.inf
+    )
+
+    assert 0.5 < found <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("kind", [SignedRankSum, Signs])
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("n", [4, None])
+def test_differences(kind, relation, n):
+    """Signed ranks and signs move by what is claimed, rows without a value included."""
+    if n is not None and relation == "add_remove":
+        assert kind(X, Y, 0.0, (X, Y), n).sensitivity(relation, 1, frozenset()) == math.inf
+        return
+    every = [(d, 0.0) for d in (-4, -3, -2, -1, 0, 1, 2, 3, 4)] + [(GONE, 0.0)]
+
+    found = most(lambda _: kind(X, Y, 0.0, (X, Y), n), (X, Y), every, 4, relation)
+
+    assert 0.5 < found <= 1 + 1e-9

@@ -1,0 +1,347 @@
+"""Rank tests through a view, their laws, and reference values."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+
+import dfprivacy as dp
+from dfprivacy_inference.k_groups import pvalue_of_t
+from dfprivacy_inference.laws import normal_laplace_cdf, normal_laplace_quantile, normal_two_laplace_cdf, pvalue
+from dfprivacy_inference.pairs import sign_pvalue, signed_rank_sd
+from dfprivacy_inference.scores import squares
+from dfprivacy_inference.taper import taper
+from dfprivacy_inference.two_groups import known_groups, per_row, tapered
+
+COUNT = itertools.count()
+TERMS = {
+    "bounds": {"x": (-9.0, 9.0), "y": (-9.0, 9.0)},
+    "categories": {"g": ["a", "b"], "h": ["u", "v", "w"]},
+    "ledger": "memory:",
+}
+
+
+def table(n, shift=1.0, seed=1):
+    """Rows in which x is larger in group a."""
+    chance = np.random.default_rng(seed)
+    frame = pd.DataFrame({
+        "x": chance.normal(size=n),
+        "y": chance.normal(size=n),
+        "g": chance.choice(["a", "b"], n),
+        "h": chance.choice(list("uvw"), n),
+    })  # fmt: skip
+    frame.loc[frame.g == "a", "x"] += shift
+    return frame
+
+
+def protect(frame, epsilon=10**6, **terms):
+    """Protect rows with much to spend."""
+    return dp.protect(frame, f"ranks {next(COUNT)}", **{**TERMS, "epsilon": epsilon, **terms})
+
+
+def noisy(f, n1, tau, n, epsilon):
+    """A release of two private groups, none of whose rows is left out."""
+    on = n * epsilon >= 100
+    b = (1.1 if on else 1.0) / epsilon
+    values = [np.array(each, dtype=float) for each in (f, n1, 0, tau)]
+    return tapered(values, [b, b / 0.2, 0.0, 3 * b / (0.1 * (n + 1))], n, sizes=on, complete=False, ties=on)
+
+
+@pytest.mark.parametrize(
+    ("release", "expected"),
+    [
+        ((5, 0, 0, 40, 1), 0.025456260),
+        ((4, 300, 0.7, 1000, 0.5), 0.528675),
+        ((9, 150, 0.97, 200, 1), 0.004972755),
+        ((40, 600, 0.99, 2000, 1), 2.4356821e-6),
+    ],
+)
+def test_reference_pvalues_of_two_groups(release, expected):
+    """The p-value of a noisy rank sum, size and share of ties."""
+    assert float(noisy(*release).pvalue()) == pytest.approx(expected, rel=1e-6)
+
+
+def test_reference_pvalues_of_differences():
+    """Signed ranks, and signs."""
+    ranks = [float(pvalue(w, signed_rank_sd(n), 2 * n / eps)) for n, w, eps in ((30, 250, 1), (100, 1500, 0.5))]
+    signs = [sign_pvalue(s, n, 2 / eps) for n, s, eps in ((30, 14, 1), (200, 25, 0.1))]
+
+    assert ranks == pytest.approx([0.054608537, 0.065418089], abs=1e-8)
+    assert signs == pytest.approx([0.024385505, 0.361982648], abs=1e-8)
+
+
+@pytest.mark.parametrize(("n", "k", "eps", "at"), [(60, 3, 1, (3.794, 5.38)), (300, 4, 0.5, (8.673, 11.88))])
+def test_reference_quantiles_of_several_groups(n, k, eps, at):
+    """5% and 1% of T and its noise lie above these multiples of n."""
+    found = [
+        [pvalue_of_t(q * part * n, (n - 1) / eps, n, np.full(k, 1 / k), 1.0) for part in (0.995, 1.005)] for q in at
+    ]
+
+    assert found[0][0] > 0.05 > found[0][1]
+    assert found[1][0] > 0.01 > found[1][1]
+
+
+def test_reference_scores():
+    """Ranks with ties, their squares, signed ranks with zeros, and Gehan's scores."""
+    x, first = np.array([1, 2, 2, 3, 5, 5, 5, 8.0]), np.array([0, 1, 4, 7])
+    frame = pd.DataFrame({"x": x, "g": np.where(np.isin(np.arange(8), first), "a", "b")})
+    view = protect(frame, bounds={"x": (0, 9)}, categories={"g": ["a", "b"]}, public=["g"])
+    two = view.mannwhitneyu("x", "g", epsilon=10**5)
+    d = pd.DataFrame({"d": [-3, -1, 0, 0, 1, 2, 2, 4.0]})
+    one = protect(d, bounds={"d": (-5, 5)}, categories={}).wilcoxon("d", method="rank", epsilon=10**5)
+
+    assert two.statistic - 8 == pytest.approx(-0.5, abs=1e-2)
+    assert two.effect == pytest.approx(0.46875, abs=1e-3)
+    assert one.statistic == pytest.approx(12, abs=1e-2)
+    assert squares(np.array([-7, -4, -4, -1, 3, 3, 3, 7])) * 3 / (8 * 63) == pytest.approx(
+        0.9404761904761905, abs=1e-9
+    )
+
+
+def test_squares_are_exact():
+    """Where one product does not fit into 64 bits, too."""
+    large = np.array([3 * 10**9, -(3 * 10**9), 10**9])
+
+    assert squares(large) == 19 * 10**18
+
+
+def test_the_laws_of_noise():
+    """A normal variable and one or two of Laplace's, against draws, and without noise."""
+    chance = np.random.default_rng(1)
+    normal, one, two = chance.normal(size=(1, 10**6))[0], *chance.laplace(0, 0.7, size=(2, 10**6))
+    at = np.array([-4.0, -1.5, 0.0, 0.3, 2.0])
+
+    assert normal_laplace_cdf(at, 1.0, 0.7) == pytest.approx([(normal + one <= x).mean() for x in at], abs=3e-3)
+    assert normal_two_laplace_cdf(at, 1.0, 0.7) == pytest.approx(
+        [(normal + one + two <= x).mean() for x in at], abs=3e-3
+    )
+    assert normal_laplace_cdf(at, 1.0, 0.0) == pytest.approx(scipy.stats.norm.cdf(at), abs=1e-12)
+    assert normal_laplace_cdf(normal_laplace_quantile(0.8, 2.0, 3.0), 2.0, 3.0) == pytest.approx(0.8, abs=1e-12)
+
+
+@pytest.mark.parametrize("alternative", ["two-sided", "less", "greater"])
+def test_hardly_any_noise_gives_scipys_numbers(alternative):
+    """Statistics and p-values, without ties."""
+    frame = table(400)
+    view, a, b = protect(frame), frame.x[frame.g == "a"], frame.x[frame.g == "b"]
+
+    two = view.mannwhitneyu("x", "g", alternative=alternative, epsilon=10**5)
+    one = view.wilcoxon("x", "y", alternative=alternative, epsilon=10**5)
+    sign = view.wilcoxon("y", method="sign", alternative=alternative, epsilon=10**5)
+
+    its = scipy.stats.mannwhitneyu(a, b, use_continuity=False, method="asymptotic", alternative=alternative)
+    ours = scipy.stats.wilcoxon(frame.x - frame.y, alternative=alternative, correction=False, method="asymptotic")
+    above = int((frame.y > 0).sum())
+    exact = scipy.stats.binomtest(above, len(frame), alternative=alternative).pvalue
+    ties = 2 * scipy.stats.binom.pmf(above, len(frame), 0.5)  # hardly any noise tells values at the edge apart
+    assert two.statistic == pytest.approx(its.statistic, abs=1)
+    assert two.pvalue == pytest.approx(its.pvalue, rel=0.01)
+    assert one.pvalue == pytest.approx(ours.pvalue, rel=0.01)
+    assert exact - ties - 1e-9 <= sign.pvalue <= exact + 1e-9
+
+
+def test_hardly_any_noise_gives_the_largest_rank_sum():
+    """T is half the sum of absolute rank sums, by scipy's ranks."""
+    frame = table(300)
+    centred = scipy.stats.rankdata(frame.x) - 301 / 2
+    expected = sum(abs(centred[frame.h == kind].sum()) for kind in "uvw") / 2
+
+    found = protect(frame).kruskal("x", "h", epsilon=10**5)
+
+    assert found.statistic == pytest.approx(expected, abs=0.1)
+    assert found.sizes == pytest.approx([(frame.h == kind).sum() for kind in "uvw"], abs=0.1)
+
+
+@pytest.mark.statistical
+def test_level_and_power_of_two_private_groups():
+    """2,000 tables of 200 alike, and 2,000 of 40 one standard deviation apart."""
+    chance = np.random.default_rng(3)
+
+    def rejected(n, shift):
+        x, half = chance.normal(size=(4000, n)), n // 2
+        x[:, :half] += shift
+        d = (scipy.stats.rankdata(x, axis=1) - (n + 1) / 2)[:, :half].sum(axis=1)
+        on = n >= 100
+        b, c = (1.1, 0.2) if on else (1.0, 0.0)
+        values = [
+            taper(n, half, c) * d + chance.laplace(0, b, 4000),
+            half + chance.laplace(0, b / 0.2, 4000),
+            n + chance.laplace(0, b / 0.1, 4000),
+            1 + chance.laplace(0, 3 * b / (0.1 * (n + 1)), 4000),
+        ]
+        scales = [b, b / 0.2, b / 0.1, 3 * b / (0.1 * (n + 1))]
+        two = tapered(values, scales, n, sizes=on, complete=False, ties=on)
+        return (two.pvalue() <= 0.05).mean()
+
+    assert 0.04 <= rejected(200, 0.0) <= 0.065
+    assert 0.53 <= rejected(40, 1.0) <= 0.62
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("kind", ["private", "public", "add_remove"])
+def test_intervals_of_the_effect_cover(kind):
+    """Of 2,000 tables of 300 rows, 30% in the first group, half a standard deviation apart."""
+    chance, runs, n, first = np.random.default_rng(4), 2000, 300, 90
+    x = chance.normal(size=(runs, n))
+    x[:, :first] += 0.5
+    d = (scipy.stats.rankdata(x, axis=1) - (n + 1) / 2)[:, :first].sum(axis=1)
+
+    def noise(scale):
+        return chance.laplace(0, scale, runs)
+
+    if kind == "private":
+        scales = [1.1, 5.5, 11.0, 33 / (n + 1)]
+        exact = [taper(n, n - first, 0.2) * d, first, n, 1.0]
+        two = tapered(
+            [e + noise(s) for e, s in zip(exact, scales, strict=True)],
+            scales,
+            n,
+            sizes=True,
+            complete=True,
+            ties=True,
+        )
+    elif kind == "public":
+        scales = [n - first, 2.0, 2.0, 0.0]
+        exact = [d, first, n - first, 1.0]
+        two = known_groups(
+            [e + noise(s) for e, s in zip(exact, scales, strict=True)],
+            scales,
+            (first, n - first),
+            complete=True,
+            ties=False,
+        )
+    else:
+        scales = [0.55, 11.0, 11.0]
+        two = per_row([e + noise(s) for e, s in zip([d / n, first, n - first], scales, strict=True)], scales)
+    low, high = two.interval(0.95)
+    truth = scipy.stats.norm.cdf(0.5 / 2**0.5)
+
+    assert 0.94 <= ((low <= truth) & (truth <= high)).mean() <= 1
+    assert np.median(high - low) < 0.6
+
+
+@pytest.mark.parametrize("terms", [{}, {"public": ["g", "h"]}, {"neighbors": "add_remove"}])
+def test_every_way_of_asking_answers(constructor, terms):
+    """Private and public groups, both relations, of all rows, some, and by group, with values missing."""
+    frame = table(300)
+    frame.loc[::10, "x"] = np.nan
+    view = protect(constructor(frame.to_dict("list")), **terms)
+
+    whole = view.mannwhitneyu("x", "g", shift=(-2, 2, 0.1), epsilon=50)
+    some = view.where(h="u").mannwhitneyu("x", "g", epsilon=50)
+    each = view.group_by("h").mannwhitneyu("x", "g", epsilon=50)
+    several, pairs = view.kruskal("x", "h", epsilon=50), view.group_by("g").wilcoxon("x", "y", epsilon=50)
+
+    assert whole.rejected
+    assert whole.low < 0.76 < whole.high
+    assert abs(whole.shift - 1) < 1
+    assert some.pvalue < 0.5
+    assert str(each).count("pvalue") == 3
+    assert 0 < several.pvalue < 1
+    assert str(pairs).count("pvalue") == 2
+    if terms != {"neighbors": "add_remove"}:
+        assert whole.missing == pytest.approx(30, abs=15)
+
+
+def test_laws_of_one_shape_have_narrower_intervals():
+    """The same release, read with another variance."""
+    view = protect(table(600))
+
+    found = [
+        view.mannwhitneyu("x", "g", shapes=shapes, epsilon=10).confidence_interval()
+        for shapes in ("any", "similar")
+    ]
+
+    widths = [interval.high - interval.low for interval in found]
+    assert widths[1] < widths[0]
+
+
+def test_without_sizes_there_is_no_effect():
+    """Where they would take too much of the budget, the result says so."""
+    found = protect(table(60)).mannwhitneyu("x", "g", epsilon=1)
+
+    assert found.effect is None
+    assert found.statistic is None
+    assert found.confidence_interval() == (0.0, 1.0)
+    assert "There is no effect size" in found.notes[0]
+    assert "effect" not in str(found).split("notes")[0]
+
+
+def test_few_values_that_differ_are_noted():
+    """Nearly all are equal, and the smaller group has few others."""
+    frame = pd.DataFrame(
+        {"x": (np.arange(3000) % 50 == 0).astype(float), "g": np.where(np.arange(3000) < 90, "a", "b")}
+    )
+    known = {"bounds": {"x": (0, 1)}, "categories": {"g": ["a", "b"]}}
+
+    assert "Most values are equal" in protect(frame, **known).mannwhitneyu("x", "g", epsilon=30).notes[0]
+    assert protect(table(3000)).mannwhitneyu("x", "g", epsilon=30).notes == ()
+
+
+def test_signs_are_counted_where_ranks_drown():
+    """The method follows from the number of rows and epsilon."""
+    view = protect(table(200))
+
+    assert view.wilcoxon("x", epsilon=0.1).method == "sign"
+    assert view.wilcoxon("x", epsilon=1).method == "rank"
+
+
+def test_a_second_look_at_the_same_ranks_is_free():
+    """The same rank sum at another level, side and coverage."""
+    view = protect(table(300))
+    view.mannwhitneyu("x", "g", epsilon=1)
+    spent = view.budget.spent
+
+    other = view.mannwhitneyu("x", "g", alternative="greater", confidence=0.9, shapes="similar", epsilon=1)
+
+    assert view.budget.spent == spent
+    assert other.confidence == 0.9
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda view: view.mannwhitneyu("x", "h", epsilon=1), "compares two groups"),
+        (lambda view: view.mannwhitneyu("x", "h", groups=["u"], epsilon=1), "needs 2 groups"),
+        (lambda view: view.mannwhitneyu("x", "h", groups=["u", "u"], epsilon=1), "twice"),
+        (lambda view: view.mannwhitneyu("x", "h", groups=["u", "z"], epsilon=1), "'z'"),
+        (lambda view: view.mannwhitneyu("x", "g", shift=(1, 0, 0.1), epsilon=1), "no grid"),
+        (lambda view: view.mannwhitneyu("x", "g", shift=(0, 1, 1e-9), epsilon=1), "more than 10000"),
+        (lambda view: view.mannwhitneyu("x", "g", shift="wide", epsilon=1), "no grid"),
+        (lambda view: view.mannwhitneyu("x", "g", nan_policy="raise", epsilon=1), "private value is missing"),
+        (lambda view: view.kruskal("x", "h", groups=["w"], epsilon=1), "needs 2 groups"),
+        (lambda view: view.wilcoxon("x", "x", epsilon=1), "named twice"),
+        (lambda view: view.wilcoxon("x", popmean=10, epsilon=1), "lies outside"),
+        (lambda view: view.wilcoxon("x", method="t", epsilon=1), "unknown"),
+    ],
+)
+def test_bad_input_costs_nothing(ask, message):
+    """It is refused before anything is paid."""
+    view = protect(table(60))
+
+    with pytest.raises(dp.ArgumentError, match=message):
+        ask(view)
+
+    assert view.budget.spent == 0
+
+
+def test_few_public_rows_are_refused():
+    """A public group of one, and a table of three rows."""
+    frame = table(12)
+    frame["g"] = ["a", *["b"] * 11]
+
+    for view, match in ((protect(frame, public=["g"]), "has 1 rows"), (protect(frame[:3]), "There are 3 rows")):
+        with pytest.raises(dp.ArgumentError, match=match):
+            view.mannwhitneyu("x", "g", epsilon=1)
+        assert view.budget.spent == 0
+
+
+def test_plots_draw_the_interval():
+    """One axis from 0 to 1."""
+    ax = protect(table(300)).mannwhitneyu("x", "g", epsilon=5).plot()
+
+    assert ax.get_xlim() == (0, 1)
