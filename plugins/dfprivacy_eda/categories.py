@@ -77,7 +77,7 @@ class FoundCounts(Counts):
         rows = super()._rows()
         if self.other is not None:
             error = f" ± {self.other_standard_error:.3g}" if self.other_standard_error else ""
-            rows.insert(min(len(self.categories), 24), (OTHER, f"{self.other:,.0f}{error} rows"))
+            rows.insert(0, (OTHER, f"{self.other:,.0f}{error} rows"))
         if not self.categories:
             rows.insert(0, ("note", "No value was found: ask with a larger epsilon or delta, or declare them."))
         shown = (

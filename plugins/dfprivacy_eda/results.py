@@ -169,14 +169,14 @@ class _Counted(Release):
 
     def _rows(self) -> list[tuple[str, str]]:
         error = self.noise_standard_error
-        rows = [("noise_standard_error", f"{number(error, error)} rows in each count")] if error else []
+        rows = [("noise_standard_error", f"{error:.4g} rows in each count")] if error else []
         rows += left_out(self.missing, self.missing_standard_error)
         return [*rows, *(("note", note) for note in self._notes())]
 
     def _notes(self) -> list[str]:
         reach = -math.log1p(-self.confidence) * self.noise_scale
         notes = []
-        if reach and float(self.raw.max()) < 2 * reach:
+        if reach and self.raw.size and float(self.raw.max()) < 2 * reach:
             notes.append("No count is clearly above the noise: there is too little data for this epsilon.")
         if (self.raw < 0).any():
             notes.append(
