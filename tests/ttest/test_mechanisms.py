@@ -468,6 +468,7 @@ def test_loose_bounds_are_named_with_what_would_help():
     assert said.pop("the noise will be 2.2 times the error of sampling").startswith(
         "2.2 times the epsilon, bounds 2.2 times as narrow if the data fit, or 5 times the rows"
     )
+    assert said.pop("the bounds are loose for this spread") == "wilcoxon() asks ranks, which bounds do not move"
     assert len(said) == 1
 
 
