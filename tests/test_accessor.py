@@ -170,7 +170,7 @@ def test_tab_completion_finds_the_methods(constructor, protected):
         df.dp.protect("members", **TERMS)
     completer = rlcompleter.Completer({"df": df})
 
-    found = [completer.complete("df.dp.p", state) for state in range(2)]
+    found = [completer.complete("df.dp.prot", state) for state in range(2)]
 
     assert found[0].startswith("df.dp.protect")
     assert found[1] is None

@@ -41,7 +41,7 @@ class Design:
     @property
     def columns(self) -> tuple[Column, ...]:
         """All columns."""
-        return tuple(dict.fromkeys((self.outcome, *self.numbers, *self.factors)))
+        return tuple(dict.fromkeys((*self.numbers, self.outcome, *self.factors)))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ class Design:
         outcome = self.outcome.name if not self._binary else f"({self.outcome.name} == {self.success!r})"
         return f"{outcome} ~ {' + '.join(terms)}"
 
-    def moments(self, *, count: bool) -> features.RowFeatures:
+    def moments(self, *, count: bool | float) -> features.RowFeatures:
         """Give what the second moments are measured by; every coordinate of a row is in [-1, 1].
 
         Products that are known are left out: those of two categories of one factor are 0.
@@ -131,30 +131,24 @@ class Design:
             index[0, k] = index[k, 0] = index[k, k]
         return index
 
-    def read(self, exact: int | None, coordinates: int) -> tuple[Numbers, Numbers]:
+    def read(self, exact: int | None) -> tuple[Numbers, Numbers]:
         """Say how the moments follow from what is measured: moments = start + map @ measured.
 
         Parameters
         ----------
         exact : int or None
-            The number of rows, where it is public and no row is left out.
-        coordinates : int
-            How many numbers are measured. Where the number of rows is public but some are left out, the last is
-            how many more are kept than left out, and `exact` is how many there are in all.
+            The number of rows; None where it is measured, before all else.
 
         Returns
         -------
         start : ndarray of shape (m,)
         map : ndarray of shape (m, coordinates)
         """
-        entries = list(self._entries())
+        entries, first = list(self._entries()), int(exact is None)
         m = len(entries) + 2
-        start, taken = np.zeros(m), np.zeros((m, coordinates))
-        first = 0
+        start, taken = np.zeros(m), np.zeros((m, first + len(entries)))
         if exact is None:
-            taken[0, 0], first = 1, 1
-        elif coordinates > len(entries):  # n = (all + more) / 2
-            start[0], taken[0, -1] = exact / 2, 1 / 2
+            taken[0, 0] = 1
         else:
             start[0] = exact
         numbers = self._numbers()

@@ -13,7 +13,7 @@ from scipy.special import ndtr, ndtri
 from dfprivacy import ArgumentError, Curator, NanPolicy, Probability, features, mechanism
 from dfprivacy_regression import formula
 from dfprivacy_regression.likelihood import Information, LogisticScore, discriminant, stepped
-from dfprivacy_regression.mechanisms import Sums, known_columns, rows_wanted
+from dfprivacy_regression.mechanisms import Sums, known_columns, moments_of, rows_wanted
 from dfprivacy_regression.result import Logit, named
 
 if TYPE_CHECKING:
@@ -149,12 +149,10 @@ def logit(
         raise ArgumentError(
             f"{n} rows cannot tell {q} coefficients.", "Name fewer regressors, or ask a view with more rows."
         )
-    of = design.moments(count=n is None)
-    if gaps:
-        of = features.Given(*gaps, of=of, tally=None if n is None else (1, -1))
+    of, exact = moments_of(design, n, gaps)
     three = n is None or n >= _ENOUGH * rows_wanted(curator, of.dimension, q)
     first, second = _SHARES if three else (_START, None)
-    known = Sums.of(curator.sum(of, noise="cube", share=first)).known(design, n)
+    known = Sums.of(curator.sum(of, noise="cube", share=first)).known(design, exact)
     rows = (float(known.moments[0]), float(known.covariance[0, 0]))
 
     def score_at(b: Numbers, share: Fraction | None, *, information: bool) -> Sums:
@@ -163,16 +161,16 @@ def logit(
 
     b1 = discriminant(known)
     sums = score_at(b1, second, information=True)
-    information = Information.of(design, sums.values[q:], sums.variance, rows)
+    information = Information.of(design, sums.values[q:], float(sums.variances[0]), rows)
     moved = stepped(information, sums.values[:q])
     b2 = b1 + moved
     if not three:
         bent, last = _bent(known, moved), float(np.abs(moved).sum())
-        return Measured(design, rows, b2, moved, bent, last, information, sums.variance, 2)
+        return Measured(design, rows, b2, moved, bent, last, information, float(sums.variances[0]), 2)
     score = score_at(b2, None, information=False)
     step = stepped(information, score.values)
     bent, last = _bent(known, moved + step), float(np.abs(step).sum())
-    return Measured(design, rows, b2 + step, step, bent, last, information, score.variance, 3)
+    return Measured(design, rows, b2 + step, step, bent, last, information, float(score.variances[0]), 3)
 
 
 def _bent(known: Known, way: Numbers) -> float:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
     Stages = Literal["exact", "one", "again", "two"]
 
-__all__ = ["ENOUGH", "FIRST", "Measured", "Sums", "known_columns", "ols", "rows_wanted"]
+__all__ = ["ENOUGH", "FIRST", "Measured", "Sums", "known_columns", "moments_of", "ols", "rows_wanted"]
 
 FIRST = Fraction(2, 5)  # of the budget, for the second moments
 ENOUGH = 2.5  # signal to noise, below which the second moments get all of it
@@ -64,23 +64,23 @@ class Sums:
     """Sums with noise of the cube, and the variance of that in each of them."""
 
     values: Numbers
-    variance: float
+    variances: Numbers
 
     @classmethod
     def of(cls, measured: NoisyValue) -> Sums:
         """Take a measurement."""
         values = measured.values.ravel()
-        return cls(values, cube_variance(len(values), float(np.max(measured.scales))))
+        return cls(values, np.array([cube_variance(len(values), scale) for scale in measured.scales.ravel()]))
 
     def pooled(self, other: Sums) -> Sums:
         """Put two measurements of the same together, weighted by the inverse of their variance."""
-        a, b, both = self.variance, other.variance, self.variance + other.variance
-        return Sums((b * self.values + a * other.values) / both, a * b / both)
+        a, b = self.variances, other.variances
+        return Sums((b * self.values + a * other.values) / (a + b), a * b / (a + b))
 
     def known(self, design: Design, n: int | None) -> Known:
-        """Make moments of them."""
-        start, taken = design.read(n, len(self.values))
-        return Known(design, start + taken @ self.values, self.variance * taken @ taken.T)
+        """Make moments of them; `n` is the number of rows where it was not measured."""
+        start, taken = design.read(n)
+        return Known(design, start + taken @ self.values, (taken * self.variances) @ taken.T)
 
 
 def known_columns(curator: Curator) -> dict[str, Column]:
@@ -169,19 +169,17 @@ def ols(
         raise ArgumentError(
             f"{n} rows cannot tell {q} coefficients.", "Name fewer regressors, or ask a view with more rows."
         )
-    of = design.moments(count=n is None)
-    if gaps:  # among a public number of rows, how many more are kept than left out moves by 2 as well
-        of = features.Given(*gaps, of=of, tally=None if n is None else (1, -1))
+    of, exact = moments_of(design, n, gaps)
     if n is not None and n < ENOUGH * rows_wanted(curator, of.dimension, q):
         sums = Sums.of(curator.sum(of, noise="cube"))
-        return Measured(sums.known(design, n), "one" if sums.variance else "exact")
+        return Measured(sums.known(design, exact), "one" if sums.variances.any() else "exact")
     sums = Sums.of(curator.sum(of, noise="cube", share=FIRST))
-    known = sums.known(design, n)
-    if not sums.variance:
+    known = sums.known(design, exact)
+    if not sums.variances.any():
         return Measured(known, "exact")
     first = known.estimate()
     if first is None or known.clarity() < SEEN:
-        return Measured(sums.pooled(Sums.of(curator.sum(of, noise="cube"))).known(design, n), "again")
+        return Measured(sums.pooled(Sums.of(curator.sum(of, noise="cube"))).known(design, exact), "again")
     directions = first.directions()
     sizes = np.abs(directions).sum(axis=1)
     noise = _noise_of(curator, 2 * q + 1 if robust else q + 1, 1 - FIRST)
@@ -192,11 +190,21 @@ def ols(
         score = features.Given(*gaps, of=score)
     scored = Sums.of(curator.sum(score, noise="cube"))
     means, scales = score_of(known, b, c)
-    known = known.updated(scales * scored.values[: q + 1], means, scales**2 * scored.variance)
+    known = known.updated(scales * scored.values[: q + 1], means, scales**2 * scored.variances[: q + 1])
     if not robust:
         return Measured(known, "two")
     squares = (scored.values[q + 1 :] + known.moments[0]) / 2
-    return Measured(known, "two", squares, math.sqrt(scored.variance) / 2, c * sizes)
+    return Measured(known, "two", squares, math.sqrt(scored.variances[-1]) / 2, c * sizes)
+
+
+def moments_of(design: Design, n: int | None, gaps: tuple[Column, ...]) -> tuple[features.RowFeatures, int | None]:
+    """Give what the moments are measured by, and the number of rows if that is not measured as well.
+
+    Where rows only change, one that is left out may be as far from the others as these are from each other: a count
+    of complete rows may have twice the weight.
+    """
+    of = design.moments(count=1.0 if n is None else 2.0 if gaps else False)
+    return (features.Given(*gaps, of=of) if gaps else of), (None if gaps else n)
 
 
 def rows_wanted(curator: Curator, dimension: int, q: int) -> float:
