@@ -680,7 +680,6 @@ def test_a_mechanism_that_is_marked_wrongly_is_refused(given, said):
     [
         lambda: 1,
         lambda curator, *columns: 1,
-        lambda curator, **options: 1,
         lambda curator, column, /: 1,
         lambda curator, epsilon: 1,
         lambda curator, fresh: 1,
