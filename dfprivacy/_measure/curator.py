@@ -955,7 +955,14 @@ class Curator:
 
         def draw() -> NDArray[np.int64]:
             sampler = noises.sampler()
-            noisy: NDArray[np.int64] = getattr(sampler, noise)(clamped(self._table.value(copy, k)), scale)
+
+            def add(values: Sequence[int]) -> NDArray[np.int64]:
+                return cast("NDArray[np.int64]", getattr(sampler, noise)(clamped(values), scale))
+
+            if noise == "cube":  # one draw for all coordinates of a group
+                noisy = add(self._table.value(copy, k))
+            else:
+                noisy = self._table.perturbed(copy, k, (noise, scale), add)
             if self._kept is not None and text is not None:
                 kept = noisy if order is None else noisy[order]
                 self._kept.add(Measurement(text, noise, scale, k, sampler.private, kept))

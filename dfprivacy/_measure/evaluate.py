@@ -48,6 +48,7 @@ __all__ = ["L2", "Query", "Table", "copied", "union"]
 T = TypeVar("T")
 Relation = Literal["replace_one", "add_remove"]
 Selected: TypeAlias = "Iterator[tuple[Batch, NDArray[np.bool_] | None]]"
+Law = tuple[str, float]
 L2 = 2
 _TOGETHER = 1 << 22  # sums of one pass, so that many groups of many coordinates fit the memory
 _FLUSH = 512  # batches whose float64 totals, each below 2^53, add up in int64
@@ -81,16 +82,18 @@ class Table:
         What their exact sums share is forgotten in the end.
         """
         sums: dict[tuple[bytes, int], list[int]] = {}
+        noisy: dict[tuple[bytes, int, Law], dict[int, NDArray[np.int64]]] = {}
         first: list[int] = []
         parts = []
         for place, key in enumerate(itertools.product(*(column.categories or () for column in by))):
             chosen = (IsIn(column, (value,)) for column, value in zip(by, key, strict=True))
-            passes = _Passes(self, by, place, sums, first)
+            passes = _Passes(self, by, place, sums, noisy, first)
             parts.append(replace(self, conditions=(*self.conditions, *chosen), by=by, passes=passes))
         try:
             yield parts
         finally:
             sums.clear()
+            noisy.clear()
 
     def present(self) -> None:
         """Raise `NotProtected` if this is a copy without rows, `ReadError` if they cannot be read here."""
@@ -141,6 +144,20 @@ class Table:
         """Exact sum of the features over the view's rows, in steps of 2 to the minus k; `ReadError` if it fails."""
         shared = self.passes.total(features, k) if self.passes else None
         return self._summed(features, k) if shared is None else shared
+
+    def perturbed(
+        self, query: Query, k: int, law: Law, add: Callable[[Sequence[int]], NDArray[np.int64]]
+    ) -> NDArray[np.int64]:
+        """Value in steps of 2 to the minus k, with noise of a law that `add` adds to each number by itself.
+
+        Noise for all groups that share a pass is drawn at once: a call of the sampler takes longer than a number
+        does. A group takes its part, once.
+        """
+        if self.passes and isinstance(query.of, RowFeatures):
+            found = self.passes.perturbed(query.of, k, law, add)
+            if found is not None:
+                return found
+        return add(self.value(query, k))
 
     def _summed(self, features: RowFeatures, k: int) -> list[int]:
         """Read the rows, and add them up."""
@@ -329,10 +346,29 @@ class _Passes:
     by: tuple[Column, ...]
     place: int
     sums: dict[tuple[bytes, int], list[int]]
+    noisy: dict[tuple[bytes, int, Law], dict[int, NDArray[np.int64]]]
     first: list[int]
 
     def total(self, features: RowFeatures, k: int) -> list[int] | None:
         """Exact sum of the features over the group's rows; None if it takes a pass of its own."""
+        key = self._read(features, k)
+        start = self.place * features.dimension
+        return self.sums[key][start : start + features.dimension] if key in self.sums else None
+
+    def perturbed(
+        self, features: RowFeatures, k: int, law: Law, add: Callable[[Sequence[int]], NDArray[np.int64]]
+    ) -> NDArray[np.int64] | None:
+        """Sum of the group with noise, which no group gets twice; None if it takes a pass or a draw of its own."""
+        key = self._read(features, k)
+        if key not in self.sums:
+            return None
+        if (*key, law) not in self.noisy:
+            every = add(self.sums[key]).reshape(-1, features.dimension)
+            self.noisy[*key, law] = dict(enumerate(every))
+        return self.noisy[*key, law].pop(self.place, None)
+
+    def _read(self, features: RowFeatures, k: int) -> tuple[bytes, int]:
+        """Read the rows for all groups if this is the first group to ask; the key of what it asks."""
         key = _pickled(features), k
         if not self.first:  # groups before it were kept in the ledger
             self.first.append(self.place)
@@ -340,8 +376,7 @@ class _Passes:
             product = OneHot(*self.by, of=features)
             if product.summands <= _TOGETHER:
                 self.sums[key] = self.whole.total(product, k)
-        start = self.place * features.dimension
-        return self.sums[key][start : start + features.dimension] if key in self.sums else None
+        return key
 
 
 def union(first: Table, second: Table, names: tuple[str, str]) -> tuple[Table, Column]:
