@@ -346,6 +346,37 @@ def test_noise_is_drawn_for_every_group():
     assert 16 == len({value for release in answers.releases for value in release.value[:4]})
 
 
+@dp.mechanism(columns={"column": "numeric"})
+def twice(curator, column):
+    "The same sum with the same noise, twice."
+    found = [curator.sum(Moments(column, degree=1, count=True), share="1/2").values for _ in range(2)]
+    return np.concatenate(found).tolist()
+
+
+@contextmanager
+def drawn(sampler):
+    """Note how many numbers are given noise at once."""
+    sizes, draw = [], sampler.laplace
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sampler, "laplace", lambda values, scale: (sizes.append(values.size), draw(values, scale))[1])
+        yield sizes
+
+
+def test_noise_of_all_groups_is_drawn_at_once():
+    """One draw has the noise of every group; a group that asks for the same again gets another draw."""
+    register_mechanism(twice)
+    view = protect({**DATA, "x": [1.0] * ROWS, "g": ["undeclared"] * ROWS})
+
+    try:
+        with seeded_noise(1) as sampler, drawn(sampler) as sizes:
+            answers = view.group_by("g").twice("x", epsilon=1)
+    finally:
+        unregister("twice")
+
+    assert [8, 2, 2, 2, 2] == sizes
+    assert 16 == len({value for release in answers.releases for value in release.value})
+
+
 def test_features_that_cannot_be_pickled_twice_are_refused():
     """What changes its mind about being copied is the plugin's fault."""
     whole = table(pd.DataFrame(DATA))

@@ -239,7 +239,7 @@ class Question:
         account = self.target.payer
         gaussian = {"Gaussian" in noise.kind for noise in planner.measured if noise.delta}
         kind = "gaussian" if gaussian == {True} else "approximate"
-        largest = account.largest(*((kind, self.delta) if gaussian else ()))
+        about = (kind, self.delta) if gaussian else ()
         return Explanation(
             method=self.mechanism.name,
             account=account.name,
@@ -247,9 +247,9 @@ class Question:
             delta=float(self.delta),
             left=float(self.epsilon - spared),
             measurements=tuple(planner.measured),
-            largest=float(largest),
             ended="" if void is None else type(void).__name__,
             find=lambda: self._findings(planner),
+            afford=lambda: float(account.largest(*about)),
         )
 
     def _findings(self, planner: Planner) -> Mapping[str, Any]:
