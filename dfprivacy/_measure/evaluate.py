@@ -217,7 +217,7 @@ class Table:
         data: Any
         if (features := query.features) is not None:
             fine = exact_exponent(features.radius(L2), BATCH_ROWS)
-            sums = np.ldexp(np.array([float(t) for t in self.total(features, fine, query.written)]), -fine)
+            sums = np.ldexp(np.array([float(t) for t in self.total(features, fine)]), -fine)
             data = sums.reshape(features.shape) / np.broadcast_to(features.weights, features.shape)
         else:
             data = self.gathered(query.columns)
