@@ -260,10 +260,10 @@ class _Askable(BundledMethods):
         >>> view = dp.protect(df, "planned", epsilon=1, ledger="memory:", bounds={"age": (0, 100)})
         >>> view.plan([("mean", "age"), ("histogram", "age", {"bins": 10})], epsilon=0.5)
         A plan (nothing was charged or read):
-          question                    epsilon   expected relative error
-          mean('age')                 0.115384  0.0147
-          histogram('age', bins=10)   0.384615  0.0147
-          all                         0.499999
+          question                    epsilon  expected relative error
+          mean('age')                0.115384                   0.0147
+          histogram('age', bins=10)  0.384615                   0.0147
+          all                        0.499999
           the account 'planned' can pay: the most it can pay at once is epsilon 1
         """
         size = self._target.table.schema.size

@@ -184,10 +184,11 @@ class Question:
         keys = itertools.product(*(column.categories or () for column in self.by))
         names = tuple(column.name for column in self.by)
         several = len(names) > 1
+        found = _run(self.mechanism, lambda: self.mechanism.conclude_each(measured, self.arguments), call)
         return Groups(
             by=names if several else names[0],
             keys=tuple(key if several else key[0] for key in keys),
-            releases=tuple(self._conclude(each, call) for each in measured),
+            releases=tuple(map(_released, found)),
         )
 
     def _measure(self, table: Table, call: CallPayer, payer: CallBudget | None = None) -> Any:
@@ -202,8 +203,7 @@ class Question:
         return measured
 
     def _conclude(self, measured: Any, call: CallPayer) -> Release:
-        found = _run(self.mechanism, lambda: self.mechanism.conclude(measured, self.arguments), call)
-        return found if isinstance(found, Release) else Value(value=found)
+        return _released(_run(self.mechanism, lambda: self.mechanism.conclude(measured, self.arguments), call))
 
     def _privacy(self, call: CallPayer) -> Privacy:
         sampler = noises.sampler()
@@ -239,7 +239,7 @@ class Question:
         account = self.target.payer
         gaussian = {"Gaussian" in noise.kind for noise in planner.measured if noise.delta}
         kind = "gaussian" if gaussian == {True} else "approximate"
-        largest = account.largest(*((kind, self.delta) if gaussian else ()))
+        about = (kind, self.delta) if gaussian else ()
         return Explanation(
             method=self.mechanism.name,
             account=account.name,
@@ -247,9 +247,9 @@ class Question:
             delta=float(self.delta),
             left=float(self.epsilon - spared),
             measurements=tuple(planner.measured),
-            largest=float(largest),
             ended="" if void is None else type(void).__name__,
             find=lambda: self._findings(planner),
+            afford=lambda: float(account.largest(*about)),
         )
 
     def _findings(self, planner: Planner) -> Mapping[str, Any]:
@@ -282,6 +282,10 @@ class Question:
                 raise _failure(self.mechanism, error) from error
             return planner, error, payer.spared
         return planner, None, payer.spared
+
+
+def _released(found: Any) -> Release:
+    return found if isinstance(found, Release) else Value(value=found)
 
 
 def _of_a_measurement(error: Exception) -> bool:

@@ -45,11 +45,12 @@ from dfprivacy.release import DiscoveredKeys, MeasurementRecord, NoisyValue
 from dfprivacy.schema import Column, as_probability
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from dfprivacy._ledger.measurements import KeptMeasurement
+    from dfprivacy._measure.description import Origins
     from dfprivacy._measure.evaluate import Table
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy._table.batch import Batch
@@ -97,7 +98,7 @@ class KeptMeasurements(Protocol):
         ...
 
     @property
-    def origins(self) -> Mapping[str, str]:
+    def origins(self) -> Origins:
         """Distribution and version of each package with plugins."""
         ...
 
@@ -875,7 +876,7 @@ class Curator:
         if self._table.agreed(query.looks_at):
             features = query.of if isinstance(query.of, RowFeatures) else None
             k = exact_exponent(features.radius(L2), BATCH_ROWS) if features else FINE
-            steps = self._table.value(copied(query), k)
+            steps = self._table.value(query.copy(), k)
             return measurement(query, np.ldexp(np.array([float(step) for step in steps]), -k), None)
         epsilon, delta = self._share(share, gaussian=noise == "gaussian")
         if noise == "gaussian":
@@ -950,12 +951,19 @@ class Curator:
         text: str | None = None,
     ) -> Drawn:
         """Pay, read and draw."""
-        k, scale, copy = price.grid.k, price.scale, copied(query)
+        k, scale, copy = price.grid.k, price.scale, self._copy(query)
         order = canonical_order(query.of)
 
         def draw() -> NDArray[np.int64]:
             sampler = noises.sampler()
-            noisy: NDArray[np.int64] = getattr(sampler, noise)(clamped(self._table.value(copy, k)), scale)
+
+            def add(values: Sequence[int]) -> NDArray[np.int64]:
+                return cast("NDArray[np.int64]", getattr(sampler, noise)(clamped(values), scale))
+
+            if noise == "cube":  # one draw for all coordinates of a group
+                noisy = add(self._table.value(copy, k))
+            else:
+                noisy = self._table.perturbed(copy, k, (noise, scale), add)
             if self._kept is not None and text is not None:
                 kept = noisy if order is None else noisy[order]
                 self._kept.add(Measurement(text, noise, scale, k, sampler.private, kept))
@@ -990,7 +998,11 @@ class Curator:
             )
         epsilon, _ = self._share(share)
         grid = grid_for(self._table, query, math.inf, epsilon)
-        return Decision(what, kind, epsilon, grid.k, math.ceil(grid.steps), copied(query))
+        return Decision(what, kind, epsilon, grid.k, math.ceil(grid.steps), self._copy(query))
+
+    def _copy(self, query: Query) -> Query:
+        """Copy what is to see rows, before anything is paid."""
+        return query.copy()
 
     def _perform(
         self,
@@ -1039,6 +1051,9 @@ class Planner(Curator):
 
     Its measurements are of an empty table and without noise, so what a mechanism concludes from them is void.
     """
+
+    def _copy(self, query: Query) -> Query:
+        return query  # sees no rows
 
     def _perform(
         self,

@@ -48,6 +48,7 @@ __all__ = ["L2", "Query", "Table", "copied", "union"]
 T = TypeVar("T")
 Relation = Literal["replace_one", "add_remove"]
 Selected: TypeAlias = "Iterator[tuple[Batch, NDArray[np.bool_] | None]]"
+Law = tuple[str, float]
 L2 = 2
 _TOGETHER = 1 << 22  # sums of one pass, so that many groups of many coordinates fit the memory
 _FLUSH = 512  # batches whose float64 totals, each below 2^53, add up in int64
@@ -81,16 +82,18 @@ class Table:
         What their exact sums share is forgotten in the end.
         """
         sums: dict[tuple[bytes, int], list[int]] = {}
+        noisy: dict[tuple[bytes, int, Law], dict[int, NDArray[np.int64]]] = {}
         first: list[int] = []
         parts = []
         for place, key in enumerate(itertools.product(*(column.categories or () for column in by))):
             chosen = (IsIn(column, (value,)) for column, value in zip(by, key, strict=True))
-            passes = _Passes(self, by, place, sums, first)
+            passes = _Passes(self, by, place, sums, noisy, first)
             parts.append(replace(self, conditions=(*self.conditions, *chosen), by=by, passes=passes))
         try:
             yield parts
         finally:
             sums.clear()
+            noisy.clear()
 
     def present(self) -> None:
         """Raise `NotProtected` if this is a copy without rows, `ReadError` if they cannot be read here."""
@@ -137,10 +140,24 @@ class Table:
             return max(changed, added * (root(2) * UP if norm == L2 else 2.0))
         return max(changed, added) if self.private_selection else changed
 
-    def total(self, features: RowFeatures, k: int) -> list[int]:
+    def total(self, features: RowFeatures, k: int, written: bytes = b"") -> list[int]:
         """Exact sum of the features over the view's rows, in steps of 2 to the minus k; `ReadError` if it fails."""
-        shared = self.passes.total(features, k) if self.passes else None
+        shared = self.passes.total(features, k, written) if self.passes else None
         return self._summed(features, k) if shared is None else shared
+
+    def perturbed(
+        self, query: Query, k: int, law: Law, add: Callable[[Sequence[int]], NDArray[np.int64]]
+    ) -> NDArray[np.int64]:
+        """Value in steps of 2 to the minus k, with noise of a law that `add` adds to each number by itself.
+
+        Noise for all groups that share a pass is drawn at once: a call of the sampler takes longer than a number
+        does. A group takes its part, once.
+        """
+        if self.passes and isinstance(query.of, RowFeatures):
+            found = self.passes.perturbed(query.of, k, query.written, law, add)
+            if found is not None:
+                return found
+        return add(self.value(query, k))
 
     def _summed(self, features: RowFeatures, k: int) -> list[int]:
         """Read the rows, and add them up."""
@@ -196,7 +213,7 @@ class Table:
     def value(self, query: Query, k: int, *rng: np.random.Generator) -> list[int]:
         """Sum of features, or value of a statistic, in steps of 2 to the minus k; `ReadError` if it fails."""
         if isinstance(query.of, RowFeatures):
-            return self.total(query.of, k)
+            return self.total(query.of, k, query.written)
         data: Any
         if (features := query.features) is not None:
             fine = exact_exponent(features.radius(L2), BATCH_ROWS)
@@ -291,12 +308,15 @@ class Query:
         Those whose sums a statistic is of.
     shape : tuple of int
         Of its value.
+    written : bytes
+        As it travels, if it is a copy.
     """
 
     of: RowFeatures | Statistic
     columns: tuple[Column, ...]
     features: RowFeatures | None
     shape: tuple[int, ...]
+    written: bytes = field(default=b"", repr=False, compare=False)
 
     @classmethod
     def read(cls, asked: RowFeatures | Statistic) -> Query:
@@ -304,6 +324,11 @@ class Query:
         asked = enforced(asked) if isinstance(asked, RowFeatures) else asked
         features = enforced(asked.features) if isinstance(asked, OfSums) else None
         return cls(asked, tuple(asked.columns), features, tuple(asked.shape))
+
+    def copy(self) -> Query:
+        """Copy what is to see rows; see `copied`."""
+        written = _pickled(self)
+        return replace(_read_back(self, written), written=written)
 
     @property
     def looks_at(self) -> tuple[Column, ...]:
@@ -329,19 +354,42 @@ class _Passes:
     by: tuple[Column, ...]
     place: int
     sums: dict[tuple[bytes, int], list[int]]
+    noisy: dict[tuple[bytes, int, Law], dict[int, NDArray[np.int64]]]
     first: list[int]
 
-    def total(self, features: RowFeatures, k: int) -> list[int] | None:
+    def total(self, features: RowFeatures, k: int, written: bytes) -> list[int] | None:
         """Exact sum of the features over the group's rows; None if it takes a pass of its own."""
-        key = _pickled(features), k
+        key = self._read(features, k, written)
+        start = self.place * features.dimension
+        return self.sums[key][start : start + features.dimension] if key in self.sums else None
+
+    def perturbed(
+        self,
+        features: RowFeatures,
+        k: int,
+        written: bytes,
+        law: Law,
+        add: Callable[[Sequence[int]], NDArray[np.int64]],
+    ) -> NDArray[np.int64] | None:
+        """Sum of the group with noise, which no group gets twice; None if it takes a pass or a draw of its own."""
+        key = self._read(features, k, written)
+        if key not in self.sums:
+            return None
+        if (*key, law) not in self.noisy:
+            every = add(self.sums[key]).reshape(-1, features.dimension)
+            self.noisy[*key, law] = dict(enumerate(every))
+        return self.noisy[*key, law].pop(self.place, None)
+
+    def _read(self, features: RowFeatures, k: int, written: bytes) -> tuple[bytes, int]:
+        """Read the rows for all groups if this is the first group to ask; the key of what it asks."""
+        key = written or _pickled(features), k
         if not self.first:  # groups before it were kept in the ledger
             self.first.append(self.place)
         if self.first == [self.place] and key not in self.sums:
             product = OneHot(*self.by, of=features)
             if product.summands <= _TOGETHER:
                 self.sums[key] = self.whole.total(product, k)
-        start = self.place * features.dimension
-        return self.sums[key][start : start + features.dimension] if key in self.sums else None
+        return key
 
 
 def union(first: Table, second: Table, names: tuple[str, str]) -> tuple[Table, Column]:
@@ -425,7 +473,10 @@ def copied(asked: T) -> T:
     PluginError
         If it holds what cannot travel, such as a curator, a generator or an open file.
     """
-    written = _pickled(asked)
+    return _read_back(asked, _pickled(asked))
+
+
+def _read_back(asked: T, written: bytes) -> T:
     try:
         return pickle.loads(written)  # type: ignore[no-any-return]  # noqa: S301 - made just now
     except Exception as error:

@@ -41,6 +41,7 @@ from __future__ import annotations
 import math
 import textwrap
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -227,7 +228,7 @@ class Column:
         if isinstance(raw, np.ndarray):
             codes = _encode_numbers(raw, categories)
         else:
-            table = {category_key(category): code for code, category in enumerate(categories)}
+            table = _places(categories)
             lut = np.array([*(table.get(category_key(value), none) for value in raw.values), none], dtype=np.intp)
             codes = lut[raw.codes]  # the code -1 (missing) is the last entry
         if self.other:
@@ -330,19 +331,37 @@ def _equal(values: NDArray[Any], number: float) -> NDArray[np.bool_]:
     return np.asarray(np.asarray(values, dtype=np.float64) == number)
 
 
-def _encode_numbers(values: NDArray[Any], categories: tuple[Category, ...]) -> Codes:
-    none = len(categories)
-    numbers = [(plain_number(c), code) for code, c in enumerate(categories) if not isinstance(c, str)]
-    if not numbers:
-        return np.full(len(values), none, dtype=np.intp)
-    numbers.sort()
+@lru_cache(maxsize=64)
+def _places(categories: tuple[Category, ...]) -> Mapping[object, int]:
+    """Give the code of each category by its key. What is equal has the same."""
+    return {category_key(category): code for code, category in enumerate(categories)}
+
+
+@lru_cache(maxsize=64)
+def _numbers_among(categories: tuple[Category, ...]) -> tuple[NDArray[np.float64], Codes, Codes | None]:
+    """Give the numbers among categories in order, their codes, and a table of these if they are whole and near."""
+    numbers = sorted((plain_number(c), code) for code, c in enumerate(categories) if not isinstance(c, str))
     domain = np.array([number for number, _ in numbers])
     order = np.array([code for _, code in numbers], dtype=np.intp)
+    if not numbers:
+        return domain, order, None
     low, high = numbers[0][0], numbers[-1][0]
-    if high - low < _LUT_SPAN and max(-low, high) < _FLOAT_EXACT and (domain == np.rint(domain)).all():
-        first = int(low) - 1  # the table's first and last entries are for what lies outside
-        lut = np.full(int(high) - first + 2, none, dtype=np.intp)
-        lut[domain.astype(np.int64) - first] = order
+    near = high - low < _LUT_SPAN and max(-low, high) < _FLOAT_EXACT
+    if not (near and (domain == np.rint(domain)).all()):
+        return domain, order, None
+    first = int(low) - 1  # the table's first and last entries are for what lies outside
+    lut = np.full(int(high) - first + 2, len(categories), dtype=np.intp)
+    lut[domain.astype(np.int64) - first] = order
+    return domain, order, lut
+
+
+def _encode_numbers(values: NDArray[Any], categories: tuple[Category, ...]) -> Codes:
+    none = len(categories)
+    domain, order, lut = _numbers_among(categories)
+    if not len(domain):
+        return np.full(len(values), none, dtype=np.intp)
+    if lut is not None:
+        first = int(domain[0]) - 1
         return lut.take(_whole(values, first) - first, mode="clip")
     floats = np.asarray(values, dtype=np.float64)
     at = np.minimum(np.searchsorted(domain, floats), len(domain) - 1)
