@@ -197,9 +197,9 @@ def test_means_say_how_well_they_are_known(found):
 
     assert means == {name: each.value for name, each in means.intervals.items()}
     assert means.intervals["x"] == found.expectation(lambda rows: rows["x"])
-    assert all(each.low <= value <= each.high for value, each in zip(means.values(), means.intervals.values()))
+    assert all(each.low <= means[name] <= each.high for name, each in means.intervals.items())
     assert (
-        surer.intervals["x"].high - surer.intervals["x"].low > means.intervals["x"].high - means.intervals["x"].low
+        surer.intervals["x"].low < means.intervals["x"].low < means.intervals["x"].high < surer.intervals["x"].high
     )
     assert (0.95, 0.999) == (means.confidence, surer.confidence)
     assert written.startswith(f"{{'x': {means['x']:.5g} (")
