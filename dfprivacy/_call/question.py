@@ -357,6 +357,8 @@ def _run(mechanism: Mechanism, step: Callable[[], T], call: CallPayer | None = N
             raise
         raise error.after(_stays(call)) from error
     except Exception as error:
+        if isinstance(error, Warning) and call is None:  # of a check or a plan, made an error by who asks
+            raise
         raise _failure(mechanism, error, call) from error
 
 

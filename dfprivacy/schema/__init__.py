@@ -30,7 +30,9 @@ complex number                    its real part if that is all of it, else missi
 text, or anything else, in a      missing
 column used as a number
 value among the categories        that category; numbers are compared as float64, so 1, 1.0 and True are one
-                                  category, and the text "1" is another; bytes are the text they say in UTF-8
+                                  category; bytes are the text they say in UTF-8
+text that is a number exactly,    the one category that is that number, written otherwise: 1 for the text "1", the
+or a number so written            text "1" for 1, "True" for True; none where two would do, as "1" and "1.0" for 1
 any other value, or a missing     no category: the row counts nowhere; or the category ``"other"`` if the
 one                               column's missing-value rule is ``"other"``
 ================================  ==========================================================================
@@ -40,6 +42,8 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -47,7 +51,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from dfprivacy.errors import ArgumentError, SchemaError, quoted
-from dfprivacy.schema.values import plain_number, plain_text
+from dfprivacy.schema.values import plain_number, plain_text, written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -228,7 +232,7 @@ class Column:
         if isinstance(raw, np.ndarray):
             codes = _encode_numbers(raw, categories)
         else:
-            table = _places(categories)
+            table = codes_of(categories)
             lut = np.array([*(table.get(category_key(value), none) for value in raw.values), none], dtype=np.intp)
             codes = lut[raw.codes]  # the code -1 (missing) is the last entry
         if self.other:
@@ -319,6 +323,45 @@ def category_key(value: object) -> object:
     return plain_number(value, dates=False) if text is None else ("text", text)
 
 
+@lru_cache(maxsize=128)
+def codes_of(categories: tuple[Category, ...]) -> Mapping[object, int]:
+    """Give the code of every value that is one of some categories, by what `category_key` makes of it.
+
+    A category that is a number is also the texts it is `written` as, and a text that a number is written as is also
+    that number: libraries read a column of whole numbers as text when one value is none, or hold it as text all
+    along. So what a value counts as follows from itself and from what is declared. Where a category is the value
+    itself, no other is; where two texts are one number, neither is that number.
+
+    Parameters
+    ----------
+    categories : tuple
+        What a column may take, in the order of the codes.
+
+    Returns
+    -------
+    mapping
+        Not to be written to.
+    """
+    codes = {category_key(category): code for code, category in enumerate(categories)}
+    read = {text: _read(text) for text in categories if isinstance(text, str)}
+    alone = {number for number, texts in Counter(read.values()).items() if texts == 1}
+    for code, category in enumerate(categories):
+        if not isinstance(category, str):
+            for text in written(plain_number(category)):
+                codes.setdefault(("text", text), code)
+        elif (number := read[category]) in alone and number is not None:
+            codes.setdefault(number, code)
+    return codes
+
+
+def _read(text: str) -> float | None:
+    """Give the number that is `written` as a text."""
+    number = {"True": 1.0, "true": 1.0, "False": 0.0, "false": 0.0}.get(text, math.nan)
+    with suppress(ValueError):
+        number = float(text)
+    return number if math.isfinite(number) and text in written(number) else None
+
+
 def _equal(values: NDArray[Any], number: float) -> NDArray[np.bool_]:
     """Compare as float64 does, without making float64 of booleans and integers."""
     if values.dtype.kind == "b":
@@ -332,15 +375,9 @@ def _equal(values: NDArray[Any], number: float) -> NDArray[np.bool_]:
 
 
 @lru_cache(maxsize=64)
-def _places(categories: tuple[Category, ...]) -> Mapping[object, int]:
-    """Give the code of each category by its key. What is equal has the same."""
-    return {category_key(category): code for code, category in enumerate(categories)}
-
-
-@lru_cache(maxsize=64)
 def _numbers_among(categories: tuple[Category, ...]) -> tuple[NDArray[np.float64], Codes, Codes | None]:
     """Give the numbers among categories in order, their codes, and a table of these if they are whole and near."""
-    numbers = sorted((plain_number(c), code) for code, c in enumerate(categories) if not isinstance(c, str))
+    numbers = sorted((key, code) for key, code in codes_of(categories).items() if isinstance(key, float))
     domain = np.array([number for number, _ in numbers])
     order = np.array([code for _, code in numbers], dtype=np.intp)
     if not numbers:

@@ -11,6 +11,7 @@ import polars as pl
 
 from dfprivacy._table.frames import Dictionary, Frame, Raw, Read, redact_errors
 from dfprivacy.errors import DPError, ReadError
+from dfprivacy.schema import codes_of
 from dfprivacy.schema.values import days, missing, plain_number
 
 if TYPE_CHECKING:
@@ -148,7 +149,8 @@ def _raw(column: pl.Series, read: Read) -> Raw:
         column = column.cast(pl.String)
         domain = column.drop_nulls().unique().to_list()
     else:
-        domain = [value for value in read.domain if isinstance(value, str) and _is_unicode(value)]
+        texts = (key[1] for key in codes_of(read.domain) if isinstance(key, tuple))
+        domain = [text for text in texts if _is_unicode(text)]
     codes = column.cast(pl.Enum(domain), strict=False).to_physical().cast(pl.Int32).fill_null(-1)
     return Dictionary(codes.to_numpy().astype(np.intp), domain)
 
