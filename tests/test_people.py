@@ -28,6 +28,9 @@ from dfprivacy._table.people import BoundedFrame
 from dfprivacy._table.per import read_aggregates
 from dfprivacy.schema import Unit
 from dfprivacy.statistics import OfRows, OfSums
+from dfprivacy.testing import Case, people
+from dfprivacy.testing.discipline import Audit, Failed
+from dfprivacy.testing.people import people_stand_together
 
 KEY = bytes(range(32))
 SAID = {"bounds": {"x": (0.0, 8.0)}, "categories": {"g": ["a", "b"]}}
@@ -284,15 +287,15 @@ def test_every_method_works_on_people():
     frame = pd.DataFrame({"pid": np.arange(2000) // 4, "x": rng.uniform(0, 8, 2000), "g": ["a", "b"] * 1000})
     frame = frame.sample(frac=1, random_state=1)
     view = dp.protect(frame, "people", epsilon=99, **SAID, unit="pid", max_rows=4, size=500, ledger="memory:")
-    people = view.per("pid").agg(x="mean", worst=("x", "max"), g="first")
+    each = view.per("pid").agg(x="mean", worst=("x", "max"), g="first")
 
-    assert people.schema.size == 500
-    assert people.ttest("x", popmean=4, epsilon=1).privacy.note == ""
-    assert len(people.group_by("g").ttest("worst", popmean=4, epsilon=1).keys) == 2
-    assert people.dcor("x", "worst", epsilon=5, permutations=50).pvalue <= 1
-    assert people.where(x=(0, 4)).schema.size == 500
-    assert not people.where(x=(0, 4))._target.table.agreed(())
-    assert "exchanged for those of another" in str(people.mean("x", epsilon=1).privacy)
+    assert each.schema.size == 500
+    assert each.ttest("x", popmean=4, epsilon=1).privacy.note == ""
+    assert len(each.group_by("g").ttest("worst", popmean=4, epsilon=1).keys) == 2
+    assert each.dcor("x", "worst", epsilon=5, permutations=50).pvalue <= 1
+    assert each.where(x=(0, 4)).schema.size == 500
+    assert not each.where(x=(0, 4))._target.table.agreed(())
+    assert "exchanged for those of another" in str(each.mean("x", epsilon=1).privacy)
 
 
 def test_a_wrong_number_of_people_is_found_out():
@@ -659,8 +662,8 @@ def test_two_tables_of_several_rows_are_not_asked_together():
 
     with pytest.raises(dp.ArgumentError, match=r"view.per\('pid'\)"):
         first.kernel_two_sample(["x"], other=second, epsilon=1)
-    people = [each.per("pid").agg(x="mean") for each in (first, second)]
-    assert people[0].kernel_two_sample(["x"], other=people[1], epsilon=1).privacy.unit == "pid"
+    single, other = (each.per("pid").agg(x="mean") for each in (first, second))
+    assert single.kernel_two_sample(["x"], other=other, epsilon=1).privacy.unit == "pid"
 
 
 def test_a_stated_size_spares_the_count():
@@ -688,3 +691,42 @@ def test_prices_are_those_of_k_rows():
 
     assert [table[3].sensitivity(of, norm) / table[1].sensitivity(of, norm) for norm in (1, 2, math.inf)] == [3] * 3
     assert Fraction(table_of(OTHERS, "replace_one", 3).sensitivity(of, 1)) == 6
+
+
+# ---- the conformance kit ---------------------------------------------------------------------------------
+
+
+def audited(neighbors, **arguments):
+    """What the kit finds of a method that counts rows by category."""
+    case = Case(arguments={"by": "g"}, categories={"g": ["a", "b"]}, neighbors=neighbors, **arguments)
+
+    @dp.mechanism(columns={"by": "category"})
+    def counted(curator, by):
+        "The number of rows in each category."
+        return list(curator.sum(features.OneHot(by)).values)  # noqa: PD011
+
+    return people_stand_together(Audit(counted, case))
+
+
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("arguments", [{}, {"group_by": "g"}, {"where": {"g": "a"}}])
+def test_the_kit_finds_nothing_wrong(neighbors, arguments):
+    """And of all rows the worst person uses up what is charged."""
+    said = audited(neighbors, **arguments)
+
+    assert said.startswith("rows: loss" if arguments else "rows: loss 0.333333")
+
+
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("broken", ["noise for one row", "all rows count", "nobody's rows count"])
+def test_the_kit_finds_what_is_broken(neighbors, broken, monkeypatch):
+    """Noise for one row alone, rows beyond k that are read, and rows of nobody that are."""
+    if broken == "noise for one row":
+        monkeypatch.setattr(Table, "rows_each", 1)
+    elif broken == "all rows count":
+        monkeypatch.setattr(BoundedFrame, "batches", lambda self, reads, size: self._frame.batches(reads, size))
+    else:
+        monkeypatch.setattr(people, "_UNIT", Unit(people._WHO, 2, "own"))
+
+    with pytest.raises(Failed):
+        audited(neighbors)
