@@ -703,7 +703,7 @@ def audited(neighbors, **arguments):
     @dp.mechanism(columns={"by": "category"})
     def counted(curator, by):
         "The number of rows in each category."
-        return list(curator.sum(features.OneHot(by)).values)  # noqa: PD011
+        return list(curator.sum(features.OneHot(by)).values)
 
     return people_stand_together(Audit(counted, case))
 
