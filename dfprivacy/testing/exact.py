@@ -227,7 +227,7 @@ def measured(stage: Harness, name: str, rows: list[Row], seed: int = 1, until: i
     seed : int
         Of the noise.
     until : int, optional
-        Number of draws after which nothing is concluded at all.
+        Number of draws after which nothing is concluded at all; then rows of two public classes are tried.
 
     Returns
     -------
@@ -238,7 +238,7 @@ def measured(stage: Harness, name: str, rows: list[Row], seed: int = 1, until: i
     if base.refused or not base.draws:
         return None
     family = Family(stage, name, rows, base, drawn={public_part(stage.case, rows[0]): drawn})
-    some: list[Row | None] = [*few(stage.case, rows)]
+    some: list[Row | None] = [*(few(stage.case, rows, 2) if until else few(stage.case, rows))]
     ours = [row for row in some if public_part(stage.case, row) == public_part(stage.case, some[0])]
     concluded = [] if until else [ours[0], ours[len(ours) // 2]]
     if stage.case.neighbors == "add_remove":
