@@ -47,8 +47,8 @@ Raw: TypeAlias = "NDArray[Any] | Dictionary"
 class Read(NamedTuple):
     """One column to read: as a number, as one of the public categories of a domain, as any key (...), or as people.
 
-    Whoever the people are, they are told apart: their raw column is a `Dictionary` in which no whole number is
-    rounded. Its column is one of which `Frame.names_people` is true.
+    Whoever the people are, they are told apart: their raw column is a dictionary in which no whole number is
+    rounded. Its column is one that can name people.
     """
 
     name: str
