@@ -400,7 +400,7 @@ def test_all_that_a_table_and_a_column_are_is_described():
     """A new field of a table, a schema or a column has to be described, or left out knowingly."""
     known = {
         Table: {"frame", "schema", "conditions", "by", "mark", "parts", "passes"},
-        Schema: {"names", "columns", "neighbors", "size"},
+        Schema: {"names", "columns", "neighbors", "size", "unit", "people", "derived"},
         Column: {"name", "bounds", "categories", "fill", "other", "public", "filled"},
     }
 

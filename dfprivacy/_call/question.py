@@ -193,6 +193,8 @@ class Question:
 
     def _measure(self, table: Table, call: CallPayer, payer: CallBudget | None = None) -> Any:
         """Let the mechanism measure, and nothing after it."""
+        if table.schema.unit is not None:  # what is refused there is refused before anything is paid
+            self._plan(table)
         curator = Curator(table, payer or call, call.kept)
         try:
             measured = _run(self.mechanism, lambda: self.mechanism.measure(curator, self.arguments), call)
@@ -206,7 +208,7 @@ class Question:
         return _released(_run(self.mechanism, lambda: self.mechanism.conclude(measured, self.arguments), call))
 
     def _privacy(self, call: CallPayer) -> Privacy:
-        sampler = noises.sampler()
+        sampler, whose = noises.sampler(), self.target.account.whose
         return Privacy(
             epsilon=float(epsilon_of(call.losses)),
             delta=float(delta_of(call.losses)),
@@ -217,6 +219,8 @@ class Question:
             at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
             sampler=sampler.name,
             private=sampler.private,
+            unit=whose[0] if whose else "",
+            max_rows=self.target.table.rows_each,
         )
 
     def explain(self) -> Explanation:

@@ -637,6 +637,7 @@ class Curator:
         """
         if alpha is not None:
             as_probability(alpha, "alpha")
+        self._refuse_several("This compares the table with its rearrangements")
         what = "the p-value" if alpha is None else f"the decision at level {alpha:g}"
         plan = self._plan_decision(statistic, share, f"{what} of {statistic.describe()}", "permutation test")
         scale = calibrate.laplace_scale((4 if alpha is None else 2) * plan.steps, plan.epsilon)
@@ -692,6 +693,7 @@ class Curator:
         several = tuple(columns) if isinstance(columns, list | tuple) else (columns,)
         if not several:
             raise PluginError("discover() was given no column.", "Name those that hold the keys.")
+        self._refuse_several("This shows keys that nobody declared")
         self._table.present()  # a copy without rows must not pay
         single = not isinstance(columns, list | tuple)
         if self._table.agreed(several):
@@ -767,6 +769,7 @@ class Curator:
         if not plain or len(set(plain)) < len(plain):
             raise PluginError("survey() takes columns, each once.", "Name those that are wanted.")
         ends = np.asarray(edges, dtype=np.float64)
+        self._refuse_several("This shows values that nobody declared")
         self._table.present()  # a copy without rows must not pay
         epsilon, delta = self._share(share)
         if not delta > 0:
@@ -831,6 +834,7 @@ class Curator:
         ReadError
             If the rows could not be read; the charge stays.
         """
+        self._refuse_several("This asks every row for a message")
         self._table.present()  # a copy without rows must not pay
         several: list[RowLabels] = [*maps] if isinstance(maps, list | tuple) else [maps]  # type: ignore[list-item]
         copies = copied(several)
@@ -863,6 +867,16 @@ class Curator:
 
         blank = np.zeros(size, dtype=np.int64)
         return Messages(self._perform(said, [Pure(epsilon)], draw, blank), arc, said)
+
+    def _refuse_several(self, what: str) -> None:
+        """Refuse what is proved for one row of a table where a person may have several."""
+        unit = self._table.schema.unit
+        if unit is not None:
+            raise ArgumentError(
+                f"{what}, and the privacy of that is proved for one row, not for up to {unit.max_rows} rows of one "
+                f"{unit.column!r}.",
+                f"Ask a table with one row each: view.per({unit.column!r}).agg(...).",
+            )
 
     def _noisy(
         self, asked: RowFeatures | Statistic, noise: str, share: object, then: str, *, pool: bool
@@ -990,6 +1004,8 @@ class Curator:
         return Drawn(said, self._perform(said, (), recall, np.zeros(query.dimension, dtype=np.int64)))
 
     def _plan_decision(self, statistic: Statistic, share: object, what: str, kind: str) -> Decision:
+        if self._table.by:
+            self._refuse_several("This decides by group")
         self._table.present()
         query = Query.read(statistic)
         if self._table.agreed(query.looks_at):

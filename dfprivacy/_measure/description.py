@@ -145,6 +145,8 @@ def _rows(table: Table, known: Origins) -> str:
         where.add(_text(condition, known))
     schema = table.schema
     whole = {f.name: getattr(schema, f.name) for f in fields(schema) if f.name not in {"names", "columns"}}
+    # What tables of one row a person have not is not written, so that what was kept of them before is found again.
+    whole = {name: value for name, value in whole.items() if value is not None or name == "size"}
     return _members({"where": _items(sorted(where)), "table": _text(whole, known)})
 
 

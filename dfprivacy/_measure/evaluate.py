@@ -23,11 +23,13 @@ from dfprivacy._table.batch import BATCH_ROWS, batches, gathered, number, reads_
 from dfprivacy._table.conditions import IsIn
 from dfprivacy._table.frames import redact_errors
 from dfprivacy._table.keys import held, key_read, ordered, surveyed
+from dfprivacy._table.per import PerFrame
 from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
 from dfprivacy.features import OneHot, RowFeatures
 from dfprivacy.features.base import enforced
 from dfprivacy.features.upward import UP, root
 from dfprivacy.progress import progress
+from dfprivacy.release import plain_json
 from dfprivacy.schema import Column, Schema
 from dfprivacy.statistics import OfSums
 
@@ -40,7 +42,9 @@ if TYPE_CHECKING:
     from dfprivacy._table.conditions import Condition
     from dfprivacy._table.frames import Frame, Read
     from dfprivacy._table.keys import Key
+    from dfprivacy._table.per import OfPerson
     from dfprivacy.local import RowLabels
+    from dfprivacy.schema import Unit
     from dfprivacy.statistics import Statistic
 
 __all__ = ["L2", "Query", "Table", "copied", "union"]
@@ -95,6 +99,30 @@ class Table:
             sums.clear()
             noisy.clear()
 
+    def per_person(self, unit: Unit, key: bytes, columns: tuple[OfPerson, ...]) -> Table:
+        """Give the table of the people among the view's rows, one row each.
+
+        Their number is public where it was said, and the view has no condition.
+        """
+        whole = self.schema
+        derived = {
+            "unit": [unit.column, unit.max_rows, unit.missing],
+            "where": [[each.describe(), [c.describe() for c in each.columns]] for each in self.conditions],
+            "columns": [each.describe() for each in columns],
+        }
+        schema = Schema(
+            tuple(each.name for each in columns),
+            {each.name: each.column for each in columns},
+            whole.neighbors,
+            None if self.conditions else whole.people,
+            derived=plain_json(derived),
+        )
+
+        def read(reads: Sequence[Read]) -> Selected:
+            return batches(self.rows, reads, self.conditions)
+
+        return Table(PerFrame(self.rows, read, unit, key, columns), schema)
+
     def present(self) -> None:
         """Raise `NotProtected` if this is a copy without rows, `ReadError` if they cannot be read here."""
         for part in self.parts or (self,):
@@ -117,8 +145,8 @@ class Table:
 
     @property
     def private_selection(self) -> bool:
-        """Whether which rows belong to the view is private."""
-        return any(not condition.public for condition in self.conditions)
+        """Whether which rows belong to the view is private, or how many there are of the whole table."""
+        return self.schema.size is None or any(not condition.public for condition in self.conditions)
 
     def agreed(self, columns: Iterable[Column]) -> bool:
         """Whether all neighbouring tables agree on these columns of the selected rows, and on their number.
@@ -128,11 +156,24 @@ class Table:
         fixed = self.schema.neighbors == "replace_one" and not self.private_selection
         return fixed and all(column.name in self.public for column in columns)
 
+    @property
+    def rows_each(self) -> int:
+        """How many rows one person may have."""
+        return 1 if self.schema.unit is None else self.schema.unit.max_rows
+
     def sensitivity(self, asked: RowFeatures | Statistic, norm: float) -> float:
-        """Sensitivity in L1, L2 or the norm of infinity, before rounding; for a group, of all groups together."""
+        """Sensitivity in L1, L2 or the norm of infinity, before rounding; for a group, of all groups together.
+
+        Where a person may have k rows, neighbours are k steps of one row apart: docs/explanation/people.md.
+        """
+        return self.rows_each * self._sensitivity_of_one_row(asked, norm)
+
+    def _sensitivity_of_one_row(self, asked: RowFeatures | Statistic, norm: float) -> float:
         added = _bound(asked, "add_remove", norm, self.public)
         if self.schema.neighbors == "add_remove":
             return added
+        if self.schema.unit is not None and not isinstance(asked, RowFeatures | OfSums):
+            return 2 * added  # it may depend on the order of rows, and one that is exchanged comes elsewhere
         changed = _bound(asked, "replace_one", norm, self.public)
         if not all(column.public for column in self.by):
             # A row that changes its group leaves one release and enters another. Each has noise of its own, so the

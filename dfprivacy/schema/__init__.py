@@ -417,6 +417,25 @@ def _whole(values: NDArray[Any], first: int) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True)
+class Unit:
+    """Whose all rows neighbouring tables differ in, where that is more than one row.
+
+    Attributes
+    ----------
+    column : str
+        The column that says whose a row is. It is private, and no question reads it.
+    max_rows : int
+        How many rows of one person count at most.
+    missing : {"omit", "own"}
+        Whether a row that nobody is named in is left out, or is that of a person of its own.
+    """
+
+    column: str
+    max_rows: int
+    missing: Literal["omit", "own"] = "omit"
+
+
+@dataclass(frozen=True)
 class Schema:
     """What is public about a table.
 
@@ -429,13 +448,22 @@ class Schema:
     neighbors : {"replace_one", "add_remove"}
         The neighbouring relation.
     size : int or None
-        The number of rows, public under ``replace_one``.
+        The number of rows, public under ``replace_one`` unless a person may have several.
+    unit : Unit or None
+        Where a person may have several rows, whose they are.
+    people : int or None
+        The number of people, where it is public and they may have several rows.
+    derived : str or None
+        Where rows were made of a person's several ones: of which, and how, as JSON.
     """
 
     names: tuple[str, ...]
     columns: Mapping[str, Column]
     neighbors: Neighbors
     size: int | None
+    unit: Unit | None = None
+    people: int | None = None
+    derived: str | None = None
 
     def numeric(self, name: object) -> Column:
         """Look up a column that has bounds; a `SchemaError` says what is missing otherwise."""

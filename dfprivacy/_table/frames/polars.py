@@ -56,6 +56,7 @@ class PolarsFrame:
     """A Polars DataFrame as batches of raw columns."""
 
     library = "polars"
+    settled = True
 
     def __init__(self, frame: pl.DataFrame) -> None:
         self._frame = frame
@@ -81,11 +82,16 @@ class PolarsFrame:
         """All rows of some columns as lists."""
         return self._frame.select(names).to_dict(as_series=False)
 
+    def names_people(self, name: str) -> bool:
+        """Whether the type of a column can name people."""
+        return _names_people(self._frame.schema[name])
+
 
 class PolarsLazyFrame:
     """A Polars LazyFrame, run by the streaming engine at every pass and never held as a whole."""
 
     library = "polars"
+    settled = False
 
     def __init__(self, frame: pl.LazyFrame) -> None:
         _ready()  # or it would wait for good while the table is protected
@@ -114,6 +120,10 @@ class PolarsLazyFrame:
         """All rows of some columns as lists."""
         return self._frame.select(names).collect().to_dict(as_series=False)
 
+    def names_people(self, name: str) -> bool:
+        """Whether the type of a column can name people."""
+        return _names_people(self._schema[name])
+
 
 def _stream(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
     # The one function that uses a method Polars calls unstable. Messages and statistics are of rows in order.
@@ -131,11 +141,19 @@ def _slices(frame: pl.DataFrame, reads: Sequence[Read], size: int) -> Iterator[t
             yield batch.height, {read: _raw(batch[read.name], read) for read in reads}
 
 
+def _names_people(dtype: pl.DataType) -> bool:
+    return dtype.is_integer() or dtype in (pl.String, pl.Binary, pl.Categorical, pl.Enum, pl.Object)
+
+
 def _raw(column: pl.Series, read: Read) -> Raw:
     dtype = column.dtype
     if dtype == pl.Object:
         values = column.to_list()
         return _numbers_of(values) if read.domain is None else Dictionary(np.arange(len(values)), values)
+    if read.domain == "people" and dtype.is_integer():
+        whole = column.drop_nulls().unique().sort()
+        places = column.rank("dense").cast(pl.Int64).fill_null(0).to_numpy() - 1
+        return Dictionary(places.astype(np.intp), whole.to_list())
     if dtype.is_numeric() or dtype == pl.Boolean:
         return _numbers(column)
     if read.domain is None:
@@ -145,7 +163,7 @@ def _raw(column: pl.Series, read: Read) -> Raw:
     if dtype not in (pl.String, pl.Categorical, pl.Enum):
         return missing(len(column))
     # Never to_physical() of a Categorical: its codes are handed out by the process, in order of appearance.
-    if read.domain is ...:
+    if read.domain is ... or read.domain == "people":
         column = column.cast(pl.String)
         domain = column.drop_nulls().unique().to_list()
     else:
