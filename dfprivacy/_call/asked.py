@@ -69,8 +69,19 @@ class Asked:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """Each group of the answer, or the one that it is, with what was measured for it."""
-        question, found = self.question, _Found(self)
+        """Each group of the answer, or the one that it is, with what was measured for it.
+
+        Two calls within a second may have measured the same at the same price. The answer tells which it is of.
+        """
+        for nth in itertools.count():
+            found = _Found(self, nth)
+            parts = self._parts(found)
+            if not found.more or all(part.follows for part in parts):
+                return parts
+        raise AssertionError
+
+    def _parts(self, found: _Found) -> tuple[Part, ...]:
+        question = self.question
         members = self.release.releases if isinstance(self.release, Groups) else (self.release,)
         if not question.by:
             return (Part(self, self.table, members[0], _recorded(self, self.table, found)),)
@@ -135,32 +146,46 @@ class Part:
         found = self.asked.question.mechanism.conclude(measured, self.asked.question.arguments)
         return found if isinstance(found, Release) else Value(value=found)
 
-    def check(self) -> None:
-        """Refuse a release that does not follow from what the ledger keeps."""
+    @cached_property
+    def follows(self) -> bool:
+        """Whether the release follows from what was found in the ledger."""
         measured = self.measured(World(None))
         question = self.asked.question
         again = self.concluded(measured)
-        if type(again) is not type(self.release) or not close(again.to_dict(), self.release.to_dict()):
-            raise ArgumentError(
-                f"What {question.mechanism.name}() released does not follow from what the ledger keeps.",
-                "Ask again with fresh=True, or install the version that made it.",
-            )
         short = question.mechanism.estimate(measured, question.arguments)
         if short is not None and not close(short, getattr(again, again._estimate)):  # noqa: SLF001 - of our own kind
             raise ArgumentError(
                 f"The short way to the estimate of {question.mechanism.name}() leads elsewhere.",
                 "Tell its authors.",
             )
+        return type(again) is type(self.release) and close(again.to_dict(), self.release.to_dict())
+
+    def check(self) -> None:
+        """Refuse a release that does not follow from what the ledger keeps."""
+        if not self.follows:
+            raise ArgumentError(
+                f"What {self.asked.question.mechanism.name}() released does not follow from what the ledger keeps.",
+                "Ask again with fresh=True, or install the version that made it.",
+            )
 
 
 class _Found:
-    """The measurements of one call in the ledger, found in the order in which they were made."""
+    """The measurements of one call in the ledger, found in the order in which they were made.
 
-    def __init__(self, asked: Asked) -> None:
+    Parameters
+    ----------
+    asked : Asked
+        The question, and its answer.
+    nth : int
+        Which call it was, of those since then that have measured the same with the same noise.
+    """
+
+    def __init__(self, asked: Asked, nth: int) -> None:
         privacy = cast("Privacy", asked.release.privacy)
         self.origins = _origins(asked)
-        self._account, self._private = asked.account, privacy.private
-        self._at = datetime.fromisoformat(privacy.at)
+        self.more = False
+        self._account, self._private, self._nth = asked.account, privacy.private, nth
+        self._since, self._moment = datetime.fromisoformat(privacy.at), ""
         self._records = iter(privacy.noise)
         self._taken: set[int] = set()
 
@@ -170,13 +195,17 @@ class _Found:
         key = digest(description)
         known = self._account.measurements(key, private=self._private).get((key, noise), [])
         same = [each for each in known if said is not None and each.id not in self._taken and self._is(each, said)]
+        if said is not None and not said.reused and not self._moment and same:
+            moments = list(dict.fromkeys(each.at for each in same))
+            self._moment, self.more = moments[self._nth], len(moments) > self._nth + 1
+            same = [each for each in same if each.at == self._moment]
         if said is None or not same:
             raise ArgumentError(
                 "The ledger does not have the measurements any more that this answer stands on"
                 + (f": {said.what}." if said is not None else "."),
                 "Ask its question again with fresh=True.",
             )
-        kept = same[0]  # the oldest, and so the one of this call
+        kept = same[0]
         self._taken.add(kept.id)
         steps = self._account.steps(kept)
         return Found((self._account.name, kept.id), noise, kept.steps_scale, replace(said, reused=kept.at), steps)
@@ -184,7 +213,9 @@ class _Found:
     def _is(self, kept: KeptMeasurement, said: MeasurementRecord) -> bool:
         if kept.grid != said.grid or kept.scale != said.scale:
             return False
-        return kept.at == said.reused if said.reused else datetime.fromisoformat(kept.at) >= self._at
+        if said.reused or self._moment:
+            return kept.at == (said.reused or self._moment)
+        return datetime.fromisoformat(kept.at) >= self._since
 
 
 _KNOWN: dict[int, tuple[weakref.ref[Release], Asked, object]] = {}
