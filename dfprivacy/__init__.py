@@ -10,6 +10,7 @@
 from importlib.metadata import version
 
 from dfprivacy import errors, features, statistics
+from dfprivacy._call.combine import Combination, combine
 from dfprivacy._call.explanation import Explanation
 from dfprivacy._call.plan import Plan
 from dfprivacy._ledger.budget import Budget, Releases
@@ -59,6 +60,7 @@ __all__ = [
     "BudgetExceeded",
     "Column",
     "ColumnView",
+    "Combination",
     "ConfidenceInterval",
     "Curator",
     "DPError",
@@ -91,6 +93,7 @@ __all__ = [
     "SparseVectorAnswers",
     "Value",
     "__version__",
+    "combine",
     "discover",
     "errors",
     "features",

@@ -259,6 +259,8 @@ class Release:
     library: str = "pandas"
 
     _shown: ClassVar[tuple[str, ...]] = ()  # the fields that people look at first; all if empty
+    _estimate: ClassVar[str] = "estimate"  # the field with the number that arithmetic is about
+    __array_ufunc__ = None  # a NumPy number leaves arithmetic to the release
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -281,6 +283,33 @@ class Release:
     def __hash__(self) -> int:
         return hash(plain_json(self.result))
 
+    def __add__(self, other: object) -> Any:
+        return _combined("+", self, other)
+
+    def __radd__(self, other: object) -> Any:
+        return _combined("+", other, self)
+
+    def __sub__(self, other: object) -> Any:
+        return _combined("-", self, other)
+
+    def __rsub__(self, other: object) -> Any:
+        return _combined("-", other, self)
+
+    def __mul__(self, other: object) -> Any:
+        return _combined("*", self, other)
+
+    def __rmul__(self, other: object) -> Any:
+        return _combined("*", other, self)
+
+    def __truediv__(self, other: object) -> Any:
+        return _combined("/", self, other)
+
+    def __rtruediv__(self, other: object) -> Any:
+        return _combined("/", other, self)
+
+    def __neg__(self) -> Any:
+        return _combined("*", -1, self)
+
     def paid(self, privacy: Privacy) -> Self:
         """Return the same result with the privacy that was paid for it."""
         return replace(self, privacy=privacy)
@@ -288,6 +317,11 @@ class Release:
     def made_for(self, library: str) -> Self:
         """Return the same result for somebody whose tables are this library's."""
         return replace(self, library=library)
+
+    @property
+    def _sampling(self) -> float | None:
+        """Standard error of the estimate from the sampling of rows alone; None where it is not known."""
+        return None
 
     @property
     def result(self) -> dict[str, Any]:
@@ -466,6 +500,16 @@ class renamed:  # noqa: N801 - it stands where a field's name stood
 _types: dict[str, type[Release]] = {}
 loaders: list[Callable[[], object]] = []
 """What makes more types known: the loader of plugins."""
+arithmetic: list[Callable[[str, object, object], Any]] = []
+"""What adds, subtracts, multiplies and divides releases: `dfprivacy.combine`, which is above them."""
+
+
+def _combined(operator: str, first: object, second: object) -> Any:
+    for part in (first, second):
+        number = isinstance(part, int | float | Fraction | Decimal | np.number) and not isinstance(part, bool)
+        if not (number or isinstance(part, Release)):
+            return NotImplemented
+    return arithmetic[0](operator, first, second)
 
 
 def _kind(cls: type[Release]) -> str:
@@ -508,6 +552,8 @@ class Value(Release):
     """A result without a class of its own: a number, an array, or a dictionary of them."""
 
     value: Any
+
+    _estimate: ClassVar[str] = "value"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

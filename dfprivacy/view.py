@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from dfprivacy._call.plan import Plan, Planned, planned
 from dfprivacy._call.question import Question, held
+from dfprivacy._call.recalled import protected
+from dfprivacy._call.refine import refined
 from dfprivacy._call.target import Target, positive, slack
 from dfprivacy._ledger.budget import Budget, Releases
 from dfprivacy._ledger.ledger import open_ledger
@@ -32,6 +34,7 @@ from dfprivacy.schema import OTHER, Discover
 
 if TYPE_CHECKING:
     from dfprivacy._bundled import BundledMethods
+    from dfprivacy._call.combine import Combination
     from dfprivacy._call.explanation import Explanation
     from dfprivacy._ledger.accounts import Account
     from dfprivacy._table.conditions import Condition, Row
@@ -171,6 +174,7 @@ def protect(
         whose=None if whose is None else (whose.column, whose.max_rows, whose.missing),
     )
     view = PrivateFrame(Target(account, Table(_bounded(frame, schema, account), schema), default))
+    protected(view._target)  # noqa: SLF001 - its own
     for column, price in wanted.items():
         found = view.find_categories([column], epsilon=price.epsilon, delta=price.delta)
         view = view.declare(found)
@@ -533,6 +537,59 @@ class PrivateFrame(_Askable):
         table = self._target.table
         part = replace(table, schema=declared(table.schema, **said))
         return PrivateFrame(replace(self._target, table=part))
+
+    def refine(
+        self,
+        release: Release,
+        of: Callable[..., float] | None = None,
+        /,
+        *,
+        epsilon: Price | None = None,
+        delta: Price | None = None,
+    ) -> Combination:
+        """Measure again what a release answers, and pool both answers.
+
+        Parameters
+        ----------
+        release : Release
+            An answer about this data set, or what `refine` made of one.
+        of : callable, optional
+            Which number of it is meant, ``lambda r: r.params["age"]``; default: its estimate.
+        epsilon, delta : number or str, optional
+            The privacy to pay, as of any method.
+
+        Returns
+        -------
+        Combination
+            The mean of both numbers, weighted by the inverse of the variance of their noise, with its interval.
+
+        Raises
+        ------
+        ArgumentError
+            If the release cannot be combined (see `dfprivacy.combine`), or is of another data set; nothing is
+            charged.
+        BudgetExceeded
+            If the account cannot pay; nothing is charged.
+
+        Notes
+        -----
+        **Privacy.** The question is asked again as any is, with ``fresh=True``: its price is charged before the
+        data are read. To pool is post-processing.
+
+        **Statistics.** Two measurements at half the epsilon each have, pooled, 1.41 times the noise of one at all
+        of it. With Gaussian noise and an accounting that knows it, they have the same.
+
+        Examples
+        --------
+        >>> import pandas as pd, dfprivacy as dp
+        >>> df = pd.DataFrame({"age": [31, 45, 28, 52] * 5000})
+        >>> view = dp.protect(df, "refined", epsilon=2, ledger="memory:", bounds={"age": (18, 90)})
+        >>> first = view.mean("age", epsilon=0.5)
+        >>> better = view.refine(first, epsilon=1)
+        >>> better.noise_standard_error < first.noise_standard_error, view.budget.spent
+        (True, Fraction(3, 2))
+        """
+        return refined(self._target, release, of, epsilon, delta)
 
     def group_by(self, by: str, *more: str) -> GroupedView:
         """Ask the same of every category of a column, or combination of several. The parts share the account.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from dfprivacy._call.asked import note
 from dfprivacy._call.explanation import Explanation
 from dfprivacy._call.kept import Kept
 from dfprivacy._call.payment import CallPayer, GroupPayer, Unpaid, delta_of, epsilon_of
@@ -116,7 +117,9 @@ class Question:
         question, table = self._prepared(), self.target.table
         release = question._kept() or question._paid()  # noqa: SLF001 - its own
         frame = table.parts[0].frame if table.parts else table.frame
-        return release if frame is None else release.made_for(frame.library)
+        release = release if frame is None else release.made_for(frame.library)
+        note(question, release)
+        return release
 
     def _prepared(self) -> Question:
         """Let the mechanism exchange arguments first, such as another view for what that one answers."""

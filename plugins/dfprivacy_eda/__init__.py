@@ -54,7 +54,9 @@ __all__ = [
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the methods."""
-    for each in (moments.mean, moments.var.checks(moments.var_asked), moments.std, moments.total):
+    mean, std = moments.mean.estimates(moments.mean_alone), moments.std.estimates(moments.std_alone)
+    var = moments.var.checks(moments.var_asked).estimates(moments.var_alone)
+    for each in (mean, var, std, moments.total):
         register(each.plans(planning.of_moments(each.name)))
     register(rows.count.plans(planning.of_rows))
     register(rows.missing.plans(planning.of_rows))

@@ -104,6 +104,7 @@ def centred(curator: Curator, column: Column, nan_policy: NanPolicy, degree: Lit
     rows, first, second, _ = guess.found.tolist()
     t = min(max(first / max(rows, 1.0), -1.0), 1.0)
     v = min(max(second / max(rows, 1.0) - t**2, 0.0), 1.0)
+    t, v = curator.settled((t, v))
     asked = Centred(column, gaps, degree, t, v)
     found = curator.measure(asked)
     noise = np.column_stack([guess.noise, laplace_draws(1) * (float(found.scales[0]) * asked.unit)])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["mean", "std", "total", "var", "var_asked"]
+__all__ = ["mean", "mean_alone", "std", "std_alone", "total", "var", "var_alone", "var_asked"]
 
 Covers = Literal["table", "population"]
 _WIDE = 1 / 2  # of what is possible: an interval as wide tells next to nothing
@@ -188,6 +188,21 @@ def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
 def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Subtract the square of the mean from the mean of squares."""
     return _concluded("var", column, measured, confidence, sums.var, (0.0, column.half**2))
+
+
+def mean_alone(measured: Sums, column: Column) -> float:
+    """Give the mean, without its interval."""
+    return float(sums.mean(measured.found, column))
+
+
+def var_alone(measured: Sums, column: Column) -> float:
+    """Give the variance, without its interval."""
+    return float(sums.var(measured.found, column))
+
+
+def std_alone(measured: Sums, column: Column) -> float:
+    """Give the standard deviation, without its interval."""
+    return float(sums.std(measured.found, column))
 
 
 def var_asked(column: Column, **_: Any) -> None:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -70,6 +70,8 @@ class ColumnStatistic(Release):
     missing: float | None = None
     missing_standard_error: float | None = None
     notes: tuple[str, ...] = ()
+
+    _estimate: ClassVar[str] = "value"
 
     def __float__(self) -> float:
         return self.value

@@ -178,7 +178,8 @@ def ols(
     if not sums.variances.any():
         return Measured(known, "exact")
     first = known.estimate()
-    if first is None or known.clarity() < SEEN:
+    first = curator.settled(None if first is None or known.clarity() < SEEN else first)
+    if first is None:
         return Measured(sums.pooled(Sums.of(curator.sum(of, noise="cube"))).known(design, exact), "again")
     directions = first.directions()
     sizes = np.abs(directions).sum(axis=1)

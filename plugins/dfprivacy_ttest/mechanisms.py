@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Measured = tuple[NoisyValue, NDArray[np.float64] | None]
     """Noisy sums, and the rows of each group where their number is public."""
 
-__all__ = ["check_t", "check_z", "public_sizes", "ttest", "ztest"]
+__all__ = ["check_t", "check_z", "estimate", "public_sizes", "ttest", "ztest"]
 
 
 @mechanism(columns={"column": "numeric", "by": "category"})
@@ -136,6 +136,13 @@ def _(
         nan_policy=nan_policy,
     )
     return question.conclude([_groups(*each) for each in measured])
+
+
+def estimate(measured: Measured, column: Column) -> float:
+    """Give the mean, or the first mean minus the second, without the test."""
+    groups, *_ = _groups(*measured)
+    means = [float(group.mean) * column.half + column.mid for group in groups]
+    return means[0] - means[1] if len(means) > 1 else means[0]
 
 
 def check_t(

@@ -239,6 +239,11 @@ class TTest(Release):
             "notes",
         )
 
+    @property
+    def _sampling(self) -> float:
+        noise = 0.0 if self.method == "naive" else self.noise_standard_error
+        return math.sqrt(max(0.0, self.standard_error**2 - noise**2))
+
     def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
         """Interval for the mean, or for the difference of means.
 

@@ -1,0 +1,312 @@
+"""What a release answers: its question, and the measurements in the ledger that it stands on.
+
+A release holds no question. What this process has asked is known here by the identity of the object, as long as
+somebody holds it; `dfprivacy._call.recalled` finds what came from JSON, or from `PrivateFrame.releases`. No frame
+is kept alive by either.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import weakref
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from dfprivacy._call.kept import Kept
+from dfprivacy._call.payment import Unpaid
+from dfprivacy._ledger.measurements import digest
+from dfprivacy._measure.redraw import Found, Recorder, Redrawer, Tape, World
+from dfprivacy._privacy.filters import exact
+from dfprivacy.errors import ArgumentError
+from dfprivacy.release import Groups, Release, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dfprivacy._call.question import Question
+    from dfprivacy._ledger.accounts import Account
+    from dfprivacy._ledger.measurements import KeptMeasurement
+    from dfprivacy._measure.evaluate import Table
+    from dfprivacy.release import MeasurementRecord, Privacy
+
+__all__ = ["Asked", "Part", "asked_of", "close", "note"]
+
+_CHECKED = 2  # draws in which every measurement is held against its description
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A question that was answered, and its answer: what it takes to draw the noise in it again."""
+
+    question: Question
+    release: Release
+    frames: tuple[weakref.ref[Any] | None, ...]
+
+    @property
+    def account(self) -> Account:
+        """Who paid; the first of two."""
+        return self.question.target.account
+
+    @property
+    def ledger(self) -> str:
+        """Where its measurements are kept."""
+        return self.account.ledger.where
+
+    @cached_property
+    def table(self) -> Table:
+        """The table, with its rows if somebody still holds them."""
+        rows = [None if frame is None else frame() for frame in self.frames]
+        whole = self.question.target.table
+        if not whole.parts:
+            return replace(whole, frame=rows[0])
+        return replace(
+            whole, parts=tuple(replace(part, frame=f) for part, f in zip(whole.parts, rows, strict=True))
+        )
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """Each group of the answer, or the one that it is, with what was measured for it.
+
+        Two calls within a second may have measured the same at the same price. The answer tells which it is of.
+        """
+        for nth in itertools.count():
+            found = _Found(self, nth)
+            parts = self._parts(found)
+            if not found.more or all(part.follows for part in parts):
+                return parts
+        raise AssertionError
+
+    def _parts(self, found: _Found) -> tuple[Part, ...]:
+        question = self.question
+        members = self.release.releases if isinstance(self.release, Groups) else (self.release,)
+        if not question.by:
+            return (Part(self, self.table, members[0], _recorded(self, self.table, found)),)
+        with self.table.groups(question.by) as tables:
+            return tuple(
+                Part(self, table, release, _recorded(self, table, found))
+                for table, release in zip(tables, members, strict=True)
+            )
+
+    def said(self, key: object = None) -> str:
+        """Write the question as it would be typed, and of which rows it is."""
+        question = self.question
+        signature = question.mechanism.signature.parameters
+        told = [
+            repr(value) if signature[name].kind is signature[name].POSITIONAL_OR_KEYWORD else f"{name}={value!r}"
+            for name, value in question.given.items()
+            if repr(value) != repr(signature[name].default)
+        ]
+        text = f"{question.mechanism.name}({', '.join(told)})"
+        where = [_condition(each.describe()) for each in question.target.table.conditions]
+        if question.by:
+            names = [column.name for column in question.by]
+            keys = key if isinstance(key, tuple) and len(names) > 1 else (key,)
+            where += [f"{n} = {k}" for n, k in zip(names, keys, strict=True)] if key is not None else []
+            text += "" if key is not None else f" by {', '.join(names)}"
+        return text + (f" where {' and '.join(where)}" if where else "")
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One answer, of one group or of all rows, and the tape of what was measured for it."""
+
+    asked: Asked
+    table: Table
+    release: Release
+    tape: Tape
+    checked: list[int] = field(default_factory=list)
+
+    @property
+    def records(self) -> list[MeasurementRecord]:
+        """The measurements, in order."""
+        return [slot.found.said for slot in self.tape.slots if slot.found is not None]
+
+    def measured(self, world: World) -> Any:
+        """Run the first half again, with a draw of the noise."""
+        question = self.asked.question
+        often = len(self.checked) < _CHECKED
+        curator = Redrawer(
+            self.table,
+            Unpaid(question.target, question.epsilon, question.delta),
+            tape=self.tape,
+            world=world,
+            origins=_origins(self.asked) if often else None,
+        )
+        found = question.mechanism.measure(curator, question.arguments)
+        if often and world.number is not None:
+            self.checked.append(world.number)
+        return found
+
+    def concluded(self, measured: Any) -> Release:
+        """Run the second half."""
+        found = self.asked.question.mechanism.conclude(measured, self.asked.question.arguments)
+        return found if isinstance(found, Release) else Value(value=found)
+
+    @cached_property
+    def follows(self) -> bool:
+        """Whether the release follows from what was found in the ledger."""
+        measured = self.measured(World(None))
+        question = self.asked.question
+        again = self.concluded(measured)
+        short = question.mechanism.estimate(measured, question.arguments)
+        if short is not None and not close(short, getattr(again, again._estimate)):  # noqa: SLF001 - of our own kind
+            raise ArgumentError(
+                f"The short way to the estimate of {question.mechanism.name}() leads elsewhere.",
+                "Tell its authors.",
+            )
+        return type(again) is type(self.release) and close(again.to_dict(), self.release.to_dict())
+
+    def check(self) -> None:
+        """Refuse a release that does not follow from what the ledger keeps."""
+        if not self.follows:
+            raise ArgumentError(
+                f"What {self.asked.question.mechanism.name}() released does not follow from what the ledger keeps.",
+                "Ask again with fresh=True, or install the version that made it.",
+            )
+
+
+class _Found:
+    """The measurements of one call in the ledger, found in the order in which they were made.
+
+    Parameters
+    ----------
+    asked : Asked
+        The question, and its answer.
+    nth : int
+        Which call it was, of those since then that have measured the same with the same noise.
+    """
+
+    def __init__(self, asked: Asked, nth: int) -> None:
+        privacy = cast("Privacy", asked.release.privacy)
+        self.origins = _origins(asked)
+        self.more = False
+        self._account, self._private, self._nth = asked.account, privacy.private, nth
+        self._since, self._moment = datetime.fromisoformat(privacy.at), ""
+        self._records = iter(privacy.noise)
+        self._taken: set[int] = set()
+
+    def next(self, description: str, noise: str) -> Found:
+        """Find what the next record of the release is about."""
+        said = next(self._records, None)
+        key = digest(description)
+        known = self._account.measurements(key, private=self._private).get((key, noise), [])
+        same = [each for each in known if said is not None and each.id not in self._taken and self._is(each, said)]
+        if said is not None and not said.reused and not self._moment and same:
+            moments = list(dict.fromkeys(each.at for each in same))
+            self._moment, self.more = moments[self._nth], len(moments) > self._nth + 1
+            same = [each for each in same if each.at == self._moment]
+        if said is None or not same:
+            raise ArgumentError(
+                "The ledger does not have the measurements any more that this answer stands on"
+                + (f": {said.what}." if said is not None else "."),
+                "Ask its question again with fresh=True.",
+            )
+        kept = same[0]
+        self._taken.add(kept.id)
+        steps = self._account.steps(kept)
+        return Found((self._account.name, kept.id), noise, kept.steps_scale, replace(said, reused=kept.at), steps)
+
+    def _is(self, kept: KeptMeasurement, said: MeasurementRecord) -> bool:
+        if kept.grid != said.grid or kept.scale != said.scale:
+            return False
+        if said.reused or self._moment:
+            return kept.at == (said.reused or self._moment)
+        return datetime.fromisoformat(kept.at) >= self._since
+
+
+_KNOWN: dict[int, tuple[weakref.ref[Release], Asked, object]] = {}
+
+
+def note(question: Question, release: Release) -> None:
+    """Remember what a release answers, for as long as somebody holds it."""
+    asked = _asked(question, release)
+    _remember(release, asked, None)
+    if isinstance(release, Groups):
+        for key, each in zip(release.keys, release.releases, strict=True):
+            _remember(each, asked, key)
+
+
+def asked_of(release: Release) -> tuple[Asked, object] | None:
+    """Find what a release answers, and which group of it if it is one of several.
+
+    Parameters
+    ----------
+    release : Release
+        What a method returned.
+
+    Returns
+    -------
+    tuple of (Asked, object) or None
+        Question and answer; and the group's key, None for an answer about all rows, and for all groups together.
+        None if this process does not know it.
+    """
+    known = _KNOWN.get(id(release))
+    return known[1:] if known is not None and known[0]() is release else None
+
+
+def _remember(release: Release, asked: Asked, key: object) -> None:
+    place = id(release)
+
+    def forget(_: object, known: dict[int, Any] = _KNOWN) -> None:  # which outlives the module's own name
+        known.pop(place, None)
+
+    with suppress(TypeError):  # a class of somebody's that cannot be referred to weakly
+        _KNOWN[place] = weakref.ref(release, forget), asked, key
+
+
+def _asked(question: Question, release: Release) -> Asked:
+    """Keep a question without its rows."""
+    table = question.target.table
+    every = table.parts or (table,)
+    frames = tuple(None if part.frame is None else weakref.ref(part.frame) for part in every)
+    bare = replace(table, frame=None, parts=tuple(replace(part, frame=None) for part in table.parts))
+    question = replace(question, target=replace(question.target, table=bare))
+    if question.words[0] == "rest" and release.privacy is not None:  # which was more, before it was paid
+        question = replace(question, epsilon=exact(release.privacy.epsilon), delta=exact(release.privacy.delta))
+    return Asked(question, replace(release), frames)  # a copy: the release itself is held weakly
+
+
+def _recorded(asked: Asked, table: Table, found: _Found) -> Tape:
+    question = asked.question
+    if question.mechanism.conclusion is None:
+        raise ArgumentError(
+            f"{question.mechanism.name}() measures and concludes in one piece: its noise cannot be drawn again.",
+            "Combine answers of methods that measure first and then conclude, as nearly all do.",
+        )
+    budget = Unpaid(question.target, question.epsilon, question.delta)
+    recorder = Recorder(table, budget, recordings=found)
+    question.mechanism.measure(recorder, question.arguments)
+    return recorder.tape
+
+
+def _origins(asked: Asked) -> Mapping[str, str]:
+    return Kept(asked.account, fresh=False).origins
+
+
+def _condition(said: Mapping[str, Any] | None) -> str:
+    if said is None:
+        return "a Python function holds"
+    ((name, rule),) = said.items()
+    match rule:
+        case {"between": [low, high]}:
+            return f"{name} from {low:g} to {high:g}"
+        case {"in": values}:
+            return f"{name} = {' or '.join(map(str, values))}"
+    return f"{name} is {rule['is']}"
+
+
+def close(first: Any, second: Any) -> bool:
+    """Whether JSON values are the same, numbers up to the last digits, and whatever was paid."""
+    if isinstance(first, dict) and isinstance(second, dict):
+        names = {*first, *second} - {"privacy"}
+        return all(name in first and name in second and close(first[name], second[name]) for name in names)
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(itertools.starmap(close, zip(first, second, strict=True)))
+    if isinstance(first, float) or isinstance(second, float):
+        both = isinstance(first, int | float) and isinstance(second, int | float)
+        return both and math.isclose(first, second, rel_tol=1e-9, abs_tol=1e-12)
+    return bool(first == second)

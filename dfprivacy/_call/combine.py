@@ -1,0 +1,382 @@
+"""Arithmetic on releases: any function of answers, with an interval from the recorded noise, drawn again."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import operator as op
+import weakref
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from dfprivacy._call.asked import asked_of
+from dfprivacy._call.formula import Leaf, Node, drawn, main, number
+from dfprivacy._call.intervals import refuse_choices, refuse_leaning, sampling_of
+from dfprivacy._call.recalled import recall
+from dfprivacy._measure.redraw import World
+from dfprivacy.errors import ArgumentError
+from dfprivacy.release import Privacy, Release, arithmetic
+from dfprivacy.schema import as_probability
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["Combination", "checked_input", "combine", "concluded", "number_in", "weighted"]
+
+_DRAWS = 999
+_LEAST = 499  # draws: the share of them below the value is known to 2 %
+_MOST = 100_000
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {"+": op.add, "-": op.sub, "*": op.mul, "/": op.truediv}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Combination(Release):
+    """A number that follows from several answers, with the interval that their noise leaves open.
+
+    Attributes
+    ----------
+    estimate : float
+        The value, from the answers as they were released.
+    low, high : float
+        Ends of its interval.
+    confidence : float
+        The interval's coverage.
+    noise_standard_error : float
+        Standard deviation of the value over draws of the noise.
+    sampling_standard_error : float or None
+        Standard deviation that the sampling of rows adds, or a bound of it; None where it is not in the interval.
+    covers : {"table", "population"}
+        What the interval is for: the same number of the tables without noise, whatever they are samples of; or that
+        of a population of which the rows are a sample.
+    formula : str
+        What was combined, and how.
+    of : tuple of str
+        The questions that were answered.
+    draws : int
+        How many draws of the noise the interval is made from.
+    notes : tuple of str
+        What to know before trusting the number.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    confidence: float
+    noise_standard_error: float
+    sampling_standard_error: float | None
+    covers: str
+    formula: str
+    of: tuple[str, ...]
+    draws: int
+    notes: tuple[str, ...] = ()
+
+    def __float__(self) -> float:
+        return self.estimate
+
+    def _rows(self) -> list[tuple[str, str]]:
+        table = self.covers == "table"
+        whose = "the table's own" if table else "the population behind the rows"
+        how = f"percentiles of {self.draws} draws of the recorded noise"
+        how += "; the sampling of rows is not in it" if table else " and of the sampling of rows"
+        rows = [
+            (self.formula, f"{self.estimate:.6g}"),
+            (f"{100 * self.confidence:.4g}% interval", f"{self.low:.6g} to {self.high:.6g}, for {whose}"),
+            ("made from", how),
+            ("noise_standard_error", f"{self.noise_standard_error:.3g}"),
+        ]
+        if self.sampling_standard_error is not None:
+            rows.append(("sampling_standard_error", f"{self.sampling_standard_error:.3g}"))
+        return [*rows, *(("note", each) for each in self.notes)]
+
+
+_SAME_ROWS = (
+    "Some of it is, or may be, about the same rows: the interval allows for any correlation, and is up to 1.41 "
+    "times too wide for two."
+)
+
+
+_NODES: dict[int, tuple[weakref.ref[Combination], Node]] = {}
+
+
+def combine(
+    f: Callable[..., float],
+    /,
+    *releases: Release,
+    confidence: float = 0.95,
+    draws: int = _DRAWS,
+    covers: Literal["table", "population"] = "table",
+) -> Combination:
+    """Compute a number from several releases of one ledger, with an interval that knows their noise.
+
+    Parameters
+    ----------
+    f : callable
+        Takes the releases, and returns one number: ``lambda t, u: t.estimate - u.estimate``. It is called with
+        the releases, and then with what stands for them under other draws of the noise.
+    *releases : Release
+        What methods of views returned, or other combinations. They may share measurements and rows.
+    confidence : float
+        Coverage of the interval, strictly between 0 and 1.
+    draws : int
+        How often the noise is drawn again, from 499 to 100,000.
+    covers : {"table", "population"}
+        What the interval is for. ``"table"``: the same number of the tables without noise; how rows were sampled is
+        not in it, whether or not releases are about the same rows. ``"population"``: that of a population of which
+        the rows are a sample, for functions of the estimates of t-tests. Those about different rows by their
+        conditions or groups are independent; where rows may be the same, any correlation is allowed for.
+
+    Returns
+    -------
+    Combination
+        ``estimate``, ``low`` and ``high``, and what they are.
+
+    Raises
+    ------
+    ArgumentError
+        If `f` returns no number; if it takes a maximum, or the draws show that the value leans to one side, as
+        maxima and sums of clipped counts do, so that no interval from them covers; if the noise in a release cannot
+        be drawn again; if they are of two ledgers; or if the ledger does not have the measurements any more.
+
+    Notes
+    -----
+    **Privacy.** Post-processing: everything follows from what was released, and from public facts. Nothing is
+    charged, and no private column is read.
+
+    **Statistics.** The ledger keeps each measurement T + Z with the law of Z. The interval holds the middle part of
+    f(T + Z - Z*) over draws Z* of that law [1]_. Each measurement is drawn once, whichever releases stand on it, so
+    a release less itself is 0. Where f rises and falls with every measurement at about the same rate, near what was
+    measured, the interval covers as it says (docs/explanation/measurements.md has a proof, and measured coverage).
+
+    References
+    ----------
+    .. [1] Efron (1987). Better bootstrap confidence intervals. JASA 82.
+
+    Examples
+    --------
+    >>> import pandas as pd, dfprivacy as dp
+    >>> df = pd.DataFrame({"age": [31, 45, 28, 52] * 5000, "bmi": [22, 31, 27, 24] * 5000})
+    >>> view = dp.protect(df, "combined", epsilon=2, ledger="memory:", bounds={"age": (18, 90), "bmi": (10, 60)})
+    >>> age = view.ttest("age", popmean=40, epsilon=1)
+    >>> bmi = view.ttest("bmi", popmean=25, epsilon=1)
+    >>> found = dp.combine(lambda a, b: a.estimate / b.estimate, age, bmi)
+    >>> abs(found.estimate - 39 / 26) < 0.05, found.low < found.estimate < found.high
+    (True, True)
+    >>> zero = age - age
+    >>> zero.estimate, zero.low, zero.high
+    (0.0, 0.0, 0.0)
+    """
+    if not callable(f) or isinstance(f, Release):
+        raise ArgumentError(
+            f"combine() takes a function first, not a {type(f).__name__}.",
+            "For example dp.combine(lambda a, b: a.estimate / b.estimate, first, second).",
+        )
+    refuse_choices(f)
+    if not releases:
+        raise ArgumentError("combine() was given no release.", "Pass those that the function takes.")
+    inputs = tuple(_input(each) for each in releases)
+    name = getattr(f, "__name__", type(f).__name__)
+    name = "f" if name == "<lambda>" else name
+    node = Node(f, inputs, f"{name}({', '.join(each.said for each in inputs)})")
+    estimate = number(f(*releases), "The function")
+    return concluded(node, estimate, confidence=confidence, draws=draws, covers=covers)
+
+
+def concluded(
+    node: Node,
+    estimate: float,
+    *,
+    confidence: float = 0.95,
+    draws: int = _DRAWS,
+    covers: str = "table",
+    privacy: Privacy | None = None,
+    notes: tuple[str, ...] = (),
+) -> Combination:
+    """Draw the noise again, and give the interval."""
+    confidence = as_probability(confidence, "confidence")
+    if isinstance(draws, bool) or not isinstance(draws, int) or not _LEAST <= draws <= _MOST:
+        raise ArgumentError(f"draws={draws!r} is no whole number from {_LEAST} to {_MOST}.", "Leave it out.")
+    if covers not in {"table", "population"}:
+        raise ArgumentError(f"covers={covers!r} is unknown.", 'Use "table" or "population".')
+    leaves = list(dict.fromkeys(node.leaves()))
+    _check_ledgers(leaves)
+    for part in node.parts():
+        part.check()
+    if not math.isclose(node.value(World(None)), estimate, rel_tol=1e-9, abs_tol=1e-9):
+        raise ArgumentError(
+            "The function gives another number when it is called again with the same answers.",
+            "It must be a function of them alone.",
+        )
+    sampling = None
+    if covers == "population":
+        sampling, apart = sampling_of(node)
+        notes += () if apart else (_SAME_ROWS,)
+    found = drawn(node, draws)
+    refuse_leaning(found, estimate)
+    tail = (1 - confidence) / 2
+    whole = found if sampling is None else found + sampling * np.random.default_rng(draws).normal(size=draws)
+    low, high = np.quantile(whole, [tail, 1 - tail], method="weibull")
+    made = Combination(
+        estimate=estimate,
+        low=float(low),
+        high=float(high),
+        confidence=confidence,
+        noise_standard_error=float(found.std()),
+        sampling_standard_error=sampling,
+        covers=covers,
+        formula=node.said,
+        of=tuple(dict.fromkeys(leaf.said for leaf in leaves)),
+        draws=draws,
+        notes=notes,
+        privacy=privacy or _privacy(leaves),
+        library=leaves[0].release.library,
+    )
+    place = id(made)
+
+    def forget(_: object, known: dict[int, Any] = _NODES) -> None:  # which outlives the module's own name
+        known.pop(place, None)
+
+    _NODES[place] = weakref.ref(made, forget), node
+    return made
+
+
+def calculated(operator: str, first: Any, second: Any) -> Combination:
+    """Add, subtract, multiply or divide two releases, or a release and a number."""
+    inputs = _operand(first), _operand(second)
+    values = [main(each) if isinstance(each, Release) else number(each, "The number") for each in (first, second)]
+    if operator == "/":
+        _refuse_zero(inputs[1])
+    calculate = _OPERATORS[operator]
+    said = f" {operator} ".join(_bracketed(each) for each in inputs)
+    return concluded(Node(lambda a, b: calculate(float(a), float(b)), inputs, said), float(calculate(*values)))
+
+
+def checked_input(
+    release: Release, of: Callable[..., float] | None
+) -> tuple[Leaf, Callable[..., float] | None, int]:
+    """Find which question a release answers, which number of it is meant, and how often it was measured."""
+    found = _input(release)
+    if isinstance(found, Leaf):
+        if of is not None:
+            refuse_choices(of)
+        return found, of, 1
+    if found.pools is None or of is not None:
+        raise ArgumentError(
+            "A combination is not measured: what it was made from is.",
+            "Refine one of its releases, and combine again.",
+        )
+    return found.pools
+
+
+def number_in(release: Release, of: Callable[..., float] | None) -> float:
+    """Give the number that is meant, if the noise in it can be drawn again."""
+    found = _input(release)
+    for part in dict.fromkeys(part for leaf in found.leaves() for part in leaf.parts()):
+        part.check()
+    return main(release) if of is None or isinstance(found, Node) else number(of(release), "The function")
+
+
+def weighted(first: Release, second: Release, of: Callable[..., float] | None) -> tuple[Node, float]:
+    """Give the mean of one number in two answers to a question, weighted by the inverse of its noise's variance."""
+    leaf, _, times = checked_input(first, None if _combined(first) else of)
+    f = of or float
+    found = [_input(each) for each in (first, second)]
+    nodes = [each if isinstance(each, Node) else Node(f, (each,), each.said) for each in found]
+    values = [number_in(each, of) for each in (first, second)]
+    variances = [float(drawn(node, _LEAST).var()) for node in nodes]
+    part = variances[1] / sum(variances) if sum(variances) > 0 else 0.5
+
+    def pooled(a: Any, b: Any) -> float:
+        return part * float(a) + (1 - part) * float(b)
+
+    node = Node(pooled, tuple(nodes), f"{leaf.said}, pooled", (leaf, of, times + 1))
+    return node, part * values[0] + (1 - part) * values[1]
+
+
+def _combined(release: Release) -> bool:
+    return isinstance(_input(release), Node)
+
+
+def _input(release: object) -> Leaf | Node:
+    """Find what a release follows from."""
+    if not isinstance(release, Release):
+        raise ArgumentError(
+            f"combine() takes releases, not a {type(release).__name__}.", "Put numbers into the function."
+        )
+    known = _NODES.get(id(release))
+    if known is not None and known[0]() is release:
+        return known[1]
+    if isinstance(release, Combination):
+        raise ArgumentError(
+            "What this combination was made from is not known here.", "Combine the releases that it was made from."
+        )
+    asked = asked_of(release) or (asked_of(release) if recall(release) else None)
+    if asked is None:
+        raise ArgumentError(
+            "What this release answers is not known here: it comes from elsewhere, its data set is not protected "
+            "in this process, or it is one group of an answer.",
+            "Protect the data set, or ask its question again through the view, at no charge; of an answer by "
+            "group, pass all: dp.combine(lambda g: g['a'].estimate - g['b'].estimate, groups).",
+        )
+    return Leaf(release, *asked)
+
+
+def _operand(value: Any) -> Leaf | Node | float:
+    return _input(value) if isinstance(value, Release) else number(value, "The number")
+
+
+def _bracketed(node: Leaf | Node | float) -> str:
+    if isinstance(node, float):
+        return f"{node:g}"
+    return f"({node.said})" if isinstance(node, Node) or " where " in node.said else node.said
+
+
+def _check_ledgers(leaves: Sequence[Leaf]) -> None:
+    places = sorted({leaf.asked.ledger for leaf in leaves})
+    if len(places) > 1:
+        raise ArgumentError(
+            f"These releases are of two ledgers, {places[0]} and {places[1]}.",
+            "Whether they stand on the same measurements cannot be known then; protect both data sets with the "
+            "same ledger=.",
+        )
+
+
+def _refuse_zero(divisor: Leaf | Node | float) -> None:
+    """Refuse to divide by what may be 0."""
+    low = high = divisor if isinstance(divisor, float) else 0.0
+    if not isinstance(divisor, float):
+        low, high = np.quantile(drawn(Node(float, (divisor,), ""), _LEAST), [0.025, 0.975])
+    if low <= 0 <= high:
+        said = "it is 0" if low == high else f"its 95% interval goes from {low:.4g} to {high:.4g}"
+        raise ArgumentError(
+            f"The divisor may be 0: {said}.",
+            "A quotient could be anything then. Subtract, or measure the divisor more accurately: "
+            "view.refine(release, epsilon=...).",
+        )
+
+
+def _privacy(leaves: Sequence[Leaf]) -> Privacy:
+    """Say that nothing was paid, and what was paid before."""
+    paid = [leaf.asked.release.privacy for leaf in leaves if leaf.asked.release.privacy is not None]
+    noise = dict.fromkeys(
+        replace(record, epsilon=0.0, delta=0.0)
+        for leaf in leaves
+        for part in leaf.parts()
+        for record in part.records
+    )
+    return Privacy(
+        epsilon=0.0,
+        delta=0.0,
+        neighbors=paid[0].neighbors,
+        noise=tuple(noise),
+        account=" and ".join(dict.fromkeys(each.account for each in paid)),
+        mechanism=f"combine (dfprivacy {version('dfprivacy')})",
+        at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        sampler=paid[0].sampler,
+        private=all(each.private for each in paid),
+    )
+
+
+arithmetic.append(calculated)

@@ -1,0 +1,57 @@
+"""To measure again what a release stands on, and to pool both answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dfprivacy._call.combine import checked_input, concluded, number_in, weighted
+from dfprivacy.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dfprivacy._call.combine import Combination
+    from dfprivacy._call.target import Target
+    from dfprivacy.release import Release
+
+__all__ = ["refined"]
+
+_SAID = "Measured {} times, and pooled with weights in inverse proportion to the variance of the noise."
+_STOPPED = "If it was measured again because of what the first answer was, the interval does not know that."
+
+
+def refined(
+    target: Target, release: Release, of: Callable[..., float] | None, epsilon: object, delta: object
+) -> Combination:
+    """Ask a question once more at a price, and pool one number of the answers; see `PrivateFrame.refine`."""
+    leaf, number, times = checked_input(release, of)
+    number_in(release, number)  # all that can be refused is refused while nothing is paid
+    asked = leaf.asked
+    question, account = asked.question, asked.account
+    if (account.name, asked.ledger) != (target.account.name, target.account.ledger.where):
+        raise ArgumentError(
+            f"This release is of the data set {account.name!r}, not of {target.account.name!r}.",
+            f"Refine it through the view of {account.name!r}.",
+        )
+    if question.target.table.parts:
+        raise ArgumentError(
+            "An answer about two data sets cannot be refined.", "Ask it again with fresh=True, and use both."
+        )
+    if leaf.key is not None:
+        raise ArgumentError(
+            "One group of an answer cannot be measured again alone.",
+            f"Refine all groups: view.refine(groups, lambda g: g[{leaf.key!r}]..., epsilon=...).",
+        )
+    price = target.price(epsilon, delta, takes_delta=question.mechanism.delta)
+    table = replace(question.target.table, frame=target.table.frame)
+    again = replace(
+        question,
+        target=replace(target, table=table),
+        epsilon=price[0],
+        delta=price[1],
+        words=[str(each) for each in price],
+        fresh=True,
+    ).ask()
+    node, estimate = weighted(release, again, number)
+    return concluded(node, estimate, privacy=again.privacy, notes=(_SAID.format(times + 1), _STOPPED))
