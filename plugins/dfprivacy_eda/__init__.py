@@ -30,8 +30,10 @@ from dfprivacy_eda.categories import FoundCategories, FoundCounts
 from dfprivacy_eda.describe import Description
 from dfprivacy_eda.matrices import Correlations, Covariances
 from dfprivacy_eda.profile import Profile
+from dfprivacy_eda.ranked import Quantiles
 from dfprivacy_eda.report import Report
-from dfprivacy_eda.results import ColumnStatistic, Counts, Crosstab, Histogram, Quantiles
+from dfprivacy_eda.results import ColumnStatistic
+from dfprivacy_eda.tables import Counts, Crosstab, Histogram
 
 __all__ = [
     "Aggregates",

@@ -11,7 +11,8 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, DiscoveredKeys, Probability, Release, mechanism
 from dfprivacy.schema import OTHER
-from dfprivacy_eda.results import Counts, tidy
+from dfprivacy_eda.results import tidy
+from dfprivacy_eda.tables import Counts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

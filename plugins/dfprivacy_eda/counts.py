@@ -11,8 +11,8 @@ import numpy as np
 from dfprivacy import ArgumentError, Column, Curator, Probability, SchemaError, features, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy_eda.categories import Keys, found_counts, keys
-from dfprivacy_eda.results import Counts, Crosstab, Histogram
 from dfprivacy_eda.simplex import project
+from dfprivacy_eda.tables import Counts, Crosstab, Histogram
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from dfprivacy_eda.bounds import FoundBounds
     from dfprivacy_eda.describe import Description
-    from dfprivacy_eda.results import ColumnStatistic, Counts, Crosstab, Histogram, Quantiles
+    from dfprivacy_eda.ranked import Quantiles
+    from dfprivacy_eda.results import ColumnStatistic
+    from dfprivacy_eda.tables import Counts, Crosstab, Histogram
 
 __all__ = ["bounds", "counts", "crosstab", "description", "histogram", "matrix", "quantiles", "statistic"]
 
