@@ -128,10 +128,10 @@ class ColumnView:
     __lt__ = __le__ = __gt__ = __ge__ = _rows_are_not_compared
 
     def __repr__(self) -> str:
-        return f"Column {self.name!r} of\n{self._view!r}"
+        return f"Column {self.name!r} of\n{self._view[[self.name]]!r}"
 
     def _repr_html_(self) -> str:
-        return f"<p>Column {escaped(repr(self.name))} of</p>{self._view._repr_html_()}"
+        return f"<p>Column {escaped(repr(self.name))} of</p>{self._view[[self.name]]._repr_html_()}"
 
 
 class Presences:

@@ -500,13 +500,13 @@ class PrivateFrame(_Askable):
         part = replace(table, schema=declared(table.schema, **said))
         return PrivateFrame(replace(self._target, table=part))
 
-    def group_by(self, by: str, *more: str) -> GroupedView:
+    def group_by(self, by: str | Sequence[str], *more: str) -> GroupedView:
         """Ask the same of every category of a column, or combination of several. The parts share the account.
 
         Parameters
         ----------
         by, *more : str
-            Columns with categories, each once.
+            Columns with categories, each once; or a list of them.
 
         Returns
         -------
@@ -520,7 +520,10 @@ class PrivateFrame(_Askable):
         SchemaError
             If a column is not there, has no categories, or is named twice.
         """
-        columns = tuple(self.schema.categorical(name) for name in (by, *more))
+        named = (*by, *more) if isinstance(by, list | tuple) else (by, *more)
+        if not named:
+            raise SchemaError("group_by() was given no column.", "For example view.group_by('sex').")
+        columns = tuple(self.schema.categorical(name) for name in named)
         if len(set(columns)) < len(columns):
             names = ", ".join(repr(column.name) for column in columns)
             raise SchemaError(f"group_by({names}) names a column twice.", "Name each once.")

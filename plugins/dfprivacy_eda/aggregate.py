@@ -19,7 +19,8 @@ from dfprivacy_eda.aggregates import Aggregates
 from dfprivacy_eda.asked import Asked
 from dfprivacy_eda.counts import Cells
 from dfprivacy_eda.joint import Summed, measured_trees, split
-from dfprivacy_eda.labels import Cell, of_labels
+from dfprivacy_eda.labels import of_labels
+from dfprivacy_eda.possible import Cell, brought, note
 from dfprivacy_eda.quantiles import Grown
 from dfprivacy_eda.sums import Sums
 
@@ -42,6 +43,7 @@ _OF_SUMS: dict[str, Callable[[Numbers, Column], Numbers]] = {
 _DEGREE = {"mean": 1, "sum": 1, "var": 2, "std": 2}
 _NONE_LOST = (0.0, 0.0, 0.0, 0.0)  # where it was said what a missing value counts as
 _WIDE = 1 / 2
+_ROWS = {"count", "missing"}  # between none and all
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Measured:
     trees: dict[str, Grown]
     cells: dict[str, Cells]
     shares: dict[str, float]
+    size: int | None
 
 
 @dataclass(frozen=True)
@@ -181,7 +184,7 @@ def agg(
     """
     wanted = Wanted.of(curator, asking.read(aggregations, named), nan_policy)
     columns, numbers, gaps, shares = wanted.columns, wanted.numbers, wanted.gaps, wanted.shares
-    found = Measured(columns, {}, {}, {}, {name: float(share) for name, share in shares.items()})
+    found = Measured(columns, {}, {}, {}, {name: float(share) for name, share in shares.items()}, curator.size)
     whole = Summed(float(curator.size or 0))
     if wanted.dimension:
         whole = Summed.measured(
@@ -231,7 +234,12 @@ def _(
 ) -> Aggregates:
     """Compute each with its standard error and interval."""
     asked = asking.read(aggregations, named)
-    cells = [_cell(each, measured, confidence) for each in asked]
+    most = math.inf if measured.size is None else float(measured.size)
+    noisy = [_cell(each, measured, confidence) for each in asked]
+    cells = [
+        brought(cell, most) if each.statistic in _ROWS else cell for each, cell in zip(asked, noisy, strict=True)
+    ]
+    moved = [each.name for each, cell, raw in zip(asked, cells, noisy, strict=True) if cell[0] != raw[0]]
     values, errors, lows, highs = zip(*cells, strict=True)
     wide = [each.name for each, cell in zip(asked, cells, strict=True) if _uninformative(each, measured, cell)]
     few = f"Too little data for this epsilon, an interval spans half of what is possible: {', '.join(wide)}."
@@ -243,9 +251,10 @@ def _(
         standard_errors=errors,
         lows=lows,
         highs=highs,
+        raw=tuple(value for value, *_ in noisy),
         confidence=confidence,
         shares=measured.shares,
-        notes=(few,) if wide else (),
+        notes=(*((note(moved, "raw"),) if moved else ()), *((few,) if wide else ())),
     )
 
 
@@ -272,7 +281,7 @@ def _uninformative(asked: Asked, measured: Measured, cell: Cell) -> bool:
     """Tell whether an interval spans half of what is possible for values between the bounds."""
     _, _, low, high = cell
     column = measured.columns[asked.column]
-    if low is None or high is None or column.name in measured.cells or asked.statistic in {"count", "missing"}:
+    if low is None or high is None or column.name in measured.cells or asked.statistic in _ROWS:
         return False
     rows = max(float(measured.sums[column.name].found[0]), 1.0)
     most = {"sum": 2 * column.half * rows, "var": column.half * column.half, "std": column.half}

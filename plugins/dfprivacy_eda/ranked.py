@@ -13,7 +13,7 @@ from dfprivacy import ArgumentError, Release
 from dfprivacy.markup import Grid
 from dfprivacy.schema import as_number
 from dfprivacy_eda import plots
-from dfprivacy_eda.results import tidy
+from dfprivacy_eda.results import records, tidy
 from dfprivacy_eda.tree import Tree
 from dfprivacy_eda.wording import between, left_out, number
 
@@ -116,7 +116,28 @@ class Quantiles(Release):
     @property
     def frame(self) -> Any:
         """A row for each quantile: the share, the value, and its interval."""
-        return tidy(self, {"q": self.q, "value": self.values, "low": self.low, "high": self.high})
+        return tidy(self, self._columns())
+
+    def _columns(self) -> dict[str, tuple[float, ...]]:
+        return {"q": self.q, "value": self.values, "low": self.low, "high": self.high}
+
+    def _records(self) -> list[dict[str, Any]]:
+        return records(self._columns())
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return one row for each quantile: the share, the value, and its interval.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "pyarrow"}, optional
+            Whose table to make; default: the library's that holds the table that was asked.
+
+        Returns
+        -------
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            The columns q, value, low and high.
+        """
+        return tidy(self.made_for(library or self.library), self._columns())
 
     def _grid(self) -> Grid:
         rows = [

@@ -10,7 +10,18 @@ from dfprivacy import Release
 from dfprivacy_eda import plots
 from dfprivacy_eda.wording import between, left_out, number
 
-__all__ = ["ColumnStatistic", "tidy"]
+__all__ = ["ColumnStatistic", "records", "tidy"]
+
+
+def records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Turn columns of a table into its rows.
+
+    Examples
+    --------
+    >>> records({"a": [1, 2], "b": [3, 4]})
+    [{'a': 1, 'b': 3}, {'a': 2, 'b': 4}]
+    """
+    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -40,6 +51,9 @@ class ColumnStatistic(Release):
     missing, missing_standard_error : float or None
         Rows left out because a value is missing, with noise, and its standard error; None where none was left out
         or it is not known.
+    raw : float or None
+        The noisy number, unbiased, where `value` is another: it was brought to what is possible, for a number of
+        rows is not below 0. None where both are one.
     notes : tuple of str
         What to know before trusting the number.
     """
@@ -55,6 +69,7 @@ class ColumnStatistic(Release):
     count: float | None = None
     missing: float | None = None
     missing_standard_error: float | None = None
+    raw: float | None = None
     notes: tuple[str, ...] = ()
 
     def __float__(self) -> float:
@@ -70,6 +85,9 @@ class ColumnStatistic(Release):
         if self.count is not None and self.statistic != "count":
             rows.append(("rows", f"{self.count:,.0f}"))
         rows += left_out(self.missing, self.missing_standard_error)
+        if self.raw is not None:
+            said = f"{number(self.raw, error)}, unbiased, is not possible: the nearest that is became the answer"
+            rows.append(("raw", said))
         return [*rows, *(("note", note) for note in self.notes)]
 
     def plot(self, ax: Any = None) -> Any:

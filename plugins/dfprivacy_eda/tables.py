@@ -13,7 +13,7 @@ import numpy as np
 from dfprivacy import ArgumentError, Release
 from dfprivacy.markup import Grid
 from dfprivacy_eda import plots
-from dfprivacy_eda.results import tidy
+from dfprivacy_eda.results import records, tidy
 from dfprivacy_eda.simplex import project
 from dfprivacy_eda.wording import between, left_out, number
 
@@ -54,9 +54,42 @@ class _Counted(Release):
 
     @property
     def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Ends of an interval for the table's own count in each cell, from the unbiased one."""
-        reach = -math.log1p(-self.confidence) * self.noise_scale
-        return np.maximum(self.raw - reach, 0), np.maximum(self.raw + reach, 0)
+        """Ends of an interval for the table's own count in each cell: about the unbiased one, or about 0."""
+        return np.maximum(self.raw - self.reach, 0), np.maximum(self.raw, 0) + self.reach
+
+    @property
+    def reach(self) -> float:
+        """How far an interval reaches from a noisy count, in rows."""
+        return -math.log1p(-self.confidence) * self.noise_scale
+
+    def _keys(self) -> dict[str, list[Any]]:
+        """Say what each cell is of, in columns of a table."""
+        raise NotImplementedError
+
+    def _columns(self) -> dict[str, list[Any]]:
+        found = {"count": self.counts, **({"proportion": self.shares} if self.normalize else {}), "raw": self.raw}
+        low, high = self.intervals
+        numbers = {**found, "low": low, "high": high}
+        keys = {f"{name}_" if name in numbers else name: cells for name, cells in self._keys().items()}
+        return {**keys, **{name: each.ravel().tolist() for name, each in numbers.items()}}
+
+    def _records(self) -> list[dict[str, Any]]:
+        return records(self._columns())
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return one row for each cell: its count, the unbiased noisy one, and the ends of its interval.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "pyarrow"}, optional
+            Whose table to make; default: the library's that holds the table that was asked.
+
+        Returns
+        -------
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            After what the cell is of, the columns count, raw, low and high; with proportion, where that was asked.
+        """
+        return tidy(self.made_for(library or self.library), self._columns())
 
     @property
     def _head(self) -> str:
@@ -92,9 +125,8 @@ class _Counted(Release):
         return [*rows, *(("note", note) for note in self._notes())]
 
     def _notes(self) -> list[str]:
-        reach = -math.log1p(-self.confidence) * self.noise_scale
         notes = []
-        if reach and self.raw.size and float(self.raw.max()) < 2 * reach:
+        if self.reach and self.raw.size and float(self.raw.max()) < 2 * self.reach:
             notes.append("No count is clearly above the noise: there is too little data for this epsilon.")
         if (self.raw < 0).any():
             notes.append(
@@ -150,6 +182,9 @@ class Counts(_Counted):
         name, values = ("proportion", self.shares) if self.normalize else ("count", self.counts)
         return tidy(self, {self.column: self.categories, name: values.tolist()})
 
+    def _keys(self) -> dict[str, list[Any]]:
+        return {self.column: list(self.categories)}
+
     @property
     def _head(self) -> str:
         return self.column
@@ -197,6 +232,9 @@ class Histogram(_Counted):
         """A row for each bin: its edges, and its count or share."""
         name, values = ("proportion", self.shares) if self.normalize else ("count", self.counts)
         return tidy(self, {"low": self.edges[:-1].tolist(), "high": self.edges[1:].tolist(), name: values.tolist()})
+
+    def _keys(self) -> dict[str, list[Any]]:
+        return {"from": self.edges[:-1].tolist(), "to": self.edges[1:].tolist()}
 
     @property
     def _head(self) -> str:
@@ -274,6 +312,10 @@ class Crosstab(_Counted):
         parts = {str(name): values.tolist() for name, values in zip(columns, self.table.T, strict=True)}
         return tidy(self, {self.columns[0]: rows, **parts})
 
+    def _keys(self) -> dict[str, list[Any]]:
+        pairs = itertools.product(*self.categories)
+        return dict(zip(self.columns, map(list, zip(*pairs, strict=True)), strict=True))
+
     def _grid(self) -> Grid:
         rows, columns = ([*map(str, each), *(["All"] if self.margins else [])][:_SHOWN] for each in self.categories)
         error = self.noise_standard_error
@@ -297,13 +339,12 @@ class Crosstab(_Counted):
         parts = {"all": "all rows", "index": "their row", "columns": "their column"}
         rows = [("…", " and ".join(hidden))] if hidden else []
         rows += [("shares", f"of {parts[self.by]}")] if self.by else []
-        reach = -math.log1p(-self.confidence) * self.noise_scale
-        rows += (
-            [(f"{100 * self.confidence:.4g}% interval", f"± {number(reach, reach)} rows around each noisy count")]
-            if reach
-            else []
-        )
-        return [*rows, *super()._rows()]
+        if self.reach:
+            said = f"± {number(self.reach, self.reach)} rows around each noisy count"
+            rows.append((f"{100 * self.confidence:.4g}% interval", said))
+        first, second = self.columns
+        asked = f'chi2({second!r}, {first!r}, method="table", epsilon=...)'
+        return [*rows, *super()._rows(), ("test", f"{asked} of independence is free at the same epsilon")]
 
     def plot(self, ax: Any = None) -> Any:
         """Draw a bar for each combination, with its interval; a map where there are many.

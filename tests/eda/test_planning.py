@@ -148,7 +148,7 @@ def test_the_errors_of_several_at_once(frame, neighbors):
         pairs = [view.corr(*ASKED["corr"], epsilon=1, fresh=True).values[0, 1] for _ in range(50)]  # noqa: PD011
 
     for name, value in truth.items():
-        error = math.sqrt(np.mean([(each[name] - value) ** 2 for each in found]))
+        error = math.sqrt(np.mean([(each.raw[each.names.index(name)] - value) ** 2 for each in found]))
         assert said[f"expected standard error of {name}"] == pytest.approx(error, rel=0.5), name
     assert of_corr == pytest.approx(math.sqrt(np.mean((np.array(pairs) - age.corr(score)) ** 2)), rel=0.5)
 
