@@ -40,7 +40,8 @@ from __future__ import annotations
 
 import math
 import textwrap
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -61,6 +62,7 @@ Codes: TypeAlias = "NDArray[np.intp]"
 
 OTHER = "other"
 _FLOAT_EXACT = 2**53  # float64 holds every integer up to here
+_SAID = 1000  # characters of a list of categories in an error
 _LUT_SPAN = 1 << 16  # widest range of integer categories that is looked up in a table
 
 
@@ -130,13 +132,21 @@ class Column:
 
     def code(self, category: object) -> int:
         """Code of one category, or a `SchemaError`."""
-        for code, known in enumerate(self.categories or ()):
-            if category_key(known) == category_key(category):
-                return code
+        code = self._codes.get(category_key(category))
+        if code is not None:
+            return code
         raise SchemaError(
             f"{category!r} is not a category of column {self.name!r}.",
-            f"Its categories are {list(self.categories or ())!r}.",
+            f"Its categories are {textwrap.shorten(repr(list(self.categories or ())), _SAID, placeholder=' …')}.",
         )
+
+    @cached_property
+    def _codes(self) -> dict[object, int]:
+        """Code of each category: there may be thousands, and each is looked up."""
+        return {category_key(known): code for code, known in enumerate(self.categories or ())}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # and not what follows from them
 
     def describe(self) -> dict[str, Any]:
         """Return the same as plain JSON values."""
