@@ -21,7 +21,7 @@ from dfprivacy._plugins.loader import registry
 from dfprivacy._table.conditions import Satisfies, condition
 from dfprivacy._table.declare import declared, read_schema
 from dfprivacy._table.frames import adapt
-from dfprivacy.column import ColumnView
+from dfprivacy.column import INSTEAD, ColumnView
 from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, SchemaError
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.mechanism import refuse_data
@@ -347,6 +347,8 @@ class _Askable(BundledMethods):
 
 
 def _near(name: str) -> str:
+    if name in INSTEAD:
+        return INSTEAD[name]
     known = sorted(registry().mechanisms)
     near = difflib.get_close_matches(name, known, n=1)
     return f"Did you mean {near[0]!r}?" if near else f"The methods are {known!r}."

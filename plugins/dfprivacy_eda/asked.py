@@ -163,7 +163,8 @@ def found(asked: Sequence[Asked], columns: Sequence[Column]) -> dict[str, Column
             near = difflib.get_close_matches(each.column, known, n=1)
             raise ArgumentError(
                 f"There is no column {each.column!r} with bounds or categories.",
-                f"Did you mean {near[0]!r}?" if near else f"They are {[*known]!r}.",
+                (f"Did you mean {near[0]!r}?" if near else f"They are {[*known]!r}.")
+                + f" Bounds of numbers that nobody knows: view.find_bounds({each.column!r}, epsilon=...).",
             )
         allowed = OF_LABELS if column.bounds is None else OF_NUMBERS
         if each.statistic not in allowed and not (each.share is not None and column.bounds is not None):

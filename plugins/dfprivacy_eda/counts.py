@@ -93,6 +93,11 @@ def edges_of(column: Column, bins: Any) -> tuple[NDArray[np.float64], slice]:
         raise ArgumentError(
             "bins= is neither a number of bins nor a list of edges that rise.", "For example bins=[0, 18, 65, 120]."
         )
+    if edges[-1] < column.low or edges[0] > column.high:
+        raise ArgumentError(
+            f"Every bin lies outside of the bounds of {column.name!r}, {column.low:g} to {column.high:g}.",
+            "No value counts there: they are clipped to the bounds.",
+        )
     before, after = edges[0] > column.low, edges[-1] < column.high
     whole = np.concatenate([[column.low] if before else [], edges, [column.high] if after else []])
     return whole, slice(int(before), int(before) + edges.size - 1)
