@@ -491,14 +491,14 @@ class BundledMethods:
     ) -> Report: ...
     def find_bounds(
         self,
-        columns: Sequence[str],
+        columns: str | Sequence[str] | None,
         *,
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> FoundBounds: ...
     def find_categories(
         self,
-        columns: Sequence[str],
+        columns: str | Sequence[str] | None,
         *,
         confidence: float = 0.95,
         epsilon: float | str | None = None,

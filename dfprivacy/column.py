@@ -19,7 +19,24 @@ if TYPE_CHECKING:
     from dfprivacy.schema import Column
     from dfprivacy.view import _Askable
 
-__all__ = ["ColumnView", "Presences"]
+__all__ = ["INSTEAD", "ColumnView", "Presences"]
+
+_PERSON = "It is one person's value. Ask for a quantile near it: view.quantile(column, [0.01, 0.99], epsilon=...)."
+_ROWS = "The number of rows is in view.schema.size, or private: view.count(epsilon=...)."
+INSTEAD = {  # what dataframes have, and a view does not: what to ask for
+    **dict.fromkeys(("min", "max"), _PERSON),
+    **dict.fromkeys(
+        ("head", "tail", "sample", "iloc", "loc", "values", "unique", "first", "last"),
+        ("Rows are shown to nobody. Look at the table by view.describe(epsilon=...)."),
+    ),
+    **dict.fromkeys(("shape", "size", "len"), _ROWS),
+    "columns": "The names of the columns are list(view).",
+    "dtypes": "What is known of each column is in view.schema, and shown by the view itself.",
+    "mode": "The most frequent category is the first of view.value_counts(column, epsilon=...).",
+    "hist": "It is called histogram.",
+    "null_count": "It is called missing.",
+    "query": "Keep rows by view.where(age=(low, high)), or view.where(sex='f').",
+}
 
 
 class ColumnView:
@@ -100,6 +117,8 @@ class ColumnView:
     def _near(self, name: str, mechanism: Mechanism | None) -> str:
         if mechanism is not None:
             return f"It does not begin with one column: ask the view, view.{name}(...)."
+        if name in INSTEAD:
+            return INSTEAD[name]
         known = [*self._methods(), "explain", "isna", "notna"]
         near = difflib.get_close_matches(name, known, n=1)
         return f"Did you mean {near[0]!r}?" if near else f"The methods of this column are {sorted(known)!r}."
@@ -128,10 +147,10 @@ class ColumnView:
     __lt__ = __le__ = __gt__ = __ge__ = _rows_are_not_compared
 
     def __repr__(self) -> str:
-        return f"Column {self.name!r} of\n{self._view!r}"
+        return f"Column {self.name!r} of\n{self._view[[self.name]]!r}"
 
     def _repr_html_(self) -> str:
-        return f"<p>Column {escaped(repr(self.name))} of</p>{self._view._repr_html_()}"
+        return f"<p>Column {escaped(repr(self.name))} of</p>{self._view[[self.name]]._repr_html_()}"
 
 
 class Presences:

@@ -400,8 +400,12 @@ class Release:
             row |= {"epsilon": self.privacy.epsilon, "delta": self.privacy.delta}
         return _frame([row], library or self.library)
 
+    def _records(self) -> list[dict[str, Any]]:
+        """Give the rows that a table of `Groups` has for each group."""
+        return [self._row()]
+
     def _row(self) -> dict[str, Any]:
-        """Give the result as one row of a table, which `Groups` has for each group."""
+        """Give the result as one row of a table."""
         return {name: _cell(value) for name, value in self.result.items()}
 
     def _table(self, columns: Mapping[str, list[Any]]) -> Any:
@@ -585,7 +589,40 @@ class Groups(Release):
             return [{self.by: key} for key in self.keys]
         return [dict(zip(self.by, key, strict=True)) for key in self.keys]
 
+    def _labels(self) -> list[str]:
+        return [", ".join(map(str, named.values())) for named in self._named()]
+
+    def _grid(self) -> Grid | None:
+        """Put the groups' tables below each other, where all of them have one with the same columns."""
+        grids = [release._grid() for release in self.releases]  # noqa: SLF001 - of our own kind
+        heads = {tuple(grid.heads) for grid in grids if grid is not None}
+        if not grids or None in grids or len(heads) != 1:
+            return None
+        (((own, *rest)),) = heads
+        labels, by = self._labels(), self.by if isinstance(self.by, str) else ", ".join(self.by)
+        wide = max(map(len, (by, *labels)))
+        cells = [
+            (f"{'' if at else label:<{wide}}  {name}", *texts)
+            for label, grid in zip(labels, grids, strict=True)
+            for at, (name, *texts) in enumerate(() if grid is None else grid.rows)
+        ]
+        return Grid((f"{by:<{wide}}  {own}", *rest), cells)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """Say what is true of all groups once, and what is not of each."""
+        every = [release._rows() for release in self.releases]  # noqa: SLF001 - of our own kind
+        common = [row for row in every[0] if all(row in rows for rows in every)]
+        own = [
+            (label, f"{name} {text}")
+            for label, rows in zip(self._labels(), every, strict=True)
+            for name, text in rows
+            if (name, text) not in common
+        ]
+        return [*own, *common]
+
     def _rows(self) -> list[tuple[str, str]]:
+        if self._grid() is not None:
+            return self._facts()
         brief = (release._brief() for release in self.releases)  # noqa: SLF001 - of our own kind
         names = (", ".join(f"{name} = {key}" for name, key in named.items()) for named in self._named())
         return list(zip(names, brief, strict=True))
@@ -595,8 +632,7 @@ class Groups(Release):
         names = {tuple(name for name, _ in each) for each in rows}
         if len(names) > 1 or any(release._grid() for release in self.releases):  # noqa: SLF001 - as above
             return super()._repr_html_()
-        keys = [tuple(map(str, named.values())) for named in self._named()]
-        cells = [(", ".join(key), *(text for _, text in each)) for key, each in zip(keys, rows, strict=True)]
+        cells = [(key, *(text for _, text in each)) for key, each in zip(self._labels(), rows, strict=True)]
         by = self.by if isinstance(self.by, str) else ", ".join(self.by)
         return Grid((by, *next(iter(names), ())), cells).html("Groups", str(self.privacy) if self.privacy else "")
 
@@ -605,9 +641,9 @@ class Groups(Release):
         return replace(self, library=library, releases=tuple(r.made_for(library) for r in self.releases))
 
     def to_frame(self, library: str | None = None) -> Any:
-        """Return one row for each group."""
+        """Return one row for each group, or several where the result of one has them."""
         parts = zip(self._named(), self.releases, strict=True)
-        rows = [{**named, **release._row()} for named, release in parts]  # noqa: SLF001 - of our own kind
+        rows = [{**named, **row} for named, each in parts for row in each._records()]  # noqa: SLF001 - of our kind
         return _frame(rows, library or self.library)
 
 

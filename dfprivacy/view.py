@@ -25,7 +25,7 @@ from dfprivacy._table.declare import declared, read_schema, read_size, read_unit
 from dfprivacy._table.frames import adapt
 from dfprivacy._table.people import BoundedFrame
 from dfprivacy._table.per import read_aggregates
-from dfprivacy.column import ColumnView
+from dfprivacy.column import INSTEAD, ColumnView
 from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, SchemaError
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.mechanism import refuse_data
@@ -385,6 +385,8 @@ class _Askable(BundledMethods):
 
 
 def _near(name: str) -> str:
+    if name in INSTEAD:
+        return INSTEAD[name]
     known = sorted(registry().mechanisms)
     near = difflib.get_close_matches(name, known, n=1)
     return f"Did you mean {near[0]!r}?" if near else f"The methods are {known!r}."
@@ -591,13 +593,13 @@ class PrivateFrame(_Askable):
         """
         return refined(self._target, release, of, epsilon, delta)
 
-    def group_by(self, by: str, *more: str) -> GroupedView:
+    def group_by(self, by: str | Sequence[str], *more: str) -> GroupedView:
         """Ask the same of every category of a column, or combination of several. The parts share the account.
 
         Parameters
         ----------
         by, *more : str
-            Columns with categories, each once.
+            Columns with categories, each once; or a list of them.
 
         Returns
         -------
@@ -611,7 +613,10 @@ class PrivateFrame(_Askable):
         SchemaError
             If a column is not there, has no categories, or is named twice.
         """
-        columns = tuple(self.schema.categorical(name) for name in (by, *more))
+        named = (*by, *more) if isinstance(by, list | tuple) else (by, *more)
+        if not named:
+            raise SchemaError("group_by() was given no column.", "For example view.group_by('sex').")
+        columns = tuple(self.schema.categorical(name) for name in named)
         if len(set(columns)) < len(columns):
             names = ", ".join(repr(column.name) for column in columns)
             raise SchemaError(f"group_by({names}) names a column twice.", "Name each once.")

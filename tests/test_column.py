@@ -163,7 +163,7 @@ def test_refused(case, view):
 
 
 def test_it_holds_no_values(view):
-    """Its text and its copy have what the view's have."""
-    assert repr(view) in repr(view["age"])
+    """Its text is that of the view of this column alone, and its copy has its name."""
+    assert repr(view.select("age")) in repr(view["age"])
     assert "missing" in repr(view["age"].isna())
     assert view["age"].name == copy.deepcopy(view["age"]).name

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dfprivacy._call.question import Question
     from dfprivacy._ledger.accounts import Account
     from dfprivacy._ledger.measurements import KeptMeasurement
+    from dfprivacy._measure.description import Origins
     from dfprivacy._measure.evaluate import Table
     from dfprivacy.release import MeasurementRecord, Privacy
 
@@ -283,7 +284,7 @@ def _recorded(asked: Asked, table: Table, found: _Found) -> Tape:
     return recorder.tape
 
 
-def _origins(asked: Asked) -> Mapping[str, str]:
+def _origins(asked: Asked) -> Origins:
     return Kept(asked.account, fresh=False).origins
 
 

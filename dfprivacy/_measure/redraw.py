@@ -20,10 +20,11 @@ from dfprivacy._measure.noisy import Drawn, combined
 from dfprivacy.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from dfprivacy._measure.description import Origins
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.features import RowFeatures
     from dfprivacy.release import MeasurementRecord, NoisyValue
@@ -63,7 +64,7 @@ class Recordings(Protocol):
     """Where recorded measurements of one call are found, in the order in which they were made."""
 
     @property
-    def origins(self) -> Mapping[str, str]:
+    def origins(self) -> Origins:
         """Distribution and version of each package with plugins."""
         ...
 
@@ -209,7 +210,7 @@ class Redrawer(Curator):
 
     tape: Tape = field(kw_only=True)
     world: World = field(kw_only=True)
-    origins: Mapping[str, str] | None = field(default=None, kw_only=True)
+    origins: Origins | None = field(default=None, kw_only=True)
     _slot: int = field(default=0, init=False)
     _choice: int = field(default=0, init=False)
 

@@ -44,8 +44,8 @@ import math
 import textwrap
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -54,7 +54,7 @@ from dfprivacy.errors import ArgumentError, SchemaError, quoted
 from dfprivacy.schema.values import plain_number, plain_text, written
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -66,6 +66,7 @@ Codes: TypeAlias = "NDArray[np.intp]"
 
 OTHER = "other"
 _FLOAT_EXACT = 2**53  # float64 holds every integer up to here
+_SAID = 1000  # characters of a list of categories in an error
 _LUT_SPAN = 1 << 16  # widest range of integer categories that is looked up in a table
 
 
@@ -135,13 +136,25 @@ class Column:
 
     def code(self, category: object) -> int:
         """Code of one category, or a `SchemaError`."""
-        for code, known in enumerate(self.categories or ()):
-            if category_key(known) == category_key(category):
-                return code
+        code = self._codes.get(category_key(category))
+        if code is not None:
+            return code
         raise SchemaError(
             f"{category!r} is not a category of column {self.name!r}.",
-            f"Its categories are {list(self.categories or ())!r}.",
+            f"Its categories are {textwrap.shorten(repr(list(self.categories or ())), _SAID, placeholder=' …')}.",
         )
+
+    def codes(self, categories: Iterable[object]) -> list[int]:
+        """Codes of some categories, or a `SchemaError`."""
+        return [self.code(category) for category in categories]
+
+    @cached_property
+    def _codes(self) -> dict[object, int]:
+        """Code of each category: there may be thousands, and each is looked up."""
+        return {category_key(known): code for code, known in enumerate(self.categories or ())}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # and not what follows from them
 
     def describe(self) -> dict[str, Any]:
         """Return the same as plain JSON values."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from dfprivacy_eda.aggregates import Aggregates
 from dfprivacy_eda.asked import Asked
 from dfprivacy_eda.counts import Cells
 from dfprivacy_eda.joint import Summed, measured_trees, split
-from dfprivacy_eda.labels import Cell, of_labels
+from dfprivacy_eda.labels import of_labels
+from dfprivacy_eda.possible import Cell, brought, note
 from dfprivacy_eda.quantiles import Grown
 from dfprivacy_eda.sums import Sums
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["agg", "agg_asked"]
+__all__ = ["Wanted", "agg", "agg_asked"]
 
 _OF_SUMS: dict[str, Callable[[Numbers, Column], Numbers]] = {
     "count": sums.count,
@@ -41,6 +43,7 @@ _OF_SUMS: dict[str, Callable[[Numbers, Column], Numbers]] = {
 _DEGREE = {"mean": 1, "sum": 1, "var": 2, "std": 2}
 _NONE_LOST = (0.0, 0.0, 0.0, 0.0)  # where it was said what a missing value counts as
 _WIDE = 1 / 2
+_ROWS = {"count", "missing"}  # between none and all
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,59 @@ class Measured:
     trees: dict[str, Grown]
     cells: dict[str, Cells]
     shares: dict[str, float]
+    size: int | None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What has to be measured for some aggregations, which follows from public facts.
+
+    Attributes
+    ----------
+    asked : tuple of Asked
+        The aggregations.
+    columns, numbers : dict of str to Column
+        The columns that they are of, and those with bounds.
+    labels : list of Column
+        The others, whose categories are counted.
+    gaps : dict of str to tuple of Column
+        Where values may be missing, as `Curator.gaps` says.
+    degrees : dict of str to int
+        Up to which power the values of each column of numbers are summed.
+    ranked, counted_apart : list of str
+        The columns with a tree of counts; and those whose gaps no tree counts.
+    dimension : int
+        Coordinates of the sums.
+    shares : dict of str to Fraction
+        The parts of the budget.
+    """
+
+    asked: tuple[Asked, ...]
+    columns: dict[str, Column]
+    numbers: dict[str, Column]
+    labels: list[Column]
+    gaps: dict[str, tuple[Column, ...]]
+    degrees: dict[str, int]
+    ranked: list[str]
+    counted_apart: list[str]
+    dimension: int
+    shares: dict[str, Fraction]
+
+    @classmethod
+    def of(cls, curator: Curator, asked: tuple[Asked, ...], nan_policy: NanPolicy) -> Wanted:
+        """Find the columns, and say what to measure of each."""
+        columns = asking.found(asked, curator.columns)
+        numbers = {name: column for name, column in columns.items() if column.bounds is not None}
+        labels = [column for column in columns.values() if column.bounds is None]
+        gaps = {name: curator.gaps([column], nan_policy) for name, column in columns.items()}
+        degrees = {
+            name: max(_DEGREE.get(each.statistic, 0) for each in asked if each.column == name) for name in numbers
+        }
+        ranked = [name for name in numbers if any(each.column == name and each.share is not None for each in asked)]
+        apart = [name for name in numbers if name not in ranked and gaps[name]]
+        dimension = sum(degrees.values()) + len(apart) + (curator.size is None and bool(numbers))
+        shares = split(dimension, len(ranked), labels, moments=any(degrees.values()))
+        return cls(asked, columns, numbers, labels, gaps, degrees, ranked, apart, dimension, shares)
 
 
 def agg_asked(aggregations: Any, named: Mapping[str, Any], **_: Any) -> None:
@@ -81,7 +137,8 @@ def agg(
     confidence : float
         Coverage of the intervals, each on its own.
     **named : tuple of column and statistic
-        The same by the name of the answer: ``mean_age=("age", "mean")``.
+        The same by the name of the answer: ``mean_age=("age", "mean")``. A statistic, or a list of them, is of the
+        column of that name: ``age=["mean", "std"]``.
 
     Returns
     -------
@@ -125,34 +182,27 @@ def agg(
     >>> round(view.agg(mean_age=("age", "mean"), epsilon=1)["mean_age"])
     30
     """
-    asked = asking.read(aggregations, named)
-    columns = asking.found(asked, curator.columns)
-    numbers = {name: column for name, column in columns.items() if column.bounds is not None}
-    labels = [column for column in columns.values() if column.bounds is None]
-    gaps = {name: curator.gaps([column], nan_policy) for name, column in columns.items()}
-    degrees = {
-        name: max(_DEGREE.get(each.statistic, 0) for each in asked if each.column == name) for name in numbers
-    }
-    ranked = [name for name in numbers if any(each.column == name and each.share is not None for each in asked)]
-    told = [name for name in numbers if name not in ranked and gaps[name]]  # gaps that no tree counts
-    summed = sum(degrees.values()) + len(told) + (curator.size is None and bool(numbers))
-    shares = split(summed, len(ranked), labels, moments=any(degrees.values()))
-    found = Measured(columns, {}, {}, {}, {name: float(share) for name, share in shares.items()})
+    wanted = Wanted.of(curator, asking.read(aggregations, named), nan_policy)
+    columns, numbers, gaps, shares = wanted.columns, wanted.numbers, wanted.gaps, wanted.shares
+    found = Measured(columns, {}, {}, {}, {name: float(share) for name, share in shares.items()}, curator.size)
     whole = Summed(float(curator.size or 0))
-    if summed:
-        whole = Summed.measured(curator, numbers, degrees, gaps, frozenset(told), shares["sums"])
-    if ranked:
-        trees = measured_trees(curator, [numbers[name] for name in ranked], gaps, shares["quantiles"])
-        for name, (plan, part) in zip(ranked, trees, strict=True):
+    if wanted.dimension:
+        whole = Summed.measured(
+            curator, numbers, wanted.degrees, gaps, frozenset(wanted.counted_apart), shares["sums"]
+        )
+    if wanted.ranked:
+        trees = measured_trees(curator, [numbers[name] for name in wanted.ranked], gaps, shares["quantiles"])
+        for name, (plan, part) in zip(wanted.ranked, trees, strict=True):
             found.trees[name] = Grown.of(
                 plan, part, missing=bool(gaps[name]), rows=(whole.rows, whole.variance), root=False
             )
     for name, column in numbers.items():
         complete = not (gaps[name] or column.filled or nan_policy == "fill")
-        found.sums[name] = whole.of(name, degrees[name], found.trees.get(name), complete=complete)
-    if labels:
-        lost = {each.column for each in asked if each.statistic == "missing" and curator.size is None}
-        found.cells.update(_counted(curator, labels, {name for name in lost if not columns[name].other}))
+        found.sums[name] = whole.of(name, wanted.degrees[name], found.trees.get(name), complete=complete)
+    if wanted.labels:
+        lost = {each.column for each in wanted.asked if each.statistic == "missing" and curator.size is None}
+        told = {name for name in lost if not columns[name].other}
+        found.cells.update(_counted(curator, wanted.labels, told))
     return found
 
 
@@ -184,7 +234,12 @@ def _(
 ) -> Aggregates:
     """Compute each with its standard error and interval."""
     asked = asking.read(aggregations, named)
-    cells = [_cell(each, measured, confidence) for each in asked]
+    most = math.inf if measured.size is None else float(measured.size)
+    noisy = [_cell(each, measured, confidence) for each in asked]
+    cells = [
+        brought(cell, most) if each.statistic in _ROWS else cell for each, cell in zip(asked, noisy, strict=True)
+    ]
+    moved = [each.name for each, cell, raw in zip(asked, cells, noisy, strict=True) if cell[0] != raw[0]]
     values, errors, lows, highs = zip(*cells, strict=True)
     wide = [each.name for each, cell in zip(asked, cells, strict=True) if _uninformative(each, measured, cell)]
     few = f"Too little data for this epsilon, an interval spans half of what is possible: {', '.join(wide)}."
@@ -196,9 +251,10 @@ def _(
         standard_errors=errors,
         lows=lows,
         highs=highs,
+        raw=tuple(value for value, *_ in noisy),
         confidence=confidence,
         shares=measured.shares,
-        notes=(few,) if wide else (),
+        notes=(*((note(moved, "raw"),) if moved else ()), *((few,) if wide else ())),
     )
 
 
@@ -225,7 +281,7 @@ def _uninformative(asked: Asked, measured: Measured, cell: Cell) -> bool:
     """Tell whether an interval spans half of what is possible for values between the bounds."""
     _, _, low, high = cell
     column = measured.columns[asked.column]
-    if low is None or high is None or column.name in measured.cells or asked.statistic in {"count", "missing"}:
+    if low is None or high is None or column.name in measured.cells or asked.statistic in _ROWS:
         return False
     rows = max(float(measured.sums[column.name].found[0]), 1.0)
     most = {"sum": 2 * column.half * rows, "var": column.half * column.half, "std": column.half}

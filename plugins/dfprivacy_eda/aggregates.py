@@ -28,6 +28,8 @@ class Aggregates(Release):
         The standard error that privacy adds to each.
     lows, highs : tuple
         Ends of an interval for the table's own number.
+    raw : tuple
+        The values with numbers of rows as the noise has them, unbiased: below 0 at times, or more than all rows.
     confidence : float
         Coverage of each interval.
     shares : dict
@@ -43,6 +45,7 @@ class Aggregates(Release):
     standard_errors: tuple[float | None, ...]
     lows: tuple[float | None, ...]
     highs: tuple[float | None, ...]
+    raw: tuple[Any, ...]
     confidence: float
     shares: dict[str, float]
     notes: tuple[str, ...]

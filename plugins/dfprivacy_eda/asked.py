@@ -69,7 +69,7 @@ def read(aggregations: object, named: Mapping[str, object]) -> tuple[Asked, ...]
     aggregations : mapping or None
         ``{"age": "mean", "income": ["mean", "std"]}``.
     named : mapping
-        ``{"oldest": ("age", "99%")}``.
+        ``{"oldest": ("age", "99%")}``; a name with a statistic, or a list of them, is that of a column.
 
     Returns
     -------
@@ -87,10 +87,13 @@ def read(aggregations: object, named: Mapping[str, object]) -> tuple[Asked, ...]
             'For example agg({"age": ["mean", "std"]}), or agg(mean_age=("age", "mean")).',
         )
     every = []
-    for column, statistics in (aggregations or {}).items():
+    by_column = [*(aggregations or {}).items(), *((name, each) for name, each in named.items() if _of_column(each))]
+    for column, statistics in by_column:
         several = statistics if isinstance(statistics, list | tuple) else [statistics]
         every += [_checked(f"{column}_{each}", column, each) for each in several]
     for name, pair in named.items():
+        if _of_column(pair):
+            continue
         if not isinstance(pair, list | tuple) or len(pair) != 2:  # noqa: PLR2004
             raise ArgumentError(f"{name}={pair!r} is no aggregation.", f'For example {name}=("age", "mean").')
         every.append(_checked(name, *pair))
@@ -105,13 +108,23 @@ def read(aggregations: object, named: Mapping[str, object]) -> tuple[Asked, ...]
     return tuple(every)
 
 
+def _of_column(given: object) -> bool:
+    """Tell statistics of the column that a name is of from a pair of column and statistic."""
+    several = given if isinstance(given, list) else [given]
+    return bool(several) and all(isinstance(each, str) and _statistic(each) for each in several)
+
+
+def _statistic(name: str) -> bool:
+    share = Asked("", "", name).share
+    return name in {*OF_NUMBERS, *OF_LABELS} or (share is not None and 0 <= share <= 1)
+
+
 def _checked(name: str, column: object, statistic: object) -> Asked:
     if not isinstance(column, str):
         raise ArgumentError(f"{name}: a column is named by a string, not by a {type(column).__name__}.")
     if isinstance(statistic, str):
-        asked = Asked(name, column, statistic)
-        if statistic in {*OF_NUMBERS, *OF_LABELS} or (asked.share is not None and 0 <= asked.share <= 1):
-            return asked
+        if _statistic(statistic):
+            return Asked(name, column, statistic)
         if statistic in _INSTEAD:
             raise ArgumentError(f"No column is aggregated by {statistic!r}.", _INSTEAD[statistic])
     near = difflib.get_close_matches(str(statistic)[:100], {*OF_NUMBERS, *OF_LABELS}, n=1)
@@ -150,7 +163,8 @@ def found(asked: Sequence[Asked], columns: Sequence[Column]) -> dict[str, Column
             near = difflib.get_close_matches(each.column, known, n=1)
             raise ArgumentError(
                 f"There is no column {each.column!r} with bounds or categories.",
-                f"Did you mean {near[0]!r}?" if near else f"They are {[*known]!r}.",
+                (f"Did you mean {near[0]!r}?" if near else f"They are {[*known]!r}.")
+                + f" Bounds of numbers that nobody knows: view.find_bounds({each.column!r}, epsilon=...).",
             )
         allowed = OF_LABELS if column.bounds is None else OF_NUMBERS
         if each.statistic not in allowed and not (each.share is not None and column.bounds is not None):

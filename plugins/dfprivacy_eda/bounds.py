@@ -108,7 +108,7 @@ class Found:
     scale: float
 
 
-@mechanism(columns={"columns": ["any"]})
+@mechanism(columns={"columns": "all"})
 def find_bounds(curator: Curator, columns: tuple[Column, ...]) -> Found:
     """Find bounds of columns of which nobody knows any.
 

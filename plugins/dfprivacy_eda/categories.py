@@ -11,7 +11,8 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, DiscoveredKeys, Probability, Release, mechanism
 from dfprivacy.schema import OTHER
-from dfprivacy_eda.results import Counts, tidy
+from dfprivacy_eda.results import tidy
+from dfprivacy_eda.tables import Counts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -204,13 +205,13 @@ def keys(curator: Curator, columns: tuple[Column, ...]) -> Keys:
     return Keys(tuple(curator.discover(column, share=share) for column in plain), curator.size)
 
 
-@mechanism(columns={"columns": ["any"]}, delta=True)
+@mechanism(columns={"columns": "all"}, delta=True)
 def find_categories(curator: Curator, columns: tuple[Column, ...]) -> Keys:
     """Find the values of columns that enough rows hold, where nobody knows which there are.
 
     Parameters
     ----------
-    columns : list of str
+    columns : str or list of str
         The columns, each by itself; categories that were declared are not used.
     confidence : float
         Coverage of the intervals of counts.

@@ -11,8 +11,8 @@ import numpy as np
 from dfprivacy import ArgumentError, Column, Curator, Probability, SchemaError, features, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy_eda.categories import Keys, found_counts, keys
-from dfprivacy_eda.results import Counts, Crosstab, Histogram
 from dfprivacy_eda.simplex import project
+from dfprivacy_eda.tables import Counts, Crosstab, Histogram
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -92,6 +92,11 @@ def edges_of(column: Column, bins: Any) -> tuple[NDArray[np.float64], slice]:
     if not 2 <= edges.size <= _MOST or not np.isfinite(edges).all() or not (np.diff(edges) > 0).all():  # noqa: PLR2004
         raise ArgumentError(
             "bins= is neither a number of bins nor a list of edges that rise.", "For example bins=[0, 18, 65, 120]."
+        )
+    if edges[-1] < column.low or edges[0] > column.high:
+        raise ArgumentError(
+            f"Every bin lies outside of the bounds of {column.name!r}, {column.low:g} to {column.high:g}.",
+            "No value counts there: they are clipped to the bounds.",
         )
     before, after = edges[0] > column.low, edges[-1] < column.high
     whole = np.concatenate([[column.low] if before else [], edges, [column.high] if after else []])

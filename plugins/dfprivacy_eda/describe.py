@@ -15,9 +15,10 @@ from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid
 from dfprivacy_eda import plots, sums
 from dfprivacy_eda.counts import Cells
-from dfprivacy_eda.labels import Cell, of_labels
+from dfprivacy_eda.labels import of_labels
+from dfprivacy_eda.possible import Cell, brought, note
 from dfprivacy_eda.quantiles import Grown, layout, rows_of
-from dfprivacy_eda.results import tidy
+from dfprivacy_eda.results import records, tidy
 from dfprivacy_eda.sums import Sums
 from dfprivacy_eda.wording import with_error
 
@@ -32,6 +33,7 @@ _FOCUS = Fraction(3, 4)
 _QUARTILES = (0.25, 0.5, 0.75)
 _NUMBERS = ("mean", "std", "25%", "50%", "75%")
 _LABELS = ("top", "freq")
+_ROWS = ("count", "missing")  # between none and all
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -52,6 +54,8 @@ class Description(Release):
         The standard error that privacy adds to each.
     lows, highs : tuple of tuples
         Ends of an interval for the table's own number.
+    raw : tuple of tuples
+        The values with numbers of rows as the noise has them, unbiased: below 0 at times, or more than all rows.
     confidence : float
         Coverage of each interval.
     shares : dict
@@ -64,6 +68,7 @@ class Description(Release):
     standard_errors: tuple[tuple[float | None, ...], ...]
     lows: tuple[tuple[float | None, ...], ...]
     highs: tuple[tuple[float | None, ...], ...]
+    raw: tuple[tuple[Any, ...], ...]
     confidence: float
     shares: dict[str, float]
 
@@ -76,6 +81,11 @@ class Description(Release):
     def errors(self) -> Any:
         """The same shape with the standard error of each number."""
         return self._shaped(self.standard_errors)
+
+    @property
+    def unbiased(self) -> Any:
+        """The same shape with numbers of rows as the noise has them, below 0 and above all rows at times."""
+        return self._shaped(self.raw)
 
     @property
     def loc(self) -> Any:
@@ -112,6 +122,9 @@ class Description(Release):
         pandas.DataFrame, polars.DataFrame or pyarrow.Table
             The columns column, statistic, value and standard_error, and low and high.
         """
+        return tidy(self.made_for(library or self.library), self._columns(intervals=intervals))
+
+    def _columns(self, *, intervals: bool) -> dict[str, list[Any]]:
         names = ["value", "standard_error", *(["low", "high"] if intervals else [])]
         tables = [self.values, self.standard_errors, *([self.lows, self.highs] if intervals else [])]
         found: dict[str, list[Any]] = {"column": [], "statistic": [], **{name: [] for name in names}}
@@ -122,7 +135,10 @@ class Description(Release):
                     found["statistic"].append(statistic)
                     for name, table in zip(names, tables, strict=True):
                         found[name].append(table[at][row])
-        return tidy(self.made_for(library or self.library), found)
+        return found
+
+    def _records(self) -> list[dict[str, Any]]:
+        return records(self._columns(intervals=True))
 
     def _grid(self) -> Grid:
         columns = [
@@ -137,17 +153,25 @@ class Description(Release):
         return [*rows, *(("note", note) for note in self._notes())]
 
     def _notes(self) -> list[str]:
-        """Name the columns whose mean is less certain than one row's value."""
+        """Say which numbers were not possible, and which means are less certain than one row's value."""
+        every_cell = zip(self.columns, self.values, self.raw, strict=True)
+        moved = [
+            f"{statistic} of {name}"
+            for name, values, raw in every_cell
+            for statistic, value, noisy in zip(self.statistics, values, raw, strict=True)
+            if value != noisy
+        ]
+        beyond = [note(moved, "unbiased")] if moved else []
         at = {name: place for place, name in enumerate(self.statistics)}
         if "mean" not in at:
-            return []
+            return beyond
         every = zip(self.columns, self.values, self.standard_errors, strict=True)
         weak = [
             name
             for name, values, errors in every
             if values[at["std"]] is not None and (errors[at["mean"]] or 0) >= values[at["std"]]
         ]
-        return [f"Too little data for this epsilon: {', '.join(weak)}."] if weak else []
+        return [*beyond, f"Too little data for this epsilon: {', '.join(weak)}."] if weak else beyond
 
     def plot(self, ax: Any = None) -> Any:
         """Draw quartiles and mean of each column of numbers, with their intervals.
@@ -176,6 +200,7 @@ class Measured:
     trees: dict[str, Grown]
     cells: dict[str, Cells]
     shares: dict[str, float]
+    size: int | None
 
 
 def describe_asked(columns: tuple[Column, ...] | None, **_: Any) -> None:
@@ -267,7 +292,7 @@ def measured_of(
     numbers = [column for column in chosen if column.bounds is not None]
     labels = [column for column in chosen if column.bounds is None]
     gaps = {column.name: curator.gaps([column], nan_policy) for column in chosen}
-    measured = Measured(chosen, {}, {}, {}, {name: float(share) for name, share in shares.items()})
+    measured = Measured(chosen, {}, {}, {}, {name: float(share) for name, share in shares.items()}, curator.size)
     if numbers:
         _measure_numbers(curator, numbers, gaps, shares, measured, filled=nan_policy == "fill")
     if labels:
@@ -351,8 +376,13 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
         else of_labels(column, measured.cells[column.name], confidence)
         for column in measured.columns
     ]
-    none = (None, None, None, None)
-    table = [[cells.get(name, none) for name in names] for cells in found]
+    none: Cell = (None, None, None, None)
+    most = math.inf if measured.size is None else float(measured.size)
+    raw = [[cells.get(name, none) for name in names] for cells in found]
+    table = [
+        [brought(cell, most) if name in _ROWS else cell for name, cell in zip(names, row, strict=True)]
+        for row in raw
+    ]
     values, errors, lows, highs = (tuple(tuple(cell[at] for cell in row) for row in table) for at in range(4))
     return Description(
         columns=tuple(column.name for column in measured.columns),
@@ -361,6 +391,7 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
         standard_errors=errors,
         lows=lows,
         highs=highs,
+        raw=tuple(tuple(value for value, *_ in row) for row in raw),
         confidence=confidence,
         shares=measured.shares,
     )

@@ -11,6 +11,7 @@ import numpy as np
 from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.statistics import OfRows, OfSums
+from dfprivacy_eda.possible import within
 from dfprivacy_eda.results import ColumnStatistic
 
 if TYPE_CHECKING:
@@ -100,7 +101,8 @@ def nunique(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit")
     Returns
     -------
     ColumnStatistic
-        The number, below 0 at times: it is unbiased.
+        The number, between 0 and that of the categories, or of the rows; ``raw`` is unbiased where the noise went
+        beyond.
 
     Raises
     ------
@@ -130,20 +132,30 @@ def nunique(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit")
     if column.categories is not None:
         measured, most = curator.measure(Categories(column)), float(len(column.categories))
     else:
-        measured, most = curator.measure(Values(column, omit=bool(gaps))), math.inf
+        measured = curator.measure(Values(column, omit=bool(gaps)))
+        most = math.inf if curator.size is None else float(curator.size)
     return Counted(float(measured.values[0]), float(measured.scales[0]), most)
 
 
 @nunique.concludes
 def _(measured: Counted, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Give the number with the interval of its noise."""
-    reach = -math.log1p(-confidence) * measured.scale
+    reach, noisy = -math.log1p(-confidence) * measured.scale, measured.value
+    value, low, high = within(noisy, noisy - reach, noisy + reach, measured.most)
     return ColumnStatistic(
-        value=measured.value,
-        low=min(max(measured.value - reach, 0.0), measured.most),
-        high=min(max(measured.value + reach, 0.0), measured.most),
+        value=value,
+        low=low,
+        high=high,
         confidence=confidence,
         noise_standard_error=math.sqrt(2) * measured.scale,
         statistic="nunique",
         column=column.name,
+        raw=None if value == noisy else noisy,
+        notes=_notes(high - low, measured.most),
     )
+
+
+def _notes(width: float, most: float) -> tuple[str, ...]:
+    if width <= most / 2:
+        return ()
+    return ("The interval spans more than half of what is possible: there is too little epsilon for this column.",)

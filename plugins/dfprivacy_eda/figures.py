@@ -14,7 +14,7 @@ from dfprivacy_eda.wording import number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfprivacy_eda.results import Counts, Histogram
+    from dfprivacy_eda.tables import Counts, Histogram
 
 __all__ = ["MOST_BARS", "Span", "bars", "histogram"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri
@@ -13,17 +13,15 @@ from dfprivacy_eda.simplex import project
 if TYPE_CHECKING:
     from dfprivacy import Column
     from dfprivacy_eda.counts import Cells
+    from dfprivacy_eda.possible import Cell
 
-__all__ = ["Cell", "of_labels"]
-
-Cell = tuple[Any, float | None, float | None, float | None]
-"""A number, or a text, its standard error, and the ends of its interval."""
+__all__ = ["of_labels"]
 
 
 def of_labels(column: Column, measured: Cells, confidence: float) -> dict[str, Cell]:
     """Give the number of rows in a category and in none, the most frequent category and its rows."""
     reach, error = -math.log1p(-confidence) * measured.scale, math.sqrt(2) * measured.scale
-    known, total = column.categories or (), measured.total()
+    known = column.categories or ()
     z, all_error = float(ndtri((1 + confidence) / 2)), error * math.sqrt(len(known))
     rows = float(measured.raw.sum()) if not column.other or measured.size is None else float(measured.size)
     spread = 0.0 if column.other and measured.size is not None else all_error
@@ -34,5 +32,7 @@ def of_labels(column: Column, measured: Cells, confidence: float) -> dict[str, C
     top = int(np.argmax(measured.raw))
     cells["top"] = (known[top], None, None, None)
     raw = float(measured.raw[top])
-    cells["freq"] = (float(project(measured.raw, total)[top]), error, max(raw - reach, 0.0), max(raw + reach, 0.0))
+    most = math.inf if measured.size is None else float(measured.size)
+    shown = float(project(measured.raw, min(max(rows, 0.0), most))[top])  # no more than all in some category
+    cells["freq"] = (shown, error, max(min(raw - reach, shown), 0.0), max(raw, shown) + reach)
     return cells

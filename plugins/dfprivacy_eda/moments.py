@@ -48,8 +48,8 @@ def _concluded(
         noise_standard_error=sums.spread(draws),
         statistic=name,
         column=column.name,
-        count=float(measured.found[0]),
-        missing=left,
+        count=float(measured.found[0]) + min(left or 0.0, 0.0),  # none are missing if fewer than none are
+        missing=None if left is None else max(left, 0.0),
         missing_standard_error=error,
         notes=_notes(low, high, possible),
     )

@@ -13,7 +13,7 @@ from dfprivacy_eda.wording import between, number, with_error
 if TYPE_CHECKING:
     from dfprivacy_eda.matrices import Correlations
     from dfprivacy_eda.report import Report
-    from dfprivacy_eda.results import Counts, Histogram
+    from dfprivacy_eda.tables import Counts, Histogram
 
 __all__ = ["whole"]
 

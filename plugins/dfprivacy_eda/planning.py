@@ -10,22 +10,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy_eda import quantiles, tree
+from dfprivacy_eda import asked as asking
+from dfprivacy_eda import quantiles, report, tree
+from dfprivacy_eda.aggregate import Wanted
 from dfprivacy_eda.bounds import threshold
 from dfprivacy_eda.counts import edges_of
 from dfprivacy_eda.describe import Focus, split
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from fractions import Fraction
+
     from dfprivacy import Column, Curator
+    from dfprivacy.arguments import NanPolicy
+    from dfprivacy_eda.asked import Asked
 
 __all__ = [
+    "of_agg",
     "of_bounds",
     "of_counts",
     "of_describe",
     "of_keys",
     "of_moments",
+    "of_nunique",
+    "of_products",
     "of_profile",
     "of_quantiles",
+    "of_report",
     "of_rows",
     "prefix_error",
 ]
@@ -156,26 +167,134 @@ def of_quantiles(curator: Curator, column: Column, *, step: float | None, q: Any
     }
 
 
-def of_describe(curator: Curator, columns: tuple[Column, ...] | None, *, focus: Focus | None, **_: Any) -> Findings:
+def _spent(curator: Curator) -> tuple[list[float], list[float]]:
+    """Give the scales of what was measured with noise of the cube, and of what with Laplace's."""
+    noisy = [each for each in curator.measured if each.epsilon or each.reused]
+    cube = [each.scale for each in noisy if "cube" in each.kind]
+    return cube, [each.scale for each in noisy if "cube" not in each.kind]
+
+
+def _of_cube(dimension: int, scale: float) -> float:
+    """Give the standard deviation of a coordinate of the noise of a cube."""
+    return scale * math.sqrt((dimension + 1) * (dimension + 2) / 3)
+
+
+def of_describe(
+    curator: Curator, columns: tuple[Column, ...] | None, *, focus: Focus | None = None, **_: Any
+) -> Findings:
     """Plan a description: the moments relative to a standard deviation, quartiles to a quarter of the rows."""
     chosen = columns or curator.columns
+    numbers = sum(column.bounds is not None for column in chosen)
+    return _described(curator, chosen, split(numbers, len(chosen) - numbers, focus))
+
+
+def of_report(curator: Curator, columns: tuple[Column, ...] | None, *, nan_policy: NanPolicy, **_: Any) -> Findings:
+    """Plan a report: a description, and correlations."""
+    chosen = columns or curator.columns
+    numbers = [column for column in chosen if column.bounds is not None]
+    shares = report.split(len(numbers), len(chosen) - len(numbers))
+    found = _described(curator, chosen, shares)
+    if "correlations" not in shares:
+        return found
+    relative = found.pop(RELATIVE)
+    correlations = of_products(curator, tuple(numbers), nan_policy=nan_policy)
+    return {**found, **correlations, RELATIVE: max(relative, correlations[RELATIVE])}
+
+
+def _described(curator: Curator, chosen: tuple[Column, ...], shares: dict[str, Fraction]) -> Findings:
     numbers = [column for column in chosen if column.bounds is not None]
     labels = [column for column in chosen if column.bounds is None]
-    n, found, relative = rows_of(curator), {}, [0.0]
-    scales = [each.scale for each in curator.measured if each.epsilon or each.reused]
-    if numbers and scales:
-        d = 2 * len(numbers) + (curator.size is None)
-        cube = scales[0] * math.sqrt((d + 1) * (d + 2) / 3)
-        found[_given(curator, "a mean, in standard deviations of a sixth of the range")] = cube / n / _SPREAD
-        found[_given(curator, "a standard deviation, in parts of it")] = cube / 2 / n / (2 * _SPREAD**2)
-        share = split(len(numbers), len(labels), focus)["quartiles"] / len(numbers)
+    n = rows_of(curator)
+    cube, scales = _spent(curator)
+    found: Findings = {}
+    relative = [0.0]
+    if numbers and cube:
+        noise = _of_cube(2 * len(numbers) + (curator.size is None), cube[0])
+        found[_given(curator, "a mean, in standard deviations of a sixth of the range")] = noise / n / _SPREAD
+        found[_given(curator, "a standard deviation, in parts of it")] = noise / 2 / n / (2 * _SPREAD**2)
+        share = shares["quartiles"] / len(numbers)
         plan = quantiles.layout(numbers[0], None, quantiles.rows_of(curator, share))
-        rows = _tree_error(curator, plan, scales[1], cube**2)
+        rows = _tree_error(curator, plan, scales[0], noise**2)
         found["expected standard error, in rows by which a quartile is off"] = rows
-        relative += [cube / n / _SPREAD, cube / (4 * n * _SPREAD**2), rows / (n / 4)]
+        relative += [noise / n / _SPREAD, noise / (4 * n * _SPREAD**2), rows / (n / 4)]
     if labels and scales:
         count = math.sqrt(2) * scales[-1]
         found["expected standard error of the count of a category"] = count
         most = max(len(column.categories or ()) for column in labels)
         relative.append(count * most / n)
     return {**found, RELATIVE: max(relative)}
+
+
+def of_products(
+    curator: Curator, columns: tuple[Column, ...] | None, *, nan_policy: NanPolicy, **_: Any
+) -> Findings:
+    """Plan correlations, or covariances in the units in which they are correlations, near 0."""
+    columns = columns or tuple(column for column in curator.columns if column.bounds is not None)
+    p, cube = len(columns), _spent(curator)[0]
+    if not cube:  # all is public
+        return {RELATIVE: 0.0}
+    counted = curator.size is None or bool(curator.gaps(columns, nan_policy))
+    error = _of_cube(p + p * (p + 1) // 2 + counted, cube[-1]) / rows_of(curator) / _SPREAD**2
+    what = "a correlation, or of a covariance in standard deviations"
+    return {_given(curator, what, "these are a sixth of the range"): error, RELATIVE: error}
+
+
+def of_nunique(curator: Curator, column: Column, **_: Any) -> Findings:
+    """Plan the number of different values: relative to that of the categories, or to ten."""
+    error = laplace(curator)
+    return {
+        "expected standard error of the number of different values": error,
+        RELATIVE: error / len(column.categories or range(_TYPICAL)),
+    }
+
+
+def of_agg(
+    curator: Curator, aggregations: Any, *, named: Mapping[str, Any], nan_policy: NanPolicy, **_: Any
+) -> Findings:
+    """Plan aggregations, each by its name; the relative error is that of the one that is worst."""
+    wanted = Wanted.of(curator, asking.read(aggregations, named), nan_policy)
+    each = [(one, *_aggregated(curator, wanted, one)) for one in wanted.asked]
+    errors = {f"expected standard error of {one.name}{units}": error for one, error, _, units in each if error}
+    given = _given(curator, "", "standard deviations are a sixth of the range").partition(", if ")[2]
+    assumed = {"assumed": given} if errors else {}
+    return {**errors, **assumed, RELATIVE: max((relative for _, _, relative, _ in each), default=0.0)}
+
+
+def _aggregated(curator: Curator, wanted: Wanted, one: Asked) -> tuple[float, float, str]:
+    """Give the error of one aggregation, the relative one, and the units where they are not the column's."""
+    n, column = rows_of(curator), wanted.columns[one.column]
+    cube, scales = _spent(curator)
+    noise = _of_cube(wanted.dimension, cube[0]) if cube else 0.0
+    if column.bounds is None:
+        known = len(column.categories or ())
+        count = math.sqrt(2) * scales[-1] if scales else 0.0
+        if one.statistic in {"top", "freq"}:
+            return count * (one.statistic == "freq"), count * known / n, ""
+        summed = one.statistic == "count" or curator.size is not None  # what is in no category is what is left
+        error = count * (math.sqrt(known) if summed else 1)
+        return error, error / n, ""
+    if one.share is not None:
+        plan = _plan_of(curator, wanted, column)
+        rows = _tree_error(curator, plan, scales[0], noise**2) if scales else 0.0
+        return rows, rows / (n / 4), ", in rows by which it is off"
+    if one.statistic in {"count", "missing"}:
+        gone = noise / (2 if curator.size is not None else 1) if wanted.gaps[one.column] else 0.0
+        if one.column in wanted.ranked and wanted.gaps[one.column] and scales:
+            gone = math.sqrt(2) * scales[0] / sum(_plan_of(curator, wanted, column).weights)
+        error = math.hypot(gone, noise * (curator.size is None)) if one.statistic == "count" else gone
+        return error, error / n, ""
+    total = math.hypot(column.half, column.mid * (curator.size is None)) * noise
+    sd, half = _SPREAD * column.half, noise / 2 / n
+    error = {
+        "mean": noise / n * column.half,
+        "sum": total,
+        "var": half * column.half * column.half,
+        "std": half / (2 * _SPREAD) * column.half,
+    }[one.statistic]
+    return error, error / {"sum": n * sd, "var": sd * sd}.get(one.statistic, sd), ""
+
+
+def _plan_of(curator: Curator, wanted: Wanted, column: Column) -> quantiles.Layout:
+    share = wanted.shares["quantiles"] / len(wanted.ranked)
+    rows = math.inf if curator.size is None else curator.size * curator.epsilon * float(share)
+    return quantiles.layout(column, None, rows)

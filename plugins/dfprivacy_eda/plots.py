@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from dfprivacy_eda.bounds import FoundBounds
     from dfprivacy_eda.describe import Description
-    from dfprivacy_eda.results import ColumnStatistic, Counts, Crosstab, Histogram, Quantiles
+    from dfprivacy_eda.ranked import Quantiles
+    from dfprivacy_eda.results import ColumnStatistic
+    from dfprivacy_eda.tables import Counts, Crosstab, Histogram
 
 __all__ = ["bounds", "counts", "crosstab", "description", "histogram", "matrix", "quantiles", "statistic"]
 
@@ -147,13 +149,13 @@ def _of_what(found: Crosstab) -> tuple[NDArray[np.float64], ...]:
     A share p of a sum of K noisy counts has (1-p)² + (K-1)p² times the variance of its count; at least 1 is taken,
     which it has if the sum is known.
     """
-    counts, (low, high) = found.counts, found.intervals
+    counts = found.counts
     if found.by is None:
-        return counts, low, high
+        return counts, *found.intervals
     axis = {"all": None, "index": 1, "columns": 0}[found.by]
     sums = np.maximum(counts.sum(axis=axis, keepdims=True), 1.0)
     shares, kinds = counts / sums, counts.size / sums.size
-    reach = (high - found.raw) / sums * np.sqrt(np.maximum((1 - shares) ** 2 + (kinds - 1) * shares**2, 1))
+    reach = found.reach / sums * np.sqrt(np.maximum((1 - shares) ** 2 + (kinds - 1) * shares**2, 1))
     middle = found.raw / sums
     return shares, np.clip(middle - reach, 0, 1), np.clip(middle + reach, 0, 1)
 
@@ -162,8 +164,7 @@ def _map(found: Crosstab, ax: Any) -> Any:
     rows, columns = found.categories
     ax = _sized(ax, _ROW * (len(rows) + 4))
     image = ax.imshow(found.counts, cmap="Blues", vmin=0, aspect="auto")
-    reach = float((found.intervals[1] - found.raw).max())
-    ax.figure.colorbar(image, ax=ax, label=f"rows, each ± {reach:.3g} ({100 * found.confidence:.4g}%)")
+    ax.figure.colorbar(image, ax=ax, label=f"rows, each ± {found.reach:.3g} ({100 * found.confidence:.4g}%)")
     if found.raw.size <= 6 * _MOST_BARS:
         dark = found.counts.max() / 2
         for (i, j), count in np.ndenumerate(found.counts):

@@ -14,7 +14,8 @@ from scipy.special import ndtri
 from dfprivacy import ArgumentError, Column, Curator, Probability, Range, features, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.statistics import OfSums
-from dfprivacy_eda.results import ColumnStatistic, Quantiles, share
+from dfprivacy_eda.ranked import Quantiles, share
+from dfprivacy_eda.results import ColumnStatistic
 from dfprivacy_eda.tree import Tree, least_squares
 
 if TYPE_CHECKING:

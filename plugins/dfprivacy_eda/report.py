@@ -17,7 +17,7 @@ from dfprivacy_eda import page
 from dfprivacy_eda.correlation import Products, corr
 from dfprivacy_eda.counts import value_counts
 from dfprivacy_eda.describe import Description, Measured, describe, described, measured_of
-from dfprivacy_eda.results import Counts, Histogram
+from dfprivacy_eda.tables import Counts, Histogram
 
 if TYPE_CHECKING:
     from dfprivacy.markup import Grid

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dfprivacy import Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
+from dfprivacy_eda.possible import within
 from dfprivacy_eda.results import ColumnStatistic
 
 __all__ = ["count", "missing"]
@@ -29,7 +30,7 @@ def count(curator: Curator, columns: tuple[Column, ...] | None = None, *, nan_po
     Returns
     -------
     ColumnStatistic
-        The number of rows, below 0 at times: it is unbiased.
+        The number of rows, between 0 and all of them; ``raw`` is unbiased where the noise went beyond.
 
     Raises
     ------
@@ -82,7 +83,7 @@ def missing(curator: Curator, columns: tuple[Column, ...], *, nan_policy: NanPol
     Returns
     -------
     ColumnStatistic
-        The number of rows, below 0 at times: it is unbiased.
+        The number of rows, between 0 and all of them; ``raw`` is unbiased where the noise went beyond.
 
     Raises
     ------
@@ -142,14 +143,15 @@ def _rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, 
 
 
 def _counted(name: str, rows: Rows, columns: tuple[Column, ...], confidence: float, which: int) -> ColumnStatistic:
-    value, scale = rows.values[which] or 0.0, rows.scales[which]
+    noisy, scale = rows.values[which] or 0.0, rows.scales[which]
     reach = -math.log1p(-confidence) * scale  # of a Laplace variable
     most = math.inf if rows.size is None else float(rows.size)
     left = rows.values[1] if name == "count" and columns else None
+    value, low, high = within(noisy, noisy - reach, noisy + reach, most)
     return ColumnStatistic(
         value=value,
-        low=min(most, max(0.0, value - reach)),
-        high=min(most, max(0.0, value + reach)),
+        low=low,
+        high=high,
         confidence=confidence,
         noise_standard_error=math.sqrt(2) * scale,
         statistic=name,
@@ -157,4 +159,5 @@ def _counted(name: str, rows: Rows, columns: tuple[Column, ...], confidence: flo
         count=rows.values[0] if name == "count" or rows.size is None else float(rows.size),
         missing=left,
         missing_standard_error=None if left is None else math.sqrt(2) * rows.scales[1],
+        raw=None if value == noisy else noisy,
     )

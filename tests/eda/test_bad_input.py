@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from dfprivacy.errors import ArgumentError, SchemaError
+from dfprivacy.testing.noise import seeded_noise
 
 SAID = {"bounds": {"x": (0, 10)}, "categories": {"g": ["a", "b"], "h": ["u", "v"]}}
 TABLE = {"x": [1.0, 4.0, None, 9.0] * 5, "g": ["a", "b", None, "z"] * 5, "h": ["u", "v"] * 10, "n": [1, 2] * 10}
@@ -39,6 +40,35 @@ REFUSED = {
     "no bounds, quantiles": (lambda v: v.quantile("n", [0.5], epsilon=1), "find_bounds"),
     "no bounds, histogram": (lambda v: v.histogram("n", epsilon=1), "find_bounds"),
     "no bounds, describe": (lambda v: v.describe(["n"], epsilon=1), "find_bounds"),
+    "no bounds, by column": (lambda v: v["n"].mean(epsilon=1), "find_bounds"),
+    "no bounds, correlation": (lambda v: v.corr(["x", "n"], epsilon=1), "find_bounds"),
+    "no bounds, aggregated": (lambda v: v.agg({"n": "mean"}, epsilon=1), "find_bounds"),
+    "no bounds, report": (lambda v: v.report(["n"], epsilon=1), "find_bounds"),
+    "nothing declared, nunique": (lambda v: v.nunique("n", epsilon=1), "bounds if they are numbers"),
+    "no shares": (lambda v: v.quantile("x", [], epsilon=1), "names no quantile"),
+    "no edges": (lambda v: v.histogram("x", [], epsilon=1), "edges that rise"),
+    "one edge": (lambda v: v.histogram("x", [3], epsilon=1), "edges that rise"),
+    "bins by a rule": (lambda v: v.histogram("x", "auto", epsilon=1), "edges that rise"),
+    "bins beyond the bounds": (lambda v: v.histogram("x", [100, 200], epsilon=1), "outside of the bounds"),
+    "a thousand million bins": (lambda v: v.histogram("x", 10**9, epsilon=1), "1 to 65,536"),
+    "one column correlated": (lambda v: v.corr(["x"], epsilon=1), "view.var"),
+    "nothing aggregated": (lambda v: v.agg({}, epsilon=1), "asked for nothing"),
+    "an aggregation no column allows": (
+        lambda v: v.agg({"x": "max"}, epsilon=1),
+        "No column is aggregated by 'max'",
+    ),
+    "an aggregation of others": (lambda v: v.agg({"g": "mean"}, epsilon=1), "column of categories"),
+    "one name twice": (
+        lambda v: v.agg({"x": "mean"}, x_mean=("x", "std"), epsilon=1),
+        "Two aggregations are called",
+    ),
+    "groups of nothing": (lambda v: v.group_by([]).count(epsilon=1), "no column"),
+    "infinite epsilon": (lambda v: v.describe(epsilon=math.inf), "not a finite number"),
+    "no number for epsilon": (lambda v: v.describe(epsilon=math.nan), "not a finite number"),
+    "no epsilon": (lambda v: v.describe(epsilon=0), "above zero"),
+    "a confidence in percent": (lambda v: v.mean("x", confidence=95, epsilon=1), "not between 0 and 1"),
+    "values without a delta": (lambda v: v.value_counts("g", categories="discover", epsilon=1), "delta above zero"),
+    "a focus on nothing": (lambda v: v.describe("x", focus="categories", epsilon=1), "no column that is described"),
     "nobody's to know": (lambda v: v.median("x", nan_policy="raise", epsilon=1), "nan_policy='raise'"),
 }
 
@@ -67,9 +97,52 @@ def test_a_category_that_is_not_there(constructor, protect):
     assert 1 == len(list(view.releases))
 
 
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda v: v["x"].max, "one person's value"),
+        (lambda v: v["x"].null_count, "It is called missing"),
+        (lambda v: v.head, "Rows are shown to nobody"),
+        (lambda v: v.columns, "list\\(view\\)"),
+        (lambda v: v.shape, "view.schema.size"),
+    ],
+)
+def test_what_dataframes_have_and_a_view_does_not(ask, said, protect):
+    """The error names what to ask for in its place."""
+    with pytest.raises(AttributeError, match=said):
+        ask(protect(pd.DataFrame(TABLE), **SAID))
+
+
+def test_what_cannot_be_is_not_shown(protect):
+    """Numbers of rows are between none and all, in every answer, with the unbiased ones beside them."""
+    frame = pd.DataFrame({"x": [5.0] * 40, "g": ["a"] * 40})
+    view = protect(frame, bounds={"x": (0, 10)}, categories={"g": ["a", "b"]})
+
+    with seeded_noise(3):
+        for _ in range(10):
+            described = view.describe(epsilon=0.05, fresh=True)
+            several = view.agg({"x": ["count", "missing", "std"], "g": ["count", "freq"]}, epsilon=0.05, fresh=True)
+            rows = [view.missing("x", epsilon=0.05, fresh=True), view.count("x", epsilon=0.05, fresh=True)]
+            (count, missing, mean, std, *quartiles, _, _), (labels, _, *_, freq) = described.values  # noqa: PD011
+            assert count + missing == pytest.approx(40)
+            assert 0 <= count <= 40
+            assert 0 <= freq <= labels <= 40 + 1e-9
+            assert 0 <= mean <= 10
+            assert 0 <= std
+            assert quartiles == sorted(quartiles)
+            assert all(0 <= several[name] <= 40 for name in ("x_count", "x_missing", "g_count", "g_freq"))
+            for each in (*rows, view.nunique("g", epsilon=0.05, fresh=True)):
+                assert each.low <= float(each) <= each.high
+                assert each.low < each.high
+                assert (each.raw is None) == (0 < float(each) < (2 if each.statistic == "nunique" else 40))
+
+    assert "`unbiased` has the noisy ones" in repr(described)
+    assert described.raw != described.values  # noqa: PD011
+
+
 def test_thousands_of_categories_say_what_they_cost(protect):
     """They share one noise, of which the answer says how much there is in each count."""
-    codes = [f"c{at}" for at in range(3000)]
+    codes = [f"c{at}" for at in range(8000)]
     view = protect(pd.DataFrame({"code": ["c7"] * 2000}), bounds={}, categories={"code": codes})
 
     found = view.value_counts("code", epsilon=1)

@@ -1,0 +1,177 @@
+"""Quantiles as they are returned, with the counts from which any other follows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy import ArgumentError, Release
+from dfprivacy.markup import Grid
+from dfprivacy.schema import as_number
+from dfprivacy_eda import plots
+from dfprivacy_eda.results import records, tidy
+from dfprivacy_eda.tree import Tree
+from dfprivacy_eda.wording import between, left_out, number
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Quantiles", "share"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Quantiles(Release):
+    """Quantiles of one column, with the noisy counts from which any other follows.
+
+    Attributes
+    ----------
+    column : str
+        The column.
+    q : tuple of float
+        The shares of rows that were asked for.
+    values : tuple of float
+        The quantile of each.
+    low, high : tuple of float
+        Ends of an interval for each.
+    confidence : float
+        Coverage of each interval.
+    covers : {"table", "population"}
+        What the intervals are for, as in `ColumnStatistic`.
+    count : float
+        Rows that the quantiles are about; noisy where that is private.
+    missing, missing_standard_error : float or None
+        As for `ColumnStatistic`.
+    notes : tuple of str
+        What to know before trusting the numbers.
+    leaves : ndarray of shape (N,)
+        Noisy counts of N equal intervals, made consistent: unbiased, negative at times.
+    grid : tuple of two float
+        The lowest edge of the intervals, and their width.
+    whole : bool
+        Whether each interval stands for one value, its middle.
+    sizes : tuple of int
+        Nodes on each level of the tree of counts.
+    spreads : tuple of float
+        Variance of a count on each level.
+    """
+
+    column: str
+    q: tuple[float, ...]
+    values: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    confidence: float
+    covers: str
+    count: float
+    missing: float | None
+    missing_standard_error: float | None
+    notes: tuple[str, ...]
+    leaves: NDArray[np.float64]
+    grid: tuple[float, float]
+    whole: bool
+    sizes: tuple[int, ...]
+    spreads: tuple[float, ...]
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The counts of intervals, with which everything else is computed."""
+        edges = self.grid[0] + self.grid[1] * np.arange(len(self.leaves) + 1.0)
+        return Tree(np.asarray(edges, dtype=np.float64), self.sizes, self.leaves, self.spreads, self.whole)
+
+    def quantile(self, q: float) -> float:
+        """Give another quantile, at no price.
+
+        Parameters
+        ----------
+        q : float
+            The share of rows at or below it, from 0 to 1.
+
+        Returns
+        -------
+        float
+            The quantile.
+        """
+        return float(self.tree.quantiles([share(q)])[0])
+
+    def cdf(self, x: float) -> float:
+        """Give the share of rows below a value, at no price.
+
+        Parameters
+        ----------
+        x : float
+            The value.
+
+        Returns
+        -------
+        float
+            The share, linear between the edges of the counts.
+        """
+        rows, _ = self.tree.below([as_number(x, "x")])
+        return float(rows[0]) / self.tree.total if self.tree.total > 0 else math.nan
+
+    @property
+    def frame(self) -> Any:
+        """A row for each quantile: the share, the value, and its interval."""
+        return tidy(self, self._columns())
+
+    def _columns(self) -> dict[str, tuple[float, ...]]:
+        return {"q": self.q, "value": self.values, "low": self.low, "high": self.high}
+
+    def _records(self) -> list[dict[str, Any]]:
+        return records(self._columns())
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return one row for each quantile: the share, the value, and its interval.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "pyarrow"}, optional
+            Whose table to make; default: the library's that holds the table that was asked.
+
+        Returns
+        -------
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            The columns q, value, low and high.
+        """
+        return tidy(self.made_for(library or self.library), self._columns())
+
+    def _grid(self) -> Grid:
+        rows = [
+            (f"{q:.4g}", number(value, (high - low) / 4), between(low, high))
+            for q, value, low, high in zip(self.q, self.values, self.low, self.high, strict=True)
+        ]
+        return Grid(("q", self.column, f"{100 * self.confidence:.4g}% interval"), rows)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        whose = "the table's own" if self.covers == "table" else "the population behind the rows"
+        rows = [("intervals", f"for {whose}, each on its own"), ("rows", f"{self.count:,.0f}")]
+        rows += left_out(self.missing, self.missing_standard_error)
+        return [*rows, *(("note", note) for note in self.notes)]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the cumulated shares of rows with a band, and the quantiles with their intervals.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        return plots.quantiles(self, ax)
+
+
+def share(q: object) -> float:
+    """Check a share of rows."""
+    if isinstance(q, bool) or not isinstance(q, int | float | np.integer | np.floating) or not 0 <= q <= 1:
+        raise ArgumentError(
+            f"q={q!r} is no share of rows.", "Give numbers from 0 to 1, such as 0.5 for the median."
+        )
+    return float(q)

@@ -1,0 +1,362 @@
+"""Counts as they are returned: of categories, of bins, and of combinations of two columns."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy import ArgumentError, Release
+from dfprivacy.markup import Grid
+from dfprivacy_eda import plots
+from dfprivacy_eda.results import records, tidy
+from dfprivacy_eda.simplex import project
+from dfprivacy_eda.wording import between, left_out, number
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Counts", "Crosstab", "Histogram"]
+
+_SHOWN = 24  # cells
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Counted(Release):
+    """Counts of cells, with what is the same for all of them."""
+
+    raw: NDArray[np.float64]
+    total: float
+    noise_scale: float
+    confidence: float
+    normalize: bool = False
+    missing: float | None = None
+    missing_standard_error: float | None = None
+
+    @cached_property
+    def counts(self) -> NDArray[np.float64]:
+        """Counts that are not negative, with the sum `total`: the nearest to the noisy ones."""
+        return project(self.raw.ravel(), self.total).reshape(self.raw.shape)
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """The same as parts of their sum; NaN where that is 0."""
+        return self.counts / self.total if self.total > 0 else np.full(self.raw.shape, np.nan)
+
+    @property
+    def noise_standard_error(self) -> float:
+        """Standard error of each noisy count."""
+        return math.sqrt(2) * self.noise_scale
+
+    @property
+    def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Ends of an interval for the table's own count in each cell: about the unbiased one, or about 0."""
+        return np.maximum(self.raw - self.reach, 0), np.maximum(self.raw, 0) + self.reach
+
+    @property
+    def reach(self) -> float:
+        """How far an interval reaches from a noisy count, in rows."""
+        return -math.log1p(-self.confidence) * self.noise_scale
+
+    def _keys(self) -> dict[str, list[Any]]:
+        """Say what each cell is of, in columns of a table."""
+        raise NotImplementedError
+
+    def _columns(self) -> dict[str, list[Any]]:
+        found = {"count": self.counts, **({"proportion": self.shares} if self.normalize else {}), "raw": self.raw}
+        low, high = self.intervals
+        numbers = {**found, "low": low, "high": high}
+        keys = {f"{name}_" if name in numbers else name: cells for name, cells in self._keys().items()}
+        return {**keys, **{name: each.ravel().tolist() for name, each in numbers.items()}}
+
+    def _records(self) -> list[dict[str, Any]]:
+        return records(self._columns())
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return one row for each cell: its count, the unbiased noisy one, and the ends of its interval.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "pyarrow"}, optional
+            Whose table to make; default: the library's that holds the table that was asked.
+
+        Returns
+        -------
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            After what the cell is of, the columns count, raw, low and high; with proportion, where that was asked.
+        """
+        return tidy(self.made_for(library or self.library), self._columns())
+
+    @property
+    def _head(self) -> str:
+        """What the cells are of."""
+        raise NotImplementedError
+
+    def _cells(self) -> list[str]:
+        """Name the cells, in the order in which they are shown."""
+        raise NotImplementedError
+
+    def _grid(self) -> Grid:
+        low, high = (ends.ravel() for ends in self.intervals)
+        error, shares = self.noise_standard_error, self.shares.ravel()
+        shown = [f"{100 * share:.1f}%" for share in shares] if self.normalize else None
+        rows = [
+            (
+                name,
+                shown[at] if shown else number(float(self.counts.ravel()[at]), error),
+                between(float(low[at]), float(high[at])),
+            )
+            for at, name in enumerate(self._cells()[:_SHOWN])
+        ]
+        more = self.raw.size - _SHOWN
+        rows += [(f"… {more:,} more", "", "")] if more > 0 else []
+        return Grid(
+            (self._head, "share" if shown else "rows", f"{100 * self.confidence:.4g}% interval, rows"), rows
+        )
+
+    def _rows(self) -> list[tuple[str, str]]:
+        error = self.noise_standard_error
+        rows = [("noise_standard_error", f"{error:.4g} rows in each count")] if error else []
+        rows += left_out(self.missing, self.missing_standard_error)
+        return [*rows, *(("note", note) for note in self._notes())]
+
+    def _notes(self) -> list[str]:
+        notes = []
+        if self.reach and self.raw.size and float(self.raw.max()) < 2 * self.reach:
+            notes.append("No count is clearly above the noise: there is too little data for this epsilon.")
+        if (self.raw < 0).any():
+            notes.append(
+                "Counts below 0 became 0 and others smaller, so small ones are too large; raw is unbiased."
+            )
+        return notes
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Counts(_Counted):
+    """How many rows are in each category.
+
+    Attributes
+    ----------
+    column : str
+        The column.
+    categories : tuple
+        Its categories, the largest count first if it was sorted.
+    raw : ndarray of shape (categories,)
+        The noisy counts: unbiased, negative at times. Sums and tests are made of these.
+    counts : ndarray of shape (categories,)
+        The nearest that are not negative and add up to `total`. Small ones are too large on average, and the
+        largest too small.
+    shares : ndarray of shape (categories,)
+        The same as parts of their sum.
+    intervals : tuple of two ndarray
+        Ends of an interval for the table's own count of each, from `raw`.
+    total : float
+        Rows in some category, as they add up.
+    normalize : bool
+        Whether shares were asked for, and are shown.
+    noise_scale, noise_standard_error : float
+        Scale of the Laplace noise in each count, and its standard error.
+    confidence : float
+        Coverage of each interval.
+    missing, missing_standard_error : float or None
+        Rows in none of the categories, and the standard error; None where that is not known.
+    """
+
+    column: str
+    categories: tuple[Any, ...]
+
+    def __getitem__(self, category: object) -> float:
+        if category not in self.categories:
+            raise ArgumentError(
+                f"{category!r} is no category of {self.column!r}.", f"They are {list(self.categories)!r}."
+            )
+        return float((self.shares if self.normalize else self.counts)[self.categories.index(category)])
+
+    @property
+    def frame(self) -> Any:
+        """A row for each category: itself, and its count or share."""
+        name, values = ("proportion", self.shares) if self.normalize else ("count", self.counts)
+        return tidy(self, {self.column: self.categories, name: values.tolist()})
+
+    def _keys(self) -> dict[str, list[Any]]:
+        return {self.column: list(self.categories)}
+
+    @property
+    def _head(self) -> str:
+        return self.column
+
+    def _cells(self) -> list[str]:
+        return [str(category) for category in self.categories]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw a bar for each category, with its interval.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        return plots.counts(self, ax)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Histogram(_Counted):
+    """How many rows are between each two edges.
+
+    Attributes
+    ----------
+    column : str
+        The column.
+    edges : ndarray of shape (bins + 1,)
+        The edges. A bin holds its lower edge and not its upper one, but the last holds both.
+    raw, counts, shares, intervals, total, normalize, noise_scale, noise_standard_error, confidence
+        As for `Counts`, by bin.
+    missing, missing_standard_error : float or None
+        Rows without a value, and the standard error; None where that is not known.
+    """
+
+    column: str
+    edges: NDArray[np.float64]
+
+    @property
+    def frame(self) -> Any:
+        """A row for each bin: its edges, and its count or share."""
+        name, values = ("proportion", self.shares) if self.normalize else ("count", self.counts)
+        return tidy(self, {"low": self.edges[:-1].tolist(), "high": self.edges[1:].tolist(), name: values.tolist()})
+
+    def _keys(self) -> dict[str, list[Any]]:
+        return {"from": self.edges[:-1].tolist(), "to": self.edges[1:].tolist()}
+
+    @property
+    def _head(self) -> str:
+        return self.column
+
+    def _cells(self) -> list[str]:
+        ends = [number(float(edge)) for edge in self.edges]
+        *bins, last = (f"[{low}, {high})" for low, high in itertools.pairwise(ends))
+        return [*bins, f"{last[:-1]}]"]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the histogram, with an interval for each bin.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        return plots.histogram(self, ax)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Crosstab(_Counted):
+    """How many rows are in each combination of two columns' categories.
+
+    Attributes
+    ----------
+    columns : tuple of two str
+        The columns: the first in rows, the second in columns.
+    categories : tuple of two tuples
+        Their categories.
+    raw, counts, shares, intervals, total, noise_scale, noise_standard_error, confidence
+        As for `Counts`, of shape (categories of the first, of the second).
+    by : {"all", "index", "columns"} or None
+        Of what the shown shares are parts: of all rows, of their row, of their column; None: counts are shown.
+    margins : bool
+        Whether sums are shown.
+    missing, missing_standard_error : float or None
+        Rows in none of the combinations, and the standard error; None where that is not known.
+    """
+
+    columns: tuple[str, str]
+    categories: tuple[tuple[Any, ...], tuple[Any, ...]]
+    by: str | None = None
+    margins: bool = False
+
+    @property
+    def table(self) -> NDArray[np.float64]:
+        """The counts or shares that were asked for, with sums in a last row and column where they were."""
+        whole = self.counts
+        if self.margins:
+            whole = np.vstack([whole, whole.sum(axis=0)])
+            whole = np.column_stack([whole, whole.sum(axis=1)])
+        rows, columns = (len(each) for each in self.categories)
+        sums = {
+            "all": self.counts.sum(),
+            "index": whole[:, :columns].sum(axis=1, keepdims=True),
+            "columns": whole[:rows].sum(axis=0, keepdims=True),
+        }
+        if self.by is None:
+            return whole
+        with np.errstate(invalid="ignore", divide="ignore"):
+            parts: NDArray[np.float64] = whole / sums[self.by]
+        return parts
+
+    @property
+    def frame(self) -> Any:
+        """A row for each category of the first column, a column for each of the second."""
+        rows, columns = ([*each, *(["All"] if self.margins else [])] for each in self.categories)
+        parts = {str(name): values.tolist() for name, values in zip(columns, self.table.T, strict=True)}
+        return tidy(self, {self.columns[0]: rows, **parts})
+
+    def _keys(self) -> dict[str, list[Any]]:
+        pairs = itertools.product(*self.categories)
+        return dict(zip(self.columns, map(list, zip(*pairs, strict=True)), strict=True))
+
+    def _grid(self) -> Grid:
+        rows, columns = ([*map(str, each), *(["All"] if self.margins else [])][:_SHOWN] for each in self.categories)
+        error = self.noise_standard_error
+
+        def written(cell: float) -> str:
+            return number(cell, error) if self.by is None else f"{100 * cell:.1f}%"
+
+        cells = [
+            (row, *map(written, found[: len(columns)]))
+            for row, found in zip(rows, self.table.tolist(), strict=False)
+        ]
+        return Grid((" / ".join(self.columns), *columns), cells)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        whole, margin = (len(each) for each in self.categories), int(self.margins)
+        hidden = [
+            f"{most + margin - _SHOWN:,} more {name}"
+            for most, name in zip(whole, ("rows", "columns"), strict=True)
+            if most + margin > _SHOWN
+        ]
+        parts = {"all": "all rows", "index": "their row", "columns": "their column"}
+        rows = [("…", " and ".join(hidden))] if hidden else []
+        rows += [("shares", f"of {parts[self.by]}")] if self.by else []
+        if self.reach:
+            said = f"± {number(self.reach, self.reach)} rows around each noisy count"
+            rows.append((f"{100 * self.confidence:.4g}% interval", said))
+        first, second = self.columns
+        asked = f'chi2({second!r}, {first!r}, method="table", epsilon=...)'
+        return [*rows, *super()._rows(), ("test", f"{asked} of independence is free at the same epsilon")]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw a bar for each combination, with its interval; a map where there are many.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        return plots.crosstab(self, ax)
