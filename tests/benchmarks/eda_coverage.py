@@ -24,7 +24,7 @@ from eda_simulation import Simulated
 from eda_tables import Table, tables
 from results import recorded
 
-from dfprivacy_eda import counts, describe, moments, quantiles
+from dfprivacy_eda import counts, describe, moments, quantiles, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -81,8 +81,8 @@ METHODS: dict[str, tuple[Any, dict[str, Any]]] = {
     "var": (moments.var, {}),
     "std": (moments.std, {}),
     "sum": (moments.total, {}),
-    "count": (moments.count, {}),
-    "missing": (moments.missing, {}),
+    "count": (rows.count, {}),
+    "missing": (rows.missing, {}),
     "quartiles": (quantiles.quantile, {"q": QUARTILES}),
     "histogram": (counts.histogram, {}),
 }
