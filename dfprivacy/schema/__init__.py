@@ -49,7 +49,7 @@ from dfprivacy.errors import ArgumentError, SchemaError, quoted
 from dfprivacy.schema.values import plain_number, plain_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -130,13 +130,21 @@ class Column:
 
     def code(self, category: object) -> int:
         """Code of one category, or a `SchemaError`."""
-        for code, known in enumerate(self.categories or ()):
-            if category_key(known) == category_key(category):
-                return code
-        raise SchemaError(
-            f"{category!r} is not a category of column {self.name!r}.",
-            f"Its categories are {list(self.categories or ())!r}.",
-        )
+        return self.codes([category])[0]
+
+    def codes(self, categories: Iterable[object]) -> list[int]:
+        """Codes of some categories, or a `SchemaError`."""
+        known = {category_key(each): code for code, each in enumerate(self.categories or ())}
+        found = []
+        for category in categories:
+            code = known.get(category_key(category))
+            if code is None:
+                raise SchemaError(
+                    f"{category!r} is not a category of column {self.name!r}.",
+                    f"Its categories are {list(self.categories or ())!r}.",
+                )
+            found.append(code)
+        return found
 
     def describe(self) -> dict[str, Any]:
         """Return the same as plain JSON values."""
