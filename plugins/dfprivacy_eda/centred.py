@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["Centred", "Spread", "Total", "mean", "total", "variance"]
 
 _GUESS = Fraction(1, 10)  # of the budget, where rows without a value have to be counted as well
-# Rows times epsilon from which on a guess is worth it: with missing values, the square of what it is off by is below
-# the noise; else it costs 1 in 30 of the budget at most.
+# Rows times epsilon from which on a guess is worth it: with missing values, the square of what it is off by is
+# below the noise; else it costs 1 in 30 of the budget at most.
 _MANY = 1000.0
 _REACH = (
     4.0  # scales of the noise in a guess, within which the mean is looked for: but for 1 in 55 draws it is there

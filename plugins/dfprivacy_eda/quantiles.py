@@ -77,7 +77,7 @@ class Layout:
 
     @property
     def cuts(self) -> NDArray[np.float64]:
-        """Edges at which rows are told apart: an interval holds its lower edge, so that of the lowest ends above."""
+        """Edges at which rows are told apart: as an interval holds its lower edge, the lowest value ends above."""
         cuts = self.edges
         if self.ends is not None:
             cuts[1], cuts[-2] = np.nextafter(self.ends[0], np.inf), self.ends[1]
