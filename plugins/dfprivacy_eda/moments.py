@@ -62,7 +62,7 @@ def _notes(low: float, high: float, possible: tuple[float, float]) -> tuple[str,
 
 
 @mechanism(columns={"column": "numeric"})
-def mean(curator: Curator, column: Column, *, covers: Covers = "table", nan_policy: NanPolicy = "omit") -> Sums:
+def mean(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit", covers: Covers = "table") -> Sums:
     """Give the mean of a column.
 
     Parameters

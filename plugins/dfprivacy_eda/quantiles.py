@@ -303,7 +303,9 @@ def quantile(
     equal values cost no accuracy.
 
     **Statistics.** Several: least squares over the tree for the intervals; counts that are not negative for the
-    values. docs/explanation/exploration.md has the proofs, and what was measured.
+    values. A quantile among rows that lie at a bound, or beyond, is that bound exactly. Where values lie all over
+    the bounds, up to three quantiles are nearer in rank if each is asked for alone, at its part of ε.
+    docs/explanation/exploration.md has the proofs, docs/benchmarks.md what was measured.
 
     References
     ----------

@@ -29,6 +29,7 @@ import sys
 import tempfile
 import venv
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -291,17 +292,34 @@ def theirs(
     return {key: averaged(values) for key, values in errors.items()}
 
 
-def kept(library: str, every: list[Table], statistics: tuple[str, ...], asked: argparse.Namespace) -> Answers:
-    """Errors of a library's answers, as an earlier run kept them, or anew."""
-    file = asked.kept and asked.kept / f"{library}.json"
-    if file and file.exists():
-        return {tuple(key): tuple(value) for key, value in json.loads(file.read_text(encoding="utf-8"))}
+def of_library(library: str, every: list[Table], statistics: tuple[str, ...], asked: argparse.Namespace) -> Answers:
+    """Errors of a library's answers."""
     python = environment(library, asked.peers)
     if python is None:
         return {}
     with tempfile.TemporaryDirectory() as folder:
-        found = theirs(library, python, every, statistics, Path(folder), asked.limit)
-    if file:
+        return theirs(library, python, every, statistics, Path(folder), asked.limit)
+
+
+def of_ours(every: list[Table], statistics: tuple[str, ...], runs: int) -> Answers:
+    """Errors of all of ours."""
+    found: Answers = {}
+    for table in every:
+        found |= ours(table, statistics, runs)
+        if "describe" in statistics:
+            for relation in RELATIONS:
+                found |= described(table, relation, runs)
+    return found
+
+
+def kept(name: str, folder: Path | None, measured: Callable[[], Answers]) -> Answers:
+    """Errors as an earlier run kept them, or anew."""
+    file = folder / f"{name}.json" if folder else None
+    if file is not None and file.exists():
+        return {tuple(key): tuple(value) for key, value in json.loads(file.read_text(encoding="utf-8"))}
+    found = measured()
+    if file is not None:
+        file.parent.mkdir(exist_ok=True)
         file.write_text(json.dumps([[key, value] for key, value in found.items()]), encoding="utf-8")
     return found
 
@@ -314,7 +332,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--adult", type=Path, help="the UCI Adult table, adult.data")
     parser.add_argument("--peers", type=Path, help="a folder of environments: opendp, diffprivlib, smartnoise")
-    parser.add_argument("--kept", type=Path, help="a folder for the others' errors: read, or made and then written")
+    parser.add_argument("--kept", type=Path, help="a folder for the errors of each library: read, or written")
     parser.add_argument("--runs", type=int, default=300, help="answers of ours (default: 300)")
     parser.add_argument("--only", nargs="+", default=[*NUMBERS, *COUNTED, "describe"], help="some statistics")
     parser.add_argument("--limit", type=float, default=1800, help="seconds of another library (default: 1800)")
@@ -324,12 +342,8 @@ def main() -> int:
     statistics = tuple(name for name in (*NUMBERS, *COUNTED, "describe") if name in asked.only)
     found: Answers = {}
     for library in PEERS:
-        found |= kept(library, every, statistics, asked)
-    for table in every:
-        found |= ours(table, statistics, asked.runs)
-        if "describe" in statistics:
-            for relation in RELATIONS:
-                found |= described(table, relation, asked.runs)
+        found |= kept(library, asked.kept, partial(of_library, library, every, statistics, asked))
+    found |= kept("dfprivacy", asked.kept, partial(of_ours, every, statistics, asked.runs))
     show(found, keep=set(asked.only) >= {*NUMBERS, *COUNTED, "describe"})
     return 0
 
