@@ -31,7 +31,6 @@ _CELLS = 8  # combinations of categories that a table has rows of
 _EACH = 3  # rows in each
 _CORNERS = 48
 _FEW = 8  # rows of each public class among a few, at most
-_CLASSES = 4
 _MANY = 240  # rows of a large table
 
 
@@ -325,7 +324,7 @@ def candidates(case: Case, count: int = 8) -> list[Row]:
     return _different([*case.rows, typical, *found])
 
 
-def few(case: Case, rows: Sequence[Row]) -> list[Row]:
+def few(case: Case, rows: Sequence[Row], most: int = 4) -> list[Row]:
     """Make a few rows to stand in place of the first: corners and missing values, in public classes that have rows.
 
     Parameters
@@ -334,6 +333,8 @@ def few(case: Case, rows: Sequence[Row]) -> list[Row]:
         What is public.
     rows : sequence of dict
         The table.
+    most : int
+        Public classes, at most.
 
     Returns
     -------
@@ -342,7 +343,7 @@ def few(case: Case, rows: Sequence[Row]) -> list[Row]:
     """
     agreed = case.agreed if case.neighbors == "replace_one" else ()
     classes = _different([{name: row[name] for name in agreed} for row in rows])
-    classes = [classes[0], *classes[1:][-_CLASSES + 1 :]]
+    classes = [classes[0], *classes[1:][-most + 1 :]]
     private = {name: case.bounds[name] for name in _numbers(case) if name not in agreed}
     ends = {**private, **{name: values for name, values in case.domains.items() if name not in agreed}}
     count = math.prod(map(len, ends.values()))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["holds_in_other_cases", "moves_with_its_sums"]
 
-_STEPS = 12  # changes of a table, in each variant
+_STEPS = 8  # changes of a table, in each variant
 _REPEATS = 30  # of a mechanism with chance of its own, which comes out the same now and then
 _CLOSE = 1e-6  # relative; finer differences are those of floating-point arithmetic
 
