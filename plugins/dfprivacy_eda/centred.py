@@ -117,7 +117,7 @@ class Total(OfSums):
 
 
 def mean(curator: Curator, column: Column, nan_policy: NanPolicy, *, alone: bool = True) -> Sums:
-    """Measure the mean alone, or for `alone` False what the variance needs as well where the size is private.
+    """Measure the mean alone, or for `alone` False what the variance needs as well.
 
     Where the number of rows is private, the sums of (1+y)/2 and (1-y)/2 have all of the noise of a count, and give
     the number of rows and the sum of y. Where it is public and no value is missing, the mean is linear in the sum
@@ -127,7 +127,7 @@ def mean(curator: Curator, column: Column, nan_policy: NanPolicy, *, alone: bool
     n, gaps = curator.size, curator.gaps([column], nan_policy)
     if n is None and alone:
         return _halves(curator, column, gaps, nan_policy)
-    if not (gaps and _enough(curator)):
+    if not (alone and gaps and _enough(curator)):
         return moments(curator, column, nan_policy)
     guess = moments(curator, column, nan_policy, share=_GUESS)
     if not len(guess.noise):

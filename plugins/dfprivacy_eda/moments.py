@@ -98,7 +98,8 @@ def mean(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit", co
     1,000/ε or more and values may be missing, that has a tenth of ε, and the rest buys the sum of y - t, t being
     the mean so far: sensitivity 2. Where the number of rows is private, the sums of (1+y)/2 and (1-y)/2 and the
     number of rows without a value are released: sensitivity 1 if rows come and go, 2 if they change. For a
-    population the sum of y² is needed as well: (y, 1-y², y²/2), of sensitivity 3/2 if rows come and go.
+    population the sum of y² is needed as well, so there is one step, with (y, 1-y², y²/2) where the number of rows
+    is private, of sensitivity 3/2 if rows come and go.
 
     **Statistics.** Intervals are quantiles of 20,000 draws of the noise, whose law is public, and of the
     normal distribution of a mean for a population.

@@ -177,7 +177,7 @@ def sampled(sums: Sums, column: Column) -> Numbers:
     """Draw what the mean of a population may be, of which the rows are a sample: sampling and noise."""
     rows = sums.possible if len(sums.noise) else np.broadcast_to(sums.found, (2 * _HALF, 4))
     errors = np.random.default_rng(1).normal(size=_HALF)
-    sds = std(sums.found, column) / np.sqrt(max(sums.found[0], 1))
+    sds = std(rows, column) / np.sqrt(np.maximum(rows[:, 0], 1))  # as uncertain as the noise makes it
     found: Numbers = mean(rows, column) + np.concatenate([errors, -errors]) * sds
     return found
 
