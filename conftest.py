@@ -47,24 +47,42 @@ _LONG = (
     "test_faults.py",
     "test_faults_search.py",
     "test_conformance.py",
-    "test_privacy.py",
     "test_example_plugin.py",
-    "test_ledger_backends.py",
+    "test_privacy.py",
+    "test_chi2.py",
+    "test_mechanisms.py",
     "test_faults_discipline.py",
     "test_forks.py",
+    "test_ledger_backends.py",
     "test_exactness.py",
-    "test_mechanisms.py",
     "test_stack.py",
-    "test_passes.py",
     "test_plugins.py",
+    "test_release.py",
+    "test_accessor.py",
+    "test_rank_sensitivity.py",
+    "test_demo.py",
+    "test_ledger_damage.py",
 )
+_ELSEWHERE = {"polars", "polars-lazy", "polars-parquet"}  # frames in which nothing depends on pandas
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the examples of pages on both versions of pandas, for people copy them; and begin with what is long."""
+def _library(item: pytest.Item) -> str | None:
+    """Say which library makes the frame of a test that runs once for each."""
+    return item.callspec.params.get("constructor") if hasattr(item, "callspec") else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run the examples of pages on both versions of pandas, for people copy them; and begin with what is long.
+
+    Of a test that runs once for each library, the other version of pandas runs what is about pandas and Arrow.
+    """
     for item in items:
         if item.path.suffix == ".md":
             item.add_marker("pandas")
+    if config.getoption("markexpr") == "pandas":
+        elsewhere = [item for item in items if _library(item) in _ELSEWHERE]
+        config.hook.pytest_deselected(items=elsewhere)
+        items[:] = [item for item in items if _library(item) not in _ELSEWHERE]
     items.sort(key=lambda item: _LONG.index(item.path.name) if item.path.name in _LONG else len(_LONG))
 
 

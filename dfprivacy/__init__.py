@@ -46,7 +46,7 @@ from dfprivacy.release import (
     Value,
 )
 from dfprivacy.schema import Column, Schema, discover
-from dfprivacy.view import GroupedView, PrivateFrame, protect
+from dfprivacy.view import GroupedView, PerPerson, PrivateFrame, protect
 
 __version__ = version("dfprivacy")
 present = Presence.PRESENT
@@ -74,6 +74,7 @@ __all__ = [
     "NanPolicy",
     "NoisyValue",
     "NotProtected",
+    "PerPerson",
     "Plan",
     "PluginError",
     "PluginWarning",

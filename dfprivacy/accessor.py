@@ -64,6 +64,7 @@ class Accessor:
                 "declare",
                 "group_by",
                 "groupby",
+                "per",
                 "explain",
                 "plan",
                 *registry().mechanisms,

@@ -88,6 +88,8 @@ class Mechanism:
         ``holder(holder, ...)``: what whoever holds the table may compute for themselves, without an epsilon.
     conclusion : callable or None
         ``conclusion(measured, ...) -> Release``: a pure function of what the function measured, and of arguments.
+    at_once : bool
+        Whether it is ``conclusion([measured, ...], ...) -> list[Release]``, of all groups of a call.
     check : callable or None
         ``check(...)``: refuses arguments while nothing is paid.
     renamed : mapping of str to str
@@ -106,6 +108,7 @@ class Mechanism:
     preparer: Callable[..., Mapping[str, Any]] | None = None
     holder: Callable[..., Any] | None = None
     conclusion: Callable[..., Any] | None = None
+    at_once: bool = False
     check: Callable[..., object] | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
     origin: str = ""
@@ -238,6 +241,8 @@ class Mechanism:
     def _returned(self) -> Any:
         """What a call returns: the release's class, and that of the form for whoever holds the table."""
         found = self.hints.get("return", Release)
+        if self.at_once:
+            (found,) = get_args(found) or (Release,)
         classes = get_args(found) or (found,)
         if all(isinstance(each, type) and not issubclass(each, Release) for each in classes):
             found = Value
@@ -392,9 +397,22 @@ class Mechanism:
         object
             The result; `measured` itself if the mechanism has no halves.
         """
+        return self.conclude_each([measured], arguments)[0]
+
+    def conclude_each(self, measured: Sequence[Any], arguments: Mapping[str, Any]) -> Sequence[Any]:
+        """Run the second half on what the first returned of each group; see `conclude`."""
         if self.conclusion is None:
             return measured
-        return self.conclusion(measured, **{name: arguments[name] for name in self._own[1]})
+        own = {name: arguments[name] for name in self._own[1]}
+        if not self.at_once:
+            return [self.conclusion(each, **own) for each in measured]
+        found: Sequence[Any] = self.conclusion(measured, **own)
+        if len(found) != len(measured):
+            raise PluginError(
+                f"Mechanism {self.name!r} concludes {len(found)} results of {len(measured)} groups.",
+                "Conclude one of each.",
+            )
+        return found
 
     def concludes(self, conclusion: Callable[..., Any]) -> Mechanism:
         """Give the mechanism its second half: the function measures, and this concludes.
@@ -434,10 +452,35 @@ class Mechanism:
         >>> list(average.signature.parameters)
         ['column', 'digits', 'epsilon', 'fresh']
         """
+        return self._with(conclusion, at_once=False)
+
+    def concludes_groups(self, conclusion: Callable[..., Sequence[Any]]) -> Mechanism:
+        """Give the mechanism a second half for all groups of a call at once, where arrays make that faster.
+
+        Parameters
+        ----------
+        conclusion : callable
+            ``conclusion([measured, ...], ...) -> [Release, ...]``: for each what it would say of it alone. A
+            call that is not by group gives it one.
+
+        Returns
+        -------
+        Mechanism
+            This one, as for `concludes`.
+
+        Raises
+        ------
+        PluginError
+            As for `concludes`.
+        """
+        return self._with(conclusion, at_once=True)
+
+    def _with(self, conclusion: Callable[..., Any], *, at_once: bool) -> Mechanism:
         if self.conclusion is not None:
             raise PluginError(f"Mechanism {self.name!r} has two conclusions.", "Give it one.")
         replace(self, conclusion=conclusion)  # or it says what does not fit
-        object.__setattr__(self, "conclusion", conclusion)  # the name of the function is to mean the whole
+        for name, value in (("conclusion", conclusion), ("at_once", at_once)):
+            object.__setattr__(self, name, value)  # the name of the function is to mean the whole
         for kept in ("doc", "hints", "signature", "_asked", "_called", "_own"):
             vars(self).pop(kept, None)
         return self

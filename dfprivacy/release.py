@@ -103,6 +103,10 @@ class Privacy:
         False if a test-only sampler made the noise: then nothing is guaranteed.
     replayed : bool
         Whether this answer was kept in the ledger and cost nothing this time.
+    unit : str
+        The column that says whose a row is, where the guarantee is about all rows of one person; else empty.
+    max_rows : int
+        How many rows of one person the result counts at most.
     """
 
     epsilon: float
@@ -115,6 +119,18 @@ class Privacy:
     sampler: str
     private: bool = True
     replayed: bool = False
+    unit: str = ""
+    max_rows: int = 1
+
+    @property
+    def note(self) -> str:
+        """What misleads who reads the result as if every row were another person; empty if each is."""
+        if self.max_rows <= 1:
+            return ""
+        return (
+            f"up to {self.max_rows} rows are of one {self.unit!r}, and rows of one are alike: standard errors, "
+            f"p-values and intervals take them for different ones and are too small; ask view.per({self.unit!r})"
+        )
 
     @property
     def guarantee(self) -> str:
@@ -132,11 +148,16 @@ class Privacy:
             "replace_one": "tables that differ in the content of one row",
             "add_remove": "tables that differ by one row more or less",
         }[self.neighbors]
+        if self.unit:
+            relation = {
+                "replace_one": f"tables in which all rows of one {self.unit!r} are exchanged for those of another",
+                "add_remove": f"tables that differ by all rows of one {self.unit!r}",
+            }[self.neighbors]
         return f"{kind} for {relation}" + (f", beside what was measured on {when}" if reused else "")
 
     def __str__(self) -> str:
         again = f", answered on {self.at} and replayed at no charge" if self.replayed else ""
-        return f"{self.guarantee}{again}"
+        return f"{self.guarantee}{again}" + (f"; {self.note}" if self.note else "")
 
 
 def _moment(at: str) -> str:

@@ -19,8 +19,10 @@ from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
 from dfprivacy._table.conditions import Satisfies, condition
-from dfprivacy._table.declare import declared, read_schema
+from dfprivacy._table.declare import declared, read_schema, read_size, read_unit
 from dfprivacy._table.frames import adapt
+from dfprivacy._table.people import BoundedFrame
+from dfprivacy._table.per import read_aggregates
 from dfprivacy.column import ColumnView
 from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, SchemaError
 from dfprivacy.markup import Grid, escaped
@@ -31,13 +33,15 @@ from dfprivacy.schema import OTHER, Discover
 if TYPE_CHECKING:
     from dfprivacy._bundled import BundledMethods
     from dfprivacy._call.explanation import Explanation
+    from dfprivacy._ledger.accounts import Account
     from dfprivacy._table.conditions import Condition, Row
+    from dfprivacy._table.frames import Frame
     from dfprivacy.mechanism import Mechanism
-    from dfprivacy.schema import Category, Column, Schema
+    from dfprivacy.schema import Category, Column, Schema, Unit
 else:
     BundledMethods = object
 
-__all__ = ["GroupedView", "PrivateFrame", "protect", "view_of"]
+__all__ = ["GroupedView", "PerPerson", "PrivateFrame", "protect", "view_of"]
 
 Price = str | int | float | Fraction
 # By the frame's id: the frame, its view, and what it takes to make the view again without its rows. Nothing here
@@ -59,13 +63,17 @@ def protect(
     missing: Mapping[str, Any] | None = None,
     default_epsilon: Price | None = None,
     ledger: str | os.PathLike[str] | None = None,
+    unit: str | None = None,
+    max_rows: int | None = None,
+    unit_missing: Literal["omit", "own"] = "omit",
+    size: int | None = None,
 ) -> PrivateFrame:
     """Protect a table: open its account, or find it again, and return its private view.
 
     Parameters
     ----------
     df : pandas.DataFrame, polars.DataFrame, polars.LazyFrame or object with an Arrow C stream
-        The table, one row for each person.
+        The table, one row for each person, unless `unit` says whose a row is.
     name : str
         The data set's name: its account in the ledger. A name never gets a second budget.
     epsilon, delta : number or str
@@ -92,6 +100,17 @@ def protect(
     ledger : str or path, optional
         Where the accounts are kept: a SQLite file, a database URL, or ``"memory:"``; default: the environment
         variable ``DFPRIVACY_LEDGER``, else a file in the user's data directory.
+    unit : str, optional
+        Where a person may have several rows, the column that says whose a row is, of whole numbers or text. What is
+        protected is then all rows of any one person, and the number of rows is private.
+    max_rows : int, optional
+        With `unit`: how many rows of one person count at most. Noise grows with it, and of a person with more rows
+        some are left out, the same for every question and chosen without a look at what they hold.
+    unit_missing : {"omit", "own"}
+        With `unit`: whether a row that names nobody is left out, or is that of a person of its own.
+    size : int, optional
+        Under ``replace_one``: the number of rows, or with `unit` of people, where it is public and known. Rows are
+        then not counted. It is held against the table whenever that is read.
 
     Returns
     -------
@@ -131,22 +150,36 @@ def protect(
         raise ArgumentError(f"A {type(accounting).__name__} is no accounting.", 'For example "portfolio".')
     whole = {"epsilon": positive("epsilon", epsilon), "delta": slack("delta", delta)}
     listed, wanted = _listed(categories)
+    whose, known = read_unit(unit, max_rows, unit_missing), read_size(size, neighbors)
+    if whose is not None and wanted:
+        raise ArgumentError(
+            f"Categories are not discovered where a {unit!r} may have several rows.", "Declare the categories."
+        )
+    said: dict[str, Any] = {"bounds": bounds, "categories": listed, "public": public, "missing": missing}
     try:
         frame = adapt(df)
-        schema = read_schema(
-            frame, bounds=bounds, categories=listed, public=public, missing=missing, neighbors=neighbors
-        )
+        schema = read_schema(frame, **said, neighbors=neighbors, unit=whose, size=known)
     except ReadError as error:  # nothing had been charged yet
         raise error.after(DPError.outcome) from None
     default = None if default_epsilon is None else positive("default_epsilon", default_epsilon)
     account = open_ledger(ledger).open_account(
-        name, **whole, accounting=accounting, neighbors=neighbors, public=tuple(sorted(public))
+        name,
+        **whole,
+        accounting=accounting,
+        neighbors=neighbors,
+        public=tuple(sorted(public)),
+        whose=None if whose is None else (whose.column, whose.max_rows, whose.missing),
     )
-    view = PrivateFrame(Target(account, Table(frame, schema), default))
+    view = PrivateFrame(Target(account, Table(_bounded(frame, schema, account), schema), default))
     for column, price in wanted.items():
         found = view.find_categories([column], epsilon=price.epsilon, delta=price.delta)
         view = view.declare(found)
     return _remembered(df, view._target)  # noqa: SLF001 - its own
+
+
+def _bounded(frame: Frame, schema: Schema, account: Account) -> Frame:
+    """Leave out the rows of a person that are too many, where a person may have several."""
+    return frame if schema.unit is None else BoundedFrame(frame, schema.unit, bytes.fromhex(account.key))
 
 
 def _listed(
@@ -185,7 +218,8 @@ def view_of(df: object) -> PrivateFrame:
         )
     view = known()
     if view is None:  # nobody held it
-        view = _remembered(df, replace(target, table=replace(target.table, frame=adapt(df))))
+        bounded = _bounded(adapt(df), target.table.schema, target.account)
+        view = _remembered(df, replace(target, table=replace(target.table, frame=bounded)))
     return view
 
 
@@ -260,10 +294,10 @@ class _Askable(BundledMethods):
         >>> view = dp.protect(df, "planned", epsilon=1, ledger="memory:", bounds={"age": (0, 100)})
         >>> view.plan([("mean", "age"), ("histogram", "age", {"bins": 10})], epsilon=0.5)
         A plan (nothing was charged or read):
-          question                    epsilon   expected relative error
-          mean('age')                 0.115384  0.0147
-          histogram('age', bins=10)   0.384615  0.0147
-          all                         0.499999
+          question                    epsilon  expected relative error
+          mean('age')                0.115384                   0.0147
+          histogram('age', bins=10)  0.384615                   0.0147
+          all                        0.499999
           the account 'planned' can pay: the most it can pay at once is epsilon 1
         """
         size = self._target.table.schema.size
@@ -528,6 +562,39 @@ class PrivateFrame(_Askable):
 
     groupby = group_by
 
+    def per(self, unit: str) -> PerPerson:
+        """Make one row of the several rows of each person: ``view.per("patient_id").agg(bmi="mean")``.
+
+        Parameters
+        ----------
+        unit : str
+            The column that says whose a row is, as it was given to `protect`.
+
+        Returns
+        -------
+        PerPerson
+            What ``agg`` is asked of.
+
+        Raises
+        ------
+        ArgumentError
+            If the table was not protected with this unit, or its rows are selected by a Python function.
+        """
+        table = self._target.table
+        whose = table.schema.unit
+        if whose is None or unit != whose.column:
+            known = f"with unit={whose.column!r}" if whose else "with one row each"
+            raise ArgumentError(
+                f"The rows are not protected as those of a {unit!r}, but {known}.",
+                f"Protect the table with unit={unit!r} and max_rows=: then all rows of one are protected together.",
+            )
+        if any(each.describe() is None for each in table.conditions):
+            raise ArgumentError(
+                "A Python function selects the rows, which cannot be written down.",
+                "Ask per() first, and select people by the function: view.per(...).agg(...).where(function).",
+            )
+        return PerPerson(self._target, whose)
+
     def __repr__(self) -> str:
         lines = [*self._lines(), str(self._account())]
         return "\n".join([f"PrivateFrame {self.name!r}", *(f"  {line}" for line in lines)])
@@ -549,7 +616,14 @@ class PrivateFrame(_Askable):
     def _facts(self) -> list[tuple[str, str]]:
         schema = self.schema
         size = "private" if schema.size is None else f"{schema.size}"
-        facts = [("rows", size), ("neighbors", schema.neighbors), ("missing values", "are left out")]
+        whose = self._target.account.whose
+        one = "" if whose is None else f" {whose[0]!r}"
+        if schema.unit is not None:
+            size += f", at most {schema.unit.max_rows} count of one{one}"
+        elif whose is not None:
+            size += f", one for each{one}"
+        facts = [("rows", size), ("neighbors", schema.neighbors + (f" of all rows of one{one}" if one else ""))]
+        facts += [("missing values", "are left out")]
         return facts + [("where", _said(c)) for c in self._target.table.conditions]
 
     def _lines(self) -> list[str]:
@@ -557,6 +631,63 @@ class PrivateFrame(_Askable):
         lines = [f"rows: {size}; neighbors: {neighbors}; missing values {missing}"]
         lines += [f"{name}: {_known(self.schema.columns.get(name))}" for name in self.schema.names]
         return lines + [f"{name} {said}" for name, said in where]
+
+
+class PerPerson:
+    """The people of a view, before it is said what each one's row has; see `PrivateFrame.per`."""
+
+    def __init__(self, target: Target, unit: Unit) -> None:
+        self._target = target
+        self._unit = unit
+
+    def agg(self, asked: Mapping[str, Any] | None = None, /, **columns: Any) -> PrivateFrame:
+        """Say what each person's row has.
+
+        Parameters
+        ----------
+        asked : mapping, optional
+            As the keyword arguments, for names that are no keywords.
+        **columns : str or tuple
+            ``bmi="mean"``: of the column of this name. ``worst=("bmi", "max")``: of another column.
+            ``cost=("cost", "sum", (0, 5000))``: the sum, clamped to bounds. ``visits="count"``: how many rows
+            count. One of ``"mean"``, ``"sum"``, ``"min"``, ``"max"``, ``"count"``, ``"first"``, ``"last"``; of
+            categories the last three. Missing values are left out, unless it was declared what they count as.
+
+        Returns
+        -------
+        PrivateFrame
+            A protected view with one row for each person and bounds and categories that follow: those of the column
+            for a mean, from 0 to ``max_rows`` for a count, of which a sum of so many is clamped to ``max_rows``
+            times those of the column unless bounds are given. It shares the account. How many people there are is
+            public only if `protect` was told, and the view has no condition.
+
+        Raises
+        ------
+        SchemaError
+            If something asked for cannot be had.
+
+        Notes
+        -----
+        A row of it is a function of one person's rows alone, so tables that differ in all rows of one person become
+        tables that differ in one row: docs/explanation/people.md.
+
+        Examples
+        --------
+        >>> import pandas as pd, dfprivacy as dp
+        >>> df = pd.DataFrame({"patient_id": [1, 1, 2, 3], "bmi": [21.0, 23.0, 30.0, 26.0]})
+        >>> view = dp.protect(
+        ...     df, "visits", epsilon=1, ledger="memory:", bounds={"bmi": (10, 60)}, unit="patient_id", max_rows=4
+        ... )
+        >>> view.per("patient_id").agg(bmi="mean", visits="count").schema.columns["visits"].bounds
+        (0.0, 4.0)
+        """
+        table = self._target.table
+        made = read_aggregates(table.schema, self._unit, {**(asked or {}), **columns})
+        key = bytes.fromhex(self._target.account.key)
+        return PrivateFrame(replace(self._target, table=table.per_person(self._unit, key, made)))
+
+    def __repr__(self) -> str:
+        return f"{PrivateFrame(self._target)!r}\n  one row for each {self._unit.column!r}, once agg() says of what"
 
 
 class GroupedView(_Askable):

@@ -25,11 +25,17 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True)
-def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A ledger of the test's own, where nobody says otherwise, and a memory without accounts."""
+def _throwaway_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ledger of the test's own, in memory, where nobody says otherwise: a file takes twice the time."""
+    monkeypatch.setenv("DFPRIVACY_LEDGER", "memory:")
+    monkeypatch.setattr("dfprivacy._ledger.ledger._in_memory", {})
+
+
+@pytest.fixture
+def ledger(_throwaway_ledger: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that is the test's ledger, where nobody says otherwise."""
     path = tmp_path / "throwaway.sqlite"
     monkeypatch.setenv("DFPRIVACY_LEDGER", str(path))
-    monkeypatch.setattr("dfprivacy._ledger.ledger._in_memory", {})
     return path
 
 

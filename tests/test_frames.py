@@ -297,20 +297,20 @@ def test_two_polars_categoricals_of_one_process(categories_of):
 
 @pytest.mark.parametrize("one", [1, 1.0, True])
 def test_one_is_one_however_written(numbers_of, categories_of, one):
-    """1, 1.0 and True are one category, "1" another, whatever the column is made of."""
+    """1, 1.0 and True are one category, whatever the column is made of, and so is "1" where it is no other."""
     plain = [1, 0, 1]
     frames = [
         pd.DataFrame({"x": plain}),
         pd.DataFrame({"x": [1.0, 0.0, 1.0]}),
         pd.DataFrame({"x": [True, False, True]}),
-        pd.DataFrame({"x": pd.Series([1, "1", True], dtype=object)}),
-        pd.DataFrame({"x": pd.Series([1.0, "1.0", Decimal(1)], dtype=object)}),
+        pd.DataFrame({"x": pd.Series([1, "0", True], dtype=object)}),
+        pd.DataFrame({"x": pd.Series([1.0, "01", Decimal(1)], dtype=object)}),
         pd.DataFrame({"x": pd.Categorical(plain)}),
         pd.DataFrame({"x": pd.Categorical([1.0, 0.0, 1.0], [2.0, 1.0, 0.0])}),
         pl.DataFrame({"x": plain}),
         pl.DataFrame({"x": [1.0, 0.0, 1.0]}),
         pl.DataFrame({"x": [True, False, True]}),
-        pl.DataFrame({"x": pl.Series([1, "1", True], dtype=pl.Object)}),
+        pl.DataFrame({"x": pl.Series([1, "0", True], dtype=pl.Object)}),
         pa.table({"x": [1.0, 0.0, 1.0]}),
         pa.table({"x": pa.array(plain).dictionary_encode()}),
     ]
@@ -318,8 +318,67 @@ def test_one_is_one_however_written(numbers_of, categories_of, one):
     for frame in frames:
         assert [one, None, one] == categories_of(frame, [one])
     for frame in (pd.DataFrame({"x": ["1", "0"]}), pl.DataFrame({"x": ["1", "0"]}), pa.table({"x": ["1", "0"]})):
-        assert categories_of(frame, [one, 0 if one else 1]) == [None, None]
+        assert categories_of(frame, [one]) == [one, None]
         assert categories_of(frame, ["1", one]) == ["1", None]
+
+
+WRITTEN = [1, 0, 2, 1]
+AS_NUMBERS = {
+    "pandas, integers": lambda: pd.DataFrame({"x": WRITTEN}),
+    "pandas, nullable": lambda: pd.DataFrame({"x": pd.array(WRITTEN, dtype="Int64")}),
+    "pandas, float": lambda: pd.DataFrame({"x": np.array(WRITTEN, dtype=float)}),
+    "pandas, objects": lambda: pd.DataFrame({"x": pd.Series(WRITTEN, dtype=object)}),
+    "pandas, categorical": lambda: pd.DataFrame({"x": pd.Categorical(WRITTEN)}),
+    "pandas, Arrow": lambda: pd.DataFrame({"x": pd.array(WRITTEN, dtype=pd.ArrowDtype(pa.int32()))}),
+    "Polars": lambda: pl.DataFrame({"x": pl.Series(WRITTEN, dtype=pl.UInt8)}),
+    "Polars, lazy": lambda: pl.LazyFrame({"x": WRITTEN}),
+    "Arrow": lambda: pa.table({"x": pa.array(WRITTEN, pa.int16())}),
+    "Arrow, dictionary": lambda: pa.table({"x": pa.array(WRITTEN).dictionary_encode()}),
+    "Arrow, decimal": lambda: pa.table({"x": pa.array(map(Decimal, WRITTEN), pa.decimal128(9, 2))}),
+}
+TEXTS = [str(each) for each in WRITTEN]
+AS_TEXTS = {
+    "pandas": lambda: pd.DataFrame({"x": TEXTS}),
+    "pandas, objects": lambda: pd.DataFrame({"x": pd.Series(TEXTS, dtype=object)}),
+    "pandas, nullable": lambda: pd.DataFrame({"x": pd.array(TEXTS, dtype="string")}),
+    "pandas, categorical": lambda: pd.DataFrame({"x": pd.Categorical(TEXTS)}),
+    "pandas, Arrow": lambda: pd.DataFrame({"x": pd.array(TEXTS, dtype=pd.ArrowDtype(pa.string()))}),
+    "Polars": lambda: pl.DataFrame({"x": TEXTS}),
+    "Polars, lazy": lambda: pl.LazyFrame({"x": TEXTS}),
+    "Polars, Categorical": lambda: pl.DataFrame({"x": pl.Series(TEXTS, dtype=pl.Categorical)}),
+    "Polars, Enum": lambda: pl.DataFrame({"x": pl.Series(TEXTS, dtype=pl.Enum(["2", "1", "0"]))}),
+    "Polars, bytes": lambda: pl.DataFrame({"x": [each.encode() for each in TEXTS]}),
+    "Arrow": lambda: pa.table({"x": TEXTS}),
+    "Arrow, dictionary": lambda: pa.table({"x": pa.array(TEXTS).dictionary_encode()}),
+}
+
+
+@pytest.mark.parametrize("frame", [pytest.param(make, id=name) for name, make in AS_NUMBERS.items()])
+def test_numbers_whose_categories_are_given_as_text(categories_of, frame):
+    """A column of numbers is in the categories that are written so, in every engine and type."""
+    assert categories_of(frame(), ["0", "1"]) == ["1", "0", None, "1"]
+
+
+@pytest.mark.parametrize("frame", [pytest.param(make, id=name) for name, make in AS_TEXTS.items()])
+def test_texts_whose_categories_are_given_as_numbers(categories_of, frame):
+    """A column of text is in the categories that it writes, in every engine and type."""
+    assert categories_of(frame(), [0, 1]) == [1, 0, None, 1]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({"x": [True, False]}),
+        pd.DataFrame({"x": pd.array([True, False], dtype="boolean")}),
+        pl.DataFrame({"x": [True, False]}),
+        pa.table({"x": [True, False]}),
+    ],
+    ids=["pandas", "pandas, nullable", "Polars", "Arrow"],
+)
+@pytest.mark.parametrize("categories", [["True", "False"], ["true", "false"], ["1", "0"], ["1.0", "0.0"]])
+def test_booleans_whose_categories_are_given_as_text(categories_of, frame, categories):
+    """True and False may be written as Python, Polars and Arrow write them, or as numbers."""
+    assert categories_of(frame, categories) == categories
 
 
 def test_mixed_object_columns(numbers_of, categories_of):

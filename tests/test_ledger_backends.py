@@ -472,16 +472,12 @@ def test_a_server_gone_is_a_ledger_error(new_database):
     assert account.accountant.nothing == account.spent()
 
 
-ON_SERVER = pytest.mark.parametrize("ledger", ["postgresql"], indirect=True)  # once, not for each kind
-
-
 def a_pair(where):
     """Two accounts of one ledger."""
     ledger = open_ledger(where)
     return [ledger.open_account(name, epsilon=Fraction(1000), **TERMS) for name in "ab"]
 
 
-@ON_SERVER
 def test_answers_lock_accounts_in_the_order_of_charges(new_database):
     """While an answer of two accounts waits for the first by name, it holds nothing of the second."""
     import psycopg
@@ -516,7 +512,6 @@ def undo(where, table, times):
     )
 
 
-@ON_SERVER
 def test_what_a_server_undoes_is_tried_again(new_database):
     """A charge and an answer that the server undid as a whole are written at another try, once."""
     where = new_database()
@@ -533,7 +528,6 @@ def test_what_a_server_undoes_is_tried_again(new_database):
         assert len(account.answers()) == 1
 
 
-@ON_SERVER
 def test_tries_end(new_database, monkeypatch):
     """What the server undoes each time is refused, with nothing charged."""
     monkeypatch.setattr("dfprivacy._ledger.accounts.TRIES", 3)
@@ -570,7 +564,6 @@ print(asked)
 
 
 @pytest.mark.stress
-@ON_SERVER
 @pytest.mark.parametrize("isolation", ["read committed", "serializable"])
 def test_questions_of_two_accounts_in_both_orders(new_database, isolation):
     """Processes that ask of two accounts, in either order, are all answered, whatever the server isolates."""

@@ -16,7 +16,7 @@ from scipy import stats
 
 import dfprivacy as dp
 from dfprivacy._ledger import measurements
-from dfprivacy._measure.description import describe
+from dfprivacy._measure.description import Origins, describe
 from dfprivacy._measure.evaluate import Query, Table
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
@@ -373,7 +373,7 @@ DIFFERENT = [
 
 def described(features, **how):
     """The description of features on a table."""
-    return describe(Query.read(features), table(**how), {"plugin": "plugin 1"})
+    return describe(Query.read(features), table(**how), Origins({"plugin": "plugin 1"}))
 
 
 def test_every_parameter_is_in_the_description():
@@ -400,7 +400,7 @@ def test_all_that_a_table_and_a_column_are_is_described():
     """A new field of a table, a schema or a column has to be described, or left out knowingly."""
     known = {
         Table: {"frame", "schema", "conditions", "by", "mark", "parts", "passes"},
-        Schema: {"names", "columns", "neighbors", "size"},
+        Schema: {"names", "columns", "neighbors", "size", "unit", "people", "derived"},
         Column: {"name", "bounds", "categories", "fill", "other", "public", "filled"},
     }
 
@@ -469,7 +469,9 @@ def test_a_class_that_is_not_installed_has_no_description():
             return 3.0
 
     assert described(Mine()) is None
-    assert describe(Query.read(Mine()), table(), {__name__.partition(".")[0]: "tests 1"}) is None  # of a function
+    assert (
+        describe(Query.read(Mine()), table(), Origins({__name__.partition(".")[0]: "tests 1"})) is None
+    )  # of a function
 
 
 class Installed(RowFeatures):
@@ -491,7 +493,7 @@ def test_a_third_partys_features_are_described_with_their_version():
     """A plain class of an installed distribution is known by it, and by all its attributes."""
     package = __name__.partition(".")[0]
     found = [
-        describe(Query.read(features), table(), {package: origin})
+        describe(Query.read(features), table(), Origins({package: origin}))
         for features, origin in itertools.product(
             [Installed(X, 1.0), Installed(X, 2.0), Installed(Y, 1.0)], ["p 1", "p 2"]
         )

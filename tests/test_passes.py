@@ -18,7 +18,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy._measure import evaluate
-from dfprivacy._measure.evaluate import Table
+from dfprivacy._measure.evaluate import Query, Table
 from dfprivacy._plugins.loader import register_mechanism, unregister
 from dfprivacy._table import batch as rows
 from dfprivacy._table.conditions import Between, IsIn, Satisfies
@@ -41,6 +41,7 @@ from dfprivacy.features import (
 )
 from dfprivacy.features.base import enforced
 from dfprivacy.release import Release
+from dfprivacy.statistics import OfSums
 from dfprivacy.testing.noise import seeded_noise
 
 K = 24
@@ -155,9 +156,9 @@ def test_one_pass_has_the_sums_of_a_pass_for_each(feature, keys):
 @pytest.mark.parametrize("conditions", CONDITIONS)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_one_pass_is_that_of_the_selected_rows(engine, conditions, monkeypatch):
-    """Of every engine, in batches of seven rows, and under every kind of condition."""
+    """Of every engine, in many batches, of which the last is shorter, and under every kind of condition."""
     monkeypatch.setattr(rows, "BATCH_ROWS", 7)
-    frame = ENGINES[engine](DATA)
+    frame = ENGINES[engine]({name: values[:60] for name, values in DATA.items()})
 
     for name in ("moments", "ball", "crosstabs", "nystrom", "wave"):
         own, found = both(table(frame, conditions), ("g", "h"), FEATURES[name])
@@ -344,6 +345,67 @@ def test_noise_is_drawn_for_every_group():
         answers = view.group_by("g").averaged("x", epsilon=1)
 
     assert 16 == len({value for release in answers.releases for value in release.value[:4]})
+
+
+class Moved(OfSums):
+    """The sum of y and a number that each group has of its own."""
+
+    shape = (1,)
+
+    def __init__(self, column, by):
+        self.features = Moments(column, degree=1)
+        self.columns = (column,)
+        self.by = by
+
+    def value(self, sums):
+        return sums + self.by
+
+    def sensitivity(self, relation, norm, public):
+        return 2.0
+
+
+def test_statistics_of_the_same_sums_share_a_pass():
+    """Whatever else a statistic holds, such as a number that was measured of its group."""
+    whole = table(pd.DataFrame(DATA))
+    asked = [Query.read(Moved(whole.schema.columns["x"], by)).copy() for by in range(4)]
+
+    with whole.groups((whole.schema.columns["g"],)) as parts, passes() as counted:
+        found = [part.value(query, K)[0] for part, query in zip(parts, asked, strict=True)]
+
+    assert [whole] == counted
+    alone = [replace(part, passes=None).value(query, K)[0] for part, query in zip(parts, asked, strict=True)]
+    assert alone == found
+
+
+@dp.mechanism(columns={"column": "numeric"})
+def twice(curator, column):
+    "The same sum with the same noise, twice."
+    found = [curator.sum(Moments(column, degree=1, count=True), share="1/2").values for _ in range(2)]
+    return np.concatenate(found).tolist()
+
+
+@contextmanager
+def drawn(sampler):
+    """Note how many numbers are given noise at once."""
+    sizes, draw = [], sampler.laplace
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sampler, "laplace", lambda values, scale: (sizes.append(values.size), draw(values, scale))[1])
+        yield sizes
+
+
+def test_noise_of_all_groups_is_drawn_at_once():
+    """One draw has the noise of every group; a group that asks for the same again gets another draw."""
+    register_mechanism(twice)
+    view = protect({**DATA, "x": [1.0] * ROWS, "g": ["undeclared"] * ROWS})
+
+    try:
+        with seeded_noise(1) as sampler, drawn(sampler) as sizes:
+            answers = view.group_by("g").twice("x", epsilon=1)
+    finally:
+        unregister("twice")
+
+    assert [8, 2, 2, 2, 2] == sizes
+    assert 16 == len({value for release in answers.releases for value in release.value})
 
 
 def test_features_that_cannot_be_pickled_twice_are_refused():

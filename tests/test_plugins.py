@@ -23,8 +23,10 @@ from dfprivacy._plugins.loader import RESERVED, Plugin, register, register_mecha
 from dfprivacy.accessor import Accessor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
+
+    Report = Callable[..., dict[str, Any]]
 
 VERSION = metadata.version("dfprivacy")
 GOOD = """
@@ -83,22 +85,70 @@ def install(
     (info / "entry_points.txt").write_text("\n".join(["[dfprivacy]", *lines, ""]))
 
 
-def report(site: Path, slow: float = 600, **environment: str) -> dict[str, Any]:
-    """Load all plugins in a new process that finds the distributions of a folder, and use a bundled one."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("DFPRIVACY_")}
-    done = subprocess.run(
-        [sys.executable, "-c", REPORT, str(slow)],
-        env={**kept, "PYTHONPATH": str(site), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert not done.returncode, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+# A process that has imported what dfprivacy needs, and nothing of dfprivacy, forks one for each script.
+FORKS = """
+import json, os, sys, traceback
+import numpy, opendp.prelude, pluggy, polars, scipy.optimize, scipy.stats, sqlalchemy.dialects.sqlite
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    child = os.fork()
+    if child:
+        print(os.waitpid(child, 0)[1], flush=True)
+        continue
+    for stream, name in ((1, "out"), (2, "err")):
+        os.dup2(os.open(asked[name], os.O_CREAT | os.O_WRONLY, 0o600), stream)
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    sys.path[1:1] = asked["environment"]["PYTHONPATH"].split(os.pathsep)
+    sys.argv = ["-c", *asked["arguments"]]
+    try:
+        exec(asked["script"], {"__name__": "__main__"})
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+"""
 
 
-def test_installed_plugin_adds_its_mechanism(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def forks() -> Iterator[subprocess.Popen[str]]:
+    """Start the process that forks."""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        yield server
+
+
+@pytest.fixture
+def report(forks: subprocess.Popen[str], tmp_path: Path) -> Report:
+    """Load all plugins in a process of its own that finds the distributions of a folder, and use a bundled one."""
+
+    def load(site: Path, slow: float = 600, **environment: str) -> dict[str, Any]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("DFPRIVACY_")}
+        out, err = tmp_path / "out.txt", tmp_path / "err.txt"
+        asked = {
+            "script": REPORT,
+            "arguments": [str(slow)],
+            "environment": {**kept, "PYTHONPATH": str(site), **environment},
+            "out": str(out),
+            "err": str(err),
+        }
+        assert forks.stdin
+        assert forks.stdout
+        forks.stdin.write(json.dumps(asked) + "\n")
+        forks.stdin.flush()
+
+        assert forks.stdout.readline() == "0\n", err.read_text()
+        found: dict[str, Any] = json.loads(out.read_text().splitlines()[-1])
+        return found
+
+    return load
+
+
+def test_installed_plugin_adds_its_mechanism(tmp_path: Path, report: Report) -> None:
     """A mechanism of an installed distribution is there, with its origin, and not before it is needed."""
     install(tmp_path, "alpha", "1.0", {"a": "plugin_a"}, {"plugin_a": GOOD.format(method="alpha_rows")})
 
@@ -176,7 +226,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_broken_plugin_costs_itself_only(kind: str, tmp_path: Path) -> None:
+def test_broken_plugin_costs_itself_only(kind: str, tmp_path: Path, report: Report) -> None:
     """A broken plugin is named once with its version, and every other plugin works, bundled or not."""
     source, problem, status = BROKEN[kind]
     install(tmp_path, "alpha", "1.0", {"a": "plugin_a"}, {"plugin_a": GOOD.format(method="alpha_rows")})
@@ -192,7 +242,7 @@ def test_broken_plugin_costs_itself_only(kind: str, tmp_path: Path) -> None:
     assert f"ttest (dfprivacy {VERSION})" == found["bundled"]
 
 
-def test_raising_listener_is_a_warning(tmp_path: Path) -> None:
+def test_raising_listener_is_a_warning(tmp_path: Path, report: Report) -> None:
     """A plugin that fails on hearing of a release is named each time it matters; the release stands."""
     source = """
         from dfprivacy import hookimpl
@@ -210,7 +260,7 @@ def test_raising_listener_is_a_warning(tmp_path: Path) -> None:
     assert f"ttest (dfprivacy {VERSION})" == found["bundled"]
 
 
-def test_clash_of_entry_points_names_both(tmp_path: Path) -> None:
+def test_clash_of_entry_points_names_both(tmp_path: Path, report: Report) -> None:
     """Of two plugins of the same name, the first by distribution is kept and the other is said to be left out."""
     install(tmp_path, "Zeta", "1.0", {"same": "plugin_z"}, {"plugin_z": GOOD.format(method="zeta_rows")})
     install(tmp_path, "alpha", "2.0", {"same": "plugin_a"}, {"plugin_a": GOOD.format(method="alpha_rows")})
@@ -228,7 +278,7 @@ def test_clash_of_entry_points_names_both(tmp_path: Path) -> None:
     assert f"ttest (dfprivacy {VERSION})" == found["bundled"]
 
 
-def test_clash_of_mechanisms_names_both(tmp_path: Path) -> None:
+def test_clash_of_mechanisms_names_both(tmp_path: Path, report: Report) -> None:
     """Of two mechanisms of the same name, the first by distribution is kept; the other plugin's others stay."""
     more = GOOD.format(method="rows") + "        register(__import__('dataclasses').replace(method, name='more'))\n"
     install(tmp_path, "zeta", "1.0", {"z": "plugin_z"}, {"plugin_z": more})
@@ -246,7 +296,7 @@ def test_clash_of_mechanisms_names_both(tmp_path: Path) -> None:
     assert f"ttest (dfprivacy {VERSION})" == found["bundled"]
 
 
-def test_slow_plugin_is_reported_with_its_time(tmp_path: Path) -> None:
+def test_slow_plugin_is_reported_with_its_time(tmp_path: Path, report: Report) -> None:
     """A plugin that takes longer to load than it should works and is named."""
     slow = "import time\ntime.sleep(0.2)\n" + textwrap.dedent(GOOD.format(method="rows"))
     install(tmp_path, "alpha", "1.0", {"a": "plugin_a"}, {"plugin_a": slow})
@@ -278,7 +328,12 @@ def test_slow_plugin_is_reported_with_its_time(tmp_path: Path) -> None:
     ],
 )
 def test_lists_choose_plugins(
-    environment: dict[str, str], origins: dict[str, str], bundled: bool, warnings: list[str], tmp_path: Path
+    environment: dict[str, str],
+    origins: dict[str, str],
+    bundled: bool,
+    warnings: list[str],
+    tmp_path: Path,
+    report: Report,
 ) -> None:
     """The allow list means exactly these, the block list keeps out, and a name on neither shelf is said."""
     install(tmp_path, "alpha", "1.0", {"a": "plugin_a"}, {"plugin_a": GOOD.format(method="rows")})
@@ -291,7 +346,7 @@ def test_lists_choose_plugins(
     assert warnings == [said[: len(start)] for said, start in zip(found["warnings"], warnings, strict=True)]
 
 
-def test_damaged_installation_costs_itself_only(tmp_path: Path) -> None:
+def test_damaged_installation_costs_itself_only(tmp_path: Path, report: Report) -> None:
     """Malformed entry points and missing metadata of one distribution leave the others alone."""
     install(tmp_path, "alpha", "1.0", {"a": "plugin_a"}, {"plugin_a": GOOD.format(method="alpha_rows")})
     install(tmp_path, "beta", "2.0", {}, {})
@@ -307,7 +362,7 @@ def test_damaged_installation_costs_itself_only(tmp_path: Path) -> None:
     assert f"ttest (dfprivacy {VERSION})" == found["bundled"]
 
 
-def test_of_two_copies_the_first_on_the_path_counts(tmp_path: Path) -> None:
+def test_of_two_copies_the_first_on_the_path_counts(tmp_path: Path, report: Report) -> None:
     """A distribution that is installed twice is loaded once, from where Python imports it."""
     first, second = tmp_path / "first", tmp_path / "second"
     for site, version in ((first, "2.0"), (second, "1.0")):

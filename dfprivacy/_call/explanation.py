@@ -32,13 +32,11 @@ class Explanation:
         The epsilon that is left of it to pay: that of what the ledger keeps already is spared.
     measurements : tuple of MeasurementRecord
         What would be measured, in order.
-    largest : float
-        The largest epsilon the account can still pay at once.
     ended : str
         What a method of one piece raised when it went on from a measurement that says nothing, as a plan's does. It
         may measure more from numbers. Empty where the plan is whole.
-    find : callable
-        Works out the findings.
+    find, afford : callable
+        Work out the findings, and the largest epsilon.
     """
 
     method: str
@@ -47,9 +45,16 @@ class Explanation:
     delta: float
     left: float
     measurements: tuple[MeasurementRecord, ...]
-    largest: float
     ended: str = ""
     find: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False, compare=False)
+    afford: Callable[[], float] = field(default=float, repr=False, compare=False)
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest epsilon the account can pay at once: that of the moment when it is first read or shown."""
+        found = self.afford()
+        object.__setattr__(self, "afford", float)  # which knows the account
+        return found
 
     @cached_property
     def findings(self) -> Mapping[str, Any]:
@@ -59,7 +64,8 @@ class Explanation:
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "findings": self.findings, "find": dict}
+        worked_out = {"findings": self.findings, "largest": self.largest}
+        return {**vars(self), **worked_out, "find": dict, "afford": float}
 
     def _facts(self) -> list[tuple[str, str]]:
         afford = "can" if self.left <= self.largest else "CANNOT"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dfprivacy._ledger.measurements import MOST, digest
+from dfprivacy._measure.description import Origins
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy import samplers as noises
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -50,14 +52,11 @@ class Kept:
         """Whether anything is kept at all."""
         return self._account.keeps_measurements
 
-    @property
-    def origins(self) -> Mapping[str, str]:
+    @cached_property
+    def origins(self) -> Origins:
         """Distribution and version of each package with plugins."""
-        return {
-            plugin.module.partition(":")[0].partition(".")[0]: plugin.origin
-            for plugin in registry().plugins
-            if plugin.distribution and plugin.status == "loaded"
-        }
+        plugins = (each for each in registry().plugins if each.distribution and each.status == "loaded")
+        return Origins({each.module.partition(":")[0].partition(".")[0]: each.origin for each in plugins})
 
     def like(self, description: str, noise: str) -> list[KeptMeasurement]:
         """Find what is kept of a description with a kind of noise, and was not taken yet, oldest first."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dfprivacy._call.target import positive
 from dfprivacy.errors import ArgumentError
+from dfprivacy.markup import Grid
 from dfprivacy.mechanism import refuse_data
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ _ROWS = 10_000  # that a table is taken to have where that is private
 _SPREAD = 1 / 3  # standard deviation of a column, in halves of its range
 _UNIT = Fraction(1, 10**6)  # of a price
 _ROUNDS = 8
+_FREE = "(nothing was charged or read)"
+_WIDTH = 116  # columns of text
 _EXAMPLE = 'For example view.plan([("mean", "age"), ("ttest", "bmi", {"by": "smoker"})], epsilon=1).'
 
 
@@ -84,13 +86,10 @@ class Plan:
         """
         return tuple(self._ask(each) for each in self.questions)
 
-    def _cells(self) -> list[tuple[str, str, str]]:
+    @property
+    def _grid(self) -> Grid:
         rows = [(each.question, f"{float(each.epsilon):.6g}", f"{each.error:.3g}") for each in self.questions]
-        return [
-            ("question", "epsilon", "expected relative error"),
-            *rows,
-            ("all", f"{float(self.epsilon):.6g}", ""),
-        ]
+        return Grid(("question", "epsilon", RELATIVE), [*rows, ("all", f"{float(self.epsilon):.6g}", "")])
 
     @property
     def _afford(self) -> str:
@@ -98,21 +97,11 @@ class Plan:
         return f"the account {self.account!r} {afford} pay: the most it can pay at once is epsilon {self.largest:g}"
 
     def __repr__(self) -> str:
-        cells = self._cells()
-        wide = [max(len(row[at]) for row in cells) for at in range(3)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, wide, strict=True)).rstrip() for row in cells
-        ]
-        return "\n  ".join(["A plan (nothing was charged or read):", *lines, self._afford])
+        lines = self._grid.lines(_WIDTH)
+        return "\n  ".join([f"A plan {_FREE}:", *lines, self._afford])
 
     def _repr_html_(self) -> str:
-        head, *rows = self._cells()
-        table = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-        titles = "".join(f"<th>{cell}</th>" for cell in head)
-        return (
-            "<b>A plan</b> (nothing was charged or read)"
-            f"<table><tr>{titles}</tr>{table}</table><p>{html.escape(self._afford)}</p>"
-        )
+        return self._grid.html(f"A plan {_FREE}", self._afford)
 
 
 def planned(

@@ -184,14 +184,17 @@ class Question:
         keys = itertools.product(*(column.categories or () for column in self.by))
         names = tuple(column.name for column in self.by)
         several = len(names) > 1
+        found = _run(self.mechanism, lambda: self.mechanism.conclude_each(measured, self.arguments), call)
         return Groups(
             by=names if several else names[0],
             keys=tuple(key if several else key[0] for key in keys),
-            releases=tuple(self._conclude(each, call) for each in measured),
+            releases=tuple(map(_released, found)),
         )
 
     def _measure(self, table: Table, call: CallPayer, payer: CallBudget | None = None) -> Any:
         """Let the mechanism measure, and nothing after it."""
+        if table.schema.unit is not None:  # what is refused there is refused before anything is paid
+            self._plan(table)
         curator = Curator(table, payer or call, call.kept)
         try:
             measured = _run(self.mechanism, lambda: self.mechanism.measure(curator, self.arguments), call)
@@ -202,11 +205,10 @@ class Question:
         return measured
 
     def _conclude(self, measured: Any, call: CallPayer) -> Release:
-        found = _run(self.mechanism, lambda: self.mechanism.conclude(measured, self.arguments), call)
-        return found if isinstance(found, Release) else Value(value=found)
+        return _released(_run(self.mechanism, lambda: self.mechanism.conclude(measured, self.arguments), call))
 
     def _privacy(self, call: CallPayer) -> Privacy:
-        sampler = noises.sampler()
+        sampler, whose = noises.sampler(), self.target.account.whose
         return Privacy(
             epsilon=float(epsilon_of(call.losses)),
             delta=float(delta_of(call.losses)),
@@ -217,6 +219,8 @@ class Question:
             at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
             sampler=sampler.name,
             private=sampler.private,
+            unit=whose[0] if whose else "",
+            max_rows=self.target.table.rows_each,
         )
 
     def explain(self) -> Explanation:
@@ -239,7 +243,7 @@ class Question:
         account = self.target.payer
         gaussian = {"Gaussian" in noise.kind for noise in planner.measured if noise.delta}
         kind = "gaussian" if gaussian == {True} else "approximate"
-        largest = account.largest(*((kind, self.delta) if gaussian else ()))
+        about = (kind, self.delta) if gaussian else ()
         return Explanation(
             method=self.mechanism.name,
             account=account.name,
@@ -247,9 +251,9 @@ class Question:
             delta=float(self.delta),
             left=float(self.epsilon - spared),
             measurements=tuple(planner.measured),
-            largest=float(largest),
             ended="" if void is None else type(void).__name__,
             find=lambda: self._findings(planner),
+            afford=lambda: float(account.largest(*about)),
         )
 
     def _findings(self, planner: Planner) -> Mapping[str, Any]:
@@ -282,6 +286,10 @@ class Question:
                 raise _failure(self.mechanism, error) from error
             return planner, error, payer.spared
         return planner, None, payer.spared
+
+
+def _released(found: Any) -> Release:
+    return found if isinstance(found, Release) else Value(value=found)
 
 
 def _of_a_measurement(error: Exception) -> bool:
@@ -353,6 +361,8 @@ def _run(mechanism: Mechanism, step: Callable[[], T], call: CallPayer | None = N
             raise
         raise error.after(_stays(call)) from error
     except Exception as error:
+        if isinstance(error, Warning) and call is None:  # of a check or a plan, made an error by who asks
+            raise
         raise _failure(mechanism, error, call) from error
 
 

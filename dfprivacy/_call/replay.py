@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._measure.evaluate import Table
     from dfprivacy.mechanism import Mechanism
+    from dfprivacy.schema import Schema
 
 __all__ = ["columns_among", "written"]
 
@@ -76,7 +77,15 @@ def _of_which_rows(table: Table, named: Sequence[Column]) -> dict[str, Any]:
         "where": [condition.describe() for condition in table.conditions],
         "columns": {column.name: column.describe() for column in asked},
         "rows": table.schema.size,
+        **_of_whom(table.schema),
     }
+
+
+def _of_whom(schema: Schema) -> dict[str, Any]:
+    """Say whose the rows are, where a person may have several, and how they were made of these."""
+    unit = schema.unit
+    said = {} if unit is None else {"unit": [unit.column, unit.max_rows, unit.missing]}
+    return said if schema.derived is None else {**said, "derived": schema.derived}
 
 
 def _same(value: Any) -> Any:

@@ -40,6 +40,12 @@ def together(
     """Ask of two tables together: their union, both accounts, and the arguments with its columns."""
     _ = JointAccount(target.account, second.account)  # or it says why they cannot pay together
     names = target.account.name, second.account.name
+    for name, each in zip(names, (target, second), strict=True):
+        if (unit := each.table.schema.unit) is not None:
+            raise ArgumentError(
+                f"In {name!r} a {unit.column!r} may have several rows, and such a table is asked by itself.",
+                f"Ask of tables with one row each: view.per({unit.column!r}).agg(...).",
+            )
     table, which = union(target.table, second.table, names)
     resolved = mechanism.resolve(target.table.schema, arguments)
     try:

@@ -20,6 +20,7 @@ from dfprivacy._ledger.records import (
     read_moment,
     read_spent,
     read_text,
+    relation_of,
 )
 from dfprivacy._ledger.remembered import Known
 from dfprivacy._ledger.tables import tables
@@ -116,6 +117,11 @@ class Account:
         The filters that decide what the account can pay, as they were fixed at opening.
     ledger : Ledger
         Where the account is kept.
+    whose : tuple of (str, int, str) or None
+        Where neighbouring tables differ in all rows of one person: the column that says whose they are, how many of
+        one person count, and what becomes of those that name nobody.
+    key : str
+        What chooses a person's rows; nobody is shown it.
     """
 
     name: str
@@ -127,6 +133,13 @@ class Account:
     opened: datetime
     accountant: Accountant = field(repr=False)
     ledger: Ledger = field(repr=False)
+    whose: tuple[str, int, str] | None = None
+    key: str = field(default="", repr=False)
+
+    @property
+    def relation(self) -> str:
+        """The neighbouring relation in words."""
+        return relation_of(self.neighbors, self.whose)
 
     def spent(self) -> Spent:
         """Return what has been spent so far, by every process that shares the ledger."""

@@ -49,7 +49,7 @@ class Budget:
             "epsilon": str(self.epsilon),
             "delta": str(self.delta),
             "accounting": account.accounting,
-            "neighbors": account.neighbors,
+            "neighbors": account.relation,
             "public": list(account.public),
             "opened": account.opened.isoformat(timespec="seconds"),
             "spent": str(self.spent),
@@ -76,7 +76,7 @@ class Budget:
             ("spent", f"epsilon {float(self.spent):g} of {whole}"),
             ("largest next Laplace release", f"epsilon {float(self.remaining):g}" if self.remaining else "none"),
             ("accounting", account.accounting),
-            ("neighbors", account.neighbors),
+            ("neighbors", account.relation),
         ]
         return f"{Grid((), facts).html(f'Budget of {account.name!r}')}{meter} {escaped(f'{self._used:.0%} used')}"
 

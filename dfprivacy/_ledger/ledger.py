@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sqlite3
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
@@ -24,12 +25,16 @@ from dfprivacy._ledger.address import ELSEWHERE, MEMORY, begin, engine_of, file_
 from dfprivacy._ledger.copies import copied, sync
 from dfprivacy._ledger.names import has_invisible, look_alikes, name_key
 from dfprivacy._ledger.records import (
+    KEY_BYTES,
     covers,
     read_accountant,
     read_fraction,
     read_moment,
     read_public,
+    read_relation,
     read_text,
+    relation_of,
+    written_relation,
 )
 from dfprivacy._ledger.remembered import Known, Memory
 from dfprivacy._ledger.tables import NAME_LENGTH, SCHEMA_VERSION, tables
@@ -89,6 +94,7 @@ class Ledger:
         accounting: str | None,
         neighbors: str,
         public: tuple[str, ...],
+        whose: tuple[str, int, str] | None = None,
     ) -> Account:
         """Open the account of a data set, or return it if it was opened before with the same terms.
 
@@ -104,6 +110,8 @@ class Ledger:
             The neighbouring relation.
         public : tuple of str
             What else is declared public about the data set.
+        whose : tuple of (str, int, str), optional
+            Whose all rows neighbouring tables differ in; see `Account`.
 
         Returns
         -------
@@ -127,7 +135,7 @@ class Ledger:
             "epsilon": str(epsilon),
             "delta": str(delta),
             "accounting": accountant.accounting,
-            "neighbors": neighbors,
+            "neighbors": written_relation(neighbors, whose, secrets.token_hex(KEY_BYTES)),
             "public": json.dumps(public),
         }
         row = self._known(name) or self._opened(
@@ -138,7 +146,8 @@ class Ledger:
             opened=now(),
         )
         account = self._account(row)
-        stored = {term: getattr(row, term) for term in asked}
+        asked["neighbors"] = relation_of(neighbors, whose)  # without the key, which was made when it was opened
+        stored = {**{term: getattr(row, term) for term in asked}, "neighbors": account.relation}
         differ = [f"{term} = {stored[term]}, not {asked[term]}" for term in asked if stored[term] != asked[term]]
         if differ:
             raise AccountMismatch(
@@ -378,16 +387,19 @@ class Ledger:
             terms = accountant.epsilon, accountant.delta, accountant.accounting
             if terms != (epsilon, delta, row.accounting):
                 raise ValueError
+            neighbors, whose, key = read_relation(row.neighbors)
             return Account(
                 name=read_text(row.name),
                 epsilon=epsilon,
                 delta=delta,
                 accounting=accountant.accounting,
-                neighbors=read_text(row.neighbors, "replace_one", "add_remove"),
+                neighbors=neighbors,
                 public=read_public(row.public),
                 opened=read_moment(row.opened),
                 accountant=accountant,
                 ledger=self,
+                whose=whose,
+                key=key,
             )
 
 

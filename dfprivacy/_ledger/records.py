@@ -26,10 +26,15 @@ __all__ = [
     "read_fraction",
     "read_moment",
     "read_public",
+    "read_relation",
     "read_spent",
     "read_text",
+    "relation_of",
+    "written_relation",
 ]
 
+KEY_BYTES = 32
+_RELATIONS = ("replace_one", "add_remove")
 _FRACTION = re.compile(r"[0-9]{1,4000}(/[0-9]{1,4000})?", re.ASCII)
 _SUMS = {"basic": 2, "gdp": 1, "rdp": 1, "mix": 2}
 
@@ -39,6 +44,42 @@ def read_text(value: object, *choices: str) -> str:
     if not isinstance(value, str) or (choices and value not in choices):
         raise ValueError
     return value
+
+
+def written_relation(neighbors: str, whose: tuple[str, int, str] | None, key: str) -> str:
+    """Write a neighbouring relation: whose all rows may differ, how many count, what of those that name nobody.
+
+    An older dfprivacy, which would take a person's rows for different people's, cannot read it.
+    """
+    if whose is None:
+        return neighbors
+    column, max_rows, missing = whose
+    return json.dumps(
+        {"neighbors": neighbors, "unit": column, "max_rows": max_rows, "unit_missing": missing, "key": key}
+    )
+
+
+def relation_of(neighbors: str, whose: tuple[str, int, str] | None) -> str:
+    """Say a neighbouring relation in words."""
+    if whose is None:
+        return neighbors
+    column, max_rows, missing = whose
+    return f"{neighbors} of all rows of one {column!r}, {max_rows} at most, unit_missing={missing!r}"
+
+
+def read_relation(value: object) -> tuple[str, tuple[str, int, str] | None, str]:
+    """Read what `written_relation` wrote."""
+    written = read_text(value)
+    if written in _RELATIONS:
+        return written, None, ""
+    plain = json.loads(written)
+    whose = read_text(plain["unit"]), plain["max_rows"], read_text(plain["unit_missing"], "omit", "own")
+    if type(whose[1]) is not int or whose[1] < 1 or len(plain) != 5:  # noqa: PLR2004
+        raise ValueError
+    key = read_text(plain["key"])
+    if len(bytes.fromhex(key)) < KEY_BYTES:
+        raise ValueError
+    return read_text(plain["neighbors"], *_RELATIONS), whose, key
 
 
 def read_fraction(value: object) -> Fraction:

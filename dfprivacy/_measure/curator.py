@@ -45,11 +45,12 @@ from dfprivacy.release import DiscoveredKeys, MeasurementRecord, NoisyValue
 from dfprivacy.schema import Column, as_probability
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from dfprivacy._ledger.measurements import KeptMeasurement
+    from dfprivacy._measure.description import Origins
     from dfprivacy._measure.evaluate import Table
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy._table.batch import Batch
@@ -97,7 +98,7 @@ class KeptMeasurements(Protocol):
         ...
 
     @property
-    def origins(self) -> Mapping[str, str]:
+    def origins(self) -> Origins:
         """Distribution and version of each package with plugins."""
         ...
 
@@ -636,6 +637,7 @@ class Curator:
         """
         if alpha is not None:
             as_probability(alpha, "alpha")
+        self._refuse_several("This compares the table with its rearrangements")
         what = "the p-value" if alpha is None else f"the decision at level {alpha:g}"
         plan = self._plan_decision(statistic, share, f"{what} of {statistic.describe()}", "permutation test")
         scale = calibrate.laplace_scale((4 if alpha is None else 2) * plan.steps, plan.epsilon)
@@ -691,6 +693,7 @@ class Curator:
         several = tuple(columns) if isinstance(columns, list | tuple) else (columns,)
         if not several:
             raise PluginError("discover() was given no column.", "Name those that hold the keys.")
+        self._refuse_several("This shows keys that nobody declared")
         self._table.present()  # a copy without rows must not pay
         single = not isinstance(columns, list | tuple)
         if self._table.agreed(several):
@@ -766,6 +769,7 @@ class Curator:
         if not plain or len(set(plain)) < len(plain):
             raise PluginError("survey() takes columns, each once.", "Name those that are wanted.")
         ends = np.asarray(edges, dtype=np.float64)
+        self._refuse_several("This shows values that nobody declared")
         self._table.present()  # a copy without rows must not pay
         epsilon, delta = self._share(share)
         if not delta > 0:
@@ -830,6 +834,7 @@ class Curator:
         ReadError
             If the rows could not be read; the charge stays.
         """
+        self._refuse_several("This asks every row for a message")
         self._table.present()  # a copy without rows must not pay
         several: list[RowLabels] = [*maps] if isinstance(maps, list | tuple) else [maps]  # type: ignore[list-item]
         copies = copied(several)
@@ -863,6 +868,16 @@ class Curator:
         blank = np.zeros(size, dtype=np.int64)
         return Messages(self._perform(said, [Pure(epsilon)], draw, blank), arc, said)
 
+    def _refuse_several(self, what: str) -> None:
+        """Refuse what is proved for one row of a table where a person may have several."""
+        unit = self._table.schema.unit
+        if unit is not None:
+            raise ArgumentError(
+                f"{what}, and the privacy of that is proved for one row, not for up to {unit.max_rows} rows of one "
+                f"{unit.column!r}.",
+                f"Ask a table with one row each: view.per({unit.column!r}).agg(...).",
+            )
+
     def _noisy(
         self, asked: RowFeatures | Statistic, noise: str, share: object, then: str, *, pool: bool
     ) -> NoisyValue:
@@ -875,7 +890,7 @@ class Curator:
         if self._table.agreed(query.looks_at):
             features = query.of if isinstance(query.of, RowFeatures) else None
             k = exact_exponent(features.radius(L2), BATCH_ROWS) if features else FINE
-            steps = self._table.value(copied(query), k)
+            steps = self._table.value(query.copy(), k)
             return measurement(query, np.ldexp(np.array([float(step) for step in steps]), -k), None)
         epsilon, delta = self._share(share, gaussian=noise == "gaussian")
         if noise == "gaussian":
@@ -950,12 +965,19 @@ class Curator:
         text: str | None = None,
     ) -> Drawn:
         """Pay, read and draw."""
-        k, scale, copy = price.grid.k, price.scale, copied(query)
+        k, scale, copy = price.grid.k, price.scale, self._copy(query)
         order = canonical_order(query.of)
 
         def draw() -> NDArray[np.int64]:
             sampler = noises.sampler()
-            noisy: NDArray[np.int64] = getattr(sampler, noise)(clamped(self._table.value(copy, k)), scale)
+
+            def add(values: Sequence[int]) -> NDArray[np.int64]:
+                return cast("NDArray[np.int64]", getattr(sampler, noise)(clamped(values), scale))
+
+            if noise == "cube":  # one draw for all coordinates of a group
+                noisy = add(self._table.value(copy, k))
+            else:
+                noisy = self._table.perturbed(copy, k, (noise, scale), add)
             if self._kept is not None and text is not None:
                 kept = noisy if order is None else noisy[order]
                 self._kept.add(Measurement(text, noise, scale, k, sampler.private, kept))
@@ -982,6 +1004,8 @@ class Curator:
         return Drawn(said, self._perform(said, (), recall, np.zeros(query.dimension, dtype=np.int64)))
 
     def _plan_decision(self, statistic: Statistic, share: object, what: str, kind: str) -> Decision:
+        if self._table.by:
+            self._refuse_several("This decides by group")
         self._table.present()
         query = Query.read(statistic)
         if self._table.agreed(query.looks_at):
@@ -990,7 +1014,11 @@ class Curator:
             )
         epsilon, _ = self._share(share)
         grid = grid_for(self._table, query, math.inf, epsilon)
-        return Decision(what, kind, epsilon, grid.k, math.ceil(grid.steps), copied(query))
+        return Decision(what, kind, epsilon, grid.k, math.ceil(grid.steps), self._copy(query))
+
+    def _copy(self, query: Query) -> Query:
+        """Copy what is to see rows, before anything is paid."""
+        return query.copy()
 
     def _perform(
         self,
@@ -1039,6 +1067,9 @@ class Planner(Curator):
 
     Its measurements are of an empty table and without noise, so what a mechanism concludes from them is void.
     """
+
+    def _copy(self, query: Query) -> Query:
+        return query  # sees no rows
 
     def _perform(
         self,

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy.features import Given, OneHot, Stack
+from dfprivacy.schema import Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._measure.evaluate import Query, Table
 
-__all__ = ["canonical_order", "describe"]
+__all__ = ["Origins", "canonical_order", "describe"]
 
 _LONG = 1024  # characters, beyond which a digest stands for a value
 _HOUSE = "dfprivacy"
@@ -51,7 +52,26 @@ class _UndescribedError(Exception):
     """Something cannot be written down."""
 
 
-def describe(query: Query, table: Table, origins: Mapping[str, str]) -> str | None:
+class Origins(dict[str, str]):
+    """Distribution and version of each package, dfprivacy among them, for the descriptions of one call.
+
+    Parameters
+    ----------
+    origins : mapping of str to str
+        Those of the packages with plugins.
+
+    Attributes
+    ----------
+    columns : dict
+        The columns that were written, by their identity: a call writes the same ones for each of its groups.
+    """
+
+    def __init__(self, origins: Mapping[str, str]) -> None:
+        super().__init__({_HOUSE: f"{_HOUSE} {_version()}", **origins})
+        self.columns: dict[int, tuple[Column, str]] = {}
+
+
+def describe(query: Query, table: Table, known: Origins) -> str | None:
     """Describe what is measured, and of which rows.
 
     Parameters
@@ -60,8 +80,8 @@ def describe(query: Query, table: Table, origins: Mapping[str, str]) -> str | No
         What is measured.
     table : Table
         The table, with a view's conditions.
-    origins : mapping of str to str
-        Distribution and version of each package with plugins.
+    known : Origins
+        Where classes come from.
 
     Returns
     -------
@@ -69,7 +89,6 @@ def describe(query: Query, table: Table, origins: Mapping[str, str]) -> str | No
         One line of JSON; None if it cannot be written down: a Python function among the conditions or the
         attributes, an object of a class that is not installed, or of one with attributes of unknown kinds.
     """
-    known = {_HOUSE: f"{_HOUSE} {_version()}", **origins}
     parts = {"what": query.of, "columns": query.columns, "shape": query.shape, "features": query.features}
     try:
         said = {name: _text(value, known) for name, value in parts.items()}
@@ -111,7 +130,7 @@ def canonical_order(features: object) -> NDArray[np.intp] | None:
     return None
 
 
-def _rows(table: Table, known: Mapping[str, str]) -> str:
+def _rows(table: Table, known: Origins) -> str:
     """Describe which rows of which tables."""
     if table.parts:
         both = []
@@ -126,21 +145,36 @@ def _rows(table: Table, known: Mapping[str, str]) -> str:
         where.add(_text(condition, known))
     schema = table.schema
     whole = {f.name: getattr(schema, f.name) for f in fields(schema) if f.name not in {"names", "columns"}}
+    # What tables of one row a person have not is not written, so that what was kept of them before is found again.
+    whole = {name: value for name, value in whole.items() if value is not None or name == "size"}
     return _members({"where": _items(sorted(where)), "table": _text(whole, known)})
 
 
-def _text(value: object, known: Mapping[str, str]) -> str:
-    """Write a value as JSON, with its type where that matters; a long one as its digest."""
+def _text(value: object, known: Origins) -> str:
+    """Write a value as JSON, with its type where that matters."""
     kind = type(value)
     if value is None or kind is bool:
         return "null" if value is None else "true" if value else "false"
     if kind is int or kind is float:
         return repr(value)
+    if kind is Column:
+        return _column(value, known)
+    return _brief(value, kind, known)
+
+
+def _column(value: Any, known: Origins) -> str:
+    if id(value) not in known.columns:
+        known.columns[id(value)] = value, _brief(value, Column, known)  # which keeps the identity taken
+    return known.columns[id(value)][1]
+
+
+def _brief(value: Any, kind: type, known: Origins) -> str:
+    """Write a value, or its digest where that is long."""
     text = _written(value, kind, known)
     return text if len(text) <= _LONG else _members({"sha256": _quoted(_digest(text.encode()))})
 
 
-def _written(value: Any, kind: type, known: Mapping[str, str]) -> str:
+def _written(value: Any, kind: type, known: Origins) -> str:
     if kind is str:
         return _quoted(value)
     if kind in {Fraction, Decimal}:
@@ -159,7 +193,7 @@ def _written(value: Any, kind: type, known: Mapping[str, str]) -> str:
     return _object(value, kind, known)
 
 
-def _object(value: Any, kind: type, known: Mapping[str, str]) -> str:
+def _object(value: Any, kind: type, known: Origins) -> str:
     """Write an object of an installed class, by its attributes."""
     name = f"{kind.__module__}:{kind.__qualname__}"
     origin = known.get(kind.__module__.partition(".")[0])

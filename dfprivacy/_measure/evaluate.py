@@ -23,11 +23,13 @@ from dfprivacy._table.batch import BATCH_ROWS, batches, gathered, number, reads_
 from dfprivacy._table.conditions import IsIn
 from dfprivacy._table.frames import redact_errors
 from dfprivacy._table.keys import held, key_read, ordered, surveyed
+from dfprivacy._table.per import PerFrame
 from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
 from dfprivacy.features import OneHot, RowFeatures
 from dfprivacy.features.base import enforced
 from dfprivacy.features.upward import UP, root
 from dfprivacy.progress import progress
+from dfprivacy.release import plain_json
 from dfprivacy.schema import Column, Schema
 from dfprivacy.statistics import OfSums
 
@@ -40,7 +42,9 @@ if TYPE_CHECKING:
     from dfprivacy._table.conditions import Condition
     from dfprivacy._table.frames import Frame, Read
     from dfprivacy._table.keys import Key
+    from dfprivacy._table.per import OfPerson
     from dfprivacy.local import RowLabels
+    from dfprivacy.schema import Unit
     from dfprivacy.statistics import Statistic
 
 __all__ = ["L2", "Query", "Table", "copied", "union"]
@@ -48,6 +52,7 @@ __all__ = ["L2", "Query", "Table", "copied", "union"]
 T = TypeVar("T")
 Relation = Literal["replace_one", "add_remove"]
 Selected: TypeAlias = "Iterator[tuple[Batch, NDArray[np.bool_] | None]]"
+Law = tuple[str, float]
 L2 = 2
 _TOGETHER = 1 << 22  # sums of one pass, so that many groups of many coordinates fit the memory
 _FLUSH = 512  # batches whose float64 totals, each below 2^53, add up in int64
@@ -81,16 +86,42 @@ class Table:
         What their exact sums share is forgotten in the end.
         """
         sums: dict[tuple[bytes, int], list[int]] = {}
+        noisy: dict[tuple[bytes, int, Law], dict[int, NDArray[np.int64]]] = {}
         first: list[int] = []
         parts = []
         for place, key in enumerate(itertools.product(*(column.categories or () for column in by))):
             chosen = (IsIn(column, (value,)) for column, value in zip(by, key, strict=True))
-            passes = _Passes(self, by, place, sums, first)
+            passes = _Passes(self, by, place, sums, noisy, first)
             parts.append(replace(self, conditions=(*self.conditions, *chosen), by=by, passes=passes))
         try:
             yield parts
         finally:
             sums.clear()
+            noisy.clear()
+
+    def per_person(self, unit: Unit, key: bytes, columns: tuple[OfPerson, ...]) -> Table:
+        """Give the table of the people among the view's rows, one row each.
+
+        Their number is public where it was said, and the view has no condition.
+        """
+        whole = self.schema
+        derived = {
+            "unit": [unit.column, unit.max_rows, unit.missing],
+            "where": [[each.describe(), [c.describe() for c in each.columns]] for each in self.conditions],
+            "columns": [each.describe() for each in columns],
+        }
+        schema = Schema(
+            tuple(each.name for each in columns),
+            {each.name: each.column for each in columns},
+            whole.neighbors,
+            None if self.conditions else whole.people,
+            derived=plain_json(derived),
+        )
+
+        def read(reads: Sequence[Read]) -> Selected:
+            return batches(self.rows, reads, self.conditions)
+
+        return Table(PerFrame(self.rows, read, unit, key, columns), schema)
 
     def present(self) -> None:
         """Raise `NotProtected` if this is a copy without rows, `ReadError` if they cannot be read here."""
@@ -114,8 +145,8 @@ class Table:
 
     @property
     def private_selection(self) -> bool:
-        """Whether which rows belong to the view is private."""
-        return any(not condition.public for condition in self.conditions)
+        """Whether which rows belong to the view is private, or how many there are of the whole table."""
+        return self.schema.size is None or any(not condition.public for condition in self.conditions)
 
     def agreed(self, columns: Iterable[Column]) -> bool:
         """Whether all neighbouring tables agree on these columns of the selected rows, and on their number.
@@ -125,11 +156,24 @@ class Table:
         fixed = self.schema.neighbors == "replace_one" and not self.private_selection
         return fixed and all(column.name in self.public for column in columns)
 
+    @property
+    def rows_each(self) -> int:
+        """How many rows one person may have."""
+        return 1 if self.schema.unit is None else self.schema.unit.max_rows
+
     def sensitivity(self, asked: RowFeatures | Statistic, norm: float) -> float:
-        """Sensitivity in L1, L2 or the norm of infinity, before rounding; for a group, of all groups together."""
+        """Sensitivity in L1, L2 or the norm of infinity, before rounding; for a group, of all groups together.
+
+        Where a person may have k rows, neighbours are k steps of one row apart: docs/explanation/people.md.
+        """
+        return self.rows_each * self._sensitivity_of_one_row(asked, norm)
+
+    def _sensitivity_of_one_row(self, asked: RowFeatures | Statistic, norm: float) -> float:
         added = _bound(asked, "add_remove", norm, self.public)
         if self.schema.neighbors == "add_remove":
             return added
+        if self.schema.unit is not None and not isinstance(asked, RowFeatures | OfSums):
+            return 2 * added  # it may depend on the order of rows, and one that is exchanged comes elsewhere
         changed = _bound(asked, "replace_one", norm, self.public)
         if not all(column.public for column in self.by):
             # A row that changes its group leaves one release and enters another. Each has noise of its own, so the
@@ -137,10 +181,24 @@ class Table:
             return max(changed, added * (root(2) * UP if norm == L2 else 2.0))
         return max(changed, added) if self.private_selection else changed
 
-    def total(self, features: RowFeatures, k: int) -> list[int]:
+    def total(self, features: RowFeatures, k: int, written: bytes = b"") -> list[int]:
         """Exact sum of the features over the view's rows, in steps of 2 to the minus k; `ReadError` if it fails."""
-        shared = self.passes.total(features, k) if self.passes else None
+        shared = self.passes.total(features, k, written) if self.passes else None
         return self._summed(features, k) if shared is None else shared
+
+    def perturbed(
+        self, query: Query, k: int, law: Law, add: Callable[[Sequence[int]], NDArray[np.int64]]
+    ) -> NDArray[np.int64]:
+        """Value in steps of 2 to the minus k, with noise of a law that `add` adds to each number by itself.
+
+        Noise for all groups that share a pass is drawn at once: a call of the sampler takes longer than a number
+        does. A group takes its part, once.
+        """
+        if self.passes and isinstance(query.of, RowFeatures):
+            found = self.passes.perturbed(query.of, k, query.written, law, add)
+            if found is not None:
+                return found
+        return add(self.value(query, k))
 
     def _summed(self, features: RowFeatures, k: int) -> list[int]:
         """Read the rows, and add them up."""
@@ -196,7 +254,7 @@ class Table:
     def value(self, query: Query, k: int, *rng: np.random.Generator) -> list[int]:
         """Sum of features, or value of a statistic, in steps of 2 to the minus k; `ReadError` if it fails."""
         if isinstance(query.of, RowFeatures):
-            return self.total(query.of, k)
+            return self.total(query.of, k, query.written)
         data: Any
         if (features := query.features) is not None:
             fine = exact_exponent(features.radius(L2), BATCH_ROWS)
@@ -291,12 +349,15 @@ class Query:
         Those whose sums a statistic is of.
     shape : tuple of int
         Of its value.
+    written : bytes
+        As it travels, if it is a copy.
     """
 
     of: RowFeatures | Statistic
     columns: tuple[Column, ...]
     features: RowFeatures | None
     shape: tuple[int, ...]
+    written: bytes = field(default=b"", repr=False, compare=False)
 
     @classmethod
     def read(cls, asked: RowFeatures | Statistic) -> Query:
@@ -304,6 +365,11 @@ class Query:
         asked = enforced(asked) if isinstance(asked, RowFeatures) else asked
         features = enforced(asked.features) if isinstance(asked, OfSums) else None
         return cls(asked, tuple(asked.columns), features, tuple(asked.shape))
+
+    def copy(self) -> Query:
+        """Copy what is to see rows; see `copied`."""
+        written = _pickled(self)
+        return replace(_read_back(self, written), written=written)
 
     @property
     def looks_at(self) -> tuple[Column, ...]:
@@ -329,19 +395,42 @@ class _Passes:
     by: tuple[Column, ...]
     place: int
     sums: dict[tuple[bytes, int], list[int]]
+    noisy: dict[tuple[bytes, int, Law], dict[int, NDArray[np.int64]]]
     first: list[int]
 
-    def total(self, features: RowFeatures, k: int) -> list[int] | None:
+    def total(self, features: RowFeatures, k: int, written: bytes) -> list[int] | None:
         """Exact sum of the features over the group's rows; None if it takes a pass of its own."""
-        key = _pickled(features), k
+        key = self._read(features, k, written)
+        start = self.place * features.dimension
+        return self.sums[key][start : start + features.dimension] if key in self.sums else None
+
+    def perturbed(
+        self,
+        features: RowFeatures,
+        k: int,
+        written: bytes,
+        law: Law,
+        add: Callable[[Sequence[int]], NDArray[np.int64]],
+    ) -> NDArray[np.int64] | None:
+        """Sum of the group with noise, which no group gets twice; None if it takes a pass or a draw of its own."""
+        key = self._read(features, k, written)
+        if key not in self.sums:
+            return None
+        if (*key, law) not in self.noisy:
+            every = add(self.sums[key]).reshape(-1, features.dimension)
+            self.noisy[*key, law] = dict(enumerate(every))
+        return self.noisy[*key, law].pop(self.place, None)
+
+    def _read(self, features: RowFeatures, k: int, written: bytes) -> tuple[bytes, int]:
+        """Read the rows for all groups if this is the first group to ask; the key of what it asks."""
+        key = written or _pickled(features), k
         if not self.first:  # groups before it were kept in the ledger
             self.first.append(self.place)
         if self.first == [self.place] and key not in self.sums:
             product = OneHot(*self.by, of=features)
             if product.summands <= _TOGETHER:
                 self.sums[key] = self.whole.total(product, k)
-        start = self.place * features.dimension
-        return self.sums[key][start : start + features.dimension] if key in self.sums else None
+        return key
 
 
 def union(first: Table, second: Table, names: tuple[str, str]) -> tuple[Table, Column]:
@@ -425,7 +514,10 @@ def copied(asked: T) -> T:
     PluginError
         If it holds what cannot travel, such as a curator, a generator or an open file.
     """
-    written = _pickled(asked)
+    return _read_back(asked, _pickled(asked))
+
+
+def _read_back(asked: T, written: bytes) -> T:
     try:
         return pickle.loads(written)  # type: ignore[no-any-return]  # noqa: S301 - made just now
     except Exception as error:

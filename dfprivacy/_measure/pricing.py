@@ -144,12 +144,13 @@ def steps_of(table: Table, query: Query, norm: float, k: int, sensitivity: float
     if isinstance(query.of, RowFeatures):
         # Rounding moves a coordinate by half a step, so the difference of two rows by at most one step in each
         # of `support` coordinates (two rows that differ in which ones: half a step in twice as many).
-        # Where only sums are rounded, `support` counts the coordinates of both rows.
-        moved, error = query.of.support, Fraction(0)
+        # Where only sums are rounded, `support` counts the coordinates of both rows. Each of a person's rows is
+        # rounded, and all may be rounded alike.
+        moved, error, rows = query.of.support, Fraction(0), table.rows_each
     else:
-        moved = query.dimension
+        moved, rows = query.dimension, 1
         error = 2 * _at_least_nothing(query.of, "error") + _rounded(table, query.of, query.features)
-    many = 1.0 if norm == math.inf else moved ** (1 / norm)
+    many = rows * (1.0 if norm == math.inf else moved ** (1 / norm))
     # One step more covers the rounding of the sensitivity itself.
     return (Fraction(sensitivity) + error * Fraction(many)) * Fraction(2) ** k + Fraction(many) + 1
 

@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy._table.frames import redact_errors
+from dfprivacy._table.people import check_ids
 from dfprivacy.errors import SchemaError, quoted
-from dfprivacy.schema import OTHER, Category, Column, Schema, as_number, category_key
+from dfprivacy.schema import OTHER, Category, Column, Schema, Unit, as_number, category_key
 
 if TYPE_CHECKING:
     from dfprivacy._table.frames import Frame
+    from dfprivacy.schema import Neighbors
 
-__all__ = ["declared", "read_schema"]
+__all__ = ["ROWS_OF_ONE", "bounds_of", "declared", "read_schema", "read_size", "read_unit"]
+
+ROWS_OF_ONE = 1 << 20
+"""The most rows of one person that may count."""
 
 
 def read_schema(
@@ -28,13 +33,15 @@ def read_schema(
     public: Sequence[str],
     missing: Mapping[str, Any] | None,
     neighbors: str,
+    unit: Unit | None = None,
+    size: int | None = None,
 ) -> Schema:
-    """Check what the user says of a table against its column names.
+    """Check what the user says of a table against its column names, and the type of the column that names people.
 
     Raises
     ------
     SchemaError
-        If anything said cannot be used. Neither a value nor the type of a column is looked at.
+        If anything said cannot be used. No value is looked at, and the type of no other column.
     """
     names = frame.columns
     doubles = sorted(name for name, times in Counter(names).items() if times > 1)
@@ -43,6 +50,8 @@ def read_schema(
     if neighbors not in ("replace_one", "add_remove"):
         raise SchemaError(f"neighbors={neighbors!r} is unknown.", 'Use "replace_one" or "add_remove".')
     public = _names("public", public)
+    if unit is not None:
+        _check_unit(frame, unit, public, {"bounds": bounds, "categories": categories, "missing": missing})
     if public and neighbors == "add_remove":
         raise SchemaError(
             "public columns need neighbors='replace_one': tables that differ by a row do not agree on any column.",
@@ -61,10 +70,79 @@ def read_schema(
         )
         if column != Column(name):
             columns[name] = column
-    size = None if neighbors == "add_remove" else redact_errors(frame.rows)
-    if size is not None and size < 1:
+    relation: Neighbors = "add_remove" if neighbors == "add_remove" else "replace_one"
+    if unit is not None:
+        return Schema(names, columns, relation, None, unit, size)
+    return Schema(names, columns, relation, None if relation == "add_remove" else size or _counted(frame))
+
+
+def _counted(frame: Frame) -> int:
+    size = redact_errors(frame.rows)
+    if size < 1:
         raise SchemaError("The table has no rows.", "Protect a table with at least one row.")
-    return Schema(names, columns, "add_remove" if neighbors == "add_remove" else "replace_one", size)
+    return size
+
+
+def read_unit(unit: object, max_rows: object, missing: object) -> Unit | None:
+    """Check what the user says of people who may have several rows.
+
+    Raises
+    ------
+    SchemaError
+        If it cannot be used.
+    """
+    if missing not in ("omit", "own"):
+        raise SchemaError(
+            f"unit_missing{quoted(missing)} is unknown.",
+            'Use "omit" to leave out rows that name nobody, or "own" if each is of a person of its own.',
+        )
+    if unit is None:
+        if max_rows is not None:
+            raise SchemaError("max_rows= is without a unit.", "Say whose rows they are: unit='patient_id'.")
+        return None
+    if not isinstance(unit, str):
+        raise SchemaError(f"unit= names a column by a string, not by {type(unit).__name__}.", "Pass its name.")
+    if isinstance(max_rows, bool) or not isinstance(max_rows, int) or not 1 <= max_rows <= ROWS_OF_ONE:
+        raise SchemaError(
+            f"max_rows{quoted(max_rows)} is no number of rows."
+            if max_rows is not None
+            else "max_rows= is missing.",
+            f"Say how many rows of one {unit!r} count at most, from 1 to {ROWS_OF_ONE}: the noise grows with it, "
+            "and rows beyond it are left out.",
+        )
+    return Unit(unit, max_rows, "own" if missing == "own" else "omit")
+
+
+def read_size(size: object, neighbors: str) -> int | None:
+    """Check a public number of rows, or of people."""
+    if size is not None and neighbors == "add_remove":
+        raise SchemaError(
+            "size= states a public number, and under neighbors='add_remove' no number is public.",
+            "Leave out size=, or use neighbors='replace_one'.",
+        )
+    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
+        raise SchemaError(f"size{quoted(size)} is no number of rows or people.", "Give a whole number above 0.")
+    return size if isinstance(size, int) else None
+
+
+def _check_unit(frame: Frame, unit: Unit, public: Sequence[str], said: Mapping[str, object]) -> None:
+    _known(frame.columns, "unit", [unit.column])
+    if public:
+        raise SchemaError(
+            "public columns need one row a person: tables that differ in all rows of one agree on no column.",
+            "Leave out public=, or unit=.",
+        )
+    check_ids(frame, unit.column)
+    for argument, of in said.items():
+        _refuse_unit(unit, argument, of)
+
+
+def _refuse_unit(unit: Unit | None, argument: str, said: object) -> None:
+    if unit is not None and isinstance(said, Mapping) and unit.column in said:
+        raise SchemaError(
+            f"{argument} names {unit.column!r}, which says whose a row is and is in no question.",
+            f"Leave it out of {argument}=.",
+        )
 
 
 def declared(
@@ -81,6 +159,8 @@ def declared(
     SchemaError
         As for `read_schema`.
     """
+    for argument, of in {"bounds": bounds, "categories": categories, "missing": missing}.items():
+        _refuse_unit(schema.unit, argument, of)
     said = _said(schema.names, bounds=bounds, categories=categories, missing=missing)
     columns = dict(schema.columns)
     for name in dict.fromkeys(name for each in said.values() for name in each):
@@ -113,7 +193,7 @@ def _known(names: Sequence[str], argument: str, keys: Iterable[str]) -> None:
 
 
 def _column(name: str, bounds: object, categories: object, missing: object, *, public: bool) -> Column:
-    limits = None if bounds is None else _bounds(name, bounds)
+    limits = None if bounds is None else bounds_of(name, bounds)
     domain = None if categories is None else _categories(name, categories)
     fill = None
     if limits is not None:
@@ -152,7 +232,8 @@ def _mapping(argument: str, said: object) -> Mapping[str, Any]:
     return said
 
 
-def _bounds(name: str, bounds: object) -> tuple[float, float]:
+def bounds_of(name: str, bounds: object) -> tuple[float, float]:
+    """Read the bounds of a column."""
     if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:  # noqa: PLR2004
         raise SchemaError(f"bounds[{name!r}] must be a pair (low, high).")
     low, high = (as_number(bound, f"bounds[{name!r}]") for bound in bounds)

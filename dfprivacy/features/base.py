@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dfprivacy._table.frames import Read
     from dfprivacy.schema import Column
 
-__all__ = ["Norm", "RowFeatures", "Selective", "enforced"]
+__all__ = ["FEW", "Norm", "RowFeatures", "Selective", "added", "added_by_place", "enforced"]
 
 Norm = float  # 1, 2 or infinity
 _NORMS = (1, 2, math.inf)
@@ -31,7 +31,7 @@ _DERIVED = {
     *("sensitivity", "steps", "total", "totals", "image", "stacked"),
 }
 _PIECE = 1 << 17  # numbers at a time, which fit the cache
-_FEW = 5  # places from which on np.bincount is faster than a product of matrices; both are exact
+FEW = 5  # places from which on np.bincount is faster than a product of matrices; both are exact
 _HOUSE = "dfprivacy.features."  # what is written here may override what others may not
 
 
@@ -123,19 +123,11 @@ class RowFeatures(ABC):
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
         """Exact sum of a batch in whole steps, shape (summands,). Whole numbers: order cannot matter."""
-        steps = self.steps(batch, k)
-        total: NDArray[np.float64] = steps.sum(axis=0) if mask is None else mask.astype(np.float64) @ steps
-        return total
+        return added(self.steps(batch, k), mask)
 
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         """Exact sums of the rows at each place below `bins`, shape (bins, summands); others count nowhere."""
-        steps = self.steps(batch, k)
-        total: NDArray[np.float64]
-        if bins < _FEW:
-            total = (place == np.arange(bins)[:, None]).astype(np.float64) @ steps
-        else:
-            total = np.array([np.bincount(place, weights=each, minlength=bins + 1)[:bins] for each in steps.T]).T
-        return total
+        return added_by_place(self.steps(batch, k), place, bins)
 
     @property
     def stacked(self) -> tuple[RowFeatures, ...]:
@@ -175,6 +167,20 @@ class RowFeatures(ABC):
                 "the other.",
                 "Write both in the same class, or rows() and radius() only.",
             )
+
+
+def added(steps: NDArray[np.float64], mask: NDArray[np.bool_] | None) -> NDArray[np.float64]:
+    """Add up the rows that a mask selects, all if there is none."""
+    total: NDArray[np.float64] = steps.sum(axis=0) if mask is None else mask.astype(np.float64) @ steps
+    return total
+
+
+def added_by_place(steps: NDArray[np.float64], place: NDArray[np.intp], bins: int) -> NDArray[np.float64]:
+    """Add up the rows at each place below `bins`."""
+    if bins < FEW:
+        hot: NDArray[np.float64] = (place == np.arange(bins)[:, None]).astype(np.float64)
+        return hot @ steps
+    return np.array([np.bincount(place, weights=each, minlength=bins + 1)[:bins] for each in steps.T]).T
 
 
 def _clip(rows: NDArray[np.float64], radius: Mapping[Norm, float], k: int) -> None:

@@ -111,10 +111,14 @@ class Given(RowFeatures):
 
     def complete(self, batch: Batch) -> NDArray[np.bool_]:
         """Tell which rows of a batch have all the values."""
-        gone = np.zeros(batch.size, dtype=np.bool_)
-        for column in self.given:
-            gone |= batch.missing(column)
-        return ~gone
+        return ~self._gone(batch)
+
+    def _gone(self, batch: Batch) -> NDArray[np.bool_]:
+        first, *others = self.given
+        gone = batch.missing(first)
+        for column in others:
+            gone = gone | batch.missing(column)
+        return gone
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
@@ -137,10 +141,10 @@ class Given(RowFeatures):
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
         """Return the exact sum of a batch in whole steps."""
-        complete = self.complete(batch)
+        gone = self._gone(batch)
         rows = batch.size if mask is None else np.count_nonzero(mask)
-        if not complete.all():  # most often nothing is missing, and no row need be picked
-            mask = complete if mask is None else mask & complete
+        if gone.any():  # most often nothing is missing, and no row need be picked
+            mask = ~gone if mask is None else mask & ~gone
         found = self.of.total(batch, mask, k)
         if (tally := self._tallied(k)) is None:
             return found
@@ -149,8 +153,8 @@ class Given(RowFeatures):
 
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         """Return the same for the rows at each place below `bins`, shape (bins, summands)."""
-        complete = self.complete(batch)
-        inside = place if complete.all() else np.where(complete, place, bins)
+        gone = self._gone(batch)
+        inside = np.where(gone, bins, place) if gone.any() else place
         found = self.of.totals(batch, inside, bins, k)
         if (tally := self._tallied(k)) is None:
             return found

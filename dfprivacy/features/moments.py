@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, final
 import numpy as np
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import Norm, RowFeatures
+from dfprivacy.features.base import FEW, Norm, RowFeatures, added, added_by_place
 from dfprivacy.features.upward import UP, root
 
 if TYPE_CHECKING:
@@ -106,8 +106,15 @@ class Moments(RowFeatures):
 
     def coordinates(self, batch: Batch, unit: float = 1.0) -> NDArray[np.float64]:
         """Return the coordinates of a batch, weights included, times a power of two, shape (d, batch.size)."""
-        y = batch.standardized(self.columns[0])
         found = np.empty((self.dimension, batch.size))
+        self._fill(found, batch, unit)
+        if self.count == "beside":
+            found[2] = unit
+        return found
+
+    def _fill(self, found: NDArray[np.float64], batch: Batch, unit: float) -> None:
+        """Write the coordinates that are not 1 in every row."""
+        y = batch.standardized(self.columns[0])
         np.multiply(y, unit, out=found[0])
         if self.degree == 1 and self.count:
             np.subtract(unit, found[0], out=found[1])
@@ -117,7 +124,6 @@ class Moments(RowFeatures):
             np.multiply(y, found[0], out=found[1])
             np.subtract(unit, found[1], out=found[1])
             found[1] /= 2
-            found[2] = unit
         elif self.degree == 2:  # noqa: PLR2004
             square = np.multiply(y, found[0], out=found[-1])
             if self.count:
@@ -127,7 +133,6 @@ class Moments(RowFeatures):
                 square -= unit
             else:
                 square /= 2
-        return found
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
@@ -136,6 +141,25 @@ class Moments(RowFeatures):
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
         """Return the vectors of a batch in whole steps, one column of memory for each coordinate."""
         steps = self.coordinates(batch, 2.0**k)
+        return np.rint(steps, out=steps).T
+
+    def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
+        """Return the exact sum of a batch in whole steps; rows are counted, not added up."""
+        if self.count != "beside":
+            return super().total(batch, mask, k)
+        rows = batch.size if mask is None else np.count_nonzero(mask)
+        return np.append(added(self._changing_steps(batch, k), mask), rows * np.rint(2.0**k))
+
+    def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
+        """Return the same for the rows at each place below `bins`, shape (bins, d)."""
+        if self.count != "beside" or bins < FEW:
+            return super().totals(batch, place, bins, k)
+        rows = np.bincount(place, minlength=bins + 1)[:bins] * np.rint(2.0**k)
+        return np.column_stack([added_by_place(self._changing_steps(batch, k), place, bins), rows])
+
+    def _changing_steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
+        steps = np.empty((self.dimension - 1, batch.size))
+        self._fill(steps, batch, 2.0**k)
         return np.rint(steps, out=steps).T
 
     def radius(self, norm: Norm) -> float:

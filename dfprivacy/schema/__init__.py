@@ -30,7 +30,9 @@ complex number                    its real part if that is all of it, else missi
 text, or anything else, in a      missing
 column used as a number
 value among the categories        that category; numbers are compared as float64, so 1, 1.0 and True are one
-                                  category, and the text "1" is another; bytes are the text they say in UTF-8
+                                  category; bytes are the text they say in UTF-8
+text that is a number exactly,    the one category that is that number, written otherwise: 1 for the text "1", the
+or a number so written            text "1" for 1, "True" for True; none where two would do, as "1" and "1.0" for 1
 any other value, or a missing     no category: the row counts nowhere; or the category ``"other"`` if the
 one                               column's missing-value rule is ``"other"``
 ================================  ==========================================================================
@@ -40,13 +42,16 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from dfprivacy.errors import ArgumentError, SchemaError, quoted
-from dfprivacy.schema.values import plain_number, plain_text
+from dfprivacy.schema.values import plain_number, plain_text, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -235,7 +240,7 @@ class Column:
         if isinstance(raw, np.ndarray):
             codes = _encode_numbers(raw, categories)
         else:
-            table = {category_key(category): code for code, category in enumerate(categories)}
+            table = codes_of(categories)
             lut = np.array([*(table.get(category_key(value), none) for value in raw.values), none], dtype=np.intp)
             codes = lut[raw.codes]  # the code -1 (missing) is the last entry
         if self.other:
@@ -326,6 +331,45 @@ def category_key(value: object) -> object:
     return plain_number(value, dates=False) if text is None else ("text", text)
 
 
+@lru_cache(maxsize=128)
+def codes_of(categories: tuple[Category, ...]) -> Mapping[object, int]:
+    """Give the code of every value that is one of some categories, by what `category_key` makes of it.
+
+    A category that is a number is also the texts it is `written` as, and a text that a number is written as is also
+    that number: libraries read a column of whole numbers as text when one value is none, or hold it as text all
+    along. So what a value counts as follows from itself and from what is declared. Where a category is the value
+    itself, no other is; where two texts are one number, neither is that number.
+
+    Parameters
+    ----------
+    categories : tuple
+        What a column may take, in the order of the codes.
+
+    Returns
+    -------
+    mapping
+        Not to be written to.
+    """
+    codes = {category_key(category): code for code, category in enumerate(categories)}
+    read = {text: _read(text) for text in categories if isinstance(text, str)}
+    alone = {number for number, texts in Counter(read.values()).items() if texts == 1}
+    for code, category in enumerate(categories):
+        if not isinstance(category, str):
+            for text in written(plain_number(category)):
+                codes.setdefault(("text", text), code)
+        elif (number := read[category]) in alone and number is not None:
+            codes.setdefault(number, code)
+    return codes
+
+
+def _read(text: str) -> float | None:
+    """Give the number that is `written` as a text."""
+    number = {"True": 1.0, "true": 1.0, "False": 0.0, "false": 0.0}.get(text, math.nan)
+    with suppress(ValueError):
+        number = float(text)
+    return number if math.isfinite(number) and text in written(number) else None
+
+
 def _equal(values: NDArray[Any], number: float) -> NDArray[np.bool_]:
     """Compare as float64 does, without making float64 of booleans and integers."""
     if values.dtype.kind == "b":
@@ -338,19 +382,31 @@ def _equal(values: NDArray[Any], number: float) -> NDArray[np.bool_]:
     return np.asarray(np.asarray(values, dtype=np.float64) == number)
 
 
-def _encode_numbers(values: NDArray[Any], categories: tuple[Category, ...]) -> Codes:
-    none = len(categories)
-    numbers = [(plain_number(c), code) for code, c in enumerate(categories) if not isinstance(c, str)]
-    if not numbers:
-        return np.full(len(values), none, dtype=np.intp)
-    numbers.sort()
+@lru_cache(maxsize=64)
+def _numbers_among(categories: tuple[Category, ...]) -> tuple[NDArray[np.float64], Codes, Codes | None]:
+    """Give the numbers among categories in order, their codes, and a table of these if they are whole and near."""
+    numbers = sorted((key, code) for key, code in codes_of(categories).items() if isinstance(key, float))
     domain = np.array([number for number, _ in numbers])
     order = np.array([code for _, code in numbers], dtype=np.intp)
+    if not numbers:
+        return domain, order, None
     low, high = numbers[0][0], numbers[-1][0]
-    if high - low < _LUT_SPAN and max(-low, high) < _FLOAT_EXACT and (domain == np.rint(domain)).all():
-        first = int(low) - 1  # the table's first and last entries are for what lies outside
-        lut = np.full(int(high) - first + 2, none, dtype=np.intp)
-        lut[domain.astype(np.int64) - first] = order
+    near = high - low < _LUT_SPAN and max(-low, high) < _FLOAT_EXACT
+    if not (near and (domain == np.rint(domain)).all()):
+        return domain, order, None
+    first = int(low) - 1  # the table's first and last entries are for what lies outside
+    lut = np.full(int(high) - first + 2, len(categories), dtype=np.intp)
+    lut[domain.astype(np.int64) - first] = order
+    return domain, order, lut
+
+
+def _encode_numbers(values: NDArray[Any], categories: tuple[Category, ...]) -> Codes:
+    none = len(categories)
+    domain, order, lut = _numbers_among(categories)
+    if not len(domain):
+        return np.full(len(values), none, dtype=np.intp)
+    if lut is not None:
+        first = int(domain[0]) - 1
         return lut.take(_whole(values, first) - first, mode="clip")
     floats = np.asarray(values, dtype=np.float64)
     at = np.minimum(np.searchsorted(domain, floats), len(domain) - 1)
@@ -369,6 +425,25 @@ def _whole(values: NDArray[Any], first: int) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True)
+class Unit:
+    """Whose all rows neighbouring tables differ in, where that is more than one row.
+
+    Attributes
+    ----------
+    column : str
+        The column that says whose a row is. It is private, and no question reads it.
+    max_rows : int
+        How many rows of one person count at most.
+    missing : {"omit", "own"}
+        Whether a row that nobody is named in is left out, or is that of a person of its own.
+    """
+
+    column: str
+    max_rows: int
+    missing: Literal["omit", "own"] = "omit"
+
+
+@dataclass(frozen=True)
 class Schema:
     """What is public about a table.
 
@@ -381,13 +456,22 @@ class Schema:
     neighbors : {"replace_one", "add_remove"}
         The neighbouring relation.
     size : int or None
-        The number of rows, public under ``replace_one``.
+        The number of rows, public under ``replace_one`` unless a person may have several.
+    unit : Unit or None
+        Where a person may have several rows, whose they are.
+    people : int or None
+        The number of people, where it is public and they may have several rows.
+    derived : str or None
+        Where rows were made of a person's several ones: of which, and how, as JSON.
     """
 
     names: tuple[str, ...]
     columns: Mapping[str, Column]
     neighbors: Neighbors
     size: int | None
+    unit: Unit | None = None
+    people: int | None = None
+    derived: str | None = None
 
     def numeric(self, name: object) -> Column:
         """Look up a column that has bounds; a `SchemaError` says what is missing otherwise."""

@@ -13,10 +13,11 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["days", "missing", "plain_number", "plain_text"]
+__all__ = ["days", "missing", "plain_number", "plain_text", "written"]
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _DAY_NS = 86_400 * 10**9
+_EXACT = 2**53  # below, every integer is a float64 of its own
 _NUMBERS = (float, int, Decimal, np.bool_, Real)
 
 
@@ -61,6 +62,30 @@ def plain_text(value: object) -> str | None:
         except UnicodeDecodeError:
             return None
     return value if isinstance(value, str) else None
+
+
+def written(number: float) -> tuple[str, ...]:
+    """Give the texts that a finite number is exactly written as, alone or as a boolean.
+
+    Parameters
+    ----------
+    number : float
+        What `plain_number` gives.
+
+    Returns
+    -------
+    tuple of str
+        Its shortest decimal form, without a point too if it is whole; for 1 and 0 also True and False, as Python
+        and as Polars and Arrow write them.
+
+    Examples
+    --------
+    >>> written(2.0), written(0.5), written(1.0)
+    (('2.0', '2'), ('0.5',), ('1.0', '1', 'True', 'true'))
+    """
+    number += 0.0  # there is no -0
+    whole = (str(int(number)),) if number.is_integer() and abs(number) < _EXACT else ()
+    return (repr(number), *whole, *{1.0: ("True", "true"), 0.0: ("False", "false")}.get(number, ()))
 
 
 def _float(value: Any) -> float:

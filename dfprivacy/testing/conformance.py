@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.testing import conduct, discipline, elsewhere, reuse
+from dfprivacy.testing import conduct, discipline, elsewhere, people, reuse
 from dfprivacy.testing.cases import Case, cases_of
 from dfprivacy.testing.discipline import Audit, Failed, Skipped
 
@@ -31,6 +31,10 @@ CHECKS: dict[str, tuple[Callable[[Audit], str], str]] = {
         (
             elsewhere.holds_in_other_cases,
             "the same where the author gives no case: another relation, public columns, parts, bounds, prices",
+        ),
+        (
+            people.people_stand_together,
+            "too little noise for all rows of a person: in several groups, more than count, or without a name",
         ),
         (elsewhere.moves_with_its_sums, "a statistic that rounded sums move further than it says"),
         (discipline.charge_is_tight, "too much noise: budget that is charged and not used"),

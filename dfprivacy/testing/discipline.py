@@ -53,6 +53,8 @@ _PVALUE = 1e-8
 _REPEATS = 5
 _STEPS = 60  # changes of a table in search of the worst
 _OTHERS = 60  # draws of other noise, of which a decision comes out otherwise at least once
+_SCALES = (0.7, 4.25)  # of noise that is looked at whatever a mechanism draws
+_DRAWS = 20_000  # of these; a quarter of them of each scale that a mechanism draws
 _LONG = 200  # rows of a table with large sums
 _EARLIER = 2  # tables that are asked about before something is asked again
 _CANARY = "CANARY-7f3a"
@@ -260,8 +262,8 @@ def outputs_do_not_tell(audit: Audit) -> str:
 
 def noise_follows_its_law(audit: Audit) -> str:
     asked = {(draw.kind, draw.scale) for draw in audit.first_run.draws if draw.kind in ADDED}
-    for kind, scale in sorted(asked | {(kind, scale) for kind in ("laplace", "gaussian") for scale in (0.7, 4.25)}):
-        pvalue = _fit(noise.sampler(), kind, scale)
+    for kind, scale in sorted(asked | {(kind, scale) for kind in ("laplace", "gaussian") for scale in _SCALES}):
+        pvalue = _fit(noise.sampler(), kind, scale, _DRAWS if scale in _SCALES else _DRAWS // 4)
         if pvalue < _PVALUE:
             raise Failed(f"{kind} noise of scale {scale:g} does not follow its law: p = {pvalue:.2g}")
     arcs = {draw.law for draw in audit.first_run.draws if draw.kind == "arc"}
@@ -275,10 +277,10 @@ def noise_follows_its_law(audit: Audit) -> str:
 _fits: dict[tuple[str, str, float], float] = {}
 
 
-def _fit(sampler: Any, kind: Any, scale: float) -> float:
+def _fit(sampler: Any, kind: Any, scale: float, draws: int) -> float:
     key = (sampler.name, kind, scale)
     if key not in _fits:
-        _fits[key] = goodness_of_fit(sampler, kind, scale)
+        _fits[key] = goodness_of_fit(sampler, kind, scale, draws)
     return _fits[key]
 
 

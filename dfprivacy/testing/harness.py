@@ -106,6 +106,7 @@ class MemoryFrame:
     """
 
     library = "pandas"
+    settled = True
 
     def __init__(
         self,
@@ -136,6 +137,10 @@ class MemoryFrame:
 
     def ready(self) -> None:
         """Do nothing: rows can be read in every process."""
+
+    def names_people(self, name: str) -> bool:
+        """Whether a column can name people: any can."""
+        return name in self.columns
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows in batches of at most `size`."""
@@ -197,6 +202,8 @@ class RecordingAccount:
     """An account that pays for everything, writes down every charge, and gives no answer twice."""
 
     ledger = SimpleNamespace(where="nowhere")
+    whose: tuple[str, int, str] | None = None
+    key = ""
 
     def __init__(self, case: Case, log: list[str], name: str = "audit") -> None:
         self.name = name

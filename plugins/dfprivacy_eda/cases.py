@@ -94,7 +94,7 @@ def _others(name: str, asked: dict[str, Any], case: Any) -> list[Any]:
         ]
     if name == "value_counts":
         found = {"column": "g", "categories": "discover"}
-        every.append(case(arguments=found, epsilon=5, delta="1/100000", group_by="h", **_TABLE))
+        every.append(case(arguments=found, epsilon=10, delta="1/1000", group_by="h", **_TABLE))
     if name == "quantile":  # one alone, of which a row that comes or goes moves the score by 2/3
         every += [
             case(arguments={"column": "x", "q": 1 / 3, "step": 0.5}, neighbors=relation, **_TABLE)

@@ -116,7 +116,7 @@ class WeightedPoints(Release):
         return [i for i, column in enumerate(self._space.columns) if column.bounds is not None]
 
     def mean(self) -> dict[str, float]:
-        """Means of the numeric columns.
+        """Means of the numeric columns; a release has an interval of each, and points alone have none.
 
         Returns
         -------

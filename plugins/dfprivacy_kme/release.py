@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import ndtri
@@ -15,6 +16,7 @@ from dfprivacy.release import renamed
 from dfprivacy.schema import as_number, as_probability
 from dfprivacy_kme.comparing import Sample, null_distances, pooled
 from dfprivacy_kme.embedding import Space, decoded
+from dfprivacy_kme.means import Expectation, Means
 from dfprivacy_kme.points import TwoSample, WeightedPoints
 
 if TYPE_CHECKING:
@@ -30,25 +32,6 @@ _RIDGES = np.geomspace(1e-14, 1e4, 55)
 _DRAWS, _DRAWS_SEED = 4999, 20_180_710  # public: it makes p-values reproducible
 _CLEARLY = 3.0  # standard errors above 0 from which a number of missing rows is shown
 _MASSES = 5  # of the noise's standard deviation, below which a conditional says little
-
-
-class Expectation(NamedTuple):
-    """An expectation over the rows, and how well it is known.
-
-    Attributes
-    ----------
-    value : float
-        The estimate.
-    low, high : float
-        An interval for the mean over the rows.
-    estimable : bool
-        False if the interval is wider than half the function's range: then the release cannot tell.
-    """
-
-    value: float
-    low: float
-    high: float
-    estimable: bool
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -165,9 +148,49 @@ class KME(WeightedPoints):
         confidence = as_probability(confidence, "confidence")
         at = grid(self._space)
         values, at_points = np.split(self._values(f, np.vstack([at, self.locations])), [len(at)])
+        return self._expected(values, at_points, confidence)
+
+    def mean(self, *, confidence: float = 0.95) -> Means:
+        """Means of the numeric columns over the rows, each with an interval that holds the noise.
+
+        Parameters
+        ----------
+        confidence : float
+            Coverage of each interval, over the noise.
+
+        Returns
+        -------
+        Means
+            A dictionary of numbers by column, and their ``intervals``, those of `expectation`.
+
+        Raises
+        ------
+        ArgumentError
+            If some weights are negative: such points have no means.
+        """
+        confidence = as_probability(confidence, "confidence")
+        _ = self._share
+        at = grid(self._space)
+        return Means(
+            {
+                self._space.columns[i].name: self._expected(at[:, i], self.locations[:, i], confidence)
+                for i in self._numbers
+            },
+            confidence,
+        )
+
+    @cached_property
+    def _on_grid(self) -> tuple[NDArray[np.float64], ...]:
+        """Features of the public rows of `grid`, and their singular value decomposition."""
+        psi = self._space.features(grid(self._space))
+        return psi, *np.linalg.svd(psi, full_matrices=False)
+
+    def _expected(
+        self, values: NDArray[np.float64], at_points: NDArray[np.float64], confidence: float
+    ) -> Expectation:
+        """Estimate the mean of a function of which the values on the grid and at the points are given."""
         centre = (float(values.min()) + float(values.max())) / 2
-        psi = self._space.features(at)
-        left, s, right = np.linalg.svd(psi, full_matrices=False)
+        psi, left, s, right = self._on_grid
         projected = left.T @ (values - centre)
         path = np.array([right.T @ (s / (s**2 + ridge) * projected) for ridge in _RIDGES] + [0 * self.beta])
         rest = np.abs(psi @ path.T + centre - values[:, None]).max(axis=0)

@@ -14,7 +14,7 @@ from dfprivacy.errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["LEAST", "Array", "Group", "Real", "plain", "side_by_side", "truncated"]
+__all__ = ["LEAST", "Array", "Group", "Real", "along", "plain", "side_by_side", "truncated"]
 
 Array: TypeAlias = NDArray[np.float64]
 Real: TypeAlias = float | Array
@@ -155,6 +155,12 @@ class Group:
         n = np.maximum(self.n - self.scale_size * size - self.scale_both * both, 2.0)
         total = self.total - self.scale_total * alone
         return total, self.squares - self.scale_squares * squares - self.scale_both * both, n
+
+
+def along(groups: Sequence[Group]) -> Group:
+    """Give groups that are asked one by one as one group of arrays."""
+    each = np.array([dataclasses.astuple(group) for group in groups], dtype=np.float64)
+    return Group(*each.T)
 
 
 def side_by_side(*groups: Group) -> Group:

@@ -106,9 +106,9 @@ def ttest(
     return _measure(curator, column, nan_policy, by, None if by is None else chosen_groups(by, groups))
 
 
-@ttest.concludes
+@ttest.concludes_groups
 def _(
-    measured: Measured,
+    measured: Sequence[Measured],
     column: Column,
     *,
     by: Column | None,
@@ -120,7 +120,7 @@ def _(
     alpha: Probability = 0.05,
     confidence: Probability = 0.95,
     nan_policy: NanPolicy,
-) -> TTest:
+) -> list[TTest]:
     """Test in the column's units."""
     question = Question(
         column=column.name,
@@ -135,7 +135,7 @@ def _(
         confidence=confidence,
         nan_policy=nan_policy,
     )
-    return question.conclude(*_groups(*measured))
+    return question.conclude([_groups(*each) for each in measured])
 
 
 def check_t(
@@ -224,9 +224,9 @@ def ztest(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -
     return _measure(curator, column, nan_policy)
 
 
-@ztest.concludes
+@ztest.concludes_groups
 def _(
-    measured: Measured,
+    measured: Sequence[Measured],
     column: Column,
     *,
     popmean: float,
@@ -235,7 +235,7 @@ def _(
     alpha: Probability = 0.05,
     confidence: Probability = 0.95,
     nan_policy: NanPolicy,
-) -> TTest:
+) -> list[TTest]:
     """Test in the column's units."""
     question = Question(
         column=column.name,
@@ -247,7 +247,7 @@ def _(
         confidence=confidence,
         nan_policy=nan_policy,
     )
-    return question.conclude(*_groups(*measured))
+    return question.conclude([_groups(*each) for each in measured])
 
 
 def check_z(column: Column, *, popmean: float, sigma: float, **_: Any) -> None:

@@ -11,11 +11,13 @@ import numpy as np
 from dfprivacy import ConfidenceInterval, NanPolicy, Release
 from dfprivacy.plotting import axes
 from dfprivacy_ttest.calibrated import Alternative, Method, Result, one_sample_t, one_sample_z, two_sample_t
-from dfprivacy_ttest.group import Group
+from dfprivacy_ttest.group import Group, along
 from dfprivacy_ttest.notes import notes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    Measured = tuple[Sequence[Group], float | None, float | None]
 
 __all__ = ["Question", "TTest"]
 
@@ -102,25 +104,35 @@ class Question:
         low, high = (float(end) * self.half + self.origin for end in result.interval(confidence))
         return ConfidenceInterval(low, high)
 
-    def conclude(
-        self, measured: Sequence[Group], missing: float | None, missing_standard_error: float | None
-    ) -> TTest:
+    def conclude(self, every: Sequence[Measured]) -> list[TTest]:
         """Test, and return to the column's units.
 
         Parameters
         ----------
-        measured : sequence of Group
-            One, or two.
-        missing, missing_standard_error : float or None
-            How many rows were left out, and how sure that is.
+        every : sequence of tuple
+            For each test one or two groups, how many rows were left out, and how sure that is. The laws of all are
+            computed as arrays.
 
         Returns
         -------
-        TTest
-            The result.
+        list of TTest
+            The results.
         """
-        result = self.test(measured)
-        low, high = self.interval(result, self.confidence)
+        groups = [measured for measured, *_ in every]
+        result = self.test([along(each) for each in zip(*groups, strict=True)])
+        ends = [np.asarray(end) * self.half + self.origin for end in result.interval(self.confidence)]
+        parts = zip(result.parts(groups), zip(*ends, strict=True), every, strict=True)
+        return [self._said(part, float(low), float(high), *each) for part, (low, high), each in parts]
+
+    def _said(
+        self,
+        result: Result,
+        low: float,
+        high: float,
+        measured: Sequence[Group],
+        missing: float | None,
+        missing_standard_error: float | None,
+    ) -> TTest:
         said = notes(result, self.alpha, known_sd=self.sigma is not None)
         return TTest(
             **vars(self),

@@ -34,13 +34,13 @@ FUNCTIONS = {
 
 def linear(release, f):
     """The public vector, constant and half width of an interval, as `expectation` chooses them."""
-    psi = release._space.features(at := grid(release._space))
-    values = release._values(f, at)
+    psi, left, s, right = release._on_grid
+    values = release._values(f, grid(release._space))
     centre = (values.min() + values.max()) / 2
-    left, s, right = np.linalg.svd(psi, full_matrices=False)
     path = np.array([right.T @ (s / (s**2 + ridge) * (left.T @ (values - centre))) for ridge in _RIDGES])
     half = np.abs(psi @ path.T + centre - values[:, None]).max(axis=0)
-    half += [release._quantile(a, 0.95) for a in path]
+    counted = np.abs(psi @ path.T).max(axis=0)
+    half += [release._quantile(a, top, 0.95) for a, top in zip(path, counted, strict=True)]
     return path[np.argmin(half)], centre, half.min()
 
 
@@ -64,8 +64,10 @@ def main():
                 release = view.kme_release(NAMES, lengthscale=100, **asked)
             alpha = mean_of(release._space.features, table)
             draw = rng.normal if release.noise_kind == "gaussian" else rng.laplace
-            scale = release.noise_standard_error / (1 if release.noise_kind == "gaussian" else np.sqrt(2))
-            betas = alpha + draw(0, scale, size=(count, len(alpha)))
+            unit = 1 if release.noise_kind == "gaussian" else 1 / np.sqrt(2)
+            noise_of_sums = draw(0, release.noise_standard_error * release.size * unit, size=(count, len(alpha)))
+            sizes = len(table) + draw(0, release.missing_standard_error * unit, size=(count, 1))
+            betas = (len(table) * alpha + noise_of_sums) / sizes
             for name, f in FUNCTIONS.items():
                 a, centre, half = linear(release, f)
                 truth = float(np.mean(f(rows)))

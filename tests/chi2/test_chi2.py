@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import json
 import math
@@ -16,6 +17,7 @@ import dfprivacy as dp
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_chi2 import Chi2, power
 from dfprivacy_chi2.arguments import TAU
+from dfprivacy_chi2.margin import NoisyMargin
 from dfprivacy_chi2.tables import signed_distance
 
 NAMES = (f"chi2-{number}" for number in itertools.count())
@@ -362,36 +364,58 @@ def concluded(released, scales, n1, n0, **known):
     return Chi2(alpha=0.05, released=released, noise_standard_error=deviations, sizes=(n1, n0), **about)
 
 
+COVERED = [
+    (200, 300, 0.5, 0.3, 1.0),
+    (200, 300, 0.3, 0.3, 0.1),
+    (500, 500, 0.04, 0.10, 0.5),
+    (100, 900, 0.9, 0.6, 1.0),
+]
+RUNS = 200
+
+
 @pytest.mark.statistical
-@pytest.mark.parametrize("known", ["nothing", "share", "total", "missing"])
-@pytest.mark.parametrize(
-    ("n1", "n0", "p1", "p0", "epsilon"),
-    [(200, 300, 0.5, 0.3, 1.0), (200, 300, 0.3, 0.3, 0.1), (500, 500, 0.04, 0.10, 0.5), (100, 900, 0.9, 0.6, 1.0)],
-)
-def test_intervals_cover_the_difference(known, n1, n0, p1, p0, epsilon):
+@pytest.mark.parametrize("known", ["nothing", "share"])
+@pytest.mark.parametrize(("n1", "n0", "p1", "p0", "epsilon"), COVERED)
+def test_intervals_cover_the_absolute_difference(known, n1, n0, p1, p0, epsilon):
     """Of 200 intervals of 90%, as many hold the true difference as that says, or more."""
-    draw, runs, covered = np.random.default_rng(5), 200, 0
-    scale = 1 / (min(n1, n0) * epsilon)
-    share = (n1 * p1 + n0 * p0) / (n1 + n0)
-    for _ in range(runs):
+    draw, scale, true = np.random.default_rng(5), 1 / (min(n1, n0) * epsilon), abs(p1 - p0)
+    rate = {"rate": (n1 * p1 + n0 * p0) / (n1 + n0)} if known == "share" else {}
+    apart = draw.binomial(n1, p1, RUNS) / n1 - draw.binomial(n0, p0, RUNS) / n0
+    released = np.sort(np.abs(apart) + draw.laplace(0, scale, RUNS)).tolist()
+
+    def ends(number):
+        low, high = concluded((number,), (scale,), n1, n0, **rate)._interval(0.9)
+        return low > true, high >= true
+
+    # Both ends rise with what was released: those that hold the truth are neighbours in its order.
+    first = bisect.bisect_left(released, True, key=lambda number: ends(number)[1])
+    beyond = bisect.bisect_left(released, True, key=lambda number: ends(number)[0])
+    assert beyond - first >= stats.binom.ppf(1e-7, RUNS, 0.89)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("known", ["total", "missing"])
+@pytest.mark.parametrize(("n1", "n0", "p1", "p0", "epsilon"), COVERED)
+def test_intervals_cover_the_signed_difference(known, n1, n0, p1, p0, epsilon, monkeypatch):
+    """So do those with a sign, where the noisy numbers of X = 1 and of complete rows tell the variance."""
+    draw, scale, true, covered = np.random.default_rng(5), 1 / (min(n1, n0) * epsilon), p1 - p0, 0
+    for _ in range(RUNS):
         gone = draw.binomial((n1, n0), (0.3, 0.1)) if known == "missing" else np.zeros(2)
         m1, m0 = n1 - int(gone[0]), n0 - int(gone[1])
         c11, c10 = draw.binomial(m1, p1), draw.binomial(m0, p0)
-        apart = (c11 / m1 - c10 / m0) * min(m1, m0) / min(n1, n0)
-        if known in {"nothing", "share"}:
-            rate = {"rate": share} if known == "share" else {}
-            result, true = concluded((abs(apart) + draw.laplace(0, scale),), (scale,), n1, n0, **rate), abs(p1 - p0)
-            low, high = result._interval(0.9)
-        else:
-            half = c11 + c10 - (m1 + m0) / 2 + draw.laplace(0, 5)
-            missing = tuple((gone + draw.laplace(0, 10, 2)).tolist()) if known == "missing" else ()
-            scales = (scale, 5.0, *(10.0 for _ in missing))
-            numbers = (apart + draw.laplace(0, scale), half, *missing)
-            result, true = concluded(numbers, scales, n1, n0, method="calibrated"), p1 - p0
+        apart = (c11 / m1 - c10 / m0) * min(m1, m0) / min(n1, n0) + draw.laplace(0, scale)
+        half = c11 + c10 - (m1 + m0) / 2 + draw.laplace(0, 5)
+        missing = (gone + draw.laplace(0, 10, 2)).tolist() if known == "missing" else []
+        scales = (scale, 5.0, *(10.0 for _ in missing))
+        result = concluded((apart, half, *missing), scales, n1, n0, method="calibrated")
+        with monkeypatch.context() as patch:  # the interval is no narrower than where the test has no say
+            patch.setattr(NoisyMargin, "critical_value", lambda *_: 0.0)
+            low, high = result._signed_interval(0.9)
+        if not low <= true <= high:
             low, high = result._signed_interval(0.9)
         covered += low <= true <= high
 
-    assert covered >= stats.binom.ppf(1e-7, runs, 0.89)
+    assert covered >= stats.binom.ppf(1e-7, RUNS, 0.89)
 
 
 @pytest.mark.parametrize("method", ["difference", "calibrated", "signed", "table"])

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import chdtrc
 
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import TAU
@@ -383,3 +384,30 @@ def test_few_rows_are_taken_together():
     assert isinstance(table, NoisyTable)
     assert table.rows == counts.sum()
     assert nothing is None
+
+
+@pytest.mark.parametrize(("rows", "deviation"), [(50.0, 2.0), (40.0, 10.0), (300.0, 100.0), (3100.0, 1000.0)])
+@pytest.mark.parametrize("beyond", [4.0, 10.0, 20.0, 30.0])
+def test_the_far_tail_of_a_table_of_noisy_counts(rows, deviation, beyond):
+    """Two by two equal cells: a normal and four Laplace variables, whose law is known, as far as 1e-5 and less."""
+    table = NoisyTable(((rows, rows), (rows, rows)), ((deviation, deviation), (deviation, deviation)))
+    statistic = beyond * (1 + deviation**2 / rows)
+    scale = deviation / math.sqrt(2) / (2 * math.sqrt(rows))
+    # By the inverse Fourier transform of the characteristic function; the tail of the density beyond is negligible.
+    points, reach = 2**18, 60 * max(1.0, scale)
+    step = 2 * reach / points
+    frequency = 2 * np.pi * np.fft.fftfreq(points, step)
+    transform = np.exp(-(frequency**2) / 2) / (1 + (scale * frequency) ** 2) ** 4
+    density = np.fft.fftshift(np.real(np.fft.ifft(transform))) / step
+    at = (np.arange(points) - points // 2) * step
+    exact = float(density[np.abs(at) > math.sqrt(statistic)].sum() * step)
+
+    assert 1e-9 < exact < 0.06
+    assert table.pvalue(statistic) == pytest.approx(exact, rel=0.05 if exact > 1e-3 else 0.3)
+
+
+def test_no_p_value_of_noisy_counts_is_below_the_one_without_noise():
+    """However far out a statistic lies, noise makes it less surprising, and no p-value is 0."""
+    table = NoisyTable(((500.0, 10.0), (10.0, 500.0)), ((1.0, 1.0), (1.0, 1.0)))
+
+    assert table.pvalue(table.statistic) >= chdtrc(1, table.statistic) > 0

@@ -146,7 +146,7 @@ def test_a_plan_is_split_evenly_and_run(view):
     assert plan.epsilon == view.budget.spent
     assert [float(each.epsilon) for each in plan.questions] == [a.privacy.epsilon for a in answers]
     assert "ttest('age', by='sex')" in repr(plan)
-    assert "<td>describe()</td>" in plan._repr_html_()
+    assert ">describe()</th>" in plan._repr_html_()
 
 
 def test_what_an_error_takes(view):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -169,7 +170,7 @@ def test_without_delta_the_noise_is_laplace():
 
 def test_means_and_covariances(found):
     """The weighted points have about the rows' moments."""
-    assert {"x": X.mean(), "y": Y.mean()} == pytest.approx(found.mean(), abs=0.5)
+    assert found.mean() == pytest.approx({"x": X.mean(), "y": Y.mean()}, abs=0.5)
     assert np.cov(X, Y).ravel().tolist() == pytest.approx(found.cov().ravel().tolist(), rel=0.15)
 
 
@@ -187,6 +188,33 @@ def test_intervals_cover():
 
         assert intervals["x"].estimable
         assert hits >= 66  # of 80 at 0.95 each: fewer with a probability below 1e-6
+
+
+def test_means_say_how_well_they_are_known(found):
+    """Each mean has the interval of its expectation, which widens with the confidence asked for."""
+    means, surer = found.mean(), found.mean(confidence=0.999)
+    written = repr(means)
+
+    assert means == {name: each.value for name, each in means.intervals.items()}
+    assert means.intervals["x"] == found.expectation(lambda rows: rows["x"])
+    assert all(each.low <= means[name] <= each.high for name, each in means.intervals.items())
+    assert (
+        surer.intervals["x"].low < means.intervals["x"].low < means.intervals["x"].high < surer.intervals["x"].high
+    )
+    assert (0.95, 0.999) == (means.confidence, surer.confidence)
+    assert written.startswith(f"{{'x': {means['x']:.5g} (")
+    assert "confidence of 95%" in written
+    assert pickle.loads(pickle.dumps(means)).intervals == means.intervals  # noqa: S301 - its own
+    with pytest.raises(dp.ArgumentError, match="confidence"):
+        found.mean(confidence=1)
+
+
+def test_means_that_tell_nothing_say_so():
+    """With far too much noise, an interval is the bounds, and the answer says that it tells next to nothing."""
+    means = released(epsilon=1e-4, n_points=32).mean()
+
+    assert not means.intervals["x"].estimable
+    assert "tells next to nothing" in repr(means)
 
 
 def test_a_jump_cannot_be_estimated(found):

@@ -28,12 +28,14 @@ from dfprivacy._call.target import Target
 from dfprivacy._ledger.joint import JointAccount
 from dfprivacy._ledger.tables import tables as _schema
 from dfprivacy._measure import description
+from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.losses import Laplace, Pure
 from dfprivacy._table.batch import batches, category, number
 from dfprivacy._table.frames import Read, redact_errors
+from dfprivacy._table.people import BoundedFrame
 from dfprivacy.local import Arc, RowLabels
 from dfprivacy.testing import Case
 from dfprivacy.testing.noise import seeded_noise
@@ -1014,6 +1016,20 @@ def paid_although_taken():
         yield
 
 
+@contextmanager
+def noise_for_one_row():
+    """A person may have several rows, and the noise is for one."""
+    with mock.patch.object(Table, "rows_each", 1):
+        yield
+
+
+@contextmanager
+def all_rows_of_a_person():
+    """Rows that are too many are read all the same, and those of nobody."""
+    with mock.patch.object(BoundedFrame, "batches", lambda self, reads, size: self._frame.batches(reads, size)):
+        yield
+
+
 @dataclass(frozen=True)
 class Fault:
     """A fault, the case in which it shows, and the check that is to catch it."""
@@ -1034,6 +1050,8 @@ FAULTS = [
     Fault(honest_average, "reuses_what_was_measured", around=bound_left_out),
     Fault(honest_average, "reuses_what_was_measured", around=condition_left_out),
     Fault(honest_average, "reuses_what_was_measured", around=paid_although_taken),
+    Fault(honest_average, "people_stand_together", around=noise_for_one_row),
+    Fault(honest_average, "people_stand_together", around=all_rows_of_a_person),
     Fault(half_the_noise, "loss_within_charge"),
     Fault(noise_of_a_seed, "noise_is_what_was_charged"),
     Fault(mean_of_n_minus_1, "loss_within_charge"),

@@ -384,17 +384,23 @@ CONFIGURATIONS = {
 
 
 def rejections(terms, by, *, effect, runs, rows=400, epsilon=0.5):
-    """How many of many tests, each of a new sample, reject at 5%."""
+    """How many of many tests, each of a new sample, reject at 5%: one call, with a group for each sample."""
     draw = np.random.default_rng(20_240_602)
-    rejected = 0
-    for _ in range(runs):
-        arm = np.repeat(["drug", "placebo"], rows // 2)
-        shift = np.where(arm == "drug", effect, 0.0) if by else effect
-        table = {"y": draw.normal(0.1, 0.5, rows) + shift, "arm": arm}
-        view = protect(table, bounds={"y": (-1, 1)}, epsilon=epsilon, **terms)
-        about = {"by": by, "groups": ("drug", "placebo")} if by else {"popmean": 0.1}
-        rejected += view.ttest("y", **about, epsilon=epsilon).pvalue <= 0.05
-    return rejected
+    arm = np.tile(np.repeat(["drug", "placebo"], rows // 2), runs)
+    shift = np.where(arm == "drug", effect, 0.0) if by else effect
+    table = {
+        "y": draw.normal(0.1, 0.5, rows * runs) + shift,
+        "arm": arm,
+        "sample": np.repeat(np.arange(runs), rows),
+    }
+    if terms["neighbors"] == "replace_one":  # the size of a sample is public; else it is private, as it was
+        terms = {**terms, "public": [*terms.get("public", ()), "sample"]}
+    categories = {**TERMS["categories"], "sample": list(range(runs))}
+    view = protect(table, bounds={"y": (-1, 1)}, categories=categories, epsilon=epsilon, **terms)
+    about = {"by": by, "groups": ("drug", "placebo")} if by else {"popmean": 0.1}
+    found = view.group_by("sample").ttest("y", **about, epsilon=epsilon)
+    assert found.privacy.epsilon == epsilon
+    return sum(one.pvalue <= 0.05 for one in found.releases)
 
 
 @pytest.mark.statistical

@@ -19,7 +19,7 @@ import sys
 import threading
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from dfprivacy.errors import ArgumentError, ReadError
 
@@ -45,10 +45,14 @@ Raw: TypeAlias = "NDArray[Any] | Dictionary"
 
 
 class Read(NamedTuple):
-    """One column to read: as a number, as one of the public categories of a domain, or (...) as any key."""
+    """One column to read: as a number, as one of the public categories of a domain, as any key (...), or as people.
+
+    Whoever the people are, they are told apart: their raw column is a dictionary in which no whole number is
+    rounded. Its column is one that can name people.
+    """
 
     name: str
-    domain: tuple[object, ...] | EllipsisType | None = None
+    domain: tuple[object, ...] | EllipsisType | Literal["people"] | None = None
 
 
 class Frame(Protocol):
@@ -78,6 +82,15 @@ class Frame(Protocol):
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
         """All rows of some columns, in order, as lists of Python values: for public columns only."""
+        ...
+
+    @property
+    def settled(self) -> bool:
+        """Whether every pass gives the same rows in the same order, unless somebody changes the table."""
+        ...
+
+    def names_people(self, name: str) -> bool:
+        """Whether the type of a column is one of whole numbers, text, bytes, or whatever Python objects."""
         ...
 
 

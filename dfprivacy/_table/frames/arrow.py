@@ -73,6 +73,15 @@ class ArrowFrame:
                 batch = whole.slice(start, size)
                 yield batch.num_rows, {read: raw(batch.column(read.name), read) for read in reads}
 
+    @property
+    def settled(self) -> bool:
+        """Whether every pass gives the same rows in the same order: a table in memory does."""
+        return isinstance(self._frame, pa.Table)
+
+    def names_people(self, name: str) -> bool:
+        """Whether the type of a column can name people."""
+        return names_people(self._schema.field(name).type)
+
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
         """All rows of some columns as lists."""
         found: dict[str, list[Any]] = {name: [] for name in names}
@@ -80,6 +89,13 @@ class ArrowFrame:
             for name in names:
                 found[name].extend(batch.column(name).to_pylist())
         return found
+
+
+def names_people(dtype: pa.DataType) -> bool:
+    """Whether values of a type can name people."""
+    if pa.types.is_dictionary(dtype) or pa.types.is_run_end_encoded(dtype):
+        return names_people(dtype.value_type)
+    return _is_text(dtype) or pa.types.is_integer(dtype)
 
 
 def _is_text(dtype: pa.DataType) -> bool:
@@ -100,6 +116,10 @@ def raw(column: pa.Array, read: Read) -> Raw:
         if read.domain is None:
             return missing(len(column))
         return _dictionary(pc.dictionary_encode(column.cast(pa.large_binary())))
+    if read.domain == "people" and pa.types.is_integer(column.type):
+        encoded = pc.dictionary_encode(column)
+        codes = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        return Dictionary(codes.astype(np.intp), encoded.dictionary.to_pylist())
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
         # A date is no category, though it stands for a number.
         return _days(column) if read.domain is None else missing(len(column))

@@ -26,6 +26,7 @@ class PandasFrame:
     """A pandas DataFrame as batches of raw columns."""
 
     library = "pandas"
+    settled = True
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame
@@ -47,7 +48,7 @@ class PandasFrame:
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows in batches of at most `size`."""
         columns = {read: self._column(read.name) for read in reads}
-        plain = {read: column.to_numpy() for read, column in columns.items() if _is_plain(column.dtype)}
+        plain = {read: column.to_numpy() for read, column in columns.items() if _is_plain(column.dtype, read)}
         for start in range(0, len(self._frame), size):
             stop = min(start + size, len(self._frame))
             yield (
@@ -62,6 +63,10 @@ class PandasFrame:
         """All rows of some columns as lists."""
         return {name: self._column(name).tolist() for name in names}
 
+    def names_people(self, name: str) -> bool:
+        """Whether the type of a column can name people."""
+        return _names_people(self._column(name).dtype)
+
     def _column(self, name: str) -> pd.Series[Any]:
         if not self._frame.columns.is_(self._index):  # a frame may get other columns, an index may not change
             self._index = self._frame.columns
@@ -69,8 +74,18 @@ class PandasFrame:
         return self._frame.iloc[:, self._places[name]]  # by position: a name need not be a string in pandas
 
 
-def _is_plain(dtype: Any) -> bool:
-    return isinstance(dtype, np.dtype) and dtype.kind in "biuf"
+def _is_plain(dtype: Any, read: Read) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind in "biuf" and read.domain != "people"
+
+
+def _names_people(dtype: Any) -> bool:
+    if isinstance(dtype, pd.ArrowDtype):
+        from dfprivacy._table.frames import arrow
+
+        return arrow.names_people(dtype.pyarrow_dtype)
+    if isinstance(dtype, pd.CategoricalDtype):
+        return _names_people(dtype.categories.dtype)
+    return types.is_integer_dtype(dtype) or types.is_string_dtype(dtype) or types.is_object_dtype(dtype)
 
 
 def _raw(column: pd.Series[Any], read: Read) -> Raw:
@@ -80,6 +95,9 @@ def _raw(column: pd.Series[Any], read: Read) -> Raw:
 
         array: Any = column.array
         return arrow.raw(array.__arrow_array__().combine_chunks(), read)
+    if read.domain == "people" and types.is_integer_dtype(dtype):
+        codes, values = pd.factorize(column)
+        return Dictionary(codes, values.tolist())
     if isinstance(dtype, pd.SparseDtype):
         sparse: Any = column.sparse
         return _raw(sparse.to_dense(), read)

@@ -11,6 +11,7 @@ import polars as pl
 
 from dfprivacy._table.frames import Dictionary, Frame, Raw, Read, redact_errors
 from dfprivacy.errors import DPError, ReadError
+from dfprivacy.schema import codes_of
 from dfprivacy.schema.values import days, missing, plain_number
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class PolarsFrame:
     """A Polars DataFrame as batches of raw columns."""
 
     library = "polars"
+    settled = True
 
     def __init__(self, frame: pl.DataFrame) -> None:
         self._frame = frame
@@ -80,11 +82,16 @@ class PolarsFrame:
         """All rows of some columns as lists."""
         return self._frame.select(names).to_dict(as_series=False)
 
+    def names_people(self, name: str) -> bool:
+        """Whether the type of a column can name people."""
+        return _names_people(self._frame.schema[name])
+
 
 class PolarsLazyFrame:
     """A Polars LazyFrame, run by the streaming engine at every pass and never held as a whole."""
 
     library = "polars"
+    settled = False
 
     def __init__(self, frame: pl.LazyFrame) -> None:
         _ready()  # or it would wait for good while the table is protected
@@ -113,6 +120,10 @@ class PolarsLazyFrame:
         """All rows of some columns as lists."""
         return self._frame.select(names).collect().to_dict(as_series=False)
 
+    def names_people(self, name: str) -> bool:
+        """Whether the type of a column can name people."""
+        return _names_people(self._schema[name])
+
 
 def _stream(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
     # The one function that uses a method Polars calls unstable. Messages and statistics are of rows in order.
@@ -130,11 +141,19 @@ def _slices(frame: pl.DataFrame, reads: Sequence[Read], size: int) -> Iterator[t
             yield batch.height, {read: _raw(batch[read.name], read) for read in reads}
 
 
+def _names_people(dtype: pl.DataType) -> bool:
+    return dtype.is_integer() or dtype in (pl.String, pl.Binary, pl.Categorical, pl.Enum, pl.Object)
+
+
 def _raw(column: pl.Series, read: Read) -> Raw:
     dtype = column.dtype
     if dtype == pl.Object:
         values = column.to_list()
         return _numbers_of(values) if read.domain is None else Dictionary(np.arange(len(values)), values)
+    if read.domain == "people" and dtype.is_integer():
+        whole = column.drop_nulls().unique().sort()
+        places = column.rank("dense").cast(pl.Int64).fill_null(0).to_numpy() - 1
+        return Dictionary(places.astype(np.intp), whole.to_list())
     if dtype.is_numeric() or dtype == pl.Boolean:
         return _numbers(column)
     if read.domain is None:
@@ -144,11 +163,12 @@ def _raw(column: pl.Series, read: Read) -> Raw:
     if dtype not in (pl.String, pl.Categorical, pl.Enum):
         return missing(len(column))
     # Never to_physical() of a Categorical: its codes are handed out by the process, in order of appearance.
-    if read.domain is ...:
+    if read.domain is ... or read.domain == "people":
         column = column.cast(pl.String)
         domain = column.drop_nulls().unique().to_list()
     else:
-        domain = [value for value in read.domain if isinstance(value, str) and _is_unicode(value)]
+        texts = (key[1] for key in codes_of(read.domain) if isinstance(key, tuple))
+        domain = [text for text in texts if _is_unicode(text)]
     codes = column.cast(pl.Enum(domain), strict=False).to_physical().cast(pl.Int32).fill_null(-1)
     return Dictionary(codes.to_numpy().astype(np.intp), domain)
 

@@ -1,0 +1,288 @@
+"""One row a person: a table made of the several rows of each, with bounds and categories that follow."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from dfprivacy._table.batch import described
+from dfprivacy._table.declare import bounds_of
+from dfprivacy._table.frames import Dictionary, Read
+from dfprivacy._table.people import Named, keyed
+from dfprivacy.errors import SchemaError, quoted
+from dfprivacy.schema import Column
+from dfprivacy.schema.values import plain_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy._table.batch import Batch
+    from dfprivacy._table.frames import Frame, Raw
+    from dfprivacy.schema import Schema, Unit
+
+__all__ = ["How", "OfPerson", "PerFrame", "read_aggregates"]
+
+How = Literal["mean", "sum", "min", "max", "count", "first", "last"]
+_HOWS = get_args(How)
+
+
+@dataclass(frozen=True)
+class OfPerson:
+    """One number or category of each person, from the person's rows that count and have a value.
+
+    Attributes
+    ----------
+    name : str
+        What it is called.
+    how : {"mean", "sum", "min", "max", "count", "first", "last"}
+        How it is made. A person none of whose rows has a value has none, but for ``"sum"`` and ``"count"``, which
+        are 0 then.
+    of : Column or None
+        Of which column; None for the number of rows.
+    column : Column
+        What follows from that for the result.
+    """
+
+    name: str
+    how: How
+    of: Column | None
+    column: Column
+
+    def describe(self) -> list[Any]:
+        """Return the same as plain JSON values."""
+        of = None if self.of is None else [self.of.name, self.of.describe()]
+        return [self.name, self.how, of, self.column.describe()]
+
+
+def read_aggregates(schema: Schema, unit: Unit, asked: Mapping[str, object]) -> tuple[OfPerson, ...]:
+    """Read what is asked of each person's rows.
+
+    Parameters
+    ----------
+    schema : Schema
+        What is public about the rows.
+    unit : Unit
+        Whose rows they are.
+    asked : mapping
+        ``name=how`` or ``name=(column, how)`` or ``name=(column, "sum", (low, high))``.
+
+    Returns
+    -------
+    tuple of OfPerson
+        What the new table has.
+
+    Raises
+    ------
+    SchemaError
+        If something cannot be used.
+    """
+    if not asked:
+        raise SchemaError("agg() was asked for nothing.", "For example agg(bmi='mean', visits='count').")
+    return tuple(_aggregate(schema, unit, name, wanted) for name, wanted in asked.items())
+
+
+def _aggregate(schema: Schema, unit: Unit, name: str, wanted: object) -> OfPerson:
+    if not isinstance(name, str) or name == unit.column:
+        raise SchemaError(f"agg({name}=...): {unit.column!r} says whose a row is.", "Give it another name.")
+    parts = wanted if isinstance(wanted, tuple) else (name, wanted) if name in schema.names else (None, wanted)
+    source, how, limits = (*parts, None)[:3] if 2 <= len(parts) <= 3 else (None, None, None)  # noqa: PLR2004
+    if how not in _HOWS:
+        raise SchemaError(
+            f"agg({name}=...){quoted(wanted)} is unknown.",
+            f"Use one of {_HOWS!r}, or a tuple of a column and one of these: {name}=('column', 'mean').",
+        )
+    if source == unit.column:
+        raise SchemaError(f"agg({name}=...): {source!r} says whose a row is and is in no question.", "Use another.")
+    if limits is not None and how != "sum":
+        raise SchemaError(f"agg({name}=...): only a sum takes bounds.", "Others have those of their column.")
+    if source is None:
+        if how != "count":
+            raise SchemaError(f"There is no column {name!r}.", f"Say of which: {name}=('column', {how!r}).")
+        return OfPerson(name, "count", None, _counted(name, unit.max_rows))
+    of = schema.described(source)
+    if how == "count":
+        return OfPerson(name, how, of, _counted(name, unit.max_rows))
+    if of.bounds is None and how not in {"first", "last"}:
+        raise SchemaError(
+            f"agg({name}=...): {source!r} has categories, of which there is no {how}.",
+            f"Use 'first', 'last' or 'count', or declare bounds={{{source!r}: (low, high)}}.",
+        )
+    return OfPerson(name, how, of, _derived(name, of, how, limits, unit.max_rows))
+
+
+def _counted(name: str, most: int) -> Column:
+    return Column(name, bounds=(0.0, float(most)), fill=0.0, filled=True)  # everybody has one
+
+
+def _derived(name: str, of: Column, how: str, limits: object, most: int) -> Column:
+    if of.bounds is None:
+        return Column(name, categories=of.categories, other=of.other, filled=of.filled)
+    low, high = of.bounds
+    if how == "sum":
+        low, high = bounds_of(name, (min(0.0, most * low), max(0.0, most * high)) if limits is None else limits)
+        return Column(name, bounds=(low, high), fill=min(max(0.0, low), high), filled=True)  # as everybody has one
+    return Column(name, bounds=(low, high), fill=of.fill, filled=of.filled)
+
+
+class PerFrame:
+    """The people of a table, one row each.
+
+    Parameters
+    ----------
+    frame : Frame
+        The table.
+    read : callable
+        Given reads, gives batches of the rows that count and a mask of those that are asked for.
+    unit : Unit
+        Whose rows they are.
+    key : bytes
+        The account's, by which people are put in order.
+    columns : tuple of OfPerson
+        What each has.
+
+    Notes
+    -----
+    People are in the order of a keyed hash of their names, which tells nothing: whoever is exchanged for another
+    then has the same place as that one, for all that anybody knows who does not know the key.
+    """
+
+    settled = True
+
+    def __init__(
+        self,
+        frame: Frame,
+        read: Callable[[Sequence[Read]], Iterator[tuple[Batch, NDArray[np.bool_] | None]]],
+        unit: Unit,
+        key: bytes,
+        columns: tuple[OfPerson, ...],
+    ) -> None:
+        self._frame = frame
+        self._read = read
+        self._unit = unit
+        self._key = key
+        self._columns = columns
+
+    @property
+    def library(self) -> str:
+        """Whose tables releases make."""
+        return self._frame.library
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Column names in order."""
+        return tuple(each.name for each in self._columns)
+
+    def rows(self) -> int:
+        """Count the people."""
+        return self._made[0]
+
+    def ready(self) -> None:
+        """Raise a `ReadError` if no rows can be read in this process."""
+        self._frame.ready()
+
+    def names_people(self, name: str) -> bool:  # noqa: ARG002
+        """Whether a column can name people: the rows are people themselves."""
+        return False
+
+    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
+        """Give nothing: no column is public."""
+        raise NotImplementedError(names)
+
+    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
+        """People in batches of at most `size`."""
+        people, made = self._made
+        for start in range(0, people, size):
+            stop = min(start + size, people)
+            yield stop - start, {read: _part(made[read.name], read, start, stop) for read in reads}
+
+    @cached_property
+    def _made(self) -> tuple[int, dict[str, Raw]]:
+        """Read the rows once: how many people there are, and their columns."""
+        who = Read(self._unit.column, "people")
+        of = (each.of for each in self._columns if each.of is not None)
+        named, asked = Named(), np.zeros(0, dtype=np.bool_)
+        folded = [_Folded(each) for each in self._columns]
+        for batch, mask in self._read([who, *dict.fromkeys(described(column) for column in of)]):
+            whose = named.number(batch.raw[who], own=True)
+            chosen = np.arange(batch.size) if mask is None else np.flatnonzero(mask)
+            asked = _longer(asked, len(named.places), fill=0)
+            asked[whose[chosen]] = True
+            for each in folded:
+                each.add(batch, chosen, whose[chosen], len(named.places))
+        there = np.flatnonzero(asked)
+        names = list(named.places)  # in the order of their numbers
+        order = np.argsort([keyed(names[person], self._key, b"order") for person in there.tolist()], kind="stable")
+        return len(there), {each.asked.name: each.raw(there[order]) for each in folded}
+
+
+class _Folded:
+    """One column of the people, row after row.
+
+    A person's numbers are added in the order of the person's own rows: to the last bit, they do not depend on what
+    lies between these, nor on where a batch ends.
+    """
+
+    def __init__(self, asked: OfPerson) -> None:
+        self.asked = asked
+        self._start = {"min": math.inf, "max": -math.inf}.get(asked.how, 0.0)
+        self._value = np.zeros(0)
+        self._count = np.zeros(0, dtype=np.int64)
+
+    def add(self, batch: Batch, chosen: NDArray[np.intp], whose: NDArray[np.intp], people: int) -> None:
+        """Take some rows of a batch, and whose they are."""
+        self._value = _longer(self._value, people, fill=self._start)
+        self._count = _longer(self._count, people, fill=0)
+        how, of = self.asked.how, self.asked.of
+        if of is not None and not of.filled:
+            there = ~batch.missing(of)[chosen]
+            chosen, whose = chosen[there], whose[there]
+        before = self._count[whose]
+        np.add.at(self._count, whose, 1)
+        if of is None or how == "count":
+            return
+        values = (batch.values(of) if of.bounds is not None else batch.codes(of).astype(np.float64))[chosen]
+        if how in {"mean", "sum"}:
+            np.add.at(self._value, whose, values)
+        elif how == "min":
+            np.minimum.at(self._value, whose, values)
+        elif how == "max":
+            np.maximum.at(self._value, whose, values)
+        elif how == "last":
+            self._value[whose] = values  # of several, the last one stays
+        else:
+            new = before == 0
+            self._value[whose[new][::-1]] = values[new][::-1]
+
+    def raw(self, people: NDArray[np.intp]) -> Raw:
+        """Give the column of some people, in this order."""
+        how, count, value = self.asked.how, self._count[people], self._value[people]
+        if how == "count":
+            return count.astype(np.float64)
+        if how == "mean":
+            value /= np.maximum(count, 1)
+        if self.asked.column.bounds is None:
+            codes = np.where(count > 0, value, -1).astype(np.intp)
+            return Dictionary(codes, self.asked.column.categories or ())
+        return value if how == "sum" else np.where(count > 0, value, np.nan)
+
+
+def _longer(array: NDArray[Any], length: int, *, fill: float) -> NDArray[Any]:
+    """Make room for more people; at least a half more at a time, for they come batch by batch."""
+    if length <= len(array):
+        return array
+    return np.concatenate([array, np.full(max(length, len(array) * 3 // 2) - len(array), fill, dtype=array.dtype)])
+
+
+def _part(column: Raw, read: Read, start: int, stop: int) -> Raw:
+    if not isinstance(column, Dictionary):
+        return column[start:stop]
+    codes = column.codes[start:stop]
+    if read.domain is not None:
+        return Dictionary(codes, column.values)
+    return np.array([*map(plain_number, column.values), math.nan])[codes]
