@@ -114,7 +114,7 @@ def canonical_order(features: object) -> NDArray[np.intp] | None:
         case OneHot():
             of = canonical_order(features.of)
             width = 1 if features.of is None else features.of.dimension
-            first = np.argsort([features.by.code(group) for group in features.groups])
+            first = np.argsort(features.by.codes(features.groups))
             return (first[:, None] * width + (np.arange(width) if of is None else of)).ravel()
         case Given():
             order = canonical_order(features.of)
@@ -208,7 +208,7 @@ def _object(value: Any, kind: type, known: Origins) -> str:
         if attribute not in later and not isinstance(getattr(kind, attribute, None), cached_property)
     }
     if kind is OneHot:
-        attributes["groups"] = _text(sorted(value.by.code(group) for group in value.groups), known)
+        attributes["groups"] = _text(sorted(value.by.codes(value.groups)), known)
     return _members({f"{name}, {origin}": _members(attributes)})
 
 

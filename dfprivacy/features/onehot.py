@@ -72,7 +72,7 @@ class OneHot(RowFeatures):
                 of = OneHot(*others, groups=rest, of=of)
             groups = by_name.get(column.name)
         known = column.categories or ()
-        codes = range(len(known)) if groups is None else [column.code(value) for value in groups]
+        codes = range(len(known)) if groups is None else column.codes(groups)
         if not codes or len(set(codes)) < len(codes):
             raise ArgumentError(
                 f"groups={groups!r} must name at least one category, each once.",

@@ -1,9 +1,10 @@
-"""One number of one column, measured about a rough guess of it: a second step that is as accurate as can be."""
+"""One number of one column alone, each by the sum whose noise matters least for it."""
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,39 +17,71 @@ if TYPE_CHECKING:
 
     from dfprivacy.arguments import NanPolicy
 
-__all__ = ["Centred", "Total", "centred", "total"]
+__all__ = ["Centred", "Spread", "Total", "mean", "total", "variance"]
 
-_GUESS = Fraction(1, 10)  # of the budget
-# Rows times epsilon from which on a guess is worth it: what it is off by, squared, is below the noise. It is off by
-# more where rows without a value have to be counted.
-_MANY, _WITH_GAPS = 400.0, 1000.0
+_GUESS = Fraction(1, 10)  # of the budget, where rows without a value have to be counted as well
+# Rows times epsilon from which on a guess is worth it: with missing values, the square of what it is off by is
+# below the noise; else it costs 1 in 30 of the budget at most.
+_MANY = 1000.0
+_REACH = (
+    4.0  # scales of the noise in a guess, within which the mean is looked for: but for 1 in 55 draws it is there
+)
 
 
 class Centred(OfSums):
-    """The sum over rows with a value of (y - t) / 2, or of ((y - t)² - v) / (1 + |t|)²; t in [-1, 1], v in [0, 1].
+    """The sum over rows with a value of (y - t) / 2, for some t in [-1, 1].
 
-    Before the division a row adds a number in [-1 - t, 1 - t], or in [-v, (1 + |t|)² - v]; one without a value
-    adds 0, which lies in both. So a row that changes moves the sum by 1 at most, and one that comes or goes as
-    well: the claim is the same for all groups of a table, whatever t is.
+    Before the division a row adds a number in [-1 - t, 1 - t]; one without a value adds 0, which lies in it. So a
+    row that changes moves the sum by 1 at most, and one that comes or goes as well: the claim is the same for all
+    groups of a table, whatever t is.
     """
 
     shape = (1,)
     error = 3e-5  # of six sums and products, for up to 2^32 rows
+    lipschitz = 1.0  # of y, 1-y² and y²/2 summed
 
-    def __init__(self, column: Column, gaps: tuple[Column, ...], degree: Literal[1, 2], t: float, v: float) -> None:
+    def __init__(self, column: Column, gaps: tuple[Column, ...], t: float) -> None:
         of = features.Moments(column, count=True)
         self.features = features.Given(*gaps, of=of) if gaps else of
         self.columns = self.features.columns
-        self.degree, self.t, self.v = degree, t, v
-        self.lipschitz = float(degree)  # max(1, 2|t|) or 2(1 + t²) over the unit, with y, 1-y² and y²/2 summed
-        self.unit = 2.0 if degree == 1 else (1 + abs(t)) ** 2
+        self.t = t
 
     def value(self, sums: NDArray[np.float64]) -> float:
         """Compute it from the sums of y, 1-y² and y²."""
         first, rest, second = sums.tolist()
-        if self.degree == 1:
-            return float(first - self.t * (rest + second)) / self.unit
-        return float(second - 2 * self.t * first + (self.t**2 - self.v) * (rest + second)) / self.unit
+        return float(first - self.t * (rest + second)) / 2
+
+    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
+        """Bound how far it moves."""
+        return 1.0
+
+
+class Spread(OfSums):
+    """The least that the sum over rows with a value of ((y - t)² - v) / (1 + b)² is for any t in an interval.
+
+    The interval lies in [-1, 1], b is the largest absolute value in it, and v is in [0, 1]. For a fixed t a row
+    adds a number in [-v, (1 + |t|)² - v] before the division, one without a value adds 0, which lies in it: so a
+    row that changes, comes or goes moves the sum by 1 at most. The least of functions that move by 1 at most moves
+    by 1 at most. Where the mean of y is in the interval, it is the sum of squares about the mean.
+    """
+
+    shape = (1,)
+    error = 3e-5  # of six sums and products, for up to 2^32 rows
+    lipschitz = 2.0  # 2(1 + t²) over the unit, with y, 1-y² and y²/2 summed
+
+    def __init__(self, column: Column, gaps: tuple[Column, ...], ends: tuple[float, float], v: float) -> None:
+        of = features.Moments(column, count=True)
+        self.features = features.Given(*gaps, of=of) if gaps else of
+        self.columns = self.features.columns
+        self.ends, self.v = ends, v
+        self.unit = (1 + max(map(abs, ends))) ** 2
+
+    def value(self, sums: NDArray[np.float64]) -> float:
+        """Compute it from the sums of y, 1-y² and y²."""
+        first, rest, second = sums.tolist()
+        n, (low, high) = rest + second, self.ends
+        inside = [min(max(first / n, low), high)] if n > 0 else []
+        return float(min(second - 2 * t * first + (t**2 - self.v) * n for t in (low, high, *inside))) / self.unit
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
         """Bound how far it moves."""
@@ -83,40 +116,99 @@ class Total(OfSums):
         return self.moved if relation == "replace_one" else 1.0
 
 
-def centred(curator: Curator, column: Column, nan_policy: NanPolicy, degree: Literal[1, 2]) -> Sums:
-    """Measure the moments with a small part of the budget, and then the one that is asked for about them.
+def mean(curator: Curator, column: Column, nan_policy: NanPolicy, *, alone: bool = True) -> Sums:
+    """Measure the mean alone, or for `alone` False what the variance needs as well.
 
-    A mean is t plus the mean of y - t: the less t is off, the less it matters how many rows there are. A variance
-    is v, the mean of (y - t)² - v, and minus the square of what t is off by. What both steps measured is put
-    together as sums of y and y² again.
-
-    There is one step where the number of rows is private or small; and for a mean where all rows have a value,
-    which is linear in the sum of y.
+    Where the number of rows is private, the sums of (1+y)/2 and (1-y)/2 have all of the noise of a count, and give
+    the number of rows and the sum of y. Where it is public and no value is missing, the mean is linear in the sum
+    of y. Where values may be missing, a part of the budget gives a guess t, and the mean is t plus the mean of
+    y - t: the less t is off, the less it matters how many rows there are.
     """
-    n, gaps, typical = curator.size, curator.gaps([column], nan_policy), curator.typical_size
-    least = _WITH_GAPS if gaps else _MANY
-    enough = n is not None and typical is not None and typical * curator.epsilon >= least
-    if not enough or (degree == 1 and not gaps):
+    n, gaps = curator.size, curator.gaps([column], nan_policy)
+    if n is None and alone:
+        return _halves(curator, column, gaps, nan_policy)
+    if not (alone and gaps and _enough(curator)):
         return moments(curator, column, nan_policy)
     guess = moments(curator, column, nan_policy, share=_GUESS)
     if not len(guess.noise):
         return guess
-    rows, first, second, _ = guess.found.tolist()
-    t = min(max(first / max(rows, 1.0), -1.0), 1.0)
-    v = min(max(second / max(rows, 1.0) - t**2, 0.0), 1.0)
-    t, v = curator.settled((t, v))
-    asked = Centred(column, gaps, degree, t, v)
+    t, _, _ = curator.settled(_about(guess))
+    found = curator.measure(Centred(column, gaps, t))
+    whole, start = np.column_stack([guess.map, np.zeros(4)]), guess.start.copy()
+    whole[1], start[1] = t * whole[0], t * start[0]
+    whole[1, -1] = 1
+    return _joined(guess, float(found.values[0]) * 2, float(found.scales[0]) * 2, whole, start, None)
+
+
+def variance(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
+    """Measure the sum of squares about the mean, after a guess where the mean lies.
+
+    The nearer that is to the middle of the bounds, the less one row moves the sum. With few rows there is no guess,
+    and the mean may lie anywhere; where their number is private, or small and values may be missing, the sums of y
+    and y² are measured.
+    """
+    n, gaps = curator.size, curator.gaps([column], nan_policy)
+    typical, many = curator.typical_size, _enough(curator)
+    if n is None or typical is None or (gaps and not many):
+        return moments(curator, column, nan_policy)
+    if not many:
+        found = curator.measure(Spread(column, (), (-1.0, 1.0), 0.0))
+        counted = not (column.filled or nan_policy == "fill")
+        blank = Sums(np.empty(0), np.empty((0, 0)), np.zeros((4, 0)), np.array([n, 0.0, 0, 0]), counted)
+        scale = float(found.scales[0]) * 4
+        return _joined(blank, float(found.values[0]) * 4, scale, *_squares(blank), 0.0)
+    share = _GUESS if gaps else Fraction(1, math.isqrt(int(typical * curator.epsilon)))
+    guess = moments(curator, column, nan_policy, share=share)
+    if not len(guess.noise):
+        return guess
+    t, v, rows = curator.settled(_about(guess))
+    scale = (2 + 4 * abs(t) * bool(gaps)) / (float(share) * curator.epsilon * rows)
+    asked = Spread(column, gaps, (max(t - _REACH * scale, -1.0), min(t + _REACH * scale, 1.0)), v)
     found = curator.measure(asked)
-    noise = np.column_stack([guess.noise, laplace_draws(1) * (float(found.scales[0]) * asked.unit)])
-    whole = np.column_stack([guess.map, np.zeros(4)])
-    start = guess.start.copy()
-    if degree == 1:
-        whole[1], start[1] = t * whole[0], t * start[0]
-    else:
-        whole[2], start[2] = 0, 0
-    whole[degree, -1] = 1
-    values = np.append(guess.values, found.values * asked.unit)
-    return Sums(values, noise, whole, start, guess.counted, None if degree == 1 else (t, v))
+    value, noise = float(found.values[0]) * asked.unit, float(found.scales[0]) * asked.unit
+    return _joined(guess, value, noise, *_squares(guess), v)
+
+
+def _enough(curator: Curator) -> bool:
+    """Say whether a guess is worth it, the same for all groups of a table."""
+    typical = curator.typical_size
+    return curator.size is not None and typical is not None and typical * curator.epsilon >= _MANY
+
+
+def _about(guess: Sums) -> tuple[float, float, float]:
+    """Guess the mean of y and its variance, and give the number of rows with a value, or 1."""
+    rows, first, second, _ = guess.found.tolist()
+    rows = max(rows, 1.0)
+    t = min(max(first / rows, -1.0), 1.0)
+    return t, min(max(second / rows - t**2, 0.0), 1.0), rows
+
+
+def _squares(guess: Sums) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Put a number that is measured next in the place of the sum of y²."""
+    whole, start = np.column_stack([guess.map, np.zeros(4)]), guess.start.copy()
+    whole[2], start[2] = 0, 0
+    whole[2, -1] = 1
+    return whole, start
+
+
+def _joined(
+    guess: Sums, value: float, scale: float, whole: NDArray[np.float64], start: NDArray[np.float64], v: float | None
+) -> Sums:
+    """Put together what two steps measured."""
+    noise = laplace_draws(1) * scale
+    if guess.noise.size or not scale:
+        noise = np.column_stack([guess.noise, noise[: len(guess.noise)]])
+    return Sums(np.append(guess.values, value), noise, whole, start, guess.counted, v)
+
+
+def _halves(curator: Curator, column: Column, gaps: tuple[Column, ...], nan_policy: NanPolicy) -> Sums:
+    """Measure the sums of (1+y)/2 and of (1-y)/2, and the number of rows without a value, in one vector."""
+    of: features.RowFeatures = features.Moments(column, degree=1, count=True)
+    measured = curator.sum(features.Given(*gaps, of=of, tally=(0, 1)) if gaps else of)
+    values, scales = measured.values, measured.scales
+    whole = np.array([[1.0, 1, 0], [1, -1, 0], [0, 0, 0], [0, 0, 1]])[:, : len(values)]
+    noise = laplace_draws(len(values)) * scales if scales.any() else np.empty((0, len(values)))
+    return Sums(values, noise, whole, np.zeros(4), bool(gaps) or not (column.filled or nan_policy == "fill"))
 
 
 def total(curator: Curator, column: Column, nan_policy: NanPolicy) -> tuple[float, float]:

@@ -62,7 +62,7 @@ def _notes(low: float, high: float, possible: tuple[float, float]) -> tuple[str,
 
 
 @mechanism(columns={"column": "numeric"})
-def mean(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> Sums:
+def mean(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit", covers: Covers = "table") -> Sums:
     """Give the mean of a column.
 
     Parameters
@@ -93,11 +93,13 @@ def mean(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") ->
     Notes
     -----
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
-    its bounds to [-1, 1], the number of rows with a value and the sums of y and y² are released together with
-    discrete Laplace noise, scaled to their joint L1 sensitivity: 2 if the number of rows is public, also with the
-    rows without a value counted; 3/2 if rows come and go [1]_. Where a public number of rows is 1,000/ε or more and
-    values may be missing, that has a tenth of ε, and the rest buys the sum of y - t, t being the mean so far:
-    sensitivity 2.
+    its bounds to [-1, 1], the sums of y and y²/2 and the number of rows without a value are released together, with
+    discrete Laplace noise, scaled to their joint L1 sensitivity, which is 2 [1]_. Where a public number of rows is
+    1,000/ε or more and values may be missing, that has a tenth of ε, and the rest buys the sum of y - t, t being
+    the mean so far: sensitivity 2. Where the number of rows is private, the sums of (1+y)/2 and (1-y)/2 and the
+    number of rows without a value are released: sensitivity 1 if rows come and go, 2 if they change. For a
+    population the sum of y² is needed as well, so there is one step, with (y, 1-y², y²/2) where the number of rows
+    is private, of sensitivity 3/2 if rows come and go.
 
     **Statistics.** Intervals are quantiles of 20,000 draws of the noise, whose law is public, and of the
     normal distribution of a mean for a population.
@@ -114,7 +116,7 @@ def mean(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") ->
     >>> round(float(view.mean("age", epsilon=0.5)))
     30
     """
-    return centred.centred(curator, column, nan_policy, 1)
+    return centred.mean(curator, column, nan_policy, alone=covers == "table")
 
 
 @mean.concludes
@@ -162,9 +164,10 @@ def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
     its bounds to [-1, 1], the number of rows with a value and the sums of y and y² are released together with
     discrete Laplace noise, scaled to their joint L1 sensitivity: 2 if the number of rows is public, also with the
-    rows without a value counted; 3/2 if rows come and go [1]_. Where a public number of rows is 400/ε or more
-    (1,000/ε if values may be missing), that has a tenth of ε, and the rest buys the sum of (y - t)² - v, t being
-    the mean and v the variance so far: sensitivity (1 + abs(t))².
+    rows without a value counted; 3/2 if rows come and go [1]_. Where a public number n of rows is 1,000/ε or more,
+    that has a tenth of ε if values may be missing and else ε/√(n ε), and the rest buys the least sum of (y - t)²
+    for t within four scales of the noise about the mean so far: sensitivity (1 + abs(t))² for the largest such t.
+    Without missing values, fewer rows buy the sum of squares about the mean at once, of sensitivity 4.
 
     **Statistics.** The interval is for the table's own number: the noise is in it, sampling is not.
     A negative estimate is 0.
@@ -181,7 +184,7 @@ def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
     >>> 30 < float(view.var("age", epsilon=0.5)) < 57
     True
     """
-    return centred.centred(curator, column, nan_policy, 2)
+    return centred.variance(curator, column, nan_policy)
 
 
 @var.concludes
@@ -244,9 +247,10 @@ def std(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
     its bounds to [-1, 1], the number of rows with a value and the sums of y and y² are released together with
     discrete Laplace noise, scaled to their joint L1 sensitivity: 2 if the number of rows is public, also with the
-    rows without a value counted; 3/2 if rows come and go [1]_. Where a public number of rows is 400/ε or more
-    (1,000/ε if values may be missing), that has a tenth of ε, and the rest buys the sum of (y - t)² - v, t being
-    the mean and v the variance so far: sensitivity (1 + abs(t))².
+    rows without a value counted; 3/2 if rows come and go [1]_. Where a public number n of rows is 1,000/ε or more,
+    that has a tenth of ε if values may be missing and else ε/√(n ε), and the rest buys the least sum of (y - t)²
+    for t within four scales of the noise about the mean so far: sensitivity (1 + abs(t))² for the largest such t.
+    Without missing values, fewer rows buy the sum of squares about the mean at once, of sensitivity 4.
 
     **Statistics.** The interval is for the table's own number: the noise is in it, sampling is not.
     A negative estimate is 0.
@@ -263,7 +267,7 @@ def std(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
     >>> 5.5 < float(view.std("age", epsilon=0.5)) < 7.5
     True
     """
-    return centred.centred(curator, column, nan_policy, 2)
+    return centred.variance(curator, column, nan_policy)
 
 
 @std.concludes

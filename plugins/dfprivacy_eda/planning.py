@@ -69,14 +69,17 @@ def _given(curator: Curator, what: str, said: str = "") -> str:
 def of_moments(name: str) -> Any:
     """Make the planner of a method that gives a mean, a variance, a standard deviation or a sum.
 
-    In one step the sums of y and y²/2 are measured; in two, (y - t)/2 or (y - t)² about a guess, here the middle.
+    As in `centred`, with a mean in the middle of the bounds.
     """
 
-    def findings(curator: Curator, column: Column, **_: Any) -> Findings:
+    def findings(curator: Curator, column: Column, **asked: Any) -> Findings:
         n, noise = rows_of(curator), laplace(curator)
-        two = len(curator.measured) > 1
+        two, halves = len(curator.measured) > 1, curator.size is None and asked.get("covers") != "population"
         sd = _SPREAD * column.half
-        first, second = (2 if two else 1) * noise / n, (1 if two else 2) * noise / n
+        first = (2 if two else math.sqrt(2) if halves else 1) * noise / n
+        second = (1 if two else 2) * noise / n
+        if curator.size is not None and noise and not two:
+            second = 4 * noise / curator.measured[-1].sensitivity / n
         total = noise * max(abs(column.low), abs(column.high))
         error, relative = {
             "mean": (first * column.half, first / _SPREAD),

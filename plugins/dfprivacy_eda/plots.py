@@ -180,7 +180,7 @@ def quantiles(found: Quantiles, ax: Any) -> Any:
     """Draw the cumulated shares of rows with a band of two standard errors, and the quantiles."""
     ax, tree = _sized(ax, 3.0), found.tree
     rows, error = tree.below(tree.edges)
-    at, how = tree.edges, {}
+    at, how = tree.edges if tree.ends is None else np.clip(tree.edges, *tree.ends), {}
     if tree.whole:  # shares up to a value, which holds up to the next
         at, rows, error, how = (tree.edges[1:] + tree.edges[:-1]) / 2, rows[1:], error[1:], {"step": "post"}
     total = max(tree.total, 1.0)

@@ -58,6 +58,9 @@ class Layout:
         The part of the budget that goes to each level.
     whole : bool
         Whether each interval stands for one value.
+    ends : tuple of two float, optional
+        The lowest and highest value, if the first and the last interval are for these two values alone: they lie
+        outside of them.
     """
 
     low: float
@@ -65,6 +68,7 @@ class Layout:
     sizes: tuple[int, ...]
     weights: tuple[int, ...]
     whole: bool
+    ends: tuple[float, float] | None = None
 
     @property
     def edges(self) -> NDArray[np.float64]:
@@ -72,15 +76,26 @@ class Layout:
         edges: NDArray[np.float64] = self.low + self.step * np.arange(self.sizes[-1] + 1, dtype=np.float64)
         return edges
 
+    @property
+    def cuts(self) -> NDArray[np.float64]:
+        """Edges at which rows are told apart: as an interval holds its lower edge, the lowest value ends above."""
+        cuts = self.edges
+        if self.ends is not None:
+            cuts[1], cuts[-2] = np.nextafter(self.ends[0], np.inf), self.ends[1]
+        return cuts
+
     def features(self, column: Column, *, missing: bool, root: bool) -> features.Bins:
         """Count rows in all nodes, in that of the root if their number is private, and those without a value."""
         sizes, weights = ((1, *self.sizes), (1, *self.weights)) if root else (self.sizes, self.weights)
         widths = tuple(self.sizes[-1] // size for size in sizes)
-        return features.Bins(column, self.edges, widths=widths, weights=weights, missing=missing)
+        return features.Bins(column, self.cuts, widths=widths, weights=weights, missing=missing)
 
 
 def layout(column: Column, step: float | None, rows: float) -> Layout:
     """Choose the tree: 16 branches a node or fewer, and as many leaves as the values, or the rows, are worth.
+
+    Without a step the first interval and the last are for the bounds themselves: many rows may lie there, and
+    values outside do, and a quantile among them is that value and nothing beside it.
 
     Parameters
     ----------
@@ -98,8 +113,12 @@ def layout(column: Column, step: float | None, rows: float) -> Layout:
     """
     if step is None:
         sizes = (16, 256) if rows < _FEW else (16, 256, 1024) if rows < _MANY else (16, 256, 4096)
-        width = (column.high - column.low) / sizes[-1]
-        return Layout(column.low, width, sizes, (3, 2) if len(sizes) == 2 else (4, 3, 2), whole=False)  # noqa: PLR2004
+        weights = (3, 2) if len(sizes) == 2 else (4, 3, 2)  # noqa: PLR2004
+        width = (column.high - column.low) / (sizes[-1] - 2)
+        ended = Layout(column.low - width, width, sizes, weights, whole=False, ends=(column.low, column.high))
+        if np.isfinite(ended.edges).all() and (np.diff(ended.cuts) > 0).all():
+            return ended
+        return Layout(column.low, (column.high - column.low) / sizes[-1], sizes, weights, whole=False)
     values = (column.high - column.low) / step + 1
     count = round(values)
     if count > _LEAVES or count < 2 or abs(values - count) > 1e-9 * count:  # noqa: PLR2004
@@ -153,7 +172,7 @@ class Grown:
             levels.insert(0, np.array([rows[0] - gone]))
             noise.insert(0, rows[1] + spread)
         leaves, spreads = least_squares(levels, noise)
-        return cls(plan, Tree(plan.edges, (1, *plan.sizes), leaves, spreads, plan.whole), left)
+        return cls(plan, Tree(plan.edges, (1, *plan.sizes), leaves, spreads, plan.whole, plan.ends), left)
 
 
 class RankOfLeaf(OfSums):
@@ -212,7 +231,7 @@ def chosen(curator: Curator, column: Column, q: float, nan_policy: NanPolicy, st
         return grown(curator, column, nan_policy, step)
     gaps = curator.gaps([column], nan_policy)
     plan = layout(column, step, math.inf)
-    counts: features.RowFeatures = features.Bins(column, plan.edges)
+    counts: features.RowFeatures = features.Bins(column, plan.cuts)
     counts = features.Given(*gaps, of=counts) if gaps else counts
     (leaf,) = curator.select(RankOfLeaf(counts, q))
     return Chosen(plan, int(leaf), curator.measured[-1].scale, n)
@@ -285,7 +304,9 @@ def quantile(
     equal values cost no accuracy.
 
     **Statistics.** Several: least squares over the tree for the intervals; counts that are not negative for the
-    values. docs/explanation/exploration.md has the proofs, and what was measured.
+    values. A quantile among rows that lie at a bound, or beyond, is that bound exactly. Where values lie all over
+    the bounds, up to three quantiles are nearer in rank if each is asked for alone, at its part of ε.
+    docs/explanation/exploration.md has the proofs, docs/benchmarks.md what was measured.
 
     References
     ----------
@@ -435,6 +456,7 @@ def _several(measured: Grown, column: Column, shares: list[float], covers: Cover
         leaves=tree.leaves,
         grid=(plan.low, plan.step),
         whole=plan.whole,
+        ends=plan.ends,
         sizes=tree.sizes,
         spreads=tree.spreads,
     )

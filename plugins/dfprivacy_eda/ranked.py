@@ -53,6 +53,8 @@ class Quantiles(Release):
         The lowest edge of the intervals, and their width.
     whole : bool
         Whether each interval stands for one value, its middle.
+    ends : tuple of two float or None
+        The lowest and highest value, if the first interval and the last are for these two alone.
     sizes : tuple of int
         Nodes on each level of the tree of counts.
     spreads : tuple of float
@@ -75,12 +77,14 @@ class Quantiles(Release):
     whole: bool
     sizes: tuple[int, ...]
     spreads: tuple[float, ...]
+    ends: tuple[float, float] | None = None
 
     @cached_property
     def tree(self) -> Tree:
         """The counts of intervals, with which everything else is computed."""
         edges = self.grid[0] + self.grid[1] * np.arange(len(self.leaves) + 1.0)
-        return Tree(np.asarray(edges, dtype=np.float64), self.sizes, self.leaves, self.spreads, self.whole)
+        edges = np.asarray(edges, dtype=np.float64)
+        return Tree(edges, self.sizes, self.leaves, self.spreads, self.whole, self.ends)
 
     def quantile(self, q: float) -> float:
         """Give another quantile, at no price.
@@ -98,7 +102,7 @@ class Quantiles(Release):
         return float(self.tree.quantiles([share(q)])[0])
 
     def cdf(self, x: float) -> float:
-        """Give the share of rows below a value, at no price.
+        """Give the share of rows up to a value, at no price.
 
         Parameters
         ----------
@@ -110,7 +114,7 @@ class Quantiles(Release):
         float
             The share, linear between the edges of the counts.
         """
-        rows, _ = self.tree.below([as_number(x, "x")])
+        rows, _ = self.tree.below([np.nextafter(as_number(x, "x"), np.inf)])
         return float(rows[0]) / self.tree.total if self.tree.total > 0 else math.nan
 
     @property

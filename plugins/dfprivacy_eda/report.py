@@ -123,6 +123,8 @@ def binned(column: Column, grown: Grown, confidence: float) -> Histogram:
     best: tuple[int, int, int, int, float] | None = None
     for level, nodes in list(enumerate(tree.sizes))[1:]:
         for merged in (8, 4, 2, 1):
+            if merged * (tree.sizes[-1] // nodes) == 1 and grown.layout.ends is not None:
+                continue  # the first and the last interval have no width
             width = whole * merged / nodes
             first, last = (int((end - tree.edges[0]) / width) for end in ends.tolist())
             last = min(last, math.ceil(nodes / merged) - 1)
@@ -143,7 +145,7 @@ def binned(column: Column, grown: Grown, confidence: float) -> Histogram:
         missing=grown.missing[0],
         missing_standard_error=grown.missing[1],
         column=column.name,
-        edges=tree.edges[np.append(starts, stop)],
+        edges=np.clip(tree.edges[np.append(starts, stop)], column.low, column.high),
     )
 
 

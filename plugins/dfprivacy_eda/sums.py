@@ -51,8 +51,8 @@ class Sums:
         what was measured; and `start`, of shape (4,), what is added to that.
     counted : bool
         Whether the rows without a value were counted.
-    centre : tuple of two float or None
-        What (y - t)² - v is about, t and v, if the sum of that was measured in place of the sum of y².
+    about : float or None
+        v, if the sum of (y - m)² - v was measured in place of the sum of y², m being the mean of y.
     """
 
     values: Numbers
@@ -60,7 +60,7 @@ class Sums:
     map: Numbers
     start: Numbers
     counted: bool
-    centre: tuple[float, float] | None = None
+    about: float | None = None
 
     @property
     def found(self) -> Numbers:
@@ -75,11 +75,9 @@ class Sums:
         return self._squares(self.start + (self.values - self.noise) @ self.map.T)
 
     def _squares(self, rows: Numbers) -> Numbers:
-        """Put the sum of y² in the place of that of (y - t)² - v; a mean is within [-1, 1]."""
-        if self.centre is not None:
-            t, v = self.centre
-            n = np.maximum(rows[..., 0], 1)
-            rows[..., 2] += 2 * t * np.clip(rows[..., 1], -n, n) - (t**2 - v) * n
+        """Put the sum of y² in the place of that of (y - m)² - v."""
+        if self.about is not None:
+            rows[..., 2] += rows[..., 0] * (self.about + _mean(rows) ** 2)
         return rows
 
 
@@ -179,7 +177,7 @@ def sampled(sums: Sums, column: Column) -> Numbers:
     """Draw what the mean of a population may be, of which the rows are a sample: sampling and noise."""
     rows = sums.possible if len(sums.noise) else np.broadcast_to(sums.found, (2 * _HALF, 4))
     errors = np.random.default_rng(1).normal(size=_HALF)
-    sds = std(sums.found, column) / np.sqrt(max(sums.found[0], 1))
+    sds = std(rows, column) / np.sqrt(np.maximum(rows[:, 0], 1))  # as uncertain as the noise makes it
     found: Numbers = mean(rows, column) + np.concatenate([errors, -errors]) * sds
     return found
 

@@ -113,6 +113,8 @@ class Tree:
         Variances of `least_squares`.
     whole : bool
         Whether each interval stands for one value, its middle.
+    ends : tuple of two float, optional
+        The lowest and highest value, if the first interval and the last are for these two alone.
     """
 
     edges: NDArray[np.float64]
@@ -120,6 +122,7 @@ class Tree:
     leaves: NDArray[np.float64]
     spreads: tuple[float, ...]
     whole: bool = False
+    ends: tuple[float, float] | None = None
 
     @property
     def total(self) -> float:
@@ -154,16 +157,19 @@ class Tree:
 
     def below(self, x: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Count rows below some values, linear within intervals, and the standard error at the nearest edge."""
-        x = np.clip(np.asarray(x, dtype=np.float64), self.edges[0], self.edges[-1])
+        at = np.asarray(x, dtype=np.float64)
+        if self.ends is not None:
+            at = np.where(at < self.ends[0], self.edges[0], np.where(at > self.ends[1], self.edges[-1], at))
+        at = np.clip(at, self.edges[0], self.edges[-1])
         reached = np.concatenate([[0.0], np.cumsum(self.counts)])
-        near = abs(self.edges[:, None] - x.ravel()).argmin(axis=0).reshape(x.shape)
-        return np.interp(x, self.edges, reached), np.sqrt(self.prefix_variances[near])
+        near = abs(self.edges[:, None] - at.ravel()).argmin(axis=0).reshape(at.shape)
+        return np.interp(at, self.edges, reached), np.sqrt(self.prefix_variances[near])
 
     def quantiles(self, q: ArrayLike) -> NDArray[np.float64]:
         """Quantiles of the counts that are not negative."""
         found = quantiles(self.counts, self.edges, q)
         if not self.whole:
-            return found
+            return found if self.ends is None else np.clip(found, *self.ends)
         leaf = np.searchsorted(self.edges, found, side="left") - 1  # quantiles lie above their lower edge
         middles: NDArray[np.float64] = (self.edges[1:] + self.edges[:-1]) / 2
         return middles[np.clip(leaf, 0, len(middles) - 1)]

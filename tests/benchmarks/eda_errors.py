@@ -5,16 +5,18 @@
 
 Every statistic is asked for alone with all of epsilon, many times. Ours is run whole, both halves, by a curator
 whose noise is NumPy's (`eda_simulation.py`): that is fine here, where nothing is private. Each of the others
-gives its own noisy answers in an environment of its own, which is made where there is none. Of what needs
-several of its questions, epsilon is split evenly among them; diffprivlib's histogram, whose noise is for rows
-that come and go, gets half of epsilon where rows change. No value is missing: ours may leave out rows without a
-value, which the others cannot, or count a fill value, which they do. OpenDP chooses quantiles among the values
-of a grid where there is a step, and among 1,025 elsewhere.
+gives its own noisy answers in an environment of its own, which is made where there is none, in the user's cache. Of
+what needs several of its questions, epsilon is split evenly among them; diffprivlib's histogram, whose noise is for
+rows that come and go, gets half of epsilon where rows change. No value is missing: ours may leave out rows without
+a value, which the others cannot, or count a fill value, which they do. OpenDP chooses quantiles among the values
+of a grid where there is a step, and among 1,025 elsewhere. A question of theirs has a few seconds (a quantile of
+diffprivlib takes a tenth of one) and as many answers as fit; a library that has not ended after --limit seconds is
+left out.
 
 An error is the mean absolute difference from the table's own number: of numbers and quantiles in standard
 deviations of the column, of a variance in variances, of a sum in rows times standard deviations, of counts in
-rows. Kept are the errors, and how many times ours the others' are: the geometric mean over columns, and the
-least.
+rows. Kept are the errors, and how many times ours the others' are: the geometric mean over columns, the least, and
+in how many cells of column and epsilon another's is below ours by more than three standard errors, and by a tenth.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ import sys
 import tempfile
 import venv
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,12 +39,12 @@ from eda_simulation import Simulated
 from eda_tables import Table, tables
 from results import recorded
 
-from dfprivacy_eda import counts, describe, moments, quantiles
+from dfprivacy_eda import counts, describe, moments, quantiles, rows, sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    Answers = dict[tuple[Any, ...], float]
+    Answers = dict[tuple[Any, ...], tuple[float, float]]  # an error, and its standard error
 
 PEERS = {
     "opendp": ("opendp==0.16.0", "numpy"),
@@ -56,6 +59,7 @@ COUNTED = ("value_counts", "crosstab")
 BINS = 20
 QUARTILES = [0.25, 0.5, 0.75]
 CANDIDATES = 1025
+CLEARLY = 0.1
 NOTHING = 0.005  # standard deviations by which a quantile may be off and be right
 
 
@@ -91,9 +95,16 @@ def cross(table: Table) -> np.ndarray:
     return made.reindex(index=table.categories[a], columns=table.categories[b], fill_value=0).to_numpy().ravel()
 
 
-def error(answers: Any, true: np.ndarray, unit: float) -> float:
-    """The mean absolute difference, in units."""
-    return float(np.abs(np.asarray(answers, dtype=float).reshape(-1, true.size) - true).mean() / unit)
+def error(answers: Any, true: np.ndarray, unit: float) -> tuple[float, float]:
+    """The mean absolute difference, in units, and its standard error."""
+    off = np.abs(np.asarray(answers, dtype=float).reshape(-1, true.size) - true).mean(axis=1) / unit
+    return float(off.mean()), float(off.std() / np.sqrt(len(off)))
+
+
+def averaged(errors: list[tuple[float, float]]) -> tuple[float, float]:
+    """The mean of some errors."""
+    means, spreads = np.transpose(errors)
+    return float(means.mean()), float(np.sqrt((spreads**2).sum()) / len(means))
 
 
 # Ours.
@@ -104,7 +115,7 @@ METHODS = {
     "var": moments.var,
     "std": moments.std,
     "sum": moments.total,
-    "count": moments.count,
+    "count": rows.count,
     "median": quantiles.median,
     "quartiles": quantiles.quantile,
     "histogram": counts.histogram,
@@ -168,23 +179,31 @@ def questions(table: Table, relation: str, statistics: tuple[str, ...]) -> Itera
                 yield statistic, column
 
 
+def parts_of_describe(table: Table, relation: str, statistics: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Which five questions of each column a description is, where rows change."""
+    if relation == "replace_one" and "describe" in statistics:
+        for statistic in ("mean", "std", "quartiles"):
+            for column in table.bounds:
+                yield statistic, column
+
+
 def described(table: Table, relation: str, runs: int) -> Answers:
     """Errors of one description of all columns of numbers: means over columns."""
     names, found = list(table.bounds), {}
     curator = Simulated(table, relation, 1.0, np.random.default_rng(2))
     for curator.epsilon in EPSILONS:
-        sums: dict[str, list[float]] = defaultdict(list)
+        cells: dict[tuple[str, str], list[Any]] = defaultdict(list)
         for _ in range(runs):
             one = curator.ask(describe.describe, columns=names)
             for at, column in enumerate(names):
-                cells = dict(zip(one.statistics, one.values[at], strict=True))  # noqa: PD011 - no frame
-                for statistic in ("mean", "std"):
-                    sums[statistic].append(error(cells[statistic], *truth(table, column, statistic)))
-                quartiles = [cells[each] for each in ("25%", "50%", "75%")]
-                sums["quartiles"].append(error(quartiles, *truth(table, column, "quartiles")))
-        for statistic, errors in sums.items():
+                shown = dict(zip(one.statistics, one.values[at], strict=True))  # noqa: PD011 - no frame
+                cells["mean", column].append(shown["mean"])
+                cells["std", column].append(shown["std"])
+                cells["quartiles", column].append([shown[each] for each in ("25%", "50%", "75%")])
+        for statistic in ("mean", "std", "quartiles"):
+            each = [error(cells[statistic, column], *truth(table, column, statistic)) for column in names]
             key = (relation, f"describe: {statistic}", table.name, f"{len(names)} columns", curator.epsilon, "omit")
-            found[key] = float(np.mean(errors))
+            found[key] = averaged(each)
     return found
 
 
@@ -233,7 +252,9 @@ def written(table: Table, statistic: str, column: str, folder: Path) -> dict[str
     return asked | {"low": low, "high": high, "candidates": np.arange(low, high + step / 2, step).tolist()}
 
 
-def theirs(library: str, python: Path, every: list[Table], statistics: tuple[str, ...], folder: Path) -> Answers:
+def theirs(
+    library: str, python: Path, every: list[Table], statistics: tuple[str, ...], folder: Path, limit: float
+) -> Answers:
     """Errors of a library's answers."""
     asked, keys, scored = [], [], []
     for table in every:
@@ -245,44 +266,60 @@ def theirs(library: str, python: Path, every: list[Table], statistics: tuple[str
                     keys.append((relation, statistic, table.name, column, epsilon, library))
                     true = (cross(table), 1.0) if statistic == "crosstab" else truth(table, column, statistic)
                     scored.append(true)
-                if (
-                    relation == "replace_one" and "describe" in statistics
-                ):  # a description is five questions of each column
-                    for statistic, parts in (("mean", 1), ("std", 1), ("quartiles", 3)):
-                        for column in table.bounds:
-                            share = epsilon * parts / (5 * len(table.bounds))
-                            said = {"statistic": statistic, "relation": relation, "epsilon": share}
-                            asked.append({**said, **written(table, statistic, column, folder)})
-                            name = f"describe: {statistic}"
-                            keys.append((relation, name, table.name, column, epsilon, library))
-                            scored.append(truth(table, column, statistic))
+                for statistic, column in parts_of_describe(table, relation, statistics):
+                    share = epsilon * (3 if statistic == "quartiles" else 1) / (5 * len(table.bounds))
+                    said = {"statistic": statistic, "relation": relation, "epsilon": share}
+                    asked.append({**said, **written(table, statistic, column, folder)})
+                    keys.append((relation, f"describe: {statistic}", table.name, column, epsilon, library))
+                    scored.append(truth(table, column, statistic))
     (folder / "asked.json").write_text(json.dumps(asked), encoding="utf-8")
     script = Path(__file__).with_name("eda_peers.py")
     quiet = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [python, script, library, folder / "asked.json", folder / "answers.json"]
-    subprocess.run(command, check=True, env=quiet, stdout=subprocess.DEVNULL)
+    try:
+        subprocess.run(command, check=True, env=quiet, stdout=subprocess.DEVNULL, timeout=limit)
+    except subprocess.TimeoutExpired:
+        print(f"{library} had no answers after {limit:.0f} seconds.", file=sys.stderr)
+        return {}
     answers = json.loads((folder / "answers.json").read_text(encoding="utf-8"))
-    errors: dict[tuple[Any, ...], list[float]] = defaultdict(list)
+    errors: dict[tuple[Any, ...], list[tuple[float, float]]] = defaultdict(list)
     sizes = {table.name: len(table.bounds) for table in every}
     for key, answer, scores in zip(keys, answers, scored, strict=True):
         relation, statistic, table, column, epsilon, _ = key
         place = f"{sizes[table]} columns" if statistic.startswith("describe") else column
         if answer is not None:
             errors[relation, statistic, table, place, epsilon, library].append(error(answer, *scores))
-    return {key: float(np.mean(values)) for key, values in errors.items()}
+    return {key: averaged(values) for key, values in errors.items()}
 
 
-def kept(library: str, every: list[Table], statistics: tuple[str, ...], asked: argparse.Namespace) -> Answers:
-    """Errors of a library's answers, as an earlier run kept them, or anew."""
-    file = asked.kept and asked.kept / f"{library}.json"
-    if file and file.exists():
-        return {tuple(key): value for key, value in json.loads(file.read_text(encoding="utf-8"))}
+def of_library(library: str, every: list[Table], statistics: tuple[str, ...], asked: argparse.Namespace) -> Answers:
+    """Errors of a library's answers."""
     python = environment(library, asked.peers)
     if python is None:
         return {}
     with tempfile.TemporaryDirectory() as folder:
-        found = theirs(library, python, every, statistics, Path(folder))
-    if file:
+        return theirs(library, python, every, statistics, Path(folder), asked.limit)
+
+
+def of_ours(every: list[Table], statistics: tuple[str, ...], runs: int) -> Answers:
+    """Errors of all of ours."""
+    found: Answers = {}
+    for table in every:
+        found |= ours(table, statistics, runs)
+        if "describe" in statistics:
+            for relation in RELATIONS:
+                found |= described(table, relation, runs)
+    return found
+
+
+def kept(name: str, folder: Path | None, measured: Callable[[], Answers]) -> Answers:
+    """Errors as an earlier run kept them, or anew."""
+    file = folder / f"{name}.json" if folder else None
+    if file is not None and file.exists():
+        return {tuple(key): tuple(value) for key, value in json.loads(file.read_text(encoding="utf-8"))}
+    found = measured()
+    if file is not None:
+        file.parent.mkdir(exist_ok=True)
         file.write_text(json.dumps([[key, value] for key, value in found.items()]), encoding="utf-8")
     return found
 
@@ -295,20 +332,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--adult", type=Path, help="the UCI Adult table, adult.data")
     parser.add_argument("--peers", type=Path, help="a folder of environments: opendp, diffprivlib, smartnoise")
-    parser.add_argument("--kept", type=Path, help="a folder for the others' errors: read, or made and then written")
+    parser.add_argument("--kept", type=Path, help="a folder for the errors of each library: read, or written")
     parser.add_argument("--runs", type=int, default=300, help="answers of ours (default: 300)")
     parser.add_argument("--only", nargs="+", default=[*NUMBERS, *COUNTED, "describe"], help="some statistics")
+    parser.add_argument("--limit", type=float, default=1800, help="seconds of another library (default: 1800)")
     asked = parser.parse_args()
+    sums._HALF = 2  # draws for intervals, which nobody looks at here
     every = tables(asked.adult)
     statistics = tuple(name for name in (*NUMBERS, *COUNTED, "describe") if name in asked.only)
     found: Answers = {}
     for library in PEERS:
-        found |= kept(library, every, statistics, asked)
-    for table in every:
-        found |= ours(table, statistics, asked.runs)
-        if "describe" in statistics:
-            for relation in RELATIONS:
-                found |= described(table, relation, asked.runs)
+        found |= kept(library, asked.kept, partial(of_library, library, every, statistics, asked))
+    found |= kept("dfprivacy", asked.kept, partial(of_ours, every, statistics, asked.runs))
     show(found, keep=set(asked.only) >= {*NUMBERS, *COUNTED, "describe"})
     return 0
 
@@ -324,10 +359,16 @@ def show(found: Answers, *, keep: bool) -> None:
             cells = [" / ".join(short(found.get((*key, epsilon, kind))) for epsilon in EPSILONS) for kind in kinds]
             row(key[0], key[1], f"{key[2]}: {key[3]}", *(cell if cell != "– / – / –" else "–" for cell in cells))
     print()
-    heads = ("relation", "statistic", *(f"{name} / ours" for name in names.values()), "least, and where")
+    heads = (
+        *heads[:2],
+        *(f"{name} / ours" for name in names.values()),
+        "least, and where",
+        "cells",
+        "clearly less",
+    )
     with recorded("eda_errors_summary", *heads, keep=keep) as row:
         for relation, statistic in dict.fromkeys(key[:2] for key in rows):
-            least, cells = (np.inf, "–"), []
+            least, cells, all_cells, worse = (np.inf, "–"), [], 0, 0
             for kind, title in names.items():
                 ratios: dict[float, list[float]] = defaultdict(list)
                 for key in rows:
@@ -335,21 +376,24 @@ def show(found: Answers, *, keep: bool) -> None:
                         other = found.get((*key, epsilon, kind))
                         if key[:2] != (relation, statistic) or other is None:
                             continue
-                        own = found.get((*key, epsilon, "fill"), found.get((*key, epsilon, "omit"), 0.0))
+                        own = found.get((*key, epsilon, "fill"), found.get((*key, epsilon, "omit"), (0.0, 0.0)))
+                        all_cells += 1
                         nothing = NOTHING if statistic.endswith(("median", "quartiles")) else 0.0
-                        if max(own, other) <= nothing:  # both are right
+                        if max(own[0], other[0]) <= nothing:  # both are right
                             continue
-                        ratio = max(other, nothing) / max(own, nothing)
+                        ratio = max(other[0], nothing) / max(own[0], nothing)
+                        worse += ratio < 1 - CLEARLY and own[0] - other[0] > 3 * np.hypot(own[1], other[1])
                         ratios[epsilon].append(ratio)
                         least = min(least, (ratio, f"{key[3]}, ε={epsilon:g}, {title}"))
                 means = [float(np.exp(np.mean(np.log(ratios[epsilon])))) for epsilon in ratios]
                 cells.append(" / ".join(f"{mean:.2g}" for mean in means) if means else "–")
-            row(relation, statistic, *cells, "–" if least[1] == "–" else f"{least[0]:.2g}: {least[1]}")
+            where = "–" if least[1] == "–" else f"{least[0]:.2g}: {least[1]}"
+            row(relation, statistic, *cells, where, all_cells, worse)
 
 
-def short(number: float | None) -> str:
+def short(number: tuple[float, float] | None) -> str:
     """Two digits."""
-    return "–" if number is None else f"{number:.2g}"
+    return "–" if number is None else f"{number[0]:.2g}"
 
 
 if __name__ == "__main__":

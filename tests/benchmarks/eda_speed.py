@@ -4,9 +4,9 @@
     python tests/benchmarks/eda_speed.py --rows 2000000 --check
 
 The two sides of a ratio take turns in one process, and the ratio is that of the medians of their processor
-times, which do not depend on who else uses the machine; the first turn does not count. Questions of 10,000 rows
-are asked in a durable ledger, the first of each kind not counted: the time is that on the clock, the least of
-some turns.
+times, which depend little on who else uses the machine; the first turn does not count. Questions of 10,000 rows
+are asked in a durable ledger, the first of each kind not counted: the least processor time of some turns, and the
+least on the clock, in which the disk is as well.
 """
 
 from __future__ import annotations
@@ -66,15 +66,16 @@ def ratio(ours: Callable[[], object], theirs: Callable[[], object], repeats: int
     return statistics.median(times[0][1:]) / statistics.median(times[1][1:])
 
 
-def least(work: Callable[[], object], turns: int = 15) -> float:
-    """The least time of some turns after the first, in milliseconds."""
+def least(work: Callable[[], object], turns: int = 25) -> tuple[float, float]:
+    """The least processor time of some turns after the first, and the least on the clock, in milliseconds."""
     work()
-    times = []
+    busy, clock = [], []
     for _ in range(turns):
-        start = time.perf_counter()
+        start = time.process_time(), time.perf_counter()
         work()
-        times.append(time.perf_counter() - start)
-    return 1000 * min(times)
+        busy.append(time.process_time() - start[0])
+        clock.append(time.perf_counter() - start[1])
+    return 1000 * min(busy), 1000 * min(clock)
 
 
 def questions(private: Any) -> dict[str, Callable[[], object]]:
@@ -124,7 +125,8 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             small = view(table(SMALL), f"sqlite:///{Path(folder) / 'ledger.sqlite'}")
             for name, ask in questions(small).items():
-                judged(f"`{name}` of {SMALL:,} rows", least(ask), MILLISECONDS, " ms")
+                busy, clock = least(ask)
+                judged(f"`{name}` of {SMALL:,} rows ({clock:.1f} ms on the clock)", busy, MILLISECONDS, " ms")
     return int(missed and asked.check)
 
 

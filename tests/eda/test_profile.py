@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy import ArgumentError, Column, SchemaError
+from dfprivacy._privacy.calibrate import gaussian_discovery
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_eda.bounds import EDGES
 from dfprivacy_eda.profile import bins, shape
@@ -164,3 +166,13 @@ def test_what_is_refused():
             refused()
 
     assert (0, 0) == (view.budget.spent, pure.budget.spent)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "come_and_go", "change"), [("1/10", 186.23, 262.96), ("1/2", 41.84, 58.75), ("1", 22.35, 31.20)]
+)
+def test_gaussian_thresholds_are_those_of_reference(epsilon, come_and_go, change):
+    """1 + σ Φ⁻¹(1 - δ/2) with σ for half of δ of 10⁻⁶, computed elsewhere, rounded up to whole rows."""
+    found = [gaussian_discovery(moved, 1, Fraction(epsilon), Fraction(1, 10**6))[1] for moved in (1, 2)]
+
+    assert [math.ceil(come_and_go), math.ceil(change)] == found

@@ -71,6 +71,34 @@ def test_the_trees_of_columns():
 
 
 @pytest.mark.parametrize("neighbors", RELATIONS)
+def test_what_lies_at_a_bound_is_that_value(neighbors, protect):
+    """Most rows at or beyond a bound are an interval of their own: a quantile among them is the bound, surely."""
+    x = np.r_[np.zeros(1000), -np.ones(3000), np.linspace(1, 90, 2000), np.full(4000, 300.0)]
+    view = protect(pd.DataFrame({"x": x}), neighbors=neighbors, bounds={"x": (0, 100)}, categories={})
+
+    with seeded_noise(1):
+        found = view.quantile("x", [0.1, 0.3, 0.5, 0.7, 0.95], epsilon=0.5)
+        values = [found.quantile(q) for q in found.q]
+        one = view.median("x", epsilon=0.5), view.quantile("x", 0.2, epsilon=0.5)
+
+    assert values == pytest.approx([0, 0, 45.5, 100, 100], abs=8)
+    assert {0.0, 100.0} == {*values[:2], *values[3:]}
+    assert (0.0, 0.0, 100.0, 100.0) == (found.low[0], found.high[0], found.low[4], found.high[4])
+    assert 0.0 == float(one[1]) != float(one[0])
+    assert (0.0, 1.0) == pytest.approx((found.cdf(-0.1), found.cdf(100)))
+    assert (0.4, 0.6) == pytest.approx((found.cdf(0), found.cdf(99.99)), abs=0.03)
+    assert (0.0, 100.0) == (found.quantile(0), found.quantile(1))
+
+
+def test_bounds_that_leave_no_room_beside_them():
+    """Where floats have no room for an interval outside, the intervals begin and end at the bounds."""
+    dense = layout(Column("x", bounds=(1e16, 1e16 + 512)), None, 1.0)
+
+    assert (0.0, 1.0) == layout(Column("x", bounds=(0.0, 1.0)), None, 1.0).ends
+    assert (1e16, 2.0, None) == (dense.low, dense.step, dense.ends)
+
+
+@pytest.mark.parametrize("neighbors", RELATIONS)
 def test_the_answers_are_those_of_the_table(neighbors, frame, protect):
     """With little noise, the quantiles of the values that are there, in their intervals."""
     view, q = protect(neighbors=neighbors), [0.1, 0.25, 0.5, 0.75, 0.9]
