@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dfprivacy import Mechanism, hookimpl
 from dfprivacy_inference.anova import Anova, anova, check_anova
 from dfprivacy_inference.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
-from dfprivacy_inference.explaining import find_signed, find_survival, find_two
+from dfprivacy_inference.expecting import expect_curves, expect_means, expect_pairs, expect_shares
+from dfprivacy_inference.explaining import find_k, find_signed, find_survival, find_two
 from dfprivacy_inference.proportions import (
     McNemar,
     Proportions,
@@ -53,10 +54,10 @@ __all__ = [
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the methods."""
     register(mannwhitneyu.checks(check_two).plans(find_two))
-    register(kruskal.checks(check_k))
+    register(kruskal.checks(check_k).plans(find_k))
     register(wilcoxon.checks(check_pairs).plans(find_signed))
-    register(anova.checks(check_anova))
-    register(proportions.checks(check_proportions))
-    register(mcnemar.checks(check_mcnemar))
-    register(kaplan_meier.checks(check_curves))
+    register(anova.checks(check_anova).plans(expect_means))
+    register(proportions.checks(check_proportions).plans(expect_shares))
+    register(mcnemar.checks(check_mcnemar).plans(expect_pairs))
+    register(kaplan_meier.checks(check_curves).plans(expect_curves))
     register(survival_test.checks(check_survival).plans(find_survival))
