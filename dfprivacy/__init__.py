@@ -12,6 +12,7 @@ from importlib.metadata import version
 from dfprivacy import errors, features, statistics
 from dfprivacy._call.explanation import Explanation
 from dfprivacy._call.plan import Plan
+from dfprivacy._call.power import Power
 from dfprivacy._ledger.budget import Budget, Releases
 from dfprivacy._measure.curator import Curator, Holder, SparseVectorAnswers
 from dfprivacy._plugins.hookspecs import hookimpl
@@ -46,7 +47,7 @@ from dfprivacy.release import (
     Value,
 )
 from dfprivacy.schema import Column, Schema, discover
-from dfprivacy.view import GroupedView, PrivateFrame, protect
+from dfprivacy.view import GroupedView, PrivateFrame, power, protect
 
 __version__ = version("dfprivacy")
 present = Presence.PRESENT
@@ -77,6 +78,7 @@ __all__ = [
     "Plan",
     "PluginError",
     "PluginWarning",
+    "Power",
     "Presence",
     "Privacy",
     "PrivateFrame",
@@ -96,6 +98,7 @@ __all__ = [
     "hookimpl",
     "mechanism",
     "missing",
+    "power",
     "present",
     "protect",
     "public_table",

@@ -66,6 +66,7 @@ class Accessor:
                 "groupby",
                 "explain",
                 "plan",
+                "power",
                 *registry().mechanisms,
             }
         )
