@@ -18,7 +18,7 @@ from results import recorded
 
 import dfprivacy as dp
 
-NAMES = "crim zn indus chas nox rm age dis rad tax ptratio b lstat medv".split()
+NAMES = ["crim", "zn", "indus", "chas", "nox", "rm", "age", "dis", "rad", "tax", "ptratio", "b", "lstat", "medv"]
 USED = {"rm": "rooms", "lstat": "poor", "ptratio": "pupils", "chas": "river", "medv": "price"}
 BOUNDS = {"rooms": (3, 9), "poor": (0, 40), "pupils": (10, 25), "price": (0, 50)}
 POOR, ROOMS = "price ~ poor", "price ~ rooms + poor"

@@ -1,4 +1,4 @@
-"""Questions that cannot be answered, of either library's tables: refused with the reason before anything is paid."""
+"""Questions that cannot be answered, of either library: refused with the reason before anything is paid."""
 
 from __future__ import annotations
 
