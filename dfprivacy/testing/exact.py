@@ -24,20 +24,24 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from dfprivacy._privacy.conversions import above, delta_gauss, rounding_delta
 from dfprivacy.testing.cases import candidates, few, fine_steps, shapes, tables
 from dfprivacy.testing.harness import DISCOVERY, SURVEY, Harness, Recording, public_part, with_first
+from dfprivacy.testing.redraw import alike, redraw
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from dfprivacy.testing.cases import Case, Row
     from dfprivacy.testing.harness import Draw
+    from dfprivacy.testing.redraw import Redraw
 
 __all__ = ["Family", "Loss", "distance", "families", "loss_between", "measured", "worst", "worst_pair"]
 
@@ -75,7 +79,7 @@ class Loss:
         return self.epsilon / self.charge if self.charge else math.nan
 
 
-@dataclass(frozen=True)
+@dataclass
 class Family:
     """The neighbouring tables that one table has when its first row is another, traced under the same noisy sums.
 
@@ -95,19 +99,52 @@ class Family:
     table: str
     rows: list[Row]
     base: Recording
-    members: list[tuple[Row | None, Recording]]
+    members: list[tuple[Row | None, Recording]] = field(default_factory=list)
+    drawn: dict[tuple[object, ...], Redraw | None] | None = field(default_factory=dict, repr=False)
+    expected: dict[tuple[object, ...], list[Row | None]] = field(default_factory=dict, repr=False)
 
     def trace(self, row: Row | None) -> Recording:
         """Perform on the table with this row in place of the first."""
         return self.stage.trace(with_first(self.rows, row), transcript=self.base.given)
 
     def measure(self, row: Row | None) -> Recording:
-        """Perform up to the last draw of the table itself: all that a loss depends on, and no conclusion."""
-        given = self.base.given
-        found = self.stage.trace(with_first(self.rows, row), transcript=given, until=len(given) or None)
+        """Perform up to the last draw of the table itself: all that a loss depends on, and no conclusion.
+
+        Among rows that agree on what is public, the first performs, and the others draw again what it drew.
+        """
+        known = public_part(self.stage.case, row)
+        if self.drawn is None:
+            return self.perform(row)
+        if known not in self.drawn:
+            found, self.drawn[known] = redraw(self.stage, with_first(self.rows, row), **self._how)
+            return self._paid(found)
+        if (drawn := self.drawn[known]) is None:
+            return self.perform(row)
+        again = drawn.measure(row, self.expected.pop(known, []))
+        return self._paid(again) if again else self.perform(row)
+
+    def expect(self, rows: Iterable[Row | None]) -> None:
+        """Say which rows are measured next, so that those of a public class are read together."""
+        for row in rows:
+            self.expected.setdefault(public_part(self.stage.case, row), []).append(row)
+
+    def perform(self, row: Row | None) -> Recording:
+        """Perform up to the last draw, whatever is known of other rows."""
+        return self._paid(self.stage.trace(with_first(self.rows, row), **self._how))
+
+    @property
+    def _how(self) -> dict[str, Any]:
+        return {"transcript": self.base.given, "until": len(self.base.given) or None}
+
+    def _paid(self, found: Recording) -> Recording:
         # What is paid after the last draw was not paid yet.
         late = found.stopped and len(found.charges) < len(self.base.charges)
         return replace(found, charges=self.base.charges, second=self.base.second) if late else found
+
+    def in_full(self) -> Family:
+        """Give the same family with a performance for each member."""
+        members = [(row, self.perform(row) if found.stopped else found) for row, found in self.members]
+        return replace(self, members=members, drawn=None)
 
     def add(self, row: Row | None, *, concludes: bool) -> None:
         """Perform with another row in the place of the first, unless what is public of it is refused."""
@@ -162,12 +199,14 @@ def families(stage: Harness, seeds: Sequence[int] = (1, 2)) -> list[Family]:
         rows_in_place.append(None)
     for name, rows in tables(stage.case).items():
         for seed in seeds if name == "mixed" else seeds[:1]:
-            base = stage.trace(rows, seed=seed)
+            base, drawn = redraw(stage, rows, seed=seed)
             if base.refused:
                 continue
-            family = Family(stage, name, rows, base, [])
-            for at, row in enumerate(rows_in_place if name == "mixed" else rows_in_place[-1::-2]):
-                concludes = found == [] or row is None or at % 2 == 0
+            family = Family(stage, name, rows, base, drawn={public_part(stage.case, rows[0]): drawn})
+            standing = rows_in_place if name == "mixed" else rows_in_place[-1::-2]
+            concluded = [found == [] or row is None or at % 2 == 0 for at, row in enumerate(standing)]
+            family.expect(row for row, concludes in zip(standing, concluded, strict=True) if not concludes)
+            for row, concludes in zip(standing, concluded, strict=True):
                 family.add(row, concludes=concludes)
             found.append(family)
     more = (measured(stage, name, rows) for name, rows in shapes(stage.case).items())
@@ -195,16 +234,17 @@ def measured(stage: Harness, name: str, rows: list[Row], seed: int = 1, until: i
     Family or None
         None if the mechanism refuses the table or measures nothing of it, or if no two rows may stand in it.
     """
-    base = stage.trace(rows, seed=seed, until=until)
+    base, drawn = redraw(stage, rows, seed=seed, until=until)
     if base.refused or not base.draws:
         return None
-    family = Family(stage, name, rows, base, [])
+    family = Family(stage, name, rows, base, drawn={public_part(stage.case, rows[0]): drawn})
     some: list[Row | None] = [*few(stage.case, rows)]
     ours = [row for row in some if public_part(stage.case, row) == public_part(stage.case, some[0])]
     concluded = [] if until else [ours[0], ours[len(ours) // 2]]
     if stage.case.neighbors == "add_remove":
         some.append(None)
         concluded = [None] if until is None else []
+    family.expect(row for row in some if row not in concluded)
     for row in some:
         family.add(row, concludes=row in concluded)
     return family if family.ranked else None
@@ -247,7 +287,7 @@ def worst_pair(family: Family, halvings: int = 8) -> Loss:
     Loss
         Of the worst pair found.
     """
-    known = {repr(row): trace for row, trace in family.members}
+    case, known = family.stage.case, {repr(row): trace for row, trace in family.members}
 
     def traced(row: Row | None) -> Recording:
         if repr(row) not in known:
@@ -259,10 +299,15 @@ def worst_pair(family: Family, halvings: int = 8) -> Loss:
     for start in (ranked[0], *ranked[1 : _RESTARTS * 5 : 5]):
         (one, a), (other, b) = start
         for power in range(1, halvings + 1):
-            one, a = _climb(family.stage.case, traced, one, b, 2.0**-power)
-            other, b = _climb(family.stage.case, traced, other, a, 2.0**-power)
-        best.append(loss_between(a, b, (one, other), family.table))
-    return max(best, key=lambda loss: loss.epsilon)
+            steps = [step for row in (one, other) if row for step in fine_steps(case, row, 2.0**-power)]
+            family.expect(step for step in steps if repr(step) not in known)
+            one, a = _climb(case, traced, one, b, 2.0**-power)
+            other, b = _climb(case, traced, other, a, 2.0**-power)
+        best.append((loss_between(a, b, (one, other), family.table), a, b))
+    loss, *found = max(best, key=lambda each: each[0].epsilon)
+    # A pair that was drawn again must come out the same where it is performed.
+    same = all(alike(a.draws, family.perform(row).draws) for a, row in zip(found, loss.pair, strict=True))
+    return loss if same or family.drawn is None else worst_pair(family.in_full(), halvings)
 
 
 def _climb(
@@ -350,11 +395,29 @@ def _shown(count: int, scale: float, threshold: int) -> Fraction:
 
 
 def distance(a: Recording, b: Recording) -> float:
-    """Say how far apart two tables are, to climb by: infinite if not alike."""
-    found = _distances(a, b)
-    if found is None or found[2] > min(a.delta, b.delta):
+    """Say how far apart two tables are, to climb by, in floating point; infinite if not alike."""
+    if any(draw.kind in {DISCOVERY, SURVEY} for draw in a.draws):
+        found = _distances(a, b)
+        far = found is None or found[2] > min(a.delta, b.delta)
+        return math.inf if found is None or far else float(found[0]) + math.sqrt(found[1])
+    if len(a.draws) != len(b.draws):
         return math.inf
-    return float(found[0]) + math.sqrt(found[1])
+    pure = squared = 0.0
+    for mine, its in zip(a.draws, b.draws, strict=True):
+        if (mine.kind, mine.scale, mine.law) != (its.kind, its.scale, its.law) or mine.sums.shape != its.sums.shape:
+            return math.inf
+        steps = np.abs((mine.sums - its.sums).astype(np.float64))
+        if mine.kind == "laplace":
+            pure += float(steps.sum()) / mine.scale
+        elif mine.kind == "gaussian":
+            squared += float(steps @ steps if steps.ndim == 1 else np.square(steps).sum()) / mine.scale**2
+        elif mine.kind == "cube":
+            pure += float(steps.max(initial=0.0)) / mine.scale
+        elif mine.kind == "arc":
+            pure += int(np.count_nonzero(steps)) * float(mine.loss)
+        else:
+            pure += float(steps.max(initial=0.0)) * float(mine.loss)
+    return pure + math.sqrt(squared)
 
 
 def loss_between(a: Recording, b: Recording, pair: tuple[Row | None, Row | None], table: str) -> Loss:

@@ -38,7 +38,7 @@ from dfprivacy.schema.values import plain_number
 from dfprivacy.view import GroupedView, PrivateFrame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -56,6 +56,7 @@ __all__ = [
     "DECISIONS",
     "DISCOVERY",
     "SURVEY",
+    "Curtain",
     "Draw",
     "Harness",
     "MemoryFrame",
@@ -112,7 +113,7 @@ class MemoryFrame:
         rows: Sequence[Row],
         log: list[str],
         *,
-        public: Sequence[str] | None = None,
+        public: Collection[str] | None = None,
         batch: int | None = None,
         fail: str = "",
     ) -> None:
@@ -124,6 +125,10 @@ class MemoryFrame:
         self._batch = batch
         self._fail = fail
         self._raw: dict[Read, Raw] = {}
+
+    def changed(self, rows: Sequence[Row], more: Sequence[str] = ()) -> MemoryFrame:
+        """Make the same of other rows, with more columns, and without a log."""
+        return MemoryFrame([*self.columns, *more], rows, [], public=self._public, batch=self._batch)
 
     def rows(self) -> int:
         """Count the rows."""

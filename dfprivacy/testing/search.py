@@ -8,7 +8,7 @@ are changed step by step, as long as that takes two neighbours further apart.
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -19,6 +19,7 @@ from dfprivacy._measure.curator import Curator
 from dfprivacy.testing.cases import candidates, fine_steps
 from dfprivacy.testing.exact import distance, loss_between
 from dfprivacy.testing.harness import public_part, with_first
+from dfprivacy.testing.redraw import alike, redraw
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from dfprivacy.testing.cases import Case, Row
     from dfprivacy.testing.exact import Family, Loss
     from dfprivacy.testing.harness import Harness, Recording
+    from dfprivacy.testing.redraw import Redraw
 
 __all__ = ["statistics_of", "worst_table"]
 
@@ -90,19 +92,53 @@ def worst_table(found: Sequence[Family], steps: int, started: int = 3) -> Loss:
     family, *_ = promising = sorted(found, key=lambda family: -family.reach)[: started - 1]
     starts = [(f"{one.table!r}", one.rows, (one.ranked[0][0][0], one.ranked[0][1][0])) for one in promising]
     starts += _clustered(family, steps)[:1]
-    losses = [_climbed(family, start, steps, np.random.default_rng(at)) for at, start in enumerate(starts)]
+    losses = [_climbed(_Pairs(family), start, steps, at) for at, start in enumerate(starts)]
     return max((loss for loss in losses if loss), key=lambda loss: (loss.exceeds, loss.epsilon))
 
 
-def _traced(family: Family, rows: Sequence[Row], pair: Pair) -> tuple[Recording, Recording] | None:
-    """Measure two tables that differ in their first row; None if the first is refused."""
-    until = len(family.base.given) or None
-    first = family.stage.trace(with_first(rows, pair[0]), until=until)
-    if first.refused or not first.draws:
-        return None
-    second = family.stage.trace(with_first(rows, pair[1]), transcript=first.given, until=len(first.given))
-    paid = max(first.charges, family.base.charges, key=len)
-    return replace(first, charges=paid), replace(second, charges=paid)
+@dataclass
+class _Pairs:
+    """Pairs of neighbouring tables, measured under the same noisy sums.
+
+    Tables that agree on what is public are asked the same: one of them performs, and what it drew is drawn again
+    of the others.
+    """
+
+    family: Family
+    in_full: bool = False
+    _known: dict[str, Redraw | None] = field(default_factory=dict)
+
+    def measure(self, rows: Sequence[Row], pair: Pair) -> tuple[Recording, Recording] | None:
+        """Measure two tables that differ in their first row; None if the first is refused."""
+        tables = [with_first(rows, row) for row in pair]
+        public = "add_remove"
+        if self.family.stage.case.neighbors == "replace_one":
+            public = repr([public_part(self.family.stage.case, row) for row in tables[0]])
+        drawn = self._known.get(public)
+        first, second = (drawn.on(table) if drawn else None for table in tables)
+        if first is None or second is None:
+            until = len(self.family.base.given) or None
+            first, drawn = redraw(self.family.stage, tables[0], checked=False, until=until)
+            if first.refused or not first.draws:
+                return None
+            if not self.in_full:
+                self._known[public] = drawn
+            second = drawn.on(tables[1]) if drawn and not self.in_full else None
+        return self._paid(first, second or self._performed(tables[1], first))
+
+    def repeats(self, rows: Sequence[Row], pair: Pair, seen: tuple[Recording, Recording]) -> bool:
+        """Tell whether a pair comes out the same where both tables perform."""
+        tables = [with_first(rows, row) for row in pair]
+        again = [self._performed(table, seen[0]) for table in tables]
+        return all(alike(a.draws, b.draws) for a, b in zip(seen, again, strict=True))
+
+    def _performed(self, table: Sequence[Row], first: Recording) -> Recording:
+        return self.family.stage.trace(table, transcript=first.given, until=len(first.given))
+
+    def _paid(self, *pair: Recording) -> tuple[Recording, Recording]:
+        paid = max(pair[0].charges, self.family.base.charges, key=len)
+        first, second = (replace(each, charges=paid) for each in pair)
+        return first, second
 
 
 def _clustered(family: Family, count: int) -> list[Start]:
@@ -110,6 +146,7 @@ def _clustered(family: Family, count: int) -> list[Start]:
     rng, case = np.random.default_rng(7), family.stage.case
     others, fixed = candidates(case), [name for name in case.domains if name in case.agreed]
     made: list[tuple[float, Start]] = []
+    pairs = _Pairs(family)
     for _ in range(count):
         points = [others[int(rng.integers(len(others)))] for _ in range(int(rng.integers(2, 5)))]
         share = rng.dirichlet(np.full(len(points), 0.5))
@@ -120,18 +157,18 @@ def _clustered(family: Family, count: int) -> list[Start]:
         pair: Pair = (rows[0], None)
         if case.neighbors == "replace_one":
             pair = _other_pair(case, others, (rows[0], rows[0]), rng)
-        if seen := _traced(family, rows, pair):
+        if seen := pairs.measure(rows, pair):
             made.append((distance(*seen), ("rows at a few points", rows, pair)))
     return [start for _, start in sorted(made, key=lambda each: -each[0])]
 
 
-def _climbed(family: Family, start: Start, steps: int, rng: np.random.Generator) -> Loss | None:
+def _climbed(pairs: _Pairs, start: Start, steps: int, seed: int) -> Loss | None:
     """Change one table as long as that takes two neighbours further apart."""
-    case = family.stage.case
+    rng, case = np.random.default_rng(seed), pairs.family.stage.case
     others = candidates(case)
     moves = [partial(move, case, others, rng) for move in _MOVES]
     name, rows, pair = start
-    best = _traced(family, rows, pair)
+    best = pairs.measure(rows, pair)
     if best is None:
         return None
     reach = distance(*best)
@@ -140,8 +177,10 @@ def _climbed(family: Family, start: Start, steps: int, rng: np.random.Generator)
             changed, moved = rows, _other_pair(case, others, pair, rng)
         else:
             changed, moved = moves[int(rng.integers(len(moves)))](rows), pair
-        if (seen := _traced(family, changed, moved)) and (further := distance(*seen)) >= reach:
+        if (seen := pairs.measure(changed, moved)) and (further := distance(*seen)) >= reach:
             rows, pair, best, reach = changed, moved, seen, further
+    if not pairs.in_full and not pairs.repeats(rows, pair, best):
+        return _climbed(_Pairs(pairs.family, in_full=True), start, steps, seed)
     return loss_between(*best, pair, f"{len(rows)} rows, changed from {name}")
 
 
