@@ -37,7 +37,11 @@ def table():
 def theirs(inference_peers, table):
     """What they say."""
     said = subprocess.run(
-        [inference_peers, NUMBERS], input=table.to_json(orient="list"), capture_output=True, text=True, check=True
+        [inference_peers, NUMBERS],
+        input=json.dumps(table.to_dict("list")),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return json.loads(said.stdout)
 
