@@ -13,6 +13,7 @@ from dfprivacy import errors, features, statistics
 from dfprivacy._call.combine import Combination, combine
 from dfprivacy._call.explanation import Explanation
 from dfprivacy._call.plan import Plan
+from dfprivacy._call.power import Power
 from dfprivacy._ledger.budget import Budget, Releases
 from dfprivacy._measure.curator import Curator, Holder, SparseVectorAnswers
 from dfprivacy._plugins.hookspecs import hookimpl
@@ -47,7 +48,7 @@ from dfprivacy.release import (
     Value,
 )
 from dfprivacy.schema import Column, Schema, discover
-from dfprivacy.view import GroupedView, PerPerson, PrivateFrame, protect
+from dfprivacy.view import GroupedView, PerPerson, PrivateFrame, power, protect
 
 __version__ = version("dfprivacy")
 present = Presence.PRESENT
@@ -80,6 +81,7 @@ __all__ = [
     "Plan",
     "PluginError",
     "PluginWarning",
+    "Power",
     "Presence",
     "Privacy",
     "PrivateFrame",
@@ -100,6 +102,7 @@ __all__ = [
     "hookimpl",
     "mechanism",
     "missing",
+    "power",
     "present",
     "protect",
     "public_table",

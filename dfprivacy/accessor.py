@@ -67,6 +67,7 @@ class Accessor:
                 "per",
                 "explain",
                 "plan",
+                "power",
                 *registry().mechanisms,
             }
         )

@@ -82,6 +82,9 @@ class Mechanism:
         Whether its release holds one randomised message for each row.
     planner : callable or None
         ``planner(curator, ...) -> dict``: what the method could find out, from public numbers only.
+    maker, finder : callable or None
+        ``maker(rng, n, ..., effect=0.5) -> dict``: made-up rows that hold an effect, and ``finder(release)``:
+        whether it was found; for ``power``.
     preparer : callable or None
         ``preparer(curator, ...) -> dict``: arguments to put in place of those given, before anything is paid.
     holder : callable or None
@@ -107,6 +110,8 @@ class Mechanism:
     delta: bool = False
     local: bool = False
     planner: Callable[..., Mapping[str, Any]] | None = None
+    maker: Callable[..., Mapping[str, Any]] | None = None
+    finder: Callable[[Any], Any] | None = None
     preparer: Callable[..., Mapping[str, Any]] | None = None
     holder: Callable[..., Any] | None = None
     conclusion: Callable[..., Any] | None = None
@@ -549,6 +554,28 @@ class Mechanism:
             The mechanism to register.
         """
         return replace(self, planner=planner)
+
+    def assumes(
+        self, maker: Callable[..., Mapping[str, Any]], finder: Callable[[Any], Any] | None = None
+    ) -> Mechanism:
+        """Return the same mechanism with made-up rows in which there is something to find, for ``power``.
+
+        Parameters
+        ----------
+        maker : callable
+            ``maker(rng, n, ..., *, effect=0.5) -> dict``: n values for each column, drawn by a NumPy generator. It
+            takes the arguments of the method that it names, or all of them as ``**_``, with a `Column` for each
+            name, and as ``schema`` what is declared of the table. Its other parameters by name are what the caller
+            may assume, and their defaults. The first line of its docstring says what it makes.
+        finder : callable, optional
+            ``finder(release)``: whether the method has found it; default: ``release.rejected``.
+
+        Returns
+        -------
+        Mechanism
+            The mechanism to register.
+        """
+        return replace(self, maker=maker, finder=finder)
 
     def prepares(self, preparer: Callable[..., Mapping[str, Any]]) -> Mechanism:
         """Return the same mechanism with a preparer, for an argument that may be another view.

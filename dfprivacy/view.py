@@ -11,7 +11,10 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
+import numpy as np
+
 from dfprivacy._call.plan import Plan, Planned, planned
+from dfprivacy._call.power import Power, power_of
 from dfprivacy._call.question import Question, held
 from dfprivacy._call.recalled import protected
 from dfprivacy._call.refine import refined
@@ -23,6 +26,7 @@ from dfprivacy._plugins.loader import registry
 from dfprivacy._table.conditions import Satisfies, condition
 from dfprivacy._table.declare import declared, read_schema, read_size, read_unit
 from dfprivacy._table.frames import adapt
+from dfprivacy._table.frames.made_up import MadeUpFrame
 from dfprivacy._table.people import BoundedFrame
 from dfprivacy._table.per import read_aggregates
 from dfprivacy.column import INSTEAD, ColumnView
@@ -44,7 +48,7 @@ if TYPE_CHECKING:
 else:
     BundledMethods = object
 
-__all__ = ["GroupedView", "PerPerson", "PrivateFrame", "protect", "view_of"]
+__all__ = ["GroupedView", "PerPerson", "PrivateFrame", "power", "protect", "view_of"]
 
 Price = str | int | float | Fraction
 # By the frame's id: the frame, its view, and what it takes to make the view again without its rows. Nothing here
@@ -179,6 +183,62 @@ def protect(
         found = view.find_categories([column], epsilon=price.epsilon, delta=price.delta)
         view = view.declare(found)
     return _remembered(df, view._target)  # noqa: SLF001 - its own
+
+
+def power(
+    question: Any,
+    /,
+    *,
+    n: int | Sequence[int],
+    epsilon: Price | Sequence[Price],
+    delta: Price = 0.0,
+    bounds: Mapping[str, tuple[Any, Any]] | None = None,
+    categories: Mapping[str, Sequence[Category]] | None = None,
+    public: Sequence[str] = (),
+    neighbors: Literal["replace_one", "add_remove"] = "replace_one",
+    assume: Mapping[str, Any] | Callable[[Any, int], Mapping[str, Any]] | None = None,
+    found: str | Callable[[Any], bool] | None = None,
+    runs: int = 200,
+    seed: int = 0,
+) -> Power:
+    """Say how often a method would find what is assumed, before there is a table.
+
+    Parameters
+    ----------
+    question, n, epsilon, delta
+        As of `PrivateFrame.power`.
+    bounds, categories, public, neighbors
+        What the columns would be declared as, as for `protect`. There are no others.
+    assume, found, runs, seed
+        As of `PrivateFrame.power`.
+
+    Returns
+    -------
+    Power
+        A table, with ``plot()``.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If the question cannot be asked.
+
+    Examples
+    --------
+    >>> import dfprivacy as dp
+    >>> trial = dict(bounds={"weight": (40, 160)}, categories={"arm": ["drug", "placebo"]}, public=["arm"])
+    >>> found = dp.power(("mannwhitneyu", "weight", {"by": "arm"}), n=[40, 400], epsilon=1,
+    ...                  assume={"effect": 0.8, "spread": 15}, runs=100, **trial)
+    >>> found.rows_for(0.8)
+    {1.0: 400}
+    """
+    names = [*dict.fromkeys([*(bounds or {}), *(categories or {}), *(() if isinstance(public, str) else public)])]
+    frame = MadeUpFrame({name: np.zeros(1) for name in names} or {"": np.zeros(1)})
+    schema = read_schema(
+        frame, bounds=bounds, categories=categories, public=public, missing=None, neighbors=neighbors
+    )
+    return power_of(
+        question, schema, n=n, epsilon=epsilon, delta=delta, assume=assume, found=found, runs=runs, seed=seed
+    )
 
 
 def _bounded(frame: Frame, schema: Schema, account: Account) -> Frame:
@@ -490,6 +550,96 @@ class PrivateFrame(_Askable):
         """
         table = self._target.table
         return self._of(replace(table, schema=table.schema.select(columns)))
+
+    def power(
+        self,
+        question: Any,
+        /,
+        *,
+        epsilon: Price | Sequence[Price],
+        n: int | Sequence[int] | None = None,
+        delta: Price = 0.0,
+        assume: Mapping[str, Any] | Callable[[Any, int], Mapping[str, Any]] | None = None,
+        found: str | Callable[[Any], bool] | None = None,
+        runs: int = 200,
+        seed: int = 0,
+    ) -> Power:
+        """Say how often a method would find what is assumed, for numbers of rows and prices.
+
+        No column is read and nothing is charged: the method is asked of made-up tables, with what is declared of
+        this one.
+
+        Parameters
+        ----------
+        question : str or tuple
+            What would be asked: the name of a method, or a tuple of it and its arguments, those by name in a
+            dictionary at the end: ``("ttest", "bmi", {"by": "smoker"})``.
+        epsilon : number, str or sequence
+            Prices. A large one, such as 1e6, shows the method without privacy.
+        n : int or sequence of int, optional
+            Numbers of rows; default: that of the table, where it is public.
+        delta : number or str, optional
+            The delta of each call, for a method that takes one.
+        assume : mapping or callable, optional
+            What the made-up rows are like: numbers, such as ``{"effect": 0.5, "spread": 10}``, of those that the
+            method takes, or a function of a NumPy generator and a number of rows that returns values by column.
+        found : str or callable, optional
+            Whether an answer finds it: the coefficient that has to differ from 0, or a function of the answer
+            that is True or False. Default: what the method says, or ``rejected``.
+        runs : int
+            Made-up tables for each number of rows. Shares are within 1/sqrt(runs) of the truth in 19 of 20 cells.
+        seed : int
+            Of the made-up rows. The noise has none, so a second call differs a little.
+
+        Returns
+        -------
+        Power
+            A table, with ``plot()``, ``rows_for()`` and ``to_dict()``.
+
+        Raises
+        ------
+        ArgumentError, SchemaError
+            If the question cannot be asked.
+
+        Notes
+        -----
+        Who plans with a table at hand must not look at it for what to assume: take the effect that would matter, and
+        the spread from elsewhere.
+
+        Examples
+        --------
+        >>> import pandas as pd, dfprivacy as dp
+        >>> df = pd.DataFrame({"weight": [62, 71, 85, 90] * 100, "arm": ["drug", "placebo"] * 200})
+        >>> view = dp.protect(df, "powerful", epsilon=1, ledger="memory:", bounds={"weight": (40, 160)},
+        ...                   categories={"arm": ["drug", "placebo"]})
+        >>> view.power(("mannwhitneyu", "weight", {"by": "arm"}), n=[50, 400], epsilon=[0.1, 1],
+        ...            assume={"effect": 0.5})  # random
+        Power of mannwhitneyu('weight', by='arm') (made-up rows; nothing was charged or read)
+                        n=50  n=400
+          epsilon 0.1   0.06   0.38
+          epsilon 1     0.19   0.99
+          assumed: normal groups, each above the next by the effect, in standard deviations: effect 0.5; 200 runs, each share within ± 0.07
+        """  # noqa: E501 - what is printed
+        table = self._target.table
+        if table.conditions:
+            raise ArgumentError(
+                "power() asks about a whole table, and this view selects rows of one.",
+                "Ask the view of the table, with n= rows.",
+            )
+        wanted = table.schema.size if n is None else n
+        if wanted is None:
+            raise ArgumentError("How many rows there are is private.", "Say for how many, n=[1000, 10000].")
+        return power_of(
+            question,
+            table.schema,
+            n=wanted,
+            epsilon=epsilon,
+            delta=delta,
+            assume=assume,
+            found=found,
+            runs=runs,
+            seed=seed,
+        )
 
     def declare(
         self,

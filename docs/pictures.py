@@ -1,4 +1,4 @@
-"""Make the pictures of explore.md by running its examples: ``python docs/pictures.py``.
+"""Make the pictures of the pages by running its examples: ``python docs/pictures.py``.
 
 An image that follows an example is the picture that the example drew last. The report is saved as well, and where
 Chromium is installed it is photographed.
@@ -17,7 +17,7 @@ from pathlib import Path
 import matplotlib as mpl
 
 HERE = Path(__file__).parent
-PAGE = HERE / "explore.md"
+PAGES = (HERE / "explore.md", HERE / "howto" / "plan.md")
 PARTS = re.compile(r"^```python\n(.*?)^```$|^!\[[^\]]*\]\((\S+\.svg)\)$", re.MULTILINE | re.DOTALL)
 
 
@@ -25,16 +25,17 @@ def run() -> None:
     """Run the examples in order, and save what each image is of."""
     mpl.use("Agg")
     mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "dfprivacy", "font.family": "sans-serif"}
-    names: dict[str, object] = {}
-    for code, image in PARTS.findall(PAGE.read_text(encoding="utf-8")):
-        if image:
-            target, figure = HERE / image, names["picture"].figure
-            target.parent.mkdir(exist_ok=True)
-            figure.savefig(target, metadata={"Date": None})
-            print(target.relative_to(HERE), target.stat().st_size, "bytes")  # noqa: T201
-        for example in doctest.DocTestParser().get_examples(code):
-            print(">>>", example.source, end="")  # noqa: T201
-            exec(compile(example.source, str(PAGE), "single"), names)  # noqa: S102 - it is our own page
+    for page in PAGES:
+        names: dict[str, object] = {}
+        for code, image in PARTS.findall(page.read_text(encoding="utf-8")):
+            if image:
+                target, figure = (page.parent / image).resolve(), names["picture"].figure
+                target.parent.mkdir(exist_ok=True)
+                figure.savefig(target, metadata={"Date": None})
+                print(target.relative_to(HERE), target.stat().st_size, "bytes")  # noqa: T201
+            for example in doctest.DocTestParser().get_examples(code):
+                print(">>>", example.source, end="")  # noqa: T201
+                exec(compile(example.source, str(page), "single"), names)  # noqa: S102 - it is our own page
 
 
 def photographed(report: Path) -> None:

@@ -16,7 +16,7 @@ from dfprivacy.mechanism import refuse_data
 if TYPE_CHECKING:
     from dfprivacy._call.explanation import Explanation
 
-__all__ = ["RELATIVE", "Plan", "Planned", "planned", "split"]
+__all__ = ["RELATIVE", "Plan", "Planned", "planned", "read_question", "split", "written_question"]
 
 RELATIVE = "expected relative error"
 """The finding of a planner by which budgets are split."""
@@ -43,8 +43,7 @@ class Planned:
     @property
     def question(self) -> str:
         """The question as it would be typed."""
-        said = [*map(repr, self.args), *(f"{name}={value!r}" for name, value in self.kwargs.items())]
-        return f"{self.method}({', '.join(said)})"
+        return written_question(self.method, self.args, self.kwargs)
 
 
 @dataclass(frozen=True)
@@ -134,7 +133,7 @@ def planned(
     if (epsilon is None) == (error is None):
         raise ArgumentError("plan() splits an epsilon, or finds what an error takes.", "Give epsilon= or error=.")
     budget = positive("epsilon", epsilon) if error is None else positive("error", error)
-    asked = [_read(question) for question in questions]
+    asked = [read_question(question, "plan", _EXAMPLE) for question in questions]
     if error is None and budget < _UNIT * len(asked):
         raise ArgumentError(f"epsilon={float(budget):g} is too little for {len(asked)} questions.", "Give more.")
     prices = [budget / len(asked) if error is None else Fraction(1)] * len(asked)
@@ -179,20 +178,26 @@ def _up(price: float) -> Fraction:
     return max(_UNIT, Fraction(math.ceil(price / float(_UNIT))) * _UNIT)
 
 
-def _read(question: object) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
-    """Tell the method from its arguments."""
+def read_question(question: object, asker: str, example: str) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+    """Tell the method from its arguments; an error names who asks, and gives an example."""
     parts = (question,) if isinstance(question, str) else question
     if not isinstance(parts, list | tuple) or not parts or not isinstance(parts[0], str):
         raise ArgumentError(
-            f"A {type(question).__name__} is no question: it is a method's name and arguments.", _EXAMPLE
+            f"A {type(question).__name__} is no question: it is a method's name and arguments.", example
         )
     method, *args = parts
     kwargs = args.pop() if args and isinstance(args[-1], Mapping) else {}
     for name, value in (*enumerate(args), *kwargs.items()):
-        refuse_data(f"plan(): argument {name!r} of {method}", value)
+        refuse_data(f"{asker}(): argument {name!r} of {method}", value)
     if taken := sorted({"epsilon", "fresh"} & {*kwargs}):
-        raise ArgumentError(f"plan() itself says {taken[0]} of {method}.", "Leave it out of the question.")
+        raise ArgumentError(f"{asker}() itself says {taken[0]} of {method}.", "Leave it out of the question.")
     return method, tuple(args), dict(kwargs)
+
+
+def written_question(method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """Write a question as it would be typed."""
+    said = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
+    return f"{method}({', '.join(said)})"
 
 
 def _relative_error(explained: Explanation, size: int | None) -> float:

@@ -57,6 +57,7 @@ RESERVED = frozenset(
         "groupby",
         "name",
         "plan",
+        "power",
         "protect",
         "releases",
         "schema",

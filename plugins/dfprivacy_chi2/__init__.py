@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
 from dfprivacy_chi2 import many
+from dfprivacy_chi2.assuming import shares
 from dfprivacy_chi2.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_chi2.many import Chi2Many, chi2_many
 from dfprivacy_chi2.mechanisms import chi2, chi2_arguments, chi2_unitcircle, circle_arguments, findings
@@ -20,6 +21,6 @@ __all__ = ["Chi2", "Chi2Many", "chi2", "chi2_many", "chi2_unitcircle", "power", 
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the tests."""
-    register(chi2.checks(chi2_arguments).plans(findings))
-    register(chi2_unitcircle.checks(circle_arguments).plans(findings))
+    register(chi2.checks(chi2_arguments).plans(findings).assumes(shares))
+    register(chi2_unitcircle.checks(circle_arguments).plans(findings).assumes(shares))
     register(chi2_many.plans(many.findings))

@@ -8,8 +8,10 @@ from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
 from dfprivacy_inference.anova import Anova, anova, check_anova
+from dfprivacy_inference.assuming import differ, differences, flips, lives, shares, steps
 from dfprivacy_inference.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
-from dfprivacy_inference.explaining import find_signed, find_survival, find_two
+from dfprivacy_inference.expecting import expect_curves, expect_means, expect_pairs, expect_shares
+from dfprivacy_inference.explaining import find_k, find_signed, find_survival, find_two
 from dfprivacy_inference.proportions import (
     McNemar,
     Proportions,
@@ -52,11 +54,11 @@ __all__ = [
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the methods."""
-    register(mannwhitneyu.checks(check_two).plans(find_two))
-    register(kruskal.checks(check_k))
-    register(wilcoxon.checks(check_pairs).plans(find_signed))
-    register(anova.checks(check_anova))
-    register(proportions.checks(check_proportions))
-    register(mcnemar.checks(check_mcnemar))
-    register(kaplan_meier.checks(check_curves))
-    register(survival_test.checks(check_survival).plans(find_survival))
+    register(mannwhitneyu.checks(check_two).plans(find_two).assumes(steps))
+    register(kruskal.checks(check_k).plans(find_k).assumes(steps))
+    register(wilcoxon.checks(check_pairs).plans(find_signed).assumes(differences))
+    register(anova.checks(check_anova).plans(expect_means).assumes(steps))
+    register(proportions.checks(check_proportions).plans(expect_shares).assumes(shares, differ))
+    register(mcnemar.checks(check_mcnemar).plans(expect_pairs).assumes(flips))
+    register(kaplan_meier.checks(check_curves).plans(expect_curves).assumes(lives))
+    register(survival_test.checks(check_survival).plans(find_survival).assumes(lives))

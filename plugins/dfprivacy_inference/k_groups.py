@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["SHARE", "draws", "known_sizes", "pvalue_of_t", "shares_towards_equal"]
+__all__ = ["SHARE", "draws", "draws_of_sums", "known_sizes", "pvalue_of_t", "shares_towards_equal"]
 
 SHARE = 0.1
 """What the sizes, and what the ties, add to the sensitivity, as a part of that of T."""
@@ -40,9 +40,24 @@ def draws(shares: Array, count: int = _DRAWS) -> Array:
     ndarray
         Draws of ½ Σ |D_j|, D normal with covariance diag(p) - pp'.
     """
+    return np.asarray(np.abs(draws_of_sums(shares, count)).sum(axis=1) / 2)
+
+
+def draws_of_sums(shares: Array, count: int = _DRAWS) -> Array:
+    """Draw the D_j that these are of.
+
+    Parameters
+    ----------
+    shares, count
+        As for `draws`.
+
+    Returns
+    -------
+    ndarray of shape (count, k)
+        Draws.
+    """
     e = np.random.default_rng(9).normal(size=(count, len(shares))) * np.sqrt(shares)
-    e -= shares * e.sum(axis=1, keepdims=True)
-    return np.asarray(np.abs(e).sum(axis=1) / 2)
+    return np.asarray(e - shares * e.sum(axis=1, keepdims=True))
 
 
 def pvalue_of_t(t: float, scale: float, n: float, shares: Array, tau: float) -> float:

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
     from dfprivacy.release import NoisyValue
 
-__all__ = ["SurvivalCurves", "check_curves", "check_survival", "kaplan_meier", "survival_test"]
+__all__ = ["EACH", "SurvivalCurves", "check_curves", "check_survival", "edges_of", "kaplan_meier", "survival_test"]
 
 _INTERVALS_MAX = 1000
-_EACH = 25.0  # rows times epsilon that an interval should have
+EACH = 25.0
+"""Rows times epsilon that an interval should have."""
 _PAIR = (0, 1)
 
 
@@ -220,7 +221,7 @@ def kaplan_meier(
     >>> 15 < curve.median[0] < 35
     True
     """
-    ends = _edges(time, edges)
+    ends = edges_of(time, edges)
     cells: features.RowFeatures = features.OneHot(event, groups=_events(event)) * features.Bins(time, ends)
     if by is not None:
         kept = groups_of(by, groups, least=1)
@@ -245,7 +246,7 @@ def _(
 ) -> SurvivalCurves:
     """Conclude from the noisy counts."""
     noisy = measured
-    ends = _edges(time, edges)
+    ends = edges_of(time, edges)
     scale = float(np.ravel(noisy.scales)[0])
     counts = noisy.values.reshape(-1, 2, len(ends) - 1)
     kept = () if by is None else groups_of(by, groups, least=1)
@@ -255,8 +256,8 @@ def _(
     means = np.array([curve.restricted_mean(confidence) for curve in curves]).T.tolist()
     notes = []
     rows = min(float(each.sum()) for each in counts)
-    if scale and (len(ends) - 1) * _EACH * scale / 2 > max(rows, 0.0):
-        fewer = max(int(rows * 2 / scale / _EACH), 2)
+    if scale and (len(ends) - 1) * EACH * scale / 2 > max(rows, 0.0):
+        fewer = max(int(rows * 2 / scale / EACH), 2)
         notes.append(f"These are many intervals for the noise: about {fewer} would have narrower bands.")
     return SurvivalCurves(
         groups=kept,
@@ -297,7 +298,7 @@ def _events(event: Column) -> tuple[Any, Any]:
     return known[known.index(1)], known[known.index(0)]
 
 
-def _edges(time: Column, edges: Sequence[float] | int) -> NDArray[np.float64]:
+def edges_of(time: Column, edges: Sequence[float] | int) -> NDArray[np.float64]:
     """Give the ends of the intervals; an error if they do not cover the bounds."""
     if isinstance(edges, int | np.integer) and not isinstance(edges, bool):
         if not 1 <= edges <= _INTERVALS_MAX:
@@ -339,7 +340,7 @@ def check_curves(
 ) -> None:
     """Refuse what is no survival, before anything is paid."""
     _check_times(time, event)
-    _edges(time, edges)
+    edges_of(time, edges)
     if by is None:
         if groups is not None:
             raise ArgumentError("groups= was given without by=.", "Name the column that holds the groups.")

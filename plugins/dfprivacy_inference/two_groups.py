@@ -47,7 +47,7 @@ SLACK = 2.5
 """How many scales of their noise the sizes and ties are moved towards the wider law."""
 
 _TIES_MIN = 0.02
-_STEPS = 60  # of a bisection
+_STEPS = 40  # of a bisection
 _OTHER = 1.4  # scales of the noise of a number of rows that is a sum of two
 _FEWEST = 4.0
 _MOSTLY_EQUAL = 0.5

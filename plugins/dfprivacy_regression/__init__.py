@@ -6,6 +6,7 @@ Mechanisms: ``view.ols``, ``view.logit``.
 from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
+from dfprivacy_regression.assuming import first_found, line, odds
 from dfprivacy_regression.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_regression.explaining import findings, findings_of_logit
 from dfprivacy_regression.logistic import logit
@@ -18,5 +19,5 @@ __all__ = ["OLS", "Logit", "Regression"]
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the regressions."""
-    register(ols.plans(findings))
-    register(logit.plans(findings_of_logit))
+    register(ols.plans(findings).assumes(line, first_found))
+    register(logit.plans(findings_of_logit).assumes(odds, first_found))

@@ -7,6 +7,7 @@ Mechanisms: ``view.ttest``, ``view.ztest``. Functions without data: `exact_size`
 from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
+from dfprivacy_ttest.assuming import means
 from dfprivacy_ttest.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_ttest.exact import exact_power, exact_size
 from dfprivacy_ttest.explaining import findings
@@ -29,5 +30,5 @@ __all__ = [
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the t-test and the z-test."""
-    register(ttest.checks(check_t).plans(findings).estimates(estimate))
-    register(ztest.checks(check_z).plans(findings).estimates(estimate))
+    register(ttest.checks(check_t).plans(findings).assumes(means).estimates(estimate))
+    register(ztest.checks(check_z).plans(findings).assumes(means).estimates(estimate))

@@ -1,0 +1,347 @@
+"""How often a method would find what is assumed: it is asked of made-up tables, and nothing else."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy._call.plan import read_question, written_question
+from dfprivacy._call.target import positive, slack
+from dfprivacy._measure.curator import Curator
+from dfprivacy._measure.evaluate import Table
+from dfprivacy._plugins.loader import registry
+from dfprivacy._table.frames.made_up import MadeUpFrame
+from dfprivacy.arguments import checked, hints
+from dfprivacy.errors import ArgumentError, DPError, PluginError
+from dfprivacy.markup import Grid
+from dfprivacy.plotting import axes
+from dfprivacy.progress import progress
+from dfprivacy.release import Release, Value
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from dfprivacy._privacy.losses import PrivacyLoss
+    from dfprivacy.mechanism import Mechanism
+    from dfprivacy.schema import Schema
+
+__all__ = ["Power", "power_of"]
+
+_RUNS_MAX = 100_000
+_ROWS_MAX = 10_000_000
+_EXAMPLE = (
+    'For example view.power(("ttest", "bmi", {"by": "smoker"}), n=[100, 1000], epsilon=1, assume={"effect": 0.5}).'
+)
+
+
+@dataclass(frozen=True)
+class Power:
+    """How often a method finds what is assumed, by number of rows and epsilon. Nothing was charged or read.
+
+    Attributes
+    ----------
+    question : str
+        What would be asked.
+    assumed : str
+        What the made-up rows are like.
+    n : tuple of int
+        Numbers of rows.
+    epsilons : tuple of float
+        Prices.
+    found : tuple of tuples of float
+        For each price, and each number of rows, the share of runs in which it was found.
+    runs : int
+        Made-up tables for each number of rows.
+    """
+
+    question: str
+    assumed: str
+    n: tuple[int, ...]
+    epsilons: tuple[float, ...]
+    found: tuple[tuple[float, ...], ...]
+    runs: int
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of these shares from simulation, where it is largest: at one half."""
+        return float(0.5 / np.sqrt(self.runs))
+
+    def rows_for(self, power: float = 0.8) -> dict[float, int | None]:
+        """Give the smallest number of rows, of those that were asked, from which on it is found so often.
+
+        Parameters
+        ----------
+        power : float
+            How often.
+
+        Returns
+        -------
+        dict of float to int or None
+            By epsilon; None where the largest number of rows is not enough.
+        """
+        enough = {}
+        for epsilon, shares in zip(self.epsilons, self.found, strict=True):
+            below = [at for at, share in enumerate(shares) if share < power]
+            first = below[-1] + 1 if below else 0
+            enough[epsilon] = self.n[first] if first < len(self.n) else None
+        return enough
+
+    def to_dict(self) -> dict[str, list[float]]:
+        """Give a table as lists, which any dataframe library takes.
+
+        Returns
+        -------
+        dict of str to list
+            The columns epsilon, n and power.
+        """
+        return {
+            "epsilon": [epsilon for epsilon in self.epsilons for _ in self.n],
+            "n": [n for _ in self.epsilons for n in self.n],
+            "power": [share for shares in self.found for share in shares],
+        }
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the power over the number of rows, a line for each epsilon.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        ax = axes(ax)
+        for epsilon, shares in zip(self.epsilons, self.found, strict=True):
+            share = np.array(shares)
+            (line,) = ax.plot(self.n, share, marker="o", ms=4, label=f"ε = {epsilon:g}")
+            error = 2 * np.sqrt(share * (1 - share) / self.runs)
+            ax.fill_between(self.n, share - error, share + error, color=line.get_color(), alpha=0.15, lw=0)
+        ax.axhline(0.8, color="grey", ls=":", lw=1)
+        if max(self.n) > 10 * min(self.n):
+            ax.set_xscale("log")
+            ax.minorticks_off()
+        ax.set_xticks(self.n, [f"{n:,}" for n in self.n])
+        ax.set(ylim=(0, 1), xlabel="rows", ylabel="power", title=self.question)
+        ax.legend(fontsize="small", frameon=False)
+        return ax
+
+    def _grid(self) -> Grid:
+        rows = [
+            (f"epsilon {epsilon:g}", *(f"{share:.2f}" for share in shares))
+            for epsilon, shares in zip(self.epsilons, self.found, strict=True)
+        ]
+        return Grid(("", *(f"n={n:,}" for n in self.n)), rows)
+
+    def _said(self) -> tuple[str, str]:
+        return (
+            f"Power of {self.question} (made-up rows; nothing was charged or read)",
+            f"{self.assumed}; {self.runs} runs, each share within ± {2 * self.standard_error:.2f}",
+        )
+
+    def __repr__(self) -> str:
+        title, assumed = self._said()
+        return "\n".join([title, *(f"  {line}" for line in self._grid().lines()), f"  assumed: {assumed}"])
+
+    def _repr_html_(self) -> str:
+        title, assumed = self._said()
+        return self._grid().html(title) + Grid((), [("assumed", assumed)]).html("")
+
+
+class _Free:
+    """What pays for made-up rows: nothing."""
+
+    def __init__(self, epsilon: Fraction, delta: Fraction) -> None:
+        self.epsilon, self.delta = epsilon, delta
+        self.basic_composition = not delta
+
+    def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
+        """Charge nothing."""
+
+    def spare(self, losses: Sequence[PrivacyLoss]) -> None:
+        """Note nothing."""
+
+
+def power_of(
+    question: object,
+    schema: Schema,
+    *,
+    n: object,
+    epsilon: object,
+    delta: object,
+    assume: object,
+    found: object,
+    runs: object,
+    seed: int,
+) -> Power:
+    """Ask a method of made-up tables, and count how often it finds what is assumed.
+
+    Parameters
+    ----------
+    question : str or tuple
+        A method's name, or a tuple of it, arguments, and a dictionary of those by name.
+    schema : Schema
+        What would be public.
+    n, epsilon : number or sequence
+        Numbers of rows, and prices.
+    delta : number or str
+        The delta of each call, for a method that takes one.
+    assume : mapping, callable or None
+        What the method's made-up rows are like, or a function that makes rows.
+    found : callable, str or None
+        Whether an answer finds what is assumed, or the coefficient that has to be found.
+    runs : int
+        Made-up tables for each number of rows.
+    seed : int
+        Of the made-up rows; the noise has none.
+
+    Returns
+    -------
+    Power
+        The shares.
+    """
+    sizes = sorted({_whole("n", each, _ROWS_MAX) for each in _several("n", n)})
+    prices = sorted({positive("epsilon", each) for each in _several("epsilon", epsilon)})
+    runs = _whole("runs", runs, _RUNS_MAX)
+    method, args, kwargs = read_question(question, "power", _EXAMPLE)
+    mechanism = registry().mechanisms.get(method)
+    if mechanism is None:
+        raise ArgumentError(
+            f"There is no method {method!r}.", f"The methods are {sorted(registry().mechanisms)!r}."
+        )
+    given = mechanism.bind(args, kwargs)
+    if any(kind == "view" and given[name] is not None for name, kind in mechanism.columns.items()):
+        raise ArgumentError("power() asks about one table, not of two views.", "Leave the other view out.")
+    arguments = mechanism.resolve(schema, given)
+    if mechanism.check is not None:
+        mechanism.check(**arguments)
+    make, assumed = _maker(mechanism, assume, {"schema": schema, **arguments})
+    finds = _finder(mechanism, found)
+    part = slack("delta", delta)
+    counts = np.zeros((len(prices), len(sizes)), dtype=np.int64)
+    with progress(len(sizes) * runs, "making tables", " tables") as bar:
+        for (at, rows), run in product(enumerate(sizes), range(runs)):
+            rng = np.random.default_rng([seed, rows, run])
+            declared = replace(schema, size=None if schema.neighbors == "add_remove" else rows)
+            table = Table(MadeUpFrame(_checked(make(rng, rows), schema, rows)), declared)
+            for place, price in enumerate(prices):
+                answer = _answered(mechanism, table, arguments, _Free(price, part))
+                counts[place, at] += _yes(finds, answer, method)
+            bar.update()
+    shares = tuple(tuple(float(share) for share in each) for each in counts / runs)
+    asked = written_question(method, args, kwargs)
+    return Power(asked, assumed, tuple(sizes), tuple(map(float, prices)), shares, runs)
+
+
+def _several(what: str, given: object) -> Sequence[Any]:
+    values = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    if not values or given is None:
+        raise ArgumentError(f"power() needs {what}=.", _EXAMPLE)
+    return values
+
+
+def _whole(what: str, given: object, most: int) -> int:
+    if not isinstance(given, int | np.integer) or isinstance(given, bool) or not 1 <= given <= most:
+        raise ArgumentError(f"{what}={given!r} is no whole number from 1 to {most:,}.", _EXAMPLE)
+    return int(given)
+
+
+def _answered(mechanism: Mechanism, table: Table, arguments: Mapping[str, Any], payer: _Free) -> Any:
+    curator = Curator(table, payer)
+    try:
+        found = mechanism.conclude(mechanism.measure(curator, arguments), arguments)
+        return found if isinstance(found, Release) else Value(value=found)
+    except DPError:
+        raise
+    except Exception as error:
+        what = f"Mechanism {mechanism.name!r} failed on made-up rows with {type(error).__name__}: {error}."
+        raise PluginError(what, "Tell its authors.") from error
+    finally:
+        curator.close()
+
+
+Make = Callable[[np.random.Generator, int], Mapping[str, Any]]
+
+
+def _maker(mechanism: Mechanism, assume: object, arguments: Mapping[str, Any]) -> tuple[Make, str]:
+    """Give what makes rows, and say what they are like."""
+    if callable(assume):
+        return assume, _summary(assume) or getattr(assume, "__name__", "rows of your own")
+    maker = mechanism.maker
+    if maker is None:
+        raise ArgumentError(
+            f"Nobody said what rows {mechanism.name}() should find something in.",
+            "Give assume= a function of a NumPy generator and a number of rows, which returns values by column.",
+        )
+    own = inspect.signature(maker).parameters
+    known = {
+        name: one.default
+        for name, one in own.items()
+        if one.default is not one.empty and name not in arguments and one.kind is one.KEYWORD_ONLY
+    }
+    numbers = {} if assume is None else assume
+    if not isinstance(numbers, Mapping) or (unknown := sorted({*numbers} - {*known})):
+        what = "assume= is no dictionary" if not isinstance(numbers, Mapping) else f"assume= has no {unknown[0]!r}"
+        raise ArgumentError(
+            f"{what} of what the rows of {mechanism.name}() are like.",
+            f"It takes {sorted(known)!r}, or a function.",
+        )
+    wanted = hints(maker)
+    numbers = {name: checked(each, wanted.get(name), f"assume= {name}") for name, each in numbers.items()}
+    numbers = {**known, **numbers}
+    said = _summary(maker)
+    values = ", ".join(f"{name} {value}" for name, value in numbers.items() if value is not None)
+    takes_all = any(one.kind is one.VAR_KEYWORD for one in own.values())
+    passed = {name: value for name, value in arguments.items() if takes_all or name in own}
+    return (lambda rng, n: maker(rng, n, **passed, **numbers)), f"{said}: {values}" if values else said
+
+
+def _summary(maker: Callable[..., Any]) -> str:
+    """Give the first line of a docstring, as what is made."""
+    return (inspect.getdoc(maker) or "").partition("\n")[0].rstrip(".").removeprefix("Make ")
+
+
+def _checked(made: Mapping[str, Any], schema: Schema, rows: int) -> dict[str, NDArray[Any]]:
+    """Refuse what is no table of so many rows, or lacks a column; others of the schema are missing throughout."""
+    if not isinstance(made, Mapping):
+        raise ArgumentError("assume= makes no table.", "Return values by column, a dictionary.")
+    columns = {str(name): np.asarray(values) for name, values in made.items()}
+    unknown = sorted({*columns} - {*schema.names})
+    wrong = [name for name, values in columns.items() if values.shape != (rows,)]
+    if unknown or wrong:
+        what = f"a column {unknown[0]!r} that is not declared" if unknown else f"{wrong[0]!r} of another length"
+        raise ArgumentError(f"assume= made {what}.", f"Return {rows} values for columns of {list(schema.names)!r}.")
+    return {name: columns.get(name, np.full(rows, np.nan)) for name in schema.names}
+
+
+def _finder(mechanism: Mechanism, found: object) -> Callable[[Any], Any]:
+    """Give what tells whether an answer finds what is assumed."""
+    if callable(found):
+        return found
+    if isinstance(found, str):
+        return lambda answer: answer.rejected[found]
+    return mechanism.finder or (lambda answer: answer.rejected)
+
+
+def _yes(finds: Callable[[Any], Any], answer: Any, method: str) -> bool:
+    try:
+        yes = finds(answer)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ArgumentError(
+            f"An answer of {method}() does not say whether something was found ({type(error).__name__}: {error}).",
+            "Give found= the name of a coefficient, or a function of the answer that is true or false.",
+        ) from None
+    if not isinstance(yes, bool | np.bool_):
+        raise ArgumentError(
+            f"found= gave a {type(yes).__name__}, which is neither True nor False.", "Compare with something."
+        )
+    return bool(yes)

@@ -1,0 +1,175 @@
+"""How accurate means, shares and curves could be, said before anything is paid, from public numbers only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from dfprivacy_inference.asking import groups_of
+from dfprivacy_inference.curves import Curve
+from dfprivacy_inference.explaining import POWER, rows_of
+from dfprivacy_inference.laws import normal_laplace_quantile
+from dfprivacy_inference.survival import EACH, edges_of
+from dfprivacy_inference.two_groups import SLACK
+from dfprivacy_inference.welch import Sums
+from dfprivacy_inference.wilson import Share, combined, from_counts, from_halves, of_known_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dfprivacy import Column, Curator
+    from dfprivacy_inference.laws import Alternative
+
+__all__ = ["expect_curves", "expect_means", "expect_pairs", "expect_shares"]
+
+_SPREAD = 1 / 3  # standard deviation of a column, in halves of its range
+_DISCORDANT = 1 / 4
+_STEPS = 30  # of a bisection
+
+
+def expect_means(
+    curator: Curator,
+    column: Column,
+    by: Column,
+    *,
+    groups: Sequence[Any] | None = None,
+    alpha: float = 0.05,
+    **_: Any,
+) -> Mapping[str, Any]:
+    """Say how well the means of groups alike in size would be known, and which difference would be found."""
+    if not curator.measured:
+        return {}
+    kept = groups_of(by, groups)
+    rows = curator.sizes(by, kept)
+    n = np.full(len(kept), rows_of(curator)[0] / len(by.categories or kept)) if rows is None else rows
+    scale, variance = curator.measured[-1].scale, _SPREAD**2
+    squares = n * variance
+    if rows is None:
+        sums = Sums(np.column_stack([0 * n, n - squares, squares]), scale * np.array([1, 1, 0.5]), "private")
+    else:
+        sums = Sums(np.column_stack([0 * n, squares, n]), scale * np.array([1, 1, 0.0]), "known")
+    null = sums.under_null()
+    critical = float(np.quantile(null.statistic, 1 - alpha))
+    first = np.arange(len(kept)) == 0
+
+    def found(apart: float) -> bool:
+        """Whether a first group that lies apart by so much is found: its draws are moved, squares included."""
+        moved = null.values.copy()
+        moved[..., 0] += apart * n * first
+        more = np.where(first, 2 * apart * null.values[..., 0] + n * apart**2, 0.0)
+        if rows is None:
+            moved[..., 1] -= more
+        moved[..., 2 if rows is None else 1] += more
+        return bool((replace(null, values=moved).statistic > critical).mean() >= POWER)
+
+    low, high = 0.0, 1.0
+    for _step in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if found(middle) else (middle, high)
+    given = f"if the standard deviation in groups is {_SPREAD * column.half:.3g}{rows_of(curator)[1]}"
+    difference = f"{high * column.half:.3g}" if high < 1 else "none; kruskal() asks ranks"
+    return {
+        f"standard error of a mean, {given}": float(np.sqrt(sums.errors).max()) * column.half,
+        f"smallest distance of one mean from all others found with probability {POWER}": difference,
+    }
+
+
+def expect_shares(
+    curator: Curator,
+    column: Column,  # noqa: ARG001 - a planner has the arguments of its method
+    by: Column | None = None,
+    *,
+    groups: Sequence[Any] | None = None,
+    confidence: float = 0.95,
+    **_: Any,
+) -> Mapping[str, Any]:
+    """Say how well shares near one half would be known, where they are known least."""
+    if not curator.measured:
+        return {}
+    scale = curator.measured[-1].scale
+    n, said = rows_of(curator)
+    kept = () if by is None else groups_of(by, groups, least=1)
+    rows = curator.sizes(by, kept) if by is not None else None
+    each = n / len(by.categories or kept) if by is not None and rows is None else float(n)
+    if rows is not None:
+        each = float(rows.min())
+
+    def share(p: float) -> Share:
+        if rows is None and (by is not None or curator.size is None):
+            return (from_counts if by is not None else _halves)(each * p, each * (1 - p), scale, confidence)
+        return of_known_rows(each * p, each, scale, confidence)
+
+    one = share(0.5)
+    findings: dict[str, Any] = {f"interval of a share of .5{said}": f"{one.low:.3f} to {one.high:.3f}"}
+    if len(kept) > 1:
+        both = combined(one, one, "difference")
+        reach = float(both.high - both.low) / 2
+        error = reach / float(ndtri((1 + confidence) / 2))
+        findings["interval of a difference of shares near .5"] = f"± {reach:.3f}"
+        found = reach + float(ndtri(POWER)) * error
+        excludes = f"smallest difference whose interval excludes 0 with probability {POWER}"
+        findings[excludes] = f"{found:.3f}" if found < 1 else "none"
+    return findings
+
+
+def _halves(hits: float, misses: float, scale: float, confidence: float) -> Share:
+    return from_halves((hits - misses) / 2, (hits + misses) / 2, scale, confidence)
+
+
+def expect_pairs(
+    curator: Curator,
+    column: Column,  # noqa: ARG001 - a planner has the arguments of its method
+    other: Column,  # noqa: ARG001
+    *,
+    alternative: Alternative = "two-sided",
+    alpha: float = 0.05,
+    **_: Any,
+) -> Mapping[str, Any]:
+    """Say which difference of two shares would be found, if a quarter of the rows are discordant."""
+    if not curator.measured:
+        return {}
+    n, said = rows_of(curator)
+    scale = 2 * curator.measured[-1].scale
+    most, sides = n * _DISCORDANT + SLACK * scale, 2 if alternative == "two-sided" else 1
+    critical = normal_laplace_quantile(1 - alpha / sides, min(most, n) ** 0.5, scale)
+    mean = critical + normal_laplace_quantile(POWER, (n * _DISCORDANT) ** 0.5, scale)
+    given = f"with probability {POWER}, if they differ in a quarter of the rows{said}"
+    shown = f"{mean / n:.3f}" if mean < n * _DISCORDANT else "none: more epsilon, or more rows, are needed"
+    return {f"smallest difference of the two shares found {given}": shown}
+
+
+def expect_curves(
+    curator: Curator,
+    time: Column,
+    event: Column,  # noqa: ARG001 - a planner has the arguments of its method
+    edges: Sequence[float] | int,
+    *,
+    by: Column | None = None,
+    groups: Sequence[Any] | None = None,
+    confidence: float = 0.95,
+    **_: Any,
+) -> Mapping[str, Any]:
+    """Say how wide a band would be in the middle of a curve that falls evenly, no time censored."""
+    if not curator.measured:
+        return {}
+    scale, ends = curator.measured[-1].scale, edges_of(time, edges)
+    n, said = rows_of(curator)
+    rows = float(n)
+    if by is not None:
+        kept = groups_of(by, groups, least=1)
+        known = curator.sizes(by, kept)
+        rows = n / len(by.categories or kept) if known is None else float(known.min())
+    intervals = len(ends) - 1
+    each = np.full(intervals, rows / intervals)
+    curve = Curve(np.stack([each, 0 * each]), scale, ends)
+    low, high = curve.bands(confidence)
+    at = int(np.argmin(np.abs(curve.survival - 0.5)))
+    most = max(int(rows * 2 / scale / EACH), 2) if scale else intervals
+    band = f"width of the band where {curve.survival[at]:.0%} are left, no time censored{said}"
+    found: dict[str, Any] = {band: float(high[at] - low[at])}
+    if intervals > most:
+        found["intervals"] = f"{intervals} are many for the noise: with {most} bands would be narrower"
+    return found
