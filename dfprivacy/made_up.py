@@ -1,4 +1,4 @@
-"""Made-up rows with something to find, for `Mechanism.assumes`."""
+"""Made-up rows with something to find, for `dfprivacy.Mechanism.assumes`."""
 
 from __future__ import annotations
 

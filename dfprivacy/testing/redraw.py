@@ -123,8 +123,11 @@ class Redraw:
         return replace(draw, sums=clamped(sums.tolist()))
 
     def _again(self, at: int, frames: Mapping[int, MemoryFrame]) -> Draw:
-        noted, sampler = self._noted[at], Replay(transcript=[self.recording.given[at]])
-        table = _moved(noted.curator._table, frames)  # noqa: SLF001
+        noted, draw = self._noted[at], self.recording.draws[at]
+        if noted.of_sums and draw.kind in ADDED:
+            ((table, query, k, _),) = noted.values
+            return replace(draw, sums=clamped(_moved(table, frames).total(query.of, k)))  # type: ignore[arg-type]
+        sampler, table = Replay(transcript=[self.recording.given[at]]), _moved(noted.curator._table, frames)  # noqa: SLF001
         with noise.use(sampler), mock.patch.object(noted.curator, "_table", table):
             noted.draw()
         (again,) = sampler.draws
@@ -185,16 +188,20 @@ def _noting() -> Iterator[list[_Noted]]:
     """Note every draw, and what it asks of the table."""
     noted: list[_Noted] = []
     going_on: list[_Noted] = []
-    perform, value = Curator._perform, Table.value  # noqa: SLF001 - where every draw is
+    perform, value, perturbed = Curator._perform, Table.value, Table.perturbed  # noqa: SLF001 - where all draws are
 
     @wraps(perform)
     def note(curator: Curator, said: Any, losses: Any, draw: Callable[[], Any], blank: Any) -> Any:
         going_on.append(_Noted(curator, draw))
         noted.append(going_on[-1])
+        before = len(noise.sampler().draws)  # type: ignore[attr-defined]
         try:
-            return perform(curator, said, losses, draw, blank)
+            found = perform(curator, said, losses, draw, blank)
         finally:
             going_on.pop()
+        if len(noise.sampler().draws) == before:  # type: ignore[attr-defined]
+            noted.pop()  # it took its part of what was drawn for all groups
+        return found
 
     @wraps(value)
     def valued(table: Table, query: Query, k: int, *rng: np.random.Generator) -> list[int]:
@@ -203,7 +210,21 @@ def _noting() -> Iterator[list[_Noted]]:
             going_on[-1].values.append((table, query, k, found))
         return found
 
-    with mock.patch.object(Curator, "_perform", note), mock.patch.object(Table, "value", valued):
+    @wraps(perturbed)
+    def added(table: Table, query: Query, k: int, law: Any, add: Callable[[Sequence[int]], Any]) -> Any:
+        def adding(values: Sequence[int]) -> Any:
+            if table.passes and going_on and not going_on[-1].values:  # for all groups at once
+                product = OneHot(*table.by, of=query.of)  # type: ignore[arg-type]
+                going_on[-1].values.append((table.passes.whole, replace(query, of=product), k, [*values]))
+            return add(values)
+
+        return perturbed(table, query, k, law, adding)
+
+    with (
+        mock.patch.object(Curator, "_perform", note),
+        mock.patch.object(Table, "value", valued),
+        mock.patch.object(Table, "perturbed", added),
+    ):
         yield noted
 
 
