@@ -421,8 +421,8 @@ def rounding_is_free(patch):
 def scale_from_the_data(patch):
     right = Table.total
 
-    def total(self, features, k):
-        found = right(self, features, k)
+    def total(self, features, k, *written):
+        found = right(self, features, k, *written)
         more = abs(found[0]) * 2.0**-k
         patch.setattr(calibrate, "laplace_scale", lambda steps, epsilon: 2 * steps / epsilon + more)
         return found

@@ -94,11 +94,10 @@ def _largest(stage: _OfPeople, others: Sequence[Row]) -> str:
     base = stage.trace(_with([corners[0]] * _UNIT.max_rows, others))
     if base.refused:
         return "refused"
-    if base.release is None:
-        raise Failed(f"of people it fails with {type(base.error).__name__}: {base.error}")
+    answer = "answered" if base.release is not None else "paid without an answer"
     _check_hidden(stage, base, corners, others)
     if not base.replayable or not base.charges:
-        return "answered"
+        return answer
     until = len(base.given) or None
 
     def traced(rows: Sequence[Row]) -> Recording:
@@ -117,7 +116,7 @@ def _largest(stage: _OfPeople, others: Sequence[Row]) -> str:
             f"{'people' if stage.per else 'rows'} of a table with {one} and of one with {other} are told apart by "
             f"epsilon {loss.epsilon:.6g}, and {loss.charge:.6g} was charged"
         )
-    return f"loss {loss.epsilon:.6g} of {loss.charge:.6g} charged"
+    return f"{answer}, loss {loss.epsilon:.6g} of {loss.charge:.6g} charged"
 
 
 def _people(corners: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
