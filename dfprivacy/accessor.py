@@ -68,6 +68,7 @@ class Accessor:
                 "explain",
                 "plan",
                 "power",
+                "refine",
                 *registry().mechanisms,
             }
         )
