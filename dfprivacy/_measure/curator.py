@@ -237,10 +237,10 @@ class Curator:
             return None
         counts = self.sum(OneHot(by, groups=groups)).values
         if counts.size and counts.min() < least:
-            kinds = "a text is never a number: the category '1' is not 1" if not counts.any() else ""
+            none = "No row is of any of them: declare categories as the values are."
             raise ArgumentError(
                 f"A group of {by.name!r} has {counts.min():g} rows, and {least} are needed.",
-                f"Declare categories as the values are, for {kinds}." if kinds else "Name groups that have more.",
+                "Name groups that have more." if counts.any() else none,
             )
         return counts
 

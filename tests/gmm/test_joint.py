@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -210,7 +211,7 @@ def test_more_columns_than_rows_are_answered():
 
     found = view.moments(names, epsilon=50, delta=1e-6)
 
-    assert "all: it has about 6 rows, too few for 10 columns" in found.notes
+    assert re.search(r"all: it has about \d+ rows?, too few for 10 columns", "\n".join(found.notes))
     assert np.linalg.eigvalsh(found.nearest_covariances[0]).min() > 0
 
 
