@@ -191,8 +191,8 @@ class Table:
     ) -> NDArray[np.int64]:
         """Value in steps of 2 to the minus k, with noise of a law that `add` adds to each number by itself.
 
-        Noise for all groups that share a pass is drawn at once: a call of the sampler takes longer than a number
-        does. A group takes its part, once.
+        Noise for the first measurement of all groups that share a pass is drawn at once: a call of the sampler
+        takes longer than a number does. A group takes its part, once.
         """
         if self.passes and isinstance(query.of, RowFeatures):
             found = self.passes.perturbed(query.of, k, query.written, law, add)
@@ -417,6 +417,8 @@ class _Passes:
         if key not in self.sums:
             return None
         if (*key, law) not in self.noisy:
+            if self.noisy:  # what comes later may follow from what this group measured first
+                return None
             every = add(self.sums[key]).reshape(-1, features.dimension)
             self.noisy[*key, law] = dict(enumerate(every))
         return self.noisy[*key, law].pop(self.place, None)

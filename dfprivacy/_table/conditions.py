@@ -80,7 +80,7 @@ class IsIn:
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
         """Tell which rows it selects."""
         wanted = np.zeros(len(self.column.categories or ()) + 1, dtype=np.bool_)
-        wanted[[self.column.code(value) for value in self.categories]] = True
+        wanted[self.column.codes(self.categories)] = True
         return wanted[batch.codes(self.column)]
 
     def describe(self) -> dict[str, Any]:
@@ -205,6 +205,6 @@ def condition(schema: Schema, name: str, wanted: object) -> Condition:
         return Between(schema.numeric(name), low, high)
     column = schema.categorical(name)
     categories = tuple(wanted) if isinstance(wanted, list) else (wanted,)
-    codes = {column.code(value) for value in categories}
+    codes = {*column.codes(categories)}
     known = column.categories or ()
     return IsIn(column, tuple(known[code] for code in sorted(codes)))

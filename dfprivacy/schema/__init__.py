@@ -44,8 +44,8 @@ import math
 import textwrap
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -136,25 +136,21 @@ class Column:
 
     def code(self, category: object) -> int:
         """Code of one category, or a `SchemaError`."""
-        code = self._codes.get(category_key(category))
-        if code is not None:
-            return code
-        raise SchemaError(
-            f"{category!r} is not a category of column {self.name!r}.",
-            f"Its categories are {textwrap.shorten(repr(list(self.categories or ())), _SAID, placeholder=' …')}.",
-        )
+        return self.codes([category])[0]
 
     def codes(self, categories: Iterable[object]) -> list[int]:
-        """Codes of some categories, or a `SchemaError`."""
-        return [self.code(category) for category in categories]
-
-    @cached_property
-    def _codes(self) -> dict[object, int]:
-        """Code of each category: there may be thousands, and each is looked up."""
-        return {category_key(known): code for code, known in enumerate(self.categories or ())}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(self)}  # and not what follows from them
+        """Codes of some categories, or a `SchemaError`; there may be thousands."""
+        known = _places(self.categories or ())
+        found = []
+        for category in categories:
+            code = known.get(category_key(category))
+            if code is None:
+                every = textwrap.shorten(repr(list(self.categories or ())), _SAID, placeholder=" …")
+                raise SchemaError(
+                    f"{category!r} is not a category of column {self.name!r}.", f"Its categories are {every}."
+                )
+            found.append(code)
+        return found
 
     def describe(self) -> dict[str, Any]:
         """Return the same as plain JSON values."""
@@ -314,7 +310,7 @@ def chosen_groups(
     known = by.categories or ()
     asked = known if groups is None else groups
     enough = isinstance(asked, list | tuple) and len(asked) >= least and (most is None or len(asked) <= most)
-    codes = [by.code(value) for value in asked] if enough else []
+    codes = by.codes(asked) if enough else []
     if not enough or len(set(codes)) < len(codes):
         number = {2: "two"}.get(least, str(least)) if most == least else f"at least {least}"
         raise ArgumentError(
@@ -337,6 +333,12 @@ def category_key(value: object) -> object:
 
 
 @lru_cache(maxsize=128)
+def _places(categories: tuple[Category, ...]) -> Mapping[object, int]:
+    """Give the code of each category by what `category_key` makes of it."""
+    return {category_key(category): code for code, category in enumerate(categories)}
+
+
+@lru_cache(maxsize=128)
 def codes_of(categories: tuple[Category, ...]) -> Mapping[object, int]:
     """Give the code of every value that is one of some categories, by what `category_key` makes of it.
 
@@ -355,7 +357,7 @@ def codes_of(categories: tuple[Category, ...]) -> Mapping[object, int]:
     mapping
         Not to be written to.
     """
-    codes = {category_key(category): code for code, category in enumerate(categories)}
+    codes = dict(_places(categories))
     read = {text: _read(text) for text in categories if isinstance(text, str)}
     alone = {number for number, texts in Counter(read.values()).items() if texts == 1}
     for code, category in enumerate(categories):

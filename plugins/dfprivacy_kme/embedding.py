@@ -198,7 +198,7 @@ def coded(columns: Sequence[Column], rows_by_column: object, what: str) -> NDArr
     rows = np.empty((len(given[0]), len(names)))
     for i, (column, values) in enumerate(zip(columns, given, strict=True)):
         if column.bounds is None:
-            rows[:, i] = [column.code(value) for value in values]
+            rows[:, i] = column.codes(values)
         else:
             rows[:, i] = [as_number(value, f"{what}: {column.name}") for value in values]
     if not np.isfinite(rows).all():
