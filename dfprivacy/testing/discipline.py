@@ -261,7 +261,8 @@ def outputs_do_not_tell(audit: Audit) -> str:
 
 
 def noise_follows_its_law(audit: Audit) -> str:
-    asked = {(draw.kind, draw.scale) for draw in audit.first_run.draws if draw.kind in ADDED}
+    drawn = {kind: sorted({d.scale for d in audit.first_run.draws if d.kind == kind}) for kind in sorted(ADDED)}
+    asked = {(kind, each) for kind, of in drawn.items() if of for each in (of[0], of[len(of) // 2], of[-1])}
     for kind, scale in sorted(asked | {(kind, scale) for kind in ("laplace", "gaussian") for scale in _SCALES}):
         pvalue = _fit(noise.sampler(), kind, scale, _DRAWS if scale in _SCALES else _DRAWS // 4)
         if pvalue < _PVALUE:

@@ -35,7 +35,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
     public = {"bounds": two, "categories": _GROUPS, "public": ["g"]}
     pair = {"x": "x", "y": "y"}
     plane = {"bounds": {**_BOUNDS, "w": (0.0, 1.0)}, "tightness": _PLANE}
-    permuted = {"method": "permutation", "permutations": 19}
+    permuted = {"method": "permutation", "permutations": 9}
     heard = {"other": _message(), "columns": "y"}
     paper = {"protocol": "paper", "blocks": 1}
     known: dict[str, list[Any]] = {
