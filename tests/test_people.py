@@ -714,7 +714,7 @@ def test_the_kit_finds_nothing_wrong(neighbors, arguments):
     """And of all rows the worst person uses up what is charged."""
     said = audited(neighbors, **arguments)
 
-    assert said.startswith("rows: loss" if arguments else "rows: loss 0.333333")
+    assert said.startswith("rows: answered, loss" if arguments else "rows: answered, loss 0.333333")
 
 
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace_one"])
