@@ -7,6 +7,8 @@ sums. Therefore draws that do not come out the same on the table itself are of n
 search ends with is performed in full.
 
 Of a sum, each row adds what follows from the row alone: what many rows add is read at once, as that of groups is.
+Features that round sums in place of rows may differ from that by a step; then the last comparison sends the search
+back to performing each time.
 """
 
 from __future__ import annotations
