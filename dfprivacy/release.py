@@ -8,7 +8,7 @@ import inspect
 import json
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -583,6 +583,17 @@ class Groups(Release):
             raise ArgumentError(f"There is no such group of {self.by!r}.", f"The groups are {list(self.keys)!r}.")
         return self.releases[self.keys.index(key)]
 
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Go through the groups, as through the keys of a dictionary."""
+        return iter(self.keys)
+
+    def items(self) -> list[tuple[Any, Release]]:
+        """Give each group with its release, in order."""
+        return list(zip(self.keys, self.releases, strict=True))
+
     def _named(self) -> list[dict[str, Any]]:
         """Give each group's category by column."""
         if isinstance(self.by, str):
@@ -725,6 +736,8 @@ def _rich(value: Any) -> Any:
 def _frame(rows: list[dict[str, Any]], library: str) -> Any:
     if library not in ("pandas", "polars", "pyarrow"):
         raise ArgumentError(f"library={library!r} is unknown.", 'Use "pandas", "polars" or "pyarrow".')
+    if library != "pandas":  # whose columns have a type
+        rows = [{name: cell if _even(cell) else _json(cell) for name, cell in row.items()} for row in rows]
     if library == "pyarrow":
         names = dict.fromkeys(name for row in rows for name in row)
         return _imported(library).table({name: _alike([row.get(name) for row in rows]) for name in names})
@@ -737,6 +750,25 @@ def _alike(values: list[Any]) -> list[Any]:
     """Give values as text if they are of several kinds: a column of Arrow has one."""
     kinds = {type(value) for value in values if value is not None}
     return values if len(kinds) < 2 or kinds == {int, float} else list(map(str, values))  # noqa: PLR2004
+
+
+def _even(cell: Any) -> bool:
+    """Tell whether a cell is one value, or lists of values of one kind."""
+    if isinstance(cell, list):
+        kinds = {type(item) for item in cell} - {type(None)}
+        return (len(kinds) <= 1 or kinds == {int, float}) and all(map(_even, cell))
+    return not isinstance(cell, Release | Mapping | np.ndarray)
+
+
+def _json(cell: Any) -> str:
+    """Write a cell as JSON, with lists for arrays and tuples."""
+
+    def bare(value: object) -> object:
+        if isinstance(value, Release):
+            return value.result
+        return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
+
+    return json.dumps(cell, default=bare)
 
 
 def _imported(library: str) -> Any:
