@@ -481,7 +481,7 @@ class _Reject:
     alpha: float
 
     def __call__(self, alpha: float = 0.05) -> bool:
-        _renamed("reject()", "rejected; at another level compare pvalue with it: it")
+        _renamed("reject()", "rejected, or pvalue <= alpha at another level,")
         return self.pvalue <= as_probability(alpha, "alpha")
 
     def __bool__(self) -> bool:
