@@ -65,6 +65,11 @@ Neighbors = Literal["replace_one", "add_remove"]
 Codes: TypeAlias = "NDArray[np.intp]"
 
 OTHER = "other"
+UNDECLARED = (
+    "If there should be more rows, compare their values with what was declared of the columns: one that does not "
+    "fit counts nowhere."
+)
+"""What notes say where a number of rows is hardly more than noise; a refusal would tell of rows."""
 _FLOAT_EXACT = 2**53  # float64 holds every integer up to here
 _SAID = 1000  # characters of a list of categories in an error
 _LUT_SPAN = 1 << 16  # widest range of integer categories that is looked up in a table

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.plotting import axes
-from dfprivacy.schema import as_probability
+from dfprivacy.schema import UNDECLARED, as_probability
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import TAU
 from dfprivacy_chi2.laws import folded_sf, normal_laplace_sf
@@ -245,7 +245,7 @@ class Chi2(Release):
         totals = np.maximum(noisy.sum(axis=1, keepdims=True), 1e-9)
         shares = tuple(tuple(map(float, each)) for each in noisy / totals)
         if table is None:
-            note = "uninformative: too few rows for this noise in any two categories and groups; spend more"
+            note = f"Uninformative: too few rows for this noise in any two categories and groups. {UNDECLARED}"
             return replace(self, shares=shares, effect="Cramér's V", low=0.0, high=1.0, notes=(note,))
         pvalue = min(max(table.pvalue(table.statistic), 0.0), 1.0)
         low, high = table.interval(self.confidence)

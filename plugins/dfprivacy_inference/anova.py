@@ -11,6 +11,7 @@ import numpy as np
 
 from dfprivacy import Column, Curator, NanPolicy, Probability, Release, features, mechanism
 from dfprivacy.plotting import axes
+from dfprivacy.schema import UNDECLARED
 from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
 from dfprivacy_inference.welch import Sums, doubtful, holm, skewed
 
@@ -311,7 +312,7 @@ def _notes(sums: Sums, p: float, alpha: float) -> tuple[str, ...]:
     if doubtful(sums):
         notes.append(
             "A group is small, or its size or variance may be mostly noise: do not trust the p-value and the "
-            "intervals. More epsilon, more rows, or kruskal() would help."
+            f"intervals. More epsilon, more rows, or kruskal() would help. {UNDECLARED}"
         )
     elif skewed(sums, p, alpha):
         notes.append("The p-value takes the data to be near normal: if they are skewed, it could be too small.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, mechanism
+from dfprivacy.schema import UNDECLARED
 from dfprivacy_inference import k_groups, two_groups
 from dfprivacy_inference.asking import check_apart, enough, groups_of, pair_of, public_sizes, whole
 from dfprivacy_inference.laws import Alternative
@@ -301,7 +302,9 @@ def _notes(two: TwoGroups, measured: TwoMeasured) -> tuple[str, ...]:
             f"{ENOUGH / (measured.n or 1):.2g} of epsilon on. The p-value is conservative unless they are alike."
         )
     elif measured.rows is None and min(float(each) for each in two.sizes) < _doubtful(measured):
-        notes.append("The size of a group may be mostly noise: the effect and its interval say little.")
+        notes.append(
+            f"The size of a group may be mostly noise: the effect and its interval say little. {UNDECLARED}"
+        )
     if measured.ties and bool(coarse(two, measured.noisy.values[3])):
         notes.append(
             "Most values are equal, and few others are in the smaller group: the normal law is not good enough for "
@@ -440,6 +443,7 @@ def _(
     if n is not None and counts is not None and whole(by, kept):
         missing, error = float(n - counts.sum()), float(scales[1] * np.sqrt(2 * len(kept)))
     sizes = rows if counts is None else counts
+    small = counts is not None and counts.min() < 3 * 2**0.5 * scales[1]
     return KruskalWallis(
         statistic=t,
         pvalue=p,
@@ -452,7 +456,7 @@ def _(
         by=by.name,
         groups=kept,
         nan_policy=nan_policy,
-        notes=(),
+        notes=(f"The size of a group may be mostly noise: the p-value says little. {UNDECLARED}",) if small else (),
         released=values,
         noise_standard_error=plain(np.sqrt(2) * np.array(scales)),
     )

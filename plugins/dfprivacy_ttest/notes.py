@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from dfprivacy.schema import UNDECLARED
 from dfprivacy_ttest.group import Array
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _LOOSE = 1.0  # from this many on ranks find more
 _HIDDEN = 4.0  # a variance that is no farther from 0 than twice its noise
 _SIZE = (
     "The size of a group may be mostly noise, so nothing can be divided by it: do not trust the p-value and the "
-    "interval. More epsilon, or more rows, would help."
+    f"interval. More epsilon, or more rows, would help. {UNDECLARED}"
 )
 _RANKS = {1: "wilcoxon()", 2: "mannwhitneyu()"}  # of one group, and of two
 _UNDEFINED = "Undefined: a noisy variance is not positive, so the naive statistic does not exist."
