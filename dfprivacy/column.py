@@ -102,12 +102,12 @@ class ColumnView:
         first = None if mechanism is None else _first(mechanism)
         if mechanism is None or first is None:
             raise AttributeError(f"A column has no method {name!r}. {self._near(name, mechanism)}")
-        whole = getattr(self._view, name)
+        bound = getattr(self._view, name)
 
         def method(*args: Any, **kwargs: Any) -> Any:
-            return whole(self.name, *args, **kwargs)
+            return bound(self.name, *args, **kwargs)
 
-        signature = inspect.signature(whole)
+        signature = inspect.signature(bound)
         _, *rest = signature.parameters.values()
         method.__name__ = method.__qualname__ = name
         method.__doc__ = _without(mechanism.doc, first)

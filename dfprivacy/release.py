@@ -75,8 +75,12 @@ class MeasurementRecord:
     reused: str = ""
 
     def __str__(self) -> str:
-        said = f"{self.kind} noise of scale {self.scale:.4g} on {self.what} (sensitivity {self.sensitivity:.4g})"
-        return f"{said}, measured on {_moment(self.reused)} and reused at no charge" if self.reused else said
+        sentence = (
+            f"{self.kind} noise of scale {self.scale:.4g} on {self.what} (sensitivity {self.sensitivity:.4g})"
+        )
+        return (
+            f"{sentence}, measured on {_moment(self.reused)} and reused at no charge" if self.reused else sentence
+        )
 
 
 @dataclass(frozen=True)
@@ -265,10 +269,10 @@ class Release:
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         plot = vars(cls).get("plot")
-        if plot is not None and "Parameters" not in (said := plot.__doc__ or ""):
+        if plot is not None and "Parameters" not in (docstring := plot.__doc__ or ""):
             _, parameters, rest = inspect.cleandoc(Release.plot.__doc__ or "").partition("\n\nParameters")
             taken, _, _ = rest.partition("\n\nRaises")
-            plot.__doc__ = f"{inspect.cleandoc(said)}{parameters}{taken}"
+            plot.__doc__ = f"{inspect.cleandoc(docstring)}{parameters}{taken}"
         for name in ("__eq__", "__hash__"):  # a dataclass would write its own, which takes arrays for truth values
             if name not in vars(cls):
                 setattr(cls, name, getattr(Release, name))

@@ -155,23 +155,23 @@ def protect(
         raise LedgerError(f"A {type(ledger).__name__} is no ledger.", "Name a file, or the address of a database.")
     if not isinstance(accounting, str | None):
         raise ArgumentError(f"A {type(accounting).__name__} is no accounting.", 'For example "portfolio".')
-    whole = {"epsilon": positive("epsilon", epsilon), "delta": slack("delta", delta)}
+    budget = {"epsilon": positive("epsilon", epsilon), "delta": slack("delta", delta)}
     listed, wanted = _listed(categories)
     whose, known = read_unit(unit, max_rows, unit_missing), read_size(size, neighbors)
     if whose is not None and wanted:
         raise ArgumentError(
             f"Categories are not discovered where a {unit!r} may have several rows.", "Declare the categories."
         )
-    said: dict[str, Any] = {"bounds": bounds, "categories": listed, "public": public, "missing": missing}
+    declarations: dict[str, Any] = {"bounds": bounds, "categories": listed, "public": public, "missing": missing}
     try:
         frame = adapt(df)
-        schema = read_schema(frame, **said, neighbors=neighbors, unit=whose, size=known)
+        schema = read_schema(frame, **declarations, neighbors=neighbors, unit=whose, size=known)
     except ReadError as error:  # nothing had been charged yet
         raise error.after(DPError.outcome) from None
     default = None if default_epsilon is None else positive("default_epsilon", default_epsilon)
     account = open_ledger(ledger).open_account(
         name,
-        **whole,
+        **budget,
         accounting=accounting,
         neighbors=neighbors,
         public=tuple(sorted(public)),
@@ -180,8 +180,8 @@ def protect(
     view = PrivateFrame(Target(account, Table(_bounded(frame, schema, account), schema), default))
     protected(view._target)  # noqa: SLF001 - its own
     for column, price in wanted.items():
-        found = view.find_categories([column], epsilon=price.epsilon, delta=price.delta)
-        view = view.declare(found)
+        keys = view.find_categories([column], epsilon=price.epsilon, delta=price.delta)
+        view = view.declare(keys)
     return _remembered(df, view._target)  # noqa: SLF001 - its own
 
 
@@ -511,9 +511,9 @@ class PrivateFrame(_Askable):
             If a condition does not fit the table.
         """
         table = self._target.table
-        found: list[Condition] = []
+        conditions: list[Condition] = []
         if callable(predicate):
-            found.append(Satisfies(tuple(table.schema.columns.values()), predicate))
+            conditions.append(Satisfies(tuple(table.schema.columns.values()), predicate))
         elif predicate is not None and not isinstance(predicate, Mapping):
             raise SchemaError(
                 f"where() takes conditions by column or a function of a row, not a {type(predicate).__name__}.",
@@ -523,10 +523,10 @@ class PrivateFrame(_Askable):
             columns = {**(predicate or {}), **columns}
         for name, wanted in columns.items():
             refuse_data(f"where(): {name}", wanted)
-        found += [condition(table.schema, name, wanted) for name, wanted in columns.items()]
-        if not found:
+        conditions += [condition(table.schema, name, wanted) for name, wanted in columns.items()]
+        if not conditions:
             raise SchemaError("where() was given no condition.", "For example view.where(age=(30, 40)).")
-        return self._of(replace(table, conditions=(*table.conditions, *found)))
+        return self._of(replace(table, conditions=(*table.conditions, *conditions)))
 
     filter = where
 
@@ -678,16 +678,16 @@ class PrivateFrame(_Askable):
                 f"A {type(found).__name__} says nothing about columns.",
                 "For example view.declare(view.find_bounds(['age'], epsilon=0.1)).",
             )
-        said: dict[str, Any] = {}
+        declarations: dict[str, Any] = {}
         for name, each in (("bounds", bounds), ("categories", categories), ("missing", missing)):
             both = each is None or isinstance(each, Mapping)
-            said[name] = {**schema.get(name, {}), **(each or {})} if both else each
-        if not any(said.values()):
+            declarations[name] = {**schema.get(name, {}), **(each or {})} if both else each
+        if not any(declarations.values()):
             raise ArgumentError(
                 "declare() was told nothing.", "For example view.declare(bounds={'age': (0, 120)})."
             )
         table = self._target.table
-        part = replace(table, schema=declared(table.schema, **said))
+        part = replace(table, schema=declared(table.schema, **declarations))
         return PrivateFrame(replace(self._target, table=part))
 
     def refine(

@@ -118,8 +118,8 @@ class Satisfies:
                 columns[column.name] = [labels[code] for code in batch.codes(column)]
         names = list(columns)
         rows = zip(*columns.values(), strict=True)
-        said = (self._says(dict(zip(names, row, strict=True))) for row in rows)
-        return np.fromiter(said, dtype=np.bool_, count=batch.size)
+        answers = (self._says(dict(zip(names, row, strict=True))) for row in rows)
+        return np.fromiter(answers, dtype=np.bool_, count=batch.size)
 
     def _says(self, row: Row) -> bool:
         try:
