@@ -1,7 +1,8 @@
 """Run every example of README, documentation and docstrings.
 
 A document's examples run in order and share their names, a working folder and a throwaway ledger. Noise is random,
-so output after a line marked ``# random`` is compared with its numbers, decisions and moments left out; all else must match.
+so output after a line marked ``# random`` is compared with its numbers, decisions and moments left out; all else
+must match.
 """
 
 from __future__ import annotations
