@@ -320,17 +320,6 @@ def test_groups_of_mixed_kinds_become_rows(library):
     assert 2.5 == frame["value"][2]
 
 
-def test_groups_are_gone_through_like_a_dictionary():
-    """By their keys, and with their releases."""
-    one, other = Value(value=1.5), Value(value=2.5)
-    groups = Groups(by="g", keys=("a", "b"), releases=(one, other))
-
-    assert (["a", "b"], 2) == (list(groups), len(groups))
-    assert [("a", one), ("b", other)] == groups.items()
-    assert "a" in groups
-    assert 1.5 not in groups
-
-
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 @pytest.mark.parametrize(
     ("value", "text"),
