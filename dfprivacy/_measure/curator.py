@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast, overloa
 import numpy as np
 
 from dfprivacy._ledger.measurements import Measurement
-from dfprivacy._measure.description import describe, describe_query
+from dfprivacy._measure.description import canonical_order, describe, describe_query
 from dfprivacy._measure.evaluate import L2, Query, copied
 from dfprivacy._measure.noisy import Drawn, clamped, combined, discovered, measurement, moved, surveyed, together
 from dfprivacy._measure.pricing import (
@@ -953,6 +953,10 @@ class Curator:
         new = self._new(query, price, text)
         return combined([new, *(self._taken(query, each, price) for each in known if pool)], query)
 
+    def _order(self, query: Query) -> NDArray[np.intp] | None:
+        """Find the order in which the values are kept."""
+        return self._table.once(query, ("order",), lambda: canonical_order(query.of))
+
     def _described(self, query: Query, origins: Origins) -> str | None:
         """Describe a measurement; of all groups, what it is of is described once."""
         what = self._table.once(query, ("description",), lambda: describe_query(query, origins))
@@ -973,7 +977,8 @@ class Curator:
             else:
                 noisy = self._table.perturbed(copy, k, (noise, scale), add)
             if self._kept is not None and text is not None:
-                kept = noisy if price.order is None else noisy[price.order]
+                order = self._order(query)
+                kept = noisy if order is None else noisy[order]
                 self._kept.add(Measurement(text, noise, scale, k, sampler.private, kept))
             return noisy
 
@@ -988,10 +993,11 @@ class Curator:
             found = cast("KeptMeasurements", self._kept).steps(kept)
             if found.shape != (query.dimension,):
                 raise LedgerError("A measurement in the ledger is damaged.", "Ask with fresh=True.")
-            if price.order is None:
+            order = self._order(query)
+            if order is None:
                 return found
             noisy = np.empty_like(found)
-            noisy[price.order] = found
+            noisy[order] = found
             return noisy
 
         cast("KeptMeasurements", self._kept).take(kept)
@@ -1064,6 +1070,10 @@ class Planner(Curator):
 
     def _copy(self, query: Query) -> Query:
         return query  # sees no rows
+
+    def _described(self, query: Query, origins: Origins) -> str | None:
+        fresh = self._kept is not None and self._kept.fresh
+        return None if fresh else super()._described(query, origins)  # nothing is taken, and nothing kept
 
     def _perform(
         self,

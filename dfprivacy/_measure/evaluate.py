@@ -199,11 +199,10 @@ class Table:
         Noise for the first measurement of all groups that share a pass is drawn at once: a call of the sampler
         takes longer than a number does. A group takes its part, once.
         """
-        if self.passes and isinstance(query.of, RowFeatures):
-            found = self.passes.perturbed(query.of, k, query.written, law, add)
-            if found is not None:
-                return found
-        return add(self.value(query, k))
+        if self.passes is None:
+            return add(self.value(query, k))
+        found = self.passes.perturbed(query, k, law, add) if isinstance(query.of, RowFeatures) else None
+        return add(self.value(query.copy(), k)) if found is None else found
 
     def _summed(self, features: RowFeatures, k: int) -> list[int]:
         """Read the rows, and add them up."""
@@ -446,21 +445,16 @@ class _Passes:
         return sums[key][start : start + features.dimension] if key in sums else None
 
     def perturbed(
-        self,
-        features: RowFeatures,
-        k: int,
-        written: bytes,
-        law: Law,
-        add: Callable[[Sequence[int]], NDArray[np.int64]],
+        self, query: Query, k: int, law: Law, add: Callable[[Sequence[int]], NDArray[np.int64]]
     ) -> NDArray[np.int64] | None:
         """Sum of the group with noise, which no group gets twice; None if it takes a pass or a draw of its own."""
-        key, noisy = self._summed(features, k, written), self.common.noisy
+        key, noisy = self._summed(query.of, k, query.written), self.common.noisy  # type: ignore[arg-type]
         if key not in self.common.sums:
             return None
         if (*key, law) not in noisy:
             if noisy:  # what comes later may follow from what this group measured first
                 return None
-            every = add(self.common.sums[key]).reshape(-1, features.dimension)
+            every = add(self.common.sums[key]).reshape(-1, query.dimension)
             noisy[*key, law] = dict(enumerate(every))
         return noisy[*key, law].pop(self.place, None)
 

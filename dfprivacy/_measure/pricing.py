@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dfprivacy._measure.description import canonical_order
 from dfprivacy._measure.evaluate import L2
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy.grid import ROWS_MAX, cube_exponent, exact_exponent, grid_exponent
@@ -18,9 +17,6 @@ from dfprivacy.features import RowFeatures
 from dfprivacy.release import MeasurementRecord
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from dfprivacy._measure.evaluate import Query, Table
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.statistics import Statistic
@@ -88,7 +84,6 @@ class Price:
     scale: float
     losses: tuple[PrivacyLoss, ...]
     said: MeasurementRecord
-    order: NDArray[np.intp] | None
 
 
 @dataclass(frozen=True)
@@ -158,7 +153,7 @@ def priced(
         epsilon=epsilon,
         delta=delta,
     )
-    return Price(noise, grid, scale, losses, said, canonical_order(asked))
+    return Price(noise, grid, scale, losses, said)
 
 
 def grid_for(table: Table, query: Query, norm: float, epsilon: Fraction, *, cube: bool = False) -> Grid:

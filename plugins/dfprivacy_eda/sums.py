@@ -77,7 +77,8 @@ class Sums:
         if not self.scales.any():
             return self.found[:, None]
         noise, known = noise_draws(len(self.scales), *self.cube), self.start + self.map @ self.values
-        rows = np.repeat(known[:, None], noise.shape[1], axis=1)
+        rows = np.empty((len(known), noise.shape[1]))
+        rows[:] = known[:, None]
         for place, weights in enumerate(self.map * self.scales):
             for at in np.flatnonzero(weights):  # most are 0, and a product with the few others would be slow
                 rows[place] -= weights[at] * noise[at]
@@ -191,8 +192,14 @@ def count(rows: Numbers, _: Column) -> Numbers:
 
 def spread(draws: Numbers) -> float:
     """Give the standard deviation of draws; 0 of a single one."""
+    if len(draws) == 1:
+        return 0.0
+    with np.errstate(over="ignore"):
+        found = float(draws.std())
+    if np.isfinite(found):
+        return found
     most = float(np.abs(draws).max())  # squares of numbers near the largest would be infinite
-    return most * float((draws / most).std()) if len(draws) > 1 and most else 0.0
+    return most * float((draws / most).std())
 
 
 def between(draws: Numbers, confidence: float) -> tuple[float, float]:
@@ -221,4 +228,7 @@ def missing(sums: Sums) -> tuple[float | None, float | None]:
     """Give the number of rows without a value and its standard error; None where it is not known."""
     if not sums.counted:
         return None, None
-    return float(sums.found[3]), spread(sums.possible[3])
+    # Coordinates of a cube's noise are not independent, but uncorrelated.
+    d, of_cube = sums.cube
+    variances = np.where(np.arange(len(sums.scales)) < of_cube, (d + 1) * (d + 2) / 3, 2.0)
+    return float(sums.found[3]), float(np.sqrt((sums.map[3] * sums.scales) ** 2 @ variances))
