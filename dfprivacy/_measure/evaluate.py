@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 import pickle
 from collections import Counter
 from contextlib import contextmanager
@@ -217,7 +218,7 @@ class Table:
             flush()
 
         def flush() -> None:
-            total[:] = [a + int(b) for a, b in zip(total, pending, strict=True)]
+            total[:] = map(operator.add, total, pending.tolist())
             pending[:] = 0
 
         self._read(features.reads, add_up)
