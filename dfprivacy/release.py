@@ -793,11 +793,13 @@ def plain_json(value: Any) -> str:
 
 def _plain(value: Any) -> Any:  # noqa: C901 - one case for each type
     """JSON values; what JSON has no word for becomes a dictionary with one key that starts with a dollar."""
+    if value is None or (kind := type(value)) is str or kind is bool or (kind is float and math.isfinite(value)):
+        return value  # what there is most of
     if isinstance(value, Release):
         return {"$release": value.to_dict()}
     if isinstance(value, Privacy):
-        noise = [dataclasses.asdict(each) for each in value.noise]
-        return dataclasses.asdict(value) | {"noise": noise, "where": list(value.where)}
+        noise = [{**vars(each)} for each in value.noise]
+        return {**vars(value), "noise": noise, "where": list(value.where)}
     if isinstance(value, np.ndarray):
         items = value.ravel().tolist()
         if value.dtype.kind not in "biu" and not (value.dtype.kind == "f" and np.isfinite(value).all()):
@@ -815,7 +817,7 @@ def _plain(value: Any) -> Any:  # noqa: C901 - one case for each type
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):
         return {_key(key): _plain(item) for key, item in value.items()}
-    if value is None or isinstance(value, str):
+    if isinstance(value, str):
         return value
     raise TypeError(f"a {type(value).__name__} cannot be written down")
 
