@@ -57,7 +57,11 @@ def findings(
     known |= {"epsilon": 1.5 / scale, "neighbors": "add_remove", "ratio": None if by is None else 1.0}
     rows = sample_size(0.8, effect=-effect if alternative == "less" else effect, **known)
     each = "" if by is None else " in each group"
-    return {f"an effect of {effect:.3g} is found {given}": f"from {rows:,} rows{each}"}
+    found = {f"an effect of {effect:.3g} is found {given}": f"from {rows:,} rows{each}"}
+    if curator.size is None:
+        return found
+    alike = [curator.size] if by is None else [curator.size / 2] * 2  # the best that groups of private sizes can be
+    return found | _about_noise(scale * column.half, sd, alike)
 
 
 def _about_noise(scale: float, sd: float, sizes: list[float]) -> dict[str, str]:
