@@ -10,6 +10,7 @@ import pytest
 import scipy.stats
 
 import dfprivacy as dp
+from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_inference.k_groups import pvalue_of_t
 from dfprivacy_inference.laws import normal_laplace_cdf, normal_laplace_quantile, normal_two_laplace_cdf, pvalue
 from dfprivacy_inference.pairs import sign_pvalue, signed_rank_sd
@@ -338,6 +339,18 @@ def test_few_public_rows_are_refused():
         with pytest.raises(dp.ArgumentError, match=match):
             view.mannwhitneyu("x", "g", epsilon=1)
         assert view.budget.spent == 0
+
+
+def test_the_t_test_names_ranks_where_bounds_are_loose():
+    """Before and after it is paid; and of rows whose groups are private as well."""
+    view = protect(table(40), bounds={"x": (-5.0, 5.0), "y": (-5.0, 5.0)})
+
+    plan = view.explain("ttest", "x", by="g", epsilon=1)
+    with seeded_noise(1):
+        paid = view.ttest("x", by="g", epsilon=1)
+
+    assert any("mannwhitneyu()" in str(each) for each in plan.findings.values())
+    assert any("mannwhitneyu()" in note for note in paid.notes)
 
 
 def test_plots_draw_the_interval():
