@@ -20,7 +20,7 @@ from dfprivacy import (
     features,
     mechanism,
 )
-from dfprivacy.plotting import axes
+from dfprivacy.plotting import axes, forest_height, ink
 from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
 from dfprivacy_inference.outcomes import Form, Outcome
 from dfprivacy_inference.wilson import Share, combined, from_counts, from_halves, of_known_rows
@@ -148,11 +148,11 @@ class Proportions(Release):
         matplotlib.axes.Axes
             The axes.
         """
-        ax = axes(ax)
+        ax = axes(ax, height=forest_height(len(self.groups)))
         names = self.groups or ("all",)
         share, low, high = (np.array(each) for each in (self.shares, self.lows, self.highs))
         reach = np.maximum([share - low, high - share], 0.0)
-        ax.errorbar(share, list(range(len(names))), xerr=reach, fmt="s", color="black", capsize=3)
+        ax.errorbar(share, list(range(len(names))), xerr=reach, fmt="s", color=ink(ax), capsize=3)
         ax.set(
             yticks=list(range(len(names))),
             yticklabels=[f"{name} (n≈{size:.0f})" for name, size in zip(names, self.sizes, strict=True)],

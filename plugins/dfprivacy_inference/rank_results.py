@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dfprivacy import ConfidenceInterval, NanPolicy, Release
-from dfprivacy.plotting import axes
+from dfprivacy.plotting import axes, ink
 from dfprivacy_inference.laws import Alternative
 
 __all__ = ["KruskalWallis", "MannWhitney", "SurvivalTest", "Wilcoxon", "plain"]
@@ -83,7 +83,7 @@ class _TwoGroupTest(_Test):
             [low, high], [0, 0], color="tab:blue", lw=3, label=f"{self.confidence:.0%} interval, noise included"
         )
         if self.effect is not None:
-            ax.plot(self.effect, 0, "o", color="black", label="effect")
+            ax.plot(self.effect, 0, "o", color=ink(ax), label="effect")
         ax.axvline(0.5, color="grey", ls=":", label="alike")
         first, second = self.groups
         ax.set(xlim=(0, 1), yticks=[], xlabel=f"P({first} > {second})", title=f"p = {self.pvalue:.3g}")

@@ -21,6 +21,7 @@ __all__ = ["EACH", "SurvivalCurves", "check_curves", "kaplan_meier"]
 
 EACH = 25.0
 """Rows times epsilon that an interval should have."""
+_NUMBERS = 10  # at risk that fit below a curve, at most
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -117,9 +118,9 @@ class SurvivalCurves(Release):
         matplotlib.axes.Axes
             The axes.
         """
-        ax = axes(ax)
         names = self.groups or ("all",)
-        shown = np.unique(np.linspace(0, len(self.edges) - 2, min(len(self.edges) - 1, 8)).round().astype(int))
+        ax = axes(ax, height=3.2 + 0.15 * len(names))
+        shown = range(0, len(self.edges) - 1, -(-(len(self.edges) - 1) // _NUMBERS))
         below: dict[str, Any] = {"textcoords": "offset points", "fontsize": "small", "annotation_clip": False}
         ax.annotate("at risk", (0, 0), (-8, -44), xycoords="axes fraction", ha="right", **below)
         for at, name in enumerate(names):
