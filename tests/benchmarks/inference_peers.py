@@ -28,7 +28,7 @@ import numpy as np
 import pandas as pd
 from results import recorded
 from scipy import fft, stats
-from sklearn.isotonic import IsotonicRegression
+from scipy.optimize import isotonic_regression
 from statsmodels.datasets import heart
 
 import dfprivacy as dp
@@ -220,10 +220,9 @@ def dp_surv(
     """Noise on the first coefficients of the transform, the others 0, and the curve made to fall (the same)."""
     noisy = waves(d, c) + rng.laplace(0, scale, (runs, len(d) + 1))
     noisy[:, kept:] = 0
-    falling = IsotonicRegression(increasing=False, y_min=0.0, y_max=1.0)
     curves = fft.idct(noisy, norm="ortho", axis=1)
     curves[:, 0] = 1.0
-    return np.array([falling.fit_transform(np.arange(len(d) + 1), each) for each in curves])[:, 1:]
+    return np.array([isotonic_regression(each, increasing=False).x for each in curves])[:, 1:].clip(0, 1)
 
 
 def farthest(f: Callable[..., np.ndarray], d: np.ndarray, c: np.ndarray) -> np.ndarray:
