@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dfprivacy import ConfidenceInterval, NanPolicy, Release
+from dfprivacy import ArgumentError, ConfidenceInterval, NanPolicy, Release
 from dfprivacy.plotting import axes, ink
 from dfprivacy_inference.laws import Alternative
 
@@ -267,6 +267,21 @@ class Wilcoxon(_Test):
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
         return self._seen("statistic", "pvalue", "alpha", "rejected", "effect", "method", "rows")
+
+    def confidence_interval(self) -> ConfidenceInterval:
+        """Refuse: there is none for this effect.
+
+        Raises
+        ------
+        ArgumentError
+            Always, with the reason.
+        """
+        raise ArgumentError(
+            "There is no interval for the effect of signed ranks: how far their sum varies where the hypothesis does "
+            "not hold depends on the law of the differences, and no bound for all laws is narrow enough to be of "
+            "use.",
+            "The effect is an estimate. ttest() has an interval for a mean, mannwhitneyu() one for two groups.",
+        )
 
 
 def plain(values: Any) -> tuple[float, ...]:
