@@ -278,8 +278,7 @@ class Wilcoxon(_Test):
         """
         raise ArgumentError(
             "There is no interval for the effect of signed ranks: how far their sum varies where the hypothesis "
-            "does not hold depends on the law of the differences, and no bound for all laws is narrow enough to be of "
-            "use.",
+            "does not hold depends on the law of the differences, and no bound for all laws is narrow enough.",
             "The effect is an estimate. ttest() has an interval for a mean, mannwhitneyu() one for two groups.",
         )
 
