@@ -243,7 +243,9 @@ def power(
 
 def _bounded(frame: Frame, schema: Schema, account: Account) -> Frame:
     """Leave out the rows of a person that are too many, where a person may have several."""
-    return frame if schema.unit is None else BoundedFrame(frame, schema.unit, bytes.fromhex(account.key))
+    if schema.unit is None:
+        return frame
+    return BoundedFrame(frame, schema.unit, bytes.fromhex(account.key), tuple(schema.columns.values()))
 
 
 def _listed(
@@ -687,7 +689,7 @@ class PrivateFrame(_Askable):
                 "declare() was told nothing.", "For example view.declare(bounds={'age': (0, 120)})."
             )
         table = self._target.table
-        part = replace(table, schema=declared(table.schema, **declarations))
+        part = table.declaring(declared(table.schema, **declarations))
         return PrivateFrame(replace(self._target, table=part))
 
     def refine(

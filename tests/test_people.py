@@ -26,7 +26,7 @@ from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import Read, adapt
 from dfprivacy._table.people import BoundedFrame
 from dfprivacy._table.per import read_aggregates
-from dfprivacy.schema import Unit
+from dfprivacy.schema import Column, Unit
 from dfprivacy.statistics import OfRows, OfSums
 from dfprivacy.testing import Case, people
 from dfprivacy.testing.discipline import Audit, Failed
@@ -44,11 +44,12 @@ def frame_of(rows):
     return pl.DataFrame(rows, schema={"pid": pl.Int64, "x": pl.Float64, "g": pl.String}, orient="row")
 
 
-def table_of(rows, neighbors, most=2, missing="omit", key=KEY):
+def table_of(rows, neighbors, most=2, missing="omit", key=KEY, known=None):
     unit = Unit("pid", most, missing)
     frame = adapt(frame_of(rows))
     said = {**SAID, "public": (), "missing": None, "neighbors": neighbors}
-    return Table(BoundedFrame(frame, unit, key), read_schema(frame, **said, unit=unit))
+    schema = read_schema(frame, **said, unit=unit)
+    return Table(BoundedFrame(frame, unit, key, [*schema.columns.values()][:known]), schema)
 
 
 def rows_with(state, name=9):
@@ -334,7 +335,7 @@ VISITS = [(who, float(visit), "a") for who in range(30) for visit in range(who %
 
 def kept(frame, most=3, missing="omit", key=KEY, size=1 << 14):
     """The names and numbers of the rows that count, in order."""
-    bounded = BoundedFrame(adapt(frame), Unit("pid", most, missing), key)
+    bounded = BoundedFrame(adapt(frame), Unit("pid", most, missing), key, [Column("x", (0.0, 8.0), fill=4.0)])
     found = []
     for rows, raw in bounded.batches([WHO, Read("x")], size):
         names = [*raw[WHO].values, None]  # noqa: PD011
