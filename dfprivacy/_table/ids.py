@@ -83,7 +83,10 @@ class People:
             rows = np.zeros(len(different), dtype=np.int64)
             np.add.at(rows, inverse, times[places])
             self._count_whole(different, rows)
-        known = [NOBODY if name is None or _is_whole(name) else self._texts[name] for name in names]
+        known = [
+            NOBODY if name is None or (type(name) is int and _is_whole(name)) else self._texts[name]
+            for name in names
+        ]
         found: Numbers = np.array([*known, NOBODY], dtype=np.intp)[codes]
         rows = np.bincount(found[found >= 0], minlength=len(self._texts))
         rows[: len(self._texts_rows)] += self._texts_rows

@@ -80,7 +80,7 @@ class BoundedFrame:
         other = BoundedFrame(self._frame, self._unit, self.key, columns)
         if other._known == self._known:
             return self
-        for found in {"people", "_many"} & {*self.__dict__}:  # these do not depend on what is known of rows
+        for found in {"_everybody", "_many"} & {*self.__dict__}:  # these do not depend on what is known of rows
             other.__dict__[found] = self.__dict__[found]
         return other
 
@@ -192,13 +192,25 @@ class BoundedFrame:
                 hashes = mixed(hashes, batch.codes(column).astype(np.uint64) | (gone.astype(np.uint64) << _HIGH))
         return hashes
 
-    @cached_property
+    @property
     def people(self) -> People:
         """Who has rows, numbered."""
+        return self._everybody[0]
+
+    @cached_property
+    def _everybody(self) -> tuple[People, NDArray[np.int32]]:
+        """Who has rows; and where every pass gives the same, whose each row is, also of those that do not count."""
         people = People()
-        for _, raw in self._frame.batches([self._who], _PART):
-            people.count(raw[self._who])
-        return people
+        texts = [people.count(raw) for raw in self._parts()]
+        if not self.settled:
+            return people, np.zeros(0, dtype=np.int32)
+        named = [people.among_all(part).astype(np.int32) for part in texts if part is not None]
+        if len(named) < len(texts):  # whole numbers are known when all are
+            named = [people.find(raw).astype(np.int32) for raw in self._parts()]
+        return people, np.concatenate([np.zeros(0, dtype=np.int32), *named])
+
+    def _parts(self) -> Iterator[Raw]:
+        return (raw[self._who] for _, raw in self._frame.batches([self._who], _PART))
 
     @cached_property
     def _many(self) -> tuple[NDArray[np.int32], Hashes]:
@@ -212,10 +224,11 @@ class BoundedFrame:
         """Choose from rows of people with more than k: which these are, whose, their hashes, and which count."""
         places, seeds = self._many
         for first, end in parts(self.people.rows[places >= 0]):
-            found = []
-            start = 0
-            for size, raw in self._frame.batches([self._who, *self._content], _HASHED):
-                whose = self.people.find(raw[self._who])
+            found, start = [], 0
+            who = () if self.settled else (self._who,)
+            for size, raw in self._frame.batches([*who, *self._content], _HASHED):
+                known = self._everybody[1][start : start + size]
+                whose = known if self.settled else self.people.find(raw[self._who])
                 place = np.where(whose >= 0, places[whose], -1)
                 rows = np.flatnonzero((place >= first) & (place < end))
                 place = place[rows]
@@ -236,9 +249,8 @@ class BoundedFrame:
     @cached_property
     def _whose(self) -> NDArray[np.int32]:
         """Whose each row is, as in `_passed`, where every pass gives the same."""
-        people = self.people
-        found = [people.find(raw[self._who]).astype(np.int32) for _, raw in self._frame.batches([self._who], _PART)]
-        whose = np.concatenate([np.zeros(0, dtype=np.int32), *found])
+        people, everybody = self._everybody
+        whose = everybody.copy()
         if self._unit.missing == "own":
             whose[whose == NOBODY] = len(people)
         whose[whose == UNKNOWN] = NOBODY

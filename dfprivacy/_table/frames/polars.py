@@ -151,8 +151,11 @@ def _raw(column: pl.Series, read: Read) -> Raw:
         values = column.to_list()
         return _numbers_of(values) if read.domain is None else Dictionary(np.arange(len(values)), values)
     if read.domain == "people" and dtype.is_integer() and dtype not in (pl.Int128, pl.UInt128):
-        places = np.where(column.is_null().to_numpy(), -1, np.arange(len(column)))
-        return Dictionary(places, column.fill_null(0).to_numpy())  # people are numbered for all engines alike
+        places = np.arange(len(column))
+        if column.null_count():
+            places[column.is_null().to_numpy()] = -1
+            column = column.fill_null(0)
+        return Dictionary(places, column.to_numpy())  # people are numbered for all engines alike
     if read.domain == "people" and dtype.is_integer():
         distinct = column.drop_nulls().unique().sort()
         places = column.rank("dense").cast(pl.Int64).fill_null(0).to_numpy() - 1
