@@ -821,7 +821,7 @@ class PrivateFrame(_Askable):
 
     def _repr_html_(self) -> str:
         schema = self.schema
-        columns = [(name, _known(schema.columns.get(name))) for name in schema.names]
+        columns = [(name, _known(schema, name)) for name in schema.names]
         account = self._account()
         shown = f"<p>{escaped(account)}</p>" if isinstance(account, str) else account._repr_html_()
         facts = Grid((), self._facts()).html(f"PrivateFrame {self.name!r}")
@@ -843,7 +843,7 @@ class PrivateFrame(_Askable):
     def _lines(self) -> list[str]:
         (_, size), (_, neighbors), (_, missing), *where = self._facts()
         lines = [f"rows: {size}; neighbors: {neighbors}; missing values {missing}"]
-        lines += [f"{name}: {_known(self.schema.columns.get(name))}" for name in self.schema.names]
+        lines += [f"{name}: {_known(self.schema, name)}" for name in self.schema.names]
         return lines + [f"{name} {said}" for name, said in where]
 
 
@@ -919,7 +919,10 @@ class GroupedView(_Askable):
         return f"{PrivateFrame(self._target)._repr_html_()}<p>grouped by {escaped(by)}</p>"
 
 
-def _known(column: Column | None) -> str:
+def _known(schema: Schema, name: str) -> str:
+    column = schema.columns.get(name)
+    if column is None and schema.unit is not None and name == schema.unit.column:
+        return "says whose a row is, and is in no question"
     if column is None:
         return "nothing is known, so no method can use it"
     known = [f"from {column.low:g} to {column.high:g}"] if column.bounds else []

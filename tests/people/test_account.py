@@ -107,6 +107,7 @@ def test_an_accounts_promise_is_kept():
     shown = f"{view!r}{view.budget!r}{view.budget.to_dict()}{open_ledger('memory:').account('promise')!r}"
     assert key not in shown
     assert "at most" in repr(view)
+    assert "pid: says whose a row is" in repr(view)
 
 
 def test_a_relation_is_read_as_it_was_written():
@@ -188,10 +189,9 @@ def test_nobody_is_grouped_by():
         view.declare(categories={"pid": [1, 2]})
     with pytest.raises(dp.SchemaError):
         view.declare(bounds={"pid": (0, 9)})
-    with pytest.raises(dp.SchemaError):
-        view.group_by("pid")
-    with pytest.raises(dp.SchemaError):
-        view.where(pid=1)
+    for ask in (lambda: view.group_by("pid"), lambda: view.where(pid=1), lambda: view.mean("pid", epsilon=1)):
+        with pytest.raises(dp.SchemaError, match="says whose a row is"):
+            ask()
     assert view.where(lambda row: "pid" not in row).sum("x", epsilon=1).privacy.epsilon == 1
 
 
