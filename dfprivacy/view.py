@@ -30,10 +30,10 @@ from dfprivacy._table.frames.made_up import MadeUpFrame
 from dfprivacy._table.people import BoundedFrame
 from dfprivacy._table.per import read_aggregates
 from dfprivacy.column import INSTEAD, ColumnView
-from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, SchemaError
+from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, SchemaError, trimmed
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.mechanism import refuse_data
-from dfprivacy.release import Groups, Release, plain_json
+from dfprivacy.release import Groups, Release
 from dfprivacy.schema import OTHER, Discover
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ Price = str | int | float | Fraction
 _VIEWS: dict[int, tuple[weakref.ref[Any], weakref.ref[PrivateFrame], Target]] = {}
 
 
+@trimmed
 def protect(
     df: object,
     name: str,
@@ -185,6 +186,7 @@ def protect(
     return _remembered(df, view._target)  # noqa: SLF001 - its own
 
 
+@trimmed
 def power(
     question: Any,
     /,
@@ -295,6 +297,7 @@ class _Askable(BundledMethods):
     _target: Target
     _by: tuple[Column, ...] = ()
 
+    @trimmed
     def explain(self, method: str, /, *args: Any, **kwargs: Any) -> Explanation:
         """Say what a method would measure, with which noise and at what price, and what it could find out.
 
@@ -318,6 +321,7 @@ class _Askable(BundledMethods):
             raise ArgumentError(f"There is no method {name!r}.", _near(name))
         return self._question(mechanisms[method], args, kwargs).explain()
 
+    @trimmed
     def plan(
         self, questions: Sequence[Any], /, *, epsilon: Price | None = None, error: float | None = None
     ) -> Plan:
@@ -398,6 +402,7 @@ class _Askable(BundledMethods):
         if mechanism is None:
             raise AttributeError(f"There is no method {name!r}. {_near(name)}")
 
+        @trimmed
         def method(*args: Any, **kwargs: Any) -> Any:
             unpriced = kwargs.get("epsilon") is None and self._target.default_epsilon is None
             if unpriced and mechanism.holder is not None:
@@ -426,6 +431,7 @@ class _Askable(BundledMethods):
     def __getitem__(self, name: str) -> ColumnView: ...
     @overload
     def __getitem__(self, name: list[str]) -> Self: ...
+    @trimmed
     def __getitem__(self, name: str | list[str]) -> ColumnView | Self:
         table = self._target.table
         if not isinstance(name, list):
@@ -487,6 +493,7 @@ class PrivateFrame(_Askable):
         """Every answer the account has paid for, in every process."""
         return Releases(self._target.account)
 
+    @trimmed
     def where(
         self, predicate: Callable[[Row], bool] | Mapping[str, object] | None = None, /, **columns: object
     ) -> PrivateFrame:
@@ -532,6 +539,7 @@ class PrivateFrame(_Askable):
 
     filter = where
 
+    @trimmed
     def select(self, *columns: str) -> PrivateFrame:
         """Keep some columns. The part shares the account.
 
@@ -553,6 +561,7 @@ class PrivateFrame(_Askable):
         table = self._target.table
         return self._of(replace(table, schema=table.schema.select(columns)))
 
+    @trimmed
     def power(
         self,
         question: Any,
@@ -643,6 +652,7 @@ class PrivateFrame(_Askable):
             seed=seed,
         )
 
+    @trimmed
     def declare(
         self,
         found: Release | None = None,
@@ -692,6 +702,7 @@ class PrivateFrame(_Askable):
         part = table.declaring(declared(table.schema, **declarations))
         return PrivateFrame(replace(self._target, table=part))
 
+    @trimmed
     def refine(
         self,
         release: Release,
@@ -745,6 +756,7 @@ class PrivateFrame(_Askable):
         """
         return refined(self._target, release, of, epsilon, delta)
 
+    @trimmed
     def group_by(self, by: str | Sequence[str], *more: str) -> GroupedView:
         """Ask the same of every category of a column, or combination of several. The parts share the account.
 
@@ -776,6 +788,7 @@ class PrivateFrame(_Askable):
 
     groupby = group_by
 
+    @trimmed
     def per(self, unit: str) -> PerPerson:
         """Make one row of the several rows of each person: ``view.per("patient_id").agg(bmi="mean")``.
 
@@ -838,7 +851,7 @@ class PrivateFrame(_Askable):
             size += f", one for each{one}"
         facts = [("rows", size), ("neighbors", schema.neighbors + (f" of all rows of one{one}" if one else ""))]
         facts += [("missing values", "are left out")]
-        return facts + [("where", _said(c)) for c in self._target.table.conditions]
+        return facts + [("where", str(c)) for c in self._target.table.conditions]
 
     def _lines(self) -> list[str]:
         (_, size), (_, neighbors), (_, missing), *where = self._facts()
@@ -854,6 +867,7 @@ class PerPerson:
         self._target = target
         self._unit = unit
 
+    @trimmed
     def agg(self, asked: Mapping[str, Any] | None = None, /, **columns: Any) -> PrivateFrame:
         """Say what each person's row has.
 
@@ -930,8 +944,3 @@ def _known(schema: Schema, name: str) -> str:
     if column.filled:
         known.append(f"missing counts as {OTHER if column.other else f'{column.fill:g}'}")
     return ("; ".join(known) or "as it is") + (" (public)" if column.public else "")
-
-
-def _said(condition: Condition) -> str:
-    written = condition.describe()
-    return "a Python function of the row" if written is None else plain_json(written)
