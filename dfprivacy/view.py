@@ -113,7 +113,7 @@ def protect(
         protected is then all rows of any one person, and the number of rows is private.
     max_rows : int, optional
         With `unit`: how many rows of one person count at most. Noise grows with it, and of a person with more rows
-        some are left out, as by lot: the same for every question about the same columns, in whatever order rows are.
+        some are left out, as by lot: the same for every question about the same columns, whatever the rows' order.
     unit_missing : {"omit", "own"}
         With `unit`: whether a row that names nobody is left out, or is that of a person of its own.
     size : int, optional

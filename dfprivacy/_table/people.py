@@ -64,7 +64,7 @@ class BoundedFrame:
     Notes
     -----
     Of a person with more than k rows, those count whose hashes are the k least. Who has how many is found out once.
-    Where every pass gives the same rows, whose each one is is kept, in four bytes a row; elsewhere what counts of
+    Where every pass gives the same rows, whose each one is is kept, in eight bytes a row; elsewhere what counts of
     people with too many, in 24 bytes for each row of theirs that counts. A pass of a query that gives other rows
     than the one before it gives at most k of each person too, and which does not depend on anybody else's.
     """
