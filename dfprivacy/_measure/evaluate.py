@@ -24,6 +24,7 @@ from dfprivacy._table.batch import BATCH_ROWS, batches, gathered, number, reads_
 from dfprivacy._table.conditions import IsIn
 from dfprivacy._table.frames import redact_errors
 from dfprivacy._table.keys import held, key_read, ordered, surveyed
+from dfprivacy._table.people import BoundedFrame
 from dfprivacy._table.per import PerFrame
 from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
 from dfprivacy.features import OneHot, RowFeatures
@@ -124,10 +125,22 @@ class Table:
             derived=plain_json(derived),
         )
 
-        def read(reads: Sequence[Read]) -> Selected:
-            return batches(self.rows, reads, self.conditions)
+        frame = self.rows
+        if not isinstance(frame, BoundedFrame):
+            raise TypeError
 
-        return Table(PerFrame(self.rows, read, unit, key, columns), schema)
+        def read(reads: Sequence[Read]) -> Selected:
+            return batches(frame, reads, self.conditions)
+
+        return Table(PerFrame(frame, read, unit, key, columns), schema)
+
+    def declaring(self, schema: Schema) -> Table:
+        """Give the same rows with other columns declared: by what is known of them, a person's rows are chosen."""
+        frame = self.frame
+        if isinstance(frame, BoundedFrame):
+            selected = (column for each in self.conditions for column in each.columns)
+            frame = frame.knowing(tuple(dict.fromkeys([*schema.columns.values(), *selected])))
+        return replace(self, schema=schema, frame=frame)
 
     def present(self) -> None:
         """Raise `NotProtected` if this is a copy without rows, `ReadError` if they cannot be read here."""

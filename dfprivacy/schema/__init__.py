@@ -537,6 +537,11 @@ class Schema:
 
     def _column(self, name: object) -> Column:
         known = self._known(name)
+        if self.unit is not None and known == self.unit.column:
+            raise SchemaError(
+                f"Column {known!r} says whose a row is, and is in no question.",
+                f"view.per({known!r}) makes a table with one row for each.",
+            )
         return self.columns.get(known, Column(known))
 
     def _known(self, name: object) -> str:
