@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy import ArgumentError, Column, Curator, Release, features, mechanism
+from dfprivacy import ArgumentError, Column, Curator, features, mechanism
 from dfprivacy_eda import plots
+from dfprivacy_eda.results import Drawn
 from dfprivacy_eda.wording import number
 
 if TYPE_CHECKING:
@@ -23,8 +24,10 @@ _BETA = 1e-4  # the probability that an empty interval passes, of all columns to
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class FoundBounds(Release):
+class FoundBounds(Drawn):
     """Bounds within which most values of some columns lie.
+
+    ``plot()`` draws the noisy counts of the intervals, and the threshold that those within the bounds exceed.
 
     Attributes
     ----------
@@ -64,19 +67,8 @@ class FoundBounds(Release):
             raise ArgumentError(f"No bounds of {column!r} were found.", f"There are those of {[*self.bounds]!r}.")
         return self.bounds[column]
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the noisy counts of the intervals, and the threshold that those within the bounds exceed.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+    def _drawn(self, ax: Any) -> Any:
+        """Draw the noisy counts of the intervals, and the threshold that those within the bounds exceed."""
         return plots.bounds(self, EDGES, ax)
 
     def _rows(self) -> list[tuple[str, str]]:

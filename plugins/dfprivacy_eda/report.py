@@ -21,8 +21,8 @@ from dfprivacy_eda.tables import Counts, Histogram
 
 if TYPE_CHECKING:
     from dfprivacy.markup import Grid
+    from dfprivacy_eda.grown import Grown
     from dfprivacy_eda.matrices import Correlations
-    from dfprivacy_eda.quantiles import Grown
 
 __all__ = ["Report", "binned", "report", "report_asked"]
 

@@ -10,7 +10,7 @@ from dfprivacy import Release
 from dfprivacy_eda import plots
 from dfprivacy_eda.wording import between, left_out, number
 
-__all__ = ["ColumnStatistic", "records", "tidy"]
+__all__ = ["ColumnStatistic", "Drawn", "Tabled", "records", "tidy"]
 
 
 def records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
@@ -24,8 +24,57 @@ def records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 
 
+class Drawn(Release):
+    """A result of which there is a picture."""
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the answer, with its uncertainty.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; a picture of several parts divides them.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        return self._drawn(ax)
+
+    def _drawn(self, ax: Any) -> Any:
+        """Draw it."""
+        raise NotImplementedError
+
+
+class Tabled(Drawn):
+    """A result of several numbers, which are the rows of a table."""
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return one row for each number: what it is of, itself, and the ends of its interval.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "pyarrow"}, optional
+            Whose table to make; default: the library's that holds the table that was asked.
+
+        Returns
+        -------
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            The table; the class says which columns it has.
+        """
+        return tidy(self.made_for(library or self.library), self._columns())
+
+    def _columns(self) -> Mapping[str, Sequence[Any]]:
+        """Give the columns of that table."""
+        raise NotImplementedError
+
+    def _records(self) -> list[dict[str, Any]]:
+        return records(self._columns())
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ColumnStatistic(Release):
+class ColumnStatistic(Drawn):
     """One number about a column, or about rows; ``float()`` gives it.
 
     Attributes
@@ -92,19 +141,8 @@ class ColumnStatistic(Release):
             rows.append(("raw", said))
         return [*rows, *(("note", note) for note in self.notes)]
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the number and its interval.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+    def _drawn(self, ax: Any) -> Any:
+        """Draw the number and its interval."""
         return plots.statistic(self, ax)
 
 
