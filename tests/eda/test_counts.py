@@ -169,6 +169,10 @@ def test_a_crosstab_is_tested_for_nothing(terms, protect):
 
     test = view.chi2("region", "sex", method="table", epsilon=1)
 
-    assert 0 == test.privacy.epsilon
+    other = view.chi2("sex", "region", method="table", epsilon=1)
+    turned = view.crosstab("region", "sex", epsilon=1)
+    assert 0 == test.privacy.epsilon == other.privacy.epsilon == turned.privacy.epsilon
+    assert list(other.released) == pytest.approx(table.raw.T.ravel().tolist())
+    assert turned.raw == pytest.approx(table.raw.T)
     assert table.raw.ravel().tolist() == pytest.approx(list(test.released))
     assert 0 == view.where(sex="f").crosstab("sex", "region", epsilon=1).privacy.epsilon - 1
