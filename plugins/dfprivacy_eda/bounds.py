@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy import ArgumentError, Column, Curator, features, mechanism
+from dfprivacy import ArgumentError, Column, Curator, Release, features, mechanism
 from dfprivacy_eda import plots
-from dfprivacy_eda.results import Drawn
 from dfprivacy_eda.wording import number
 
 if TYPE_CHECKING:
@@ -24,10 +23,8 @@ _BETA = 1e-4  # the probability that an empty interval passes, of all columns to
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class FoundBounds(Drawn):
+class FoundBounds(Release):
     """Bounds within which most values of some columns lie.
-
-    ``plot()`` draws the noisy counts of the intervals, and the threshold that those within the bounds exceed.
 
     Attributes
     ----------
@@ -67,7 +64,7 @@ class FoundBounds(Drawn):
             raise ArgumentError(f"No bounds of {column!r} were found.", f"There are those of {[*self.bounds]!r}.")
         return self.bounds[column]
 
-    def _drawn(self, ax: Any) -> Any:
+    def plot(self, ax: Any = None) -> Any:
         """Draw the noisy counts of the intervals, and the threshold that those within the bounds exceed."""
         return plots.bounds(self, EDGES, ax)
 

@@ -171,7 +171,7 @@ class Description(Tabled):
         ]
         return [*beyond, f"Too little data for this epsilon: {', '.join(weak)}."] if weak else beyond
 
-    def _drawn(self, ax: Any) -> Any:
+    def plot(self, ax: Any = None) -> Any:
         """Draw quartiles and mean of each column of numbers, with their intervals."""
         if "mean" not in self.statistics:
             raise ArgumentError("No column of numbers is described.", "Draw value_counts(...) of a column.")

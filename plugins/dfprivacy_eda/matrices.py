@@ -112,7 +112,7 @@ class _Matrix(Tabled):
         rows += left_out(self.missing, self.missing_standard_error)
         return [*rows, *(("note", note) for note in self.notes)]
 
-    def _drawn(self, ax: Any) -> Any:
+    def plot(self, ax: Any = None) -> Any:
         """Draw the matrix as coloured squares, with the number and its standard error in each."""
         return plots.matrix(self.columns, self.values, self.standard_errors, ax)
 
@@ -126,7 +126,7 @@ class Correlations(_Matrix):
     """Pearson's correlation of each two columns.
 
     ``to_frame()`` has a row for each two, in the order of the upper triangle, with the columns a, b, value,
-    standard_error, low and high; ``plot()`` draws the matrix as coloured squares.
+    standard_error, low and high.
 
     Attributes
     ----------
@@ -174,7 +174,7 @@ class Correlations(_Matrix):
 class Covariances(_Matrix):
     """The covariance of each two columns, with the divisor n - 1, in the product of their units.
 
-    ``to_frame()`` and ``plot()`` are as for `Correlations`.
+    ``to_frame()`` is as for `Correlations`.
 
     Attributes
     ----------

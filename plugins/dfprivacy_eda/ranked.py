@@ -27,8 +27,7 @@ __all__ = ["Quantiles", "share"]
 class Quantiles(Tabled):
     """Quantiles of one column, with the noisy counts from which any other follows.
 
-    ``to_frame()`` has a row for each, with the columns q, value, low and high; ``plot()`` draws the cumulated
-    shares of rows with a band, and the quantiles with their intervals.
+    ``to_frame()`` has a row for each, with the columns q, value, low and high.
 
     Attributes
     ----------
@@ -141,7 +140,7 @@ class Quantiles(Tabled):
         rows += left_out(self.missing, self.missing_standard_error)
         return [*rows, *(("note", note) for note in self.notes)]
 
-    def _drawn(self, ax: Any) -> Any:
+    def plot(self, ax: Any = None) -> Any:
         """Draw the cumulated shares of rows with a band, and the quantiles with their intervals."""
         return plots.quantiles(self, ax)
 

@@ -91,6 +91,10 @@ class Report(Release):
         file.write_text(page.whole(self, title), encoding="utf-8")
         return file
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draw quartiles and mean of each column of numbers, with their intervals; `save` draws everything."""
+        return self.description.plot(ax)
+
     def made_for(self, library: str) -> Report:
         """Return the same result for somebody whose tables are this library's."""
         made = super().made_for(library)

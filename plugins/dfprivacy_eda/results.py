@@ -10,7 +10,7 @@ from dfprivacy import Release
 from dfprivacy_eda import plots
 from dfprivacy_eda.wording import between, left_out, number
 
-__all__ = ["ColumnStatistic", "Drawn", "Tabled", "records", "tidy"]
+__all__ = ["ColumnStatistic", "Tabled", "records", "tidy"]
 
 
 def records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
@@ -24,30 +24,7 @@ def records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 
 
-class Drawn(Release):
-    """A result of which there is a picture."""
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the answer, with its uncertainty.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on; a picture of several parts divides them.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
-        return self._drawn(ax)
-
-    def _drawn(self, ax: Any) -> Any:
-        """Draw it."""
-        raise NotImplementedError
-
-
-class Tabled(Drawn):
+class Tabled(Release):
     """A result of several numbers, which are the rows of a table."""
 
     def to_frame(self, library: str | None = None) -> Any:
@@ -74,7 +51,7 @@ class Tabled(Drawn):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ColumnStatistic(Drawn):
+class ColumnStatistic(Release):
     """One number about a column, or about rows; ``float()`` gives it.
 
     Attributes
@@ -141,7 +118,7 @@ class ColumnStatistic(Drawn):
             rows.append(("raw", said))
         return [*rows, *(("note", note) for note in self.notes)]
 
-    def _drawn(self, ax: Any) -> Any:
+    def plot(self, ax: Any = None) -> Any:
         """Draw the number and its interval."""
         return plots.statistic(self, ax)
 

@@ -121,8 +121,7 @@ class _Counted(Tabled):
 class Counts(_Counted):
     """How many rows are in each category.
 
-    ``to_frame()`` has a row for each: the category, count, raw, low and high, and proportion where that was asked;
-    ``plot()`` draws a bar for each, with its interval.
+    ``to_frame()`` has a row for each: the category, count, raw, low and high, and proportion where that was asked.
 
     Attributes
     ----------
@@ -177,7 +176,7 @@ class Counts(_Counted):
     def _cells(self) -> list[str]:
         return [str(category) for category in self.categories]
 
-    def _drawn(self, ax: Any) -> Any:
+    def plot(self, ax: Any = None) -> Any:
         """Draw a bar for each category, with its interval."""
         return plots.counts(self, ax)
 
@@ -186,8 +185,7 @@ class Counts(_Counted):
 class Histogram(_Counted):
     """How many rows are between each two edges.
 
-    ``to_frame()`` has a row for each bin: from, to, and the columns of `Counts`; ``plot()`` draws the histogram,
-    with an interval for each bin.
+    ``to_frame()`` has a row for each bin: from, to, and the columns of `Counts`.
 
     Attributes
     ----------
@@ -222,7 +220,7 @@ class Histogram(_Counted):
         *bins, last = (f"[{low}, {high})" for low, high in itertools.pairwise(ends))
         return [*bins, f"{last[:-1]}]"]
 
-    def _drawn(self, ax: Any) -> Any:
+    def plot(self, ax: Any = None) -> Any:
         """Draw the histogram, with an interval for each bin."""
         return plots.histogram(self, ax)
 
@@ -231,8 +229,7 @@ class Histogram(_Counted):
 class Crosstab(_Counted):
     """How many rows are in each combination of two columns' categories.
 
-    ``to_frame()`` has a row for each: both categories, and the columns of `Counts`; ``plot()`` draws a bar for
-    each, with its interval, or a map where there are many.
+    ``to_frame()`` has a row for each: both categories, and the columns of `Counts`.
 
     Attributes
     ----------
@@ -312,9 +309,9 @@ class Crosstab(_Counted):
             said = f"± {number(self.reach, self.reach)} rows around each noisy count"
             rows.append((f"{100 * self.confidence:.4g}% interval", said))
         first, second = self.columns
-        asked = f'chi2({second!r}, {first!r}, method="table", epsilon=...)'
+        asked = f'chi2({first!r}, {second!r}, method="table", epsilon=...)'
         return [*rows, *super()._rows(), ("test", f"{asked} of independence is free at the same epsilon")]
 
-    def _drawn(self, ax: Any) -> Any:
+    def plot(self, ax: Any = None) -> Any:
         """Draw a bar for each combination, with its interval; a map where there are many."""
         return plots.crosstab(self, ax)
