@@ -20,7 +20,7 @@ from dfprivacy_eda.asked import Asked
 from dfprivacy_eda.counts import Cells
 from dfprivacy_eda.grown import Grown, planned_trees
 from dfprivacy_eda.joint import Summed, split
-from dfprivacy_eda.labels import of_labels
+from dfprivacy_eda.labels import of_labels, released
 from dfprivacy_eda.possible import Cell, brought, note
 from dfprivacy_eda.sums import Sums
 
@@ -243,6 +243,10 @@ def _(
         brought(cell, most) if each.statistic in _ROWS else cell for each, cell in zip(asked, noisy, strict=True)
     ]
     moved = [each.name for each, cell, raw in zip(asked, cells, noisy, strict=True) if cell[0] != raw[0]]
+    raw = [
+        released(each.statistic, value, measured.cells.get(each.column))
+        for each, (value, *_) in zip(asked, noisy, strict=True)
+    ]
     values, errors, lows, highs = zip(*cells, strict=True)
     wide = [each.name for each, cell in zip(asked, cells, strict=True) if _uninformative(each, measured, cell)]
     few = f"Too little data for this epsilon, an interval spans half of what is possible: {', '.join(wide)}."
@@ -254,7 +258,7 @@ def _(
         standard_errors=errors,
         lows=lows,
         highs=highs,
-        raw=tuple(value for value, *_ in noisy),
+        raw=tuple(raw),
         confidence=confidence,
         shares=measured.shares,
         notes=(*((note(moved, "raw"),) if moved else ()), *((few,) if wide else ())),

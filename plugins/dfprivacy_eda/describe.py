@@ -17,7 +17,7 @@ from dfprivacy_eda import plots, sums
 from dfprivacy_eda.counts import Cells
 from dfprivacy_eda.grown import Grown, planned_trees
 from dfprivacy_eda.joint import Summed
-from dfprivacy_eda.labels import of_labels
+from dfprivacy_eda.labels import of_labels, released
 from dfprivacy_eda.possible import Cell, brought, note
 from dfprivacy_eda.results import Tabled, tidy
 from dfprivacy_eda.sums import Sums
@@ -157,7 +157,7 @@ class Description(Tabled):
             f"{statistic} of {name}"
             for name, values, raw in every_cell
             for statistic, value, noisy in zip(self.statistics, values, raw, strict=True)
-            if value != noisy
+            if statistic in _ROWS and value != noisy
         ]
         beyond = [note(moved, "unbiased")] if moved else []
         at = {name: place for place, name in enumerate(self.statistics)}
@@ -352,7 +352,13 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
         standard_errors=errors,
         lows=lows,
         highs=highs,
-        raw=tuple(tuple(value for value, *_ in row) for row in raw),
+        raw=tuple(
+            tuple(
+                released(name, value, measured.cells.get(column.name))
+                for name, (value, *_) in zip(names, row, strict=True)
+            )
+            for column, row in zip(measured.columns, raw, strict=True)
+        ),
         confidence=confidence,
         shares=measured.shares,
     )
