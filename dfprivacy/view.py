@@ -37,7 +37,7 @@ from dfprivacy.release import Groups, Release
 from dfprivacy.schema import OTHER, Discover
 
 if TYPE_CHECKING:
-    from dfprivacy._bundled import BundledMethods
+    from dfprivacy._bundled import BundledGroups, BundledMethods
     from dfprivacy._call.combine import Combination
     from dfprivacy._call.explanation import Explanation
     from dfprivacy._ledger.accounts import Account
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Category, Column, Schema, Unit
 else:
-    BundledMethods = object
+    BundledMethods = BundledGroups = object
 
 __all__ = ["GroupedView", "PerPerson", "PrivateFrame", "power", "protect", "view_of"]
 
@@ -289,7 +289,7 @@ def view_of(df: object) -> PrivateFrame:
     return view
 
 
-class _Askable(BundledMethods):
+class _Askable:
     """Something with the mechanisms of all installed plugins as methods."""
 
     _target: Target
@@ -458,7 +458,7 @@ def _near(name: str) -> str:
     return f"Did you mean {near[0]!r}?" if near else f"The methods are {known!r}."
 
 
-class PrivateFrame(_Askable):
+class PrivateFrame(_Askable, BundledMethods):
     """A table seen through a privacy budget.
 
     Its methods are the mechanisms of all installed plugins; each pays from the account and returns a release.
@@ -916,7 +916,7 @@ class PerPerson:
         return f"{PrivateFrame(self._target)!r}\n  one row for each {self._unit.column!r}, once agg() says of what"
 
 
-class GroupedView(_Askable):
+class GroupedView(_Askable, BundledGroups):
     """A view that answers for each category of a column, or of several; see `PrivateFrame.group_by`."""
 
     def __init__(self, target: Target, by: tuple[Column, ...]) -> None:
