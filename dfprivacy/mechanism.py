@@ -295,6 +295,8 @@ class Mechanism:
         except TypeError as error:
             bare = [p.replace(annotation=inspect.Parameter.empty) for p in self.signature.parameters.values()]
             hint = f"It is called {self.name}{inspect.Signature(bare)}."
+            if any(type(each).__module__.partition(".")[0] == "polars" for each in args):
+                hint = f"It takes no Polars expressions: columns and statistics are named by strings. {hint}"
             raise ArgumentError(f"{self.name}(): {error}.", hint) from None
         bound.apply_defaults()
         for name, value in bound.arguments.items():

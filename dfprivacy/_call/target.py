@@ -92,7 +92,16 @@ class Target:
             price = positive("epsilon", epsilon)
         if not takes_delta:
             return price, Fraction(0)
-        return price, self.payer.default_delta(price) if delta is None else slack("delta", delta)
+        if delta is None:
+            return price, self.payer.default_delta(price)
+        slackness = slack("delta", delta)
+        if slackness and not self.payer.default_delta(Fraction(EPSILON_MAX)):
+            raise ArgumentError(
+                f"delta{quoted(delta)} cannot be paid: the budget has no delta.",
+                "The table's holder gives it one when its name is first used, protect(..., epsilon=1, delta=1e-6). "
+                "Else ask what takes none.",
+            )
+        return price, slackness
 
 
 def is_rest(epsilon: object) -> bool:

@@ -160,13 +160,20 @@ class FromLaplace:
 
     def discover(self: Sampler, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
         """Add Laplace noise to the counts of keys, and give those that reach a threshold, in their order."""
-        noisy = self.laplace(np.array([*counts.values()], dtype=np.int64), scale)
-        return {key: count for key, count in zip(counts, noisy.tolist(), strict=True) if count >= threshold}
+        return _reached(counts, self.laplace(_numbers(counts), scale), threshold)
 
     def survey(self: Sampler, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
         """Add Gaussian noise to the counts of keys, and give those that reach a threshold, in their order."""
-        noisy = self.gaussian(np.array([*counts.values()], dtype=np.int64), scale)
-        return {key: count for key, count in zip(counts, noisy.tolist(), strict=True) if count >= threshold}
+        return _reached(counts, self.gaussian(_numbers(counts), scale), threshold)
+
+
+def _numbers(counts: Mapping[K, int]) -> NDArray[np.int64]:
+    return np.array([*counts.values()], dtype=np.int64)
+
+
+def _reached(counts: Mapping[K, int], noisy: NDArray[np.int64], threshold: int) -> dict[K, int]:
+    """Give the noisy counts that reach a threshold, with their keys."""
+    return {key: count for key, count in zip(counts, noisy.tolist(), strict=True) if count >= threshold}
 
 
 class OpenDPSampler(FromLaplace):

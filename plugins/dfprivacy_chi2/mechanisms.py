@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from dfprivacy import ArgumentError, NanPolicy, Probability, Range, mechanism
@@ -387,10 +388,16 @@ def _spread(
 def _counted(
     curator: Curator, x: Column, by: Column, kept: tuple[Any, ...], sizes: tuple[int, ...] | None
 ) -> Measured:
-    """Measure counts of all cells: shape (groups, categories)."""
-    return Measured(
-        "table", (curator.sum(OneHot(by, groups=kept) * OneHot(x)),), kept, sizes or (), rows=curator.size
-    )
+    """Measure counts of all cells: shape (groups, categories).
+
+    Of all groups they are the same whichever column names the groups, so they are measured in one order.
+    """
+    if kept == by.categories and x.name < by.name:
+        found = curator.sum(OneHot(x) * OneHot(by))
+        found = replace(found, values=found.values.T, scales=found.scales.T)
+    else:
+        found = curator.sum(OneHot(by, groups=kept) * OneHot(x))
+    return Measured("table", (found,), kept, sizes or (), rows=curator.size)
 
 
 def _of_private_groups(curator: Curator, x: Column, by: Column, method: str, *, fill: bool) -> Measured:

@@ -18,10 +18,10 @@ from dfprivacy_eda import sums
 from dfprivacy_eda.aggregates import Aggregates
 from dfprivacy_eda.asked import Asked
 from dfprivacy_eda.counts import Cells
-from dfprivacy_eda.joint import Summed, measured_trees, split
-from dfprivacy_eda.labels import of_labels
+from dfprivacy_eda.grown import Grown, planned_trees
+from dfprivacy_eda.joint import Summed, split
+from dfprivacy_eda.labels import of_labels, released
 from dfprivacy_eda.possible import Cell, brought, note
-from dfprivacy_eda.quantiles import Grown
 from dfprivacy_eda.sums import Sums
 
 if TYPE_CHECKING:
@@ -185,14 +185,17 @@ def agg(
     wanted = Wanted.of(curator, asking.read(aggregations, named), nan_policy)
     columns, numbers, gaps, shares = wanted.columns, wanted.numbers, wanted.gaps, wanted.shares
     found = Measured(columns, {}, {}, {}, {name: float(share) for name, share in shares.items()}, curator.size)
+    ranked = [numbers[name] for name in wanted.ranked]
+    planned = planned_trees(curator, ranked, gaps, shares["quantiles"]) if ranked else None
     whole = Summed(float(curator.size or 0))
     if wanted.dimension:
         whole = Summed.measured(
             curator, numbers, wanted.degrees, gaps, frozenset(wanted.counted_apart), shares["sums"]
         )
-    if wanted.ranked:
-        trees = measured_trees(curator, [numbers[name] for name in wanted.ranked], gaps, shares["quantiles"])
-        for name, (plan, part) in zip(wanted.ranked, trees, strict=True):
+    if planned is not None:
+        plans, trees = planned
+        counts = curator.sum(trees, share=shares["quantiles"])
+        for name, plan, part in zip(wanted.ranked, plans, counts.parts, strict=True):
             found.trees[name] = Grown.of(
                 plan, part, missing=bool(gaps[name]), rows=(whole.rows, whole.variance), root=False
             )
@@ -240,6 +243,10 @@ def _(
         brought(cell, most) if each.statistic in _ROWS else cell for each, cell in zip(asked, noisy, strict=True)
     ]
     moved = [each.name for each, cell, raw in zip(asked, cells, noisy, strict=True) if cell[0] != raw[0]]
+    raw = [
+        released(each.statistic, value, measured.cells.get(each.column))
+        for each, (value, *_) in zip(asked, noisy, strict=True)
+    ]
     values, errors, lows, highs = zip(*cells, strict=True)
     wide = [each.name for each, cell in zip(asked, cells, strict=True) if _uninformative(each, measured, cell)]
     few = f"Too little data for this epsilon, an interval spans half of what is possible: {', '.join(wide)}."
@@ -251,7 +258,7 @@ def _(
         standard_errors=errors,
         lows=lows,
         highs=highs,
-        raw=tuple(value for value, *_ in noisy),
+        raw=tuple(raw),
         confidence=confidence,
         shares=measured.shares,
         notes=(*((note(moved, "raw"),) if moved else ()), *((few,) if wide else ())),

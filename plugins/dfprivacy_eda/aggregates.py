@@ -7,6 +7,7 @@ from typing import Any
 
 from dfprivacy import ArgumentError, Release
 from dfprivacy.markup import Grid
+from dfprivacy_eda import plots
 from dfprivacy_eda.wording import between, with_error
 
 __all__ = ["Aggregates"]
@@ -54,6 +55,12 @@ class Aggregates(Release):
         if name not in self.names:
             raise ArgumentError(f"{name!r} was not asked for.", f"There are {[*self.names]!r}.")
         return self.values[self.names.index(name)]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw each number with its interval, on a scale of its own."""
+        if all(low is None for low in self.lows):
+            raise ArgumentError("No number was asked for.", "Draw value_counts(...) of a column.")
+        return plots.numbers(self, ax)
 
     def _row(self) -> dict[str, Any]:
         row: dict[str, Any] = {}

@@ -34,6 +34,9 @@ _INSTEAD = {  # what dataframes have, and nobody can be told
 }
 
 
+_OF_POLARS = {"len": "count", "null_count": "missing"}
+
+
 @dataclass(frozen=True)
 class Asked:
     """One aggregation.
@@ -82,9 +85,10 @@ def read(aggregations: object, named: Mapping[str, object]) -> tuple[Asked, ...]
         If something is no aggregation, or two have one name.
     """
     if not isinstance(aggregations, Mapping | None):
+        several = aggregations if isinstance(aggregations, list | tuple) else [aggregations]
         raise ArgumentError(
             f"agg() takes statistics by column, not a {type(aggregations).__name__}.",
-            'For example agg({"age": ["mean", "std"]}), or agg(mean_age=("age", "mean")).',
+            _example(*several) or 'For example agg({"age": ["mean", "std"]}), or agg(mean_age=("age", "mean")).',
         )
     every = []
     by_column = [*(aggregations or {}).items(), *((name, each) for name, each in named.items() if _of_column(each))]
@@ -95,7 +99,11 @@ def read(aggregations: object, named: Mapping[str, object]) -> tuple[Asked, ...]
         if _of_column(pair):
             continue
         if not isinstance(pair, list | tuple) or len(pair) != 2:  # noqa: PLR2004
-            raise ArgumentError(f"{name}={pair!r} is no aggregation.", f'For example {name}=("age", "mean").')
+            given = type(pair).__name__ if _expression(pair) else repr(pair)[:100]
+            raise ArgumentError(
+                f"{name}={given} is no aggregation.",
+                _example(pair, name=name) or f'For example {name}=("age", "mean").',
+            )
         every.append(_checked(name, *pair))
     if not every:
         raise ArgumentError("agg() was asked for nothing.", 'For example agg({"age": ["mean", "std"]}).')
@@ -106,6 +114,36 @@ def read(aggregations: object, named: Mapping[str, object]) -> tuple[Asked, ...]
             f"Two aggregations are called {twice[0]!r}.", "Name each in its own way: agg(name=(column, statistic))."
         )
     return tuple(every)
+
+
+def _expression(given: object) -> bool:
+    """Tell a Polars expression, without importing Polars."""
+    return type(given).__module__.partition(".")[0] == "polars" and hasattr(given, "meta")
+
+
+def _example(*given: object, name: str = "") -> str:
+    """Write what Polars expressions such as ``pl.col("age").mean()`` ask for in names; empty if they are none.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> _example(pl.col("age").mean(), pl.col("income").quantile(0.9).alias("high"))
+    'It takes no Polars expressions. For example agg(age_mean=("age", "mean"), high=("income", "90%")).'
+    """
+    if not given or not all(map(_expression, given)):
+        return ""
+    pairs = []
+    for written in map(str, given):
+        asked = re.search(r'col\("([^"]+)"\)\.(\w+)\((?:\[dyn float: )?([\d.]*)', written)
+        column, statistic, share = ("age", "mean", "") if asked is None else asked.groups()
+        quantile = statistic == "quantile" and share
+        statistic = f"{100 * float(share):g}%" if quantile else _OF_POLARS.get(statistic, statistic)
+        statistic = statistic if _statistic(statistic) else "mean"
+        alias = re.search(r'\.alias\("([^"]+)"\)', written)
+        called = name or (f"{column}_{statistic}" if alias is None else alias[1])
+        pair = f'("{column}", "{statistic}")'
+        pairs.append(f"{called}={pair}" if called.isidentifier() else f'**{{"{called}": {pair}}}')
+    return f"It takes no Polars expressions. For example agg({', '.join(pairs)})."
 
 
 def _of_column(given: object) -> bool:
@@ -127,10 +165,13 @@ def _checked(name: str, column: object, statistic: object) -> Asked:
             return Asked(name, column, statistic)
         if statistic in _INSTEAD:
             raise ArgumentError(f"No column is aggregated by {statistic!r}.", _INSTEAD[statistic])
-    near = difflib.get_close_matches(str(statistic)[:100], {*OF_NUMBERS, *OF_LABELS}, n=1)
+    written = getattr(statistic, "__name__", statistic) if callable(statistic) else statistic
+    near = difflib.get_close_matches(str(written)[:100], {*OF_NUMBERS, *OF_LABELS}, n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
     raise ArgumentError(
-        f"{statistic!r} is no aggregation of {column!r}.",
+        f"{written!r} is no aggregation of {column!r}."
+        if not callable(statistic)
+        else "A function is no aggregation.",
         f'{hint}Of numbers: {", ".join(OF_NUMBERS)}, or a quantile such as "25%"; of categories: '
         f"{', '.join(OF_LABELS)}.",
     )

@@ -65,18 +65,7 @@ class FoundBounds(Release):
         return self.bounds[column]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the noisy counts of the intervals, and the threshold that those within the bounds exceed.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw the noisy counts of the intervals, and the threshold that those within the bounds exceed."""
         return plots.bounds(self, EDGES, ax)
 
     def _rows(self) -> list[tuple[str, str]]:

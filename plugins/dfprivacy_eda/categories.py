@@ -11,6 +11,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, DiscoveredKeys, Probability, Release, mechanism
 from dfprivacy.schema import OTHER
+from dfprivacy_eda import plots
 from dfprivacy_eda.results import tidy
 from dfprivacy_eda.tables import Counts
 
@@ -170,6 +171,10 @@ class FoundCategories(Release):
         counts = np.array(self.counts[at], dtype=np.int64)
         found = DiscoveredKeys(self.known[at], counts, self.thresholds[at], self.noise_scales[at], None)
         return found_counts(found, column, self.size, self.confidence)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw a bar for each value of each column, with its interval."""
+        return plots.categories([self[name] for name in self.columns], ax)
 
     @property
     def frame(self) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -360,8 +360,8 @@ def crosstab(curator: Curator, a: Column, b: Column, *, nan_policy: NanPolicy = 
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation, as `value_counts`: a row
     is in one combination [1]_.
 
-    **Statistics.** As for `histogram`. ``view.chi2(b, a, method="table")`` tests independence on the same release,
-    and costs nothing at the same price.
+    **Statistics.** As for `histogram`. ``view.chi2(a, b, method="table")`` tests independence on the same release,
+    and so does ``view.chi2(b, a, method="table")``: both cost nothing at the same price.
 
     References
     ----------
@@ -379,7 +379,9 @@ def crosstab(curator: Curator, a: Column, b: Column, *, nan_policy: NanPolicy = 
     >>> test.privacy.epsilon, test.rejected
     (0.0, True)
     """
-    return cells(curator, features.OneHot(a, b), (a, b), nan_policy)
+    first, second = sorted((a, b), key=lambda column: column.name)  # crosstab(b, a), and tests, find the same
+    measured = cells(curator, features.OneHot(first, second), (first, second), nan_policy)
+    return measured if first is a else replace(measured, raw=measured.raw.T)
 
 
 @crosstab.concludes

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from dfprivacy import ArgumentError, Column, Curator, Probability, Release, features, mechanism
+from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid
 from dfprivacy_eda import plots, sums
 from dfprivacy_eda.counts import Cells
-from dfprivacy_eda.labels import of_labels
+from dfprivacy_eda.grown import Grown, planned_trees
+from dfprivacy_eda.joint import Summed
+from dfprivacy_eda.labels import of_labels, released
 from dfprivacy_eda.possible import Cell, brought, note
-from dfprivacy_eda.quantiles import Grown, layout, rows_of
-from dfprivacy_eda.results import records, tidy
+from dfprivacy_eda.results import Tabled, tidy
 from dfprivacy_eda.sums import Sums
 from dfprivacy_eda.wording import with_error
 
@@ -37,7 +38,7 @@ _ROWS = ("count", "missing")  # between none and all
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Description(Release):
+class Description(Tabled):
     """What a dataframe's ``describe`` says of each column, with the standard error of every number.
 
     ``described.loc["mean", "age"]`` of a pandas table is a number, as in the frame itself.
@@ -124,7 +125,7 @@ class Description(Release):
         """
         return tidy(self.made_for(library or self.library), self._columns(intervals=intervals))
 
-    def _columns(self, *, intervals: bool) -> dict[str, list[Any]]:
+    def _columns(self, *, intervals: bool = True) -> dict[str, list[Any]]:
         names = ["value", "standard_error", *(["low", "high"] if intervals else [])]
         tables = [self.values, self.standard_errors, *([self.lows, self.highs] if intervals else [])]
         found: dict[str, list[Any]] = {"column": [], "statistic": [], **{name: [] for name in names}}
@@ -136,9 +137,6 @@ class Description(Release):
                     for name, table in zip(names, tables, strict=True):
                         found[name].append(table[at][row])
         return found
-
-    def _records(self) -> list[dict[str, Any]]:
-        return records(self._columns(intervals=True))
 
     def _grid(self) -> Grid:
         columns = [
@@ -159,7 +157,7 @@ class Description(Release):
             f"{statistic} of {name}"
             for name, values, raw in every_cell
             for statistic, value, noisy in zip(self.statistics, values, raw, strict=True)
-            if value != noisy
+            if statistic in _ROWS and value != noisy
         ]
         beyond = [note(moved, "unbiased")] if moved else []
         at = {name: place for place, name in enumerate(self.statistics)}
@@ -174,18 +172,7 @@ class Description(Release):
         return [*beyond, f"Too little data for this epsilon: {', '.join(weak)}."] if weak else beyond
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw quartiles and mean of each column of numbers, with their intervals.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on; each column gets a part of them.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw quartiles and mean of each column of numbers, with their intervals."""
         if "mean" not in self.statistics:
             raise ArgumentError("No column of numbers is described.", "Draw value_counts(...) of a column.")
         return plots.description(self, ax)
@@ -289,7 +276,7 @@ def measured_of(
     curator: Curator, chosen: tuple[Column, ...], shares: dict[str, Fraction], nan_policy: NanPolicy
 ) -> Measured:
     """Measure moments and quartiles of numbers and counts of categories, each with its share of the budget."""
-    numbers = [column for column in chosen if column.bounds is not None]
+    numbers = {column.name: column for column in chosen if column.bounds is not None}
     labels = [column for column in chosen if column.bounds is None]
     gaps = {column.name: curator.gaps([column], nan_policy) for column in chosen}
     measured = Measured(chosen, {}, {}, {}, {name: float(share) for name, share in shares.items()}, curator.size)
@@ -319,7 +306,7 @@ def split(numbers: int, labels: int, focus: Focus | None) -> dict[str, Fraction]
 
 def _measure_numbers(
     curator: Curator,
-    numbers: Sequence[Column],
+    numbers: dict[str, Column],
     gaps: dict[str, tuple[Column, ...]],
     shares: dict[str, Fraction],
     measured: Measured,
@@ -327,41 +314,17 @@ def _measure_numbers(
     filled: bool,
 ) -> None:
     """Measure the moments of all columns with noise of the cube, and a tree of counts of each."""
-    n = curator.size
-    plans = [layout(column, None, rows_of(curator, shares["quartiles"] / len(numbers))) for column in numbers]
-    trees = [
-        plan.features(column, missing=bool(gaps[column.name]), root=False)
-        for plan, column in zip(plans, numbers, strict=True)
-    ]
-    every: list[features.RowFeatures] = [] if n is not None else [features.Count()]
-    for column in numbers:
-        of = features.Moments(column, centred=True)
-        every.append(features.Given(*gaps[column.name], of=of) if gaps[column.name] else of)
-    moments = curator.sum(features.Stack(*every), noise="cube", share=shares["moments"])
-    counts = curator.sum(features.Stack(*trees), share=shares["quartiles"])
-
-    d, b = len(moments.values), float(np.max(moments.scales))
-    rows = (float(n), 0.0) if n is not None else (float(moments.values[0]), (d + 1) * (d + 2) / 3 * b * b)
-    own = moments.parts[0 if n is not None else 1 :]
-    for column, plan, part, sum_ in zip(numbers, plans, counts.parts, own, strict=True):
-        counted = bool(gaps[column.name])
-        nothing = not (counted or column.filled or filled)
-        grown = Grown.of(plan, part, missing=counted, rows=rows, root=False, none_missing=nothing)
-        measured.trees[column.name] = grown
-        measured.sums[column.name] = _sums(sum_.values, (d, b), rows[0], grown, exact=n is not None)
-
-
-def _sums(values: Any, cube: tuple[int, float], rows: float, grown: Grown, *, exact: bool) -> Sums:
-    """Put together what was measured of one column: rows, the sums of y and 2y²-1, and rows without a value.
-
-    The sum of y² is half of that of 2y²-1 and of the rows with a value.
-    """
-    d, b = cube
-    gone, error = grown.missing
-    whole = np.array([[1, 0, 0, -1], [0, 1, 0, 0], [1 / 2, 0, 1 / 2, -1 / 2], [0, 0, 0, 1]])
-    found = np.array([rows, *values, gone or 0.0])
-    scales = np.array([0.0 if exact else b, b, b, (error or 0.0) / math.sqrt(2)]) * (b > 0)
-    return Sums(found, scales, whole, np.zeros(4), gone is not None, cube=(d, 3))
+    degrees = dict.fromkeys(numbers, 2)
+    plans, trees = planned_trees(curator, list(numbers.values()), gaps, shares["quartiles"])
+    whole = Summed.measured(curator, numbers, degrees, gaps, frozenset(), shares["moments"])
+    counts = curator.sum(trees, share=shares["quartiles"])
+    for (name, column), plan, part in zip(numbers.items(), plans, counts.parts, strict=True):
+        counted = bool(gaps[name])
+        complete = not (counted or column.filled or filled)
+        rows = (whole.rows, whole.variance)
+        grown = Grown.of(plan, part, missing=counted, rows=rows, root=False, none_missing=complete)
+        measured.trees[name] = grown
+        measured.sums[name] = whole.of(name, 2, grown, complete=complete)
 
 
 @describe.concludes
@@ -389,7 +352,13 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
         standard_errors=errors,
         lows=lows,
         highs=highs,
-        raw=tuple(tuple(value for value, *_ in row) for row in raw),
+        raw=tuple(
+            tuple(
+                released(name, value, measured.cells.get(column.name))
+                for name, (value, *_) in zip(names, row, strict=True)
+            )
+            for column, row in zip(measured.columns, raw, strict=True)
+        ),
         confidence=confidence,
         shares=measured.shares,
     )

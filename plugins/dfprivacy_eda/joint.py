@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfprivacy import Column, Curator, features
-from dfprivacy_eda.quantiles import Grown, Layout, layout
 from dfprivacy_eda.sums import Sums
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dfprivacy.release import NoisyValue
+    from dfprivacy_eda.grown import Grown
 
-__all__ = ["Summed", "measured_trees", "split"]
+__all__ = ["Summed", "split"]
 
 _SD = 1 / 3  # of a column in units of half its bounds, as it is assumed: they are six standard deviations wide
 _RANKS = (
@@ -142,17 +142,3 @@ class Summed:
             found[3], scales[3] = gone, (error or 0.0) / math.sqrt(2)
             counted, of_cube = True, 3
         return Sums(found, scales, whole, np.zeros(4), counted, cube=(self.dimension, of_cube))
-
-
-def measured_trees(
-    curator: Curator, columns: Sequence[Column], gaps: Mapping[str, tuple[Column, ...]], share: Fraction
-) -> list[tuple[Layout, NoisyValue]]:
-    """Measure a tree of counts of each column, without a root, which is the number of rows."""
-    n = curator.size
-    each = math.inf if n is None else n * curator.epsilon * float(share) / len(columns)
-    plans = [layout(column, None, each) for column in columns]
-    trees = [
-        plan.features(column, missing=bool(gaps[column.name]), root=False)
-        for plan, column in zip(plans, columns, strict=True)
-    ]
-    return list(zip(plans, curator.sum(features.Stack(*trees), share=share).parts, strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from dfprivacy_eda.counts import Cells
     from dfprivacy_eda.possible import Cell
 
-__all__ = ["of_labels"]
+__all__ = ["of_labels", "released"]
+
+
+def released(statistic: str, value: Any, measured: Cells | None) -> Any:
+    """Give what was released in place of what is shown: the noisy rows of the most frequent category."""
+    return float(measured.raw.max()) if statistic == "freq" and measured is not None else value
 
 
 def of_labels(column: Column, measured: Cells, confidence: float) -> dict[str, Cell]:

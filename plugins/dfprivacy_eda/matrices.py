@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy import ArgumentError, Release
+from dfprivacy import ArgumentError
 from dfprivacy.markup import Grid
 from dfprivacy_eda import plots
-from dfprivacy_eda.results import tidy
+from dfprivacy_eda.results import Tabled, tidy
 from dfprivacy_eda.wording import left_out, with_error
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _FLOOR = 1e-9  # least eigenvalue of the nearest matrix, as a part of the larges
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _Matrix(Release):
+class _Matrix(Tabled):
     """A number for each two columns."""
 
     columns: tuple[str, ...]
@@ -80,19 +80,7 @@ class _Matrix(Release):
             made.index = list(self.columns)
         return made
 
-    def to_frame(self, library: str | None = None) -> Any:
-        """Return one row for each two columns, in the order of the matrix's upper triangle.
-
-        Parameters
-        ----------
-        library : {"pandas", "polars", "pyarrow"}, optional
-            Whose table to make; default: the library's that holds the table that was asked.
-
-        Returns
-        -------
-        pandas.DataFrame, polars.DataFrame or pyarrow.Table
-            The columns a, b, value, standard_error, low and high.
-        """
+    def _columns(self) -> dict[str, list[Any]]:
         pairs = self._pairs()
         tables = {
             "value": self.values,
@@ -102,7 +90,7 @@ class _Matrix(Release):
         }
         named = {side: [self.columns[pair[at]] for pair in pairs] for at, side in enumerate("ab")}
         cells = {name: [float(table[pair]) for pair in pairs] for name, table in tables.items()}
-        return tidy(self.made_for(library or self.library), {**named, **cells})
+        return {**named, **cells}
 
     def _pairs(self) -> list[tuple[int, int]]:
         return list(itertools.combinations_with_replacement(range(len(self.columns)), 2))
@@ -125,18 +113,7 @@ class _Matrix(Release):
         return [*rows, *(("note", note) for note in self.notes)]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the matrix as coloured squares, with the number and its standard error in each.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw the matrix as coloured squares, with the number and its standard error in each."""
         return plots.matrix(self.columns, self.values, self.standard_errors, ax)
 
 
@@ -147,6 +124,9 @@ def _written(value: float, error: float) -> str:
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Correlations(_Matrix):
     """Pearson's correlation of each two columns.
+
+    ``to_frame()`` has a row for each two, in the order of the upper triangle, with the columns a, b, value,
+    standard_error, low and high.
 
     Attributes
     ----------
@@ -193,6 +173,8 @@ class Correlations(_Matrix):
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Covariances(_Matrix):
     """The covariance of each two columns, with the divisor n - 1, in the product of their units.
+
+    ``to_frame()`` is as for `Correlations`.
 
     Attributes
     ----------

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy_eda import asked as asking
-from dfprivacy_eda import quantiles, report, tree
+from dfprivacy_eda import report, tree
 from dfprivacy_eda.aggregate import Wanted
 from dfprivacy_eda.bounds import threshold
 from dfprivacy_eda.counts import edges_of
 from dfprivacy_eda.describe import Focus, split
+from dfprivacy_eda.layout import Layout, layout, rows_epsilon
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -141,7 +142,7 @@ def of_profile(curator: Curator, **_: Any) -> Findings:
     return {"expected standard error of each number of rows": error, RELATIVE: error * _TYPICAL / rows_of(curator)}
 
 
-def prefix_error(plan: quantiles.Layout, rows_variance: float, variances: tuple[float, ...]) -> float:
+def prefix_error(plan: Layout, rows_variance: float, variances: tuple[float, ...]) -> float:
     """Give the mean standard error of the rows below an edge, of a tree with these variances of counts."""
     sizes = (1, *plan.sizes)
     blank = [np.zeros(size) for size in sizes]
@@ -150,7 +151,7 @@ def prefix_error(plan: quantiles.Layout, rows_variance: float, variances: tuple[
     return float(np.sqrt(grown.prefix_variances)[1:-1].mean()) if len(leaves) > 1 else 0.0
 
 
-def _tree_error(curator: Curator, plan: quantiles.Layout, scale: float, whole: float) -> float:
+def _tree_error(curator: Curator, plan: Layout, scale: float, whole: float) -> float:
     """Give the mean error in rows; `scale` is that of weighted counts, `whole` the variance of all rows."""
     variances = tuple(2 * (scale / weight) ** 2 for weight in plan.weights)
     return prefix_error(plan, whole if curator.size is None else 0.0, variances)
@@ -161,7 +162,7 @@ def of_quantiles(curator: Curator, column: Column, *, step: float | None, q: Any
     noise = laplace(curator)
     if isinstance(q, list | tuple | np.ndarray) and noise:
         scale = noise / math.sqrt(2)
-        plan = quantiles.layout(column, step, quantiles.rows_of(curator))
+        plan = layout(column, step, rows_epsilon(curator))
         noise = _tree_error(curator, plan, scale, 2 * scale**2)
     # One alone is off by r rows with probability in proportion to exp(-r / scale), where values lie dense.
     return {
@@ -216,7 +217,7 @@ def _described(curator: Curator, chosen: tuple[Column, ...], shares: dict[str, F
         found[_given(curator, "a mean, in standard deviations of a sixth of the range")] = noise / n / _SPREAD
         found[_given(curator, "a standard deviation, in parts of it")] = noise / 2 / n / (2 * _SPREAD**2)
         share = shares["quartiles"] / len(numbers)
-        plan = quantiles.layout(numbers[0], None, quantiles.rows_of(curator, share))
+        plan = layout(numbers[0], None, rows_epsilon(curator, share))
         rows = _tree_error(curator, plan, scales[0], noise**2)
         found["expected standard error, in rows by which a quartile is off"] = rows
         relative += [noise / n / _SPREAD, noise / (4 * n * _SPREAD**2), rows / (n / 4)]
@@ -297,7 +298,5 @@ def _aggregated(curator: Curator, wanted: Wanted, one: Asked) -> tuple[float, fl
     return error, error / {"sum": n * sd, "var": sd * sd}.get(one.statistic, sd), ""
 
 
-def _plan_of(curator: Curator, wanted: Wanted, column: Column) -> quantiles.Layout:
-    share = wanted.shares["quantiles"] / len(wanted.ranked)
-    rows = math.inf if curator.size is None else curator.size * curator.epsilon * float(share)
-    return quantiles.layout(column, None, rows)
+def _plan_of(curator: Curator, wanted: Wanted, column: Column) -> Layout:
+    return layout(column, None, rows_epsilon(curator, wanted.shares["quantiles"] / len(wanted.ranked)))

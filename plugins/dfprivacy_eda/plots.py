@@ -18,13 +18,25 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dfprivacy_eda.aggregates import Aggregates
     from dfprivacy_eda.bounds import FoundBounds
     from dfprivacy_eda.describe import Description
     from dfprivacy_eda.ranked import Quantiles
     from dfprivacy_eda.results import ColumnStatistic
     from dfprivacy_eda.tables import Counts, Crosstab, Histogram
 
-__all__ = ["bounds", "counts", "crosstab", "description", "histogram", "matrix", "quantiles", "statistic"]
+__all__ = [
+    "bounds",
+    "categories",
+    "counts",
+    "crosstab",
+    "description",
+    "histogram",
+    "matrix",
+    "numbers",
+    "quantiles",
+    "statistic",
+]
 
 BAR, SURE, POINT = "#9ec3e6", "#b34700", "#1a1a1a"
 _SERIES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777")
@@ -32,6 +44,7 @@ _MOST_BARS = 40
 _DARK = 0.65  # of the largest number, from which its square is too dark for black
 _TAIL = 0.002  # of the rows, at each side, that a curve may leave out
 _ROW = 0.28  # inches of a row
+_LINE = 60  # letters beside each other below the bars of a picture
 
 
 def _plain(ax: Any) -> Any:
@@ -117,6 +130,42 @@ def counts(found: Counts, ax: Any) -> Any:
     return ax
 
 
+def categories(found: Sequence[Counts], ax: Any) -> Any:
+    """Draw the counts of several columns, one below the other."""
+    if len(found) == 1:
+        return counts(found[0], ax)
+    rows = [min(len(each.categories), _MOST_BARS) + 3 for each in found]
+    ax = _sized(ax, _ROW * sum(rows))
+    ax.axis("off")
+    top = 1.0
+    for each, tall in zip(found, rows, strict=True):
+        height = tall / sum(rows)
+        counts(each, ax.inset_axes((0, top - 0.75 * height, 1, 0.7 * height)))
+        top -= height
+    return ax
+
+
+def numbers(found: Aggregates, ax: Any) -> Any:
+    """Draw a line for each number, of a scale of its own: itself, and its interval."""
+    cells = zip(found.names, found.values, found.lows, found.highs, strict=True)
+    drawn = [cell for cell in cells if cell[2] is not None and cell[3] is not None]
+    ax = _sized(ax, 0.6 * len(drawn) + 0.4)
+    ax.axis("off")
+    height = 1 / max(len(drawn), 1)
+    for place, (name, value, low, high) in enumerate(drawn):
+        panel = ax.inset_axes((0, 1 - (place + 0.6) * height, 1, 0.3 * height))
+        panel.plot([low, high], [0, 0], color=SURE, lw=2.5, label=_interval(found.confidence))
+        panel.plot(value, 0, "o", ms=5, color=POINT, label="released")
+        panel.set(yticks=[0], yticklabels=[name], ylim=(-1, 1))
+        panel.spines[["left", "top", "right"]].set_visible(False)
+        panel.tick_params(axis="y", length=0)
+        panel.tick_params(axis="x", labelsize="small")
+        panel.margins(x=0.1)
+        if place == 0:
+            _legend(panel, ncols=2, loc="lower left", bbox_to_anchor=(0, 1))
+    return ax
+
+
 def crosstab(found: Crosstab, ax: Any) -> Any:
     """Draw a bar with its interval for each combination: the rows' categories on the axis, the columns' in colours.
 
@@ -135,7 +184,8 @@ def crosstab(found: Crosstab, ax: Any) -> Any:
         ax.bar(where, heights[:, at], width * 0.92, color=_SERIES[at], label=f"{second} = {category}")
         label = _interval(found.confidence) if at == len(columns) - 1 else None
         ax.vlines(where, low[:, at], high[:, at], color=POINT, lw=1.5, label=label)
-    ax.set_xticks(range(len(rows)), names)
+    slanted = {"rotation": 45, "ha": "right"} if sum(map(len, names)) > _LINE else {}
+    ax.set_xticks(range(len(rows)), names, **slanted)
     alike = {"index": f"share within {first}", "columns": f"share within {second}"}
     ax.set(xlabel=first, ylabel=alike.get(found.by or "", "share of all rows" if found.by else "rows"))
     ax.set_ylim(bottom=0)

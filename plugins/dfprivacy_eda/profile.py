@@ -25,7 +25,7 @@ __all__ = ["Profile", "profile", "profile_asked"]
 _SURVEY = Fraction(2, 3)  # of the budget: what the columns hold; the rest is for histograms of numbers
 _BINS = 32
 _FEW = 20  # different numbers that are codes rather than measurements
-_CODES = 0.9  # of the rows with a number, that such codes make up
+_CODES = 0.95  # of the rows with a number, that such codes make up
 _SHOWN = 4
 
 
@@ -102,7 +102,7 @@ class Profile(Release):
         """Give the values of a column of numbers, if they are few and make up most of it."""
         held = [(v, c) for v, c in zip(self.values[at], self.counts[at], strict=True) if not isinstance(v, str)]
         whole = sum(count for _, count in held)
-        few = 0 < len(held) <= _FEW and whole >= _CODES * self.rows[at] and self.kinds[at] == "number"
+        few = 1 < len(held) <= _FEW and whole >= _CODES * self.rows[at] and self.kinds[at] == "number"
         return sorted(value for value, _ in held) if few else []
 
     @property

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy import ArgumentError, Release
+from dfprivacy import ArgumentError
 from dfprivacy.markup import Grid
 from dfprivacy.schema import as_number
 from dfprivacy_eda import plots
-from dfprivacy_eda.results import records, tidy
+from dfprivacy_eda.results import Tabled, tidy
 from dfprivacy_eda.tree import Tree
 from dfprivacy_eda.wording import between, left_out, number
 
@@ -24,8 +24,10 @@ __all__ = ["Quantiles", "share"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Quantiles(Release):
+class Quantiles(Tabled):
     """Quantiles of one column, with the noisy counts from which any other follows.
+
+    ``to_frame()`` has a row for each, with the columns q, value, low and high.
 
     Attributes
     ----------
@@ -125,24 +127,6 @@ class Quantiles(Release):
     def _columns(self) -> dict[str, tuple[float, ...]]:
         return {"q": self.q, "value": self.values, "low": self.low, "high": self.high}
 
-    def _records(self) -> list[dict[str, Any]]:
-        return records(self._columns())
-
-    def to_frame(self, library: str | None = None) -> Any:
-        """Return one row for each quantile: the share, the value, and its interval.
-
-        Parameters
-        ----------
-        library : {"pandas", "polars", "pyarrow"}, optional
-            Whose table to make; default: the library's that holds the table that was asked.
-
-        Returns
-        -------
-        pandas.DataFrame, polars.DataFrame or pyarrow.Table
-            The columns q, value, low and high.
-        """
-        return tidy(self.made_for(library or self.library), self._columns())
-
     def _grid(self) -> Grid:
         rows = [
             (f"{q:.4g}", number(value, (high - low) / 4), between(low, high))
@@ -157,18 +141,7 @@ class Quantiles(Release):
         return [*rows, *(("note", note) for note in self.notes)]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the cumulated shares of rows with a band, and the quantiles with their intervals.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw the cumulated shares of rows with a band, and the quantiles with their intervals."""
         return plots.quantiles(self, ax)
 
 

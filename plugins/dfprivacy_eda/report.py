@@ -21,8 +21,8 @@ from dfprivacy_eda.tables import Counts, Histogram
 
 if TYPE_CHECKING:
     from dfprivacy.markup import Grid
+    from dfprivacy_eda.grown import Grown
     from dfprivacy_eda.matrices import Correlations
-    from dfprivacy_eda.quantiles import Grown
 
 __all__ = ["Report", "binned", "report", "report_asked"]
 
@@ -90,6 +90,10 @@ class Report(Release):
             raise ArgumentError(f"There is no folder {str(file.parent)!r}.", "Make it first.")
         file.write_text(page.whole(self, title), encoding="utf-8")
         return file
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw quartiles and mean of each column of numbers, with their intervals; `save` draws everything."""
+        return self.description.plot(ax)
 
     def made_for(self, library: str) -> Report:
         """Return the same result for somebody whose tables are this library's."""

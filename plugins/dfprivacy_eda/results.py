@@ -10,7 +10,7 @@ from dfprivacy import Release
 from dfprivacy_eda import plots
 from dfprivacy_eda.wording import between, left_out, number
 
-__all__ = ["ColumnStatistic", "records", "tidy"]
+__all__ = ["ColumnStatistic", "Tabled", "records", "tidy"]
 
 
 def records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
@@ -22,6 +22,32 @@ def records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     [{'a': 1, 'b': 3}, {'a': 2, 'b': 4}]
     """
     return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+
+
+class Tabled(Release):
+    """A result of several numbers, which are the rows of a table."""
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return one row for each number: what it is of, itself, and the ends of its interval.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "pyarrow"}, optional
+            Whose table to make; default: the library's that holds the table that was asked.
+
+        Returns
+        -------
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            The table; the class says which columns it has.
+        """
+        return tidy(self.made_for(library or self.library), self._columns())
+
+    def _columns(self) -> Mapping[str, Sequence[Any]]:
+        """Give the columns of that table."""
+        raise NotImplementedError
+
+    def _records(self) -> list[dict[str, Any]]:
+        return records(self._columns())
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -93,18 +119,7 @@ class ColumnStatistic(Release):
         return [*rows, *(("note", note) for note in self.notes)]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the number and its interval.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw the number and its interval."""
         return plots.statistic(self, ax)
 
 

@@ -49,7 +49,7 @@ th{{overflow-wrap:normal}}
 tbody th{{min-width:6rem;max-width:13rem;overflow-wrap:anywhere}}
 table{{font-variant-numeric:tabular-nums;font-size:.95rem}}
 .scroll table{{font-size:.875rem}}
-.scroll tbody th{{min-width:9rem}}
+.scroll tbody th{{min-width:7rem}}
 .column{{display:grid;grid-template-columns:minmax(0,1fr);gap:.5rem 2rem;padding:1rem 0;
 border-bottom:1px solid var(--rule)}}
 @media (min-width:52rem){{.column{{grid-template-columns:minmax(0,7fr) minmax(0,6fr)}}}}

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy import ArgumentError, Release
+from dfprivacy import ArgumentError
 from dfprivacy.markup import Grid
 from dfprivacy.schema import UNDECLARED
 from dfprivacy_eda import plots
-from dfprivacy_eda.results import records, tidy
+from dfprivacy_eda.results import Tabled, tidy
 from dfprivacy_eda.simplex import project
 from dfprivacy_eda.wording import between, left_out, number
 
@@ -27,7 +27,7 @@ _SHOWN = 24  # cells
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _Counted(Release):
+class _Counted(Tabled):
     """Counts of cells, with what is the same for all of them."""
 
     raw: NDArray[np.float64]
@@ -73,24 +73,6 @@ class _Counted(Release):
         numbers = {**found, "low": low, "high": high}
         keys = {f"{name}_" if name in numbers else name: cells for name, cells in self._keys().items()}
         return {**keys, **{name: each.ravel().tolist() for name, each in numbers.items()}}
-
-    def _records(self) -> list[dict[str, Any]]:
-        return records(self._columns())
-
-    def to_frame(self, library: str | None = None) -> Any:
-        """Return one row for each cell: its count, the unbiased noisy one, and the ends of its interval.
-
-        Parameters
-        ----------
-        library : {"pandas", "polars", "pyarrow"}, optional
-            Whose table to make; default: the library's that holds the table that was asked.
-
-        Returns
-        -------
-        pandas.DataFrame, polars.DataFrame or pyarrow.Table
-            After what the cell is of, the columns count, raw, low and high; with proportion, where that was asked.
-        """
-        return tidy(self.made_for(library or self.library), self._columns())
 
     @property
     def _head(self) -> str:
@@ -141,6 +123,8 @@ class _Counted(Release):
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Counts(_Counted):
     """How many rows are in each category.
+
+    ``to_frame()`` has a row for each: the category, count, raw, low and high, and proportion where that was asked.
 
     Attributes
     ----------
@@ -196,24 +180,15 @@ class Counts(_Counted):
         return [str(category) for category in self.categories]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw a bar for each category, with its interval.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw a bar for each category, with its interval."""
         return plots.counts(self, ax)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Histogram(_Counted):
     """How many rows are between each two edges.
+
+    ``to_frame()`` has a row for each bin: from, to, and the columns of `Counts`.
 
     Attributes
     ----------
@@ -249,24 +224,15 @@ class Histogram(_Counted):
         return [*bins, f"{last[:-1]}]"]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the histogram, with an interval for each bin.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw the histogram, with an interval for each bin."""
         return plots.histogram(self, ax)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Crosstab(_Counted):
     """How many rows are in each combination of two columns' categories.
+
+    ``to_frame()`` has a row for each: both categories, and the columns of `Counts`.
 
     Attributes
     ----------
@@ -346,20 +312,9 @@ class Crosstab(_Counted):
             said = f"± {number(self.reach, self.reach)} rows around each noisy count"
             rows.append((f"{100 * self.confidence:.4g}% interval", said))
         first, second = self.columns
-        asked = f'chi2({second!r}, {first!r}, method="table", epsilon=...)'
+        asked = f'chi2({first!r}, {second!r}, method="table", epsilon=...)'
         return [*rows, *super()._rows(), ("test", f"{asked} of independence is free at the same epsilon")]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw a bar for each combination, with its interval; a map where there are many.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw a bar for each combination, with its interval; a map where there are many."""
         return plots.crosstab(self, ax)

@@ -103,7 +103,9 @@ def diffprivlib(question):
         kept = {"epsilon": epsilon / half, "bins": cells, "range": (-0.5, cells - 0.5)}
         return often(lambda: tools.histogram(x, **kept)[0], FEWER_RUNS)
     if statistic == "count" and not public:
-        return np.array([[tools.count_nonzero(np.ones(len(x)), epsilon=epsilon)] for _ in range(RUNS)])
+        # It takes the length of the array for public and cuts its noise off there, so half of an array is counted.
+        half = np.repeat([1, 0], len(x))
+        return np.array([[tools.count_nonzero(half, epsilon=epsilon)] for _ in range(RUNS)])
     if not public or statistic == "count":
         return None
     bounds = (question["low"], question["high"])

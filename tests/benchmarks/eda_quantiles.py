@@ -38,7 +38,8 @@ from results import recorded
 
 from dfprivacy import Column
 from dfprivacy.release import NoisyValue
-from dfprivacy_eda.quantiles import Grown, Layout, layout
+from dfprivacy_eda.grown import Grown
+from dfprivacy_eda.layout import Layout, layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,10 +69,15 @@ def counted(x: Numbers, plan: Layout) -> tuple[Numbers, NDArray[np.intp]]:
 
 
 def by_tree(
-    x: Numbers, step: float | None, q: Sequence[Numbers], epsilon: float, rng: np.random.Generator
+    x: Numbers,
+    step: float | None,
+    q: Sequence[Numbers],
+    epsilon: float,
+    rng: np.random.Generator,
+    column: Column = COLUMN,
 ) -> list[Numbers]:
     """Values of any number of quantiles of one tree, of the layout that so many rows get."""
-    plan = layout(COLUMN, step, len(x) * epsilon)
+    plan = layout(column, step, len(x) * epsilon)
     leaves, _ = counted(x, plan)
     exact = np.concatenate([leaves.reshape(size, -1).sum(axis=1) for size in plan.sizes])
     scales = np.repeat([2 * sum(plan.weights) / (epsilon * weight) for weight in plan.weights], plan.sizes)

@@ -75,6 +75,10 @@ class Simulated:
         value = np.reshape(statistic.value(self._exact(statistic.features)), statistic.shape)
         return self._noisy(statistic, value, statistic.weights, noise, share)
 
+    def settled(self, chosen: Any) -> Any:
+        """Keep what was chosen between two measurements: nothing is drawn again here."""
+        return chosen
+
     def select(self, statistic: Any, *, top: int = 1) -> np.ndarray:
         """Choose by the exponential mechanism."""
         scale = 2 * statistic.sensitivity(self.neighbors, math.inf, frozenset()) / self.epsilon

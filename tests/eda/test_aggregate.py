@@ -204,6 +204,14 @@ REFUSED = {
     "a misspelt price": ({"age": "mean"}, {"epsilonn": 1}, "epsilonn=1 is no aggregation"),
     "a number": ({"age": 3}, {}, "3 is no aggregation of 'age'"),
     "a column of numbers": ({3: "mean"}, {}, "named by a string"),
+    "a function": ({"age": np.mean}, {}, "A function is no aggregation.*Did you mean 'mean'"),
+    "an expression": (pl.col("age").mean(), {}, 'agg\\(age_mean=\\("age", "mean"\\)\\)'),
+    "expressions": (
+        [pl.col("age").quantile(0.9), pl.col("income").null_count().alias("gaps")],
+        {},
+        '\\*\\*{"age_90%": \\("age", "90%"\\)}, gaps=\\("income", "missing"\\)',
+    ),
+    "an expression by name": ({}, {"m": pl.col("age").std()}, 'agg\\(m=\\("age", "std"\\)\\)'),
 }
 
 
@@ -219,6 +227,16 @@ def test_refused_before_any_charge(case, grouped, protect):
         asked.agg(aggregations, **named, epsilon=1)
 
     assert "Nothing was released or spent" in str(raised.value)
+    assert not list(view.releases)
+
+
+def test_expressions_one_after_the_other(protect):
+    """As Polars takes them, each by position: refused, and it says that columns are named by strings."""
+    view = protect()
+
+    with pytest.raises(ArgumentError, match="no Polars expressions: columns and statistics are named by strings"):
+        view.agg(pl.col("age").mean(), pl.col("age").std(), epsilon=1)
+
     assert not list(view.releases)
 
 

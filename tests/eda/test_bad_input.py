@@ -68,6 +68,14 @@ REFUSED = {
     "no epsilon": (lambda v: v.describe(epsilon=0), "above zero"),
     "a confidence in percent": (lambda v: v.mean("x", confidence=95, epsilon=1), "not between 0 and 1"),
     "values without a delta": (lambda v: v.value_counts("g", categories="discover", epsilon=1), "delta above zero"),
+    "a delta that there is not": (
+        lambda v: v.value_counts("g", categories="discover", epsilon=1, delta=1e-6),
+        "the budget has no delta",
+    ),
+    "a profile for a delta that there is not": (
+        lambda v: v.profile(epsilon=1, delta=1e-6),
+        "protect(..., epsilon=1,",
+    ),
     "a focus on nothing": (lambda v: v.describe("x", focus="categories", epsilon=1), "no column that is described"),
     "nobody's to know": (lambda v: v.median("x", nan_policy="raise", epsilon=1), "nan_policy='raise'"),
 }

@@ -102,6 +102,29 @@ def test_raw_counts_are_unbiased_and_shown_ones_add_up(protect):
     assert found == type(found).from_dict(found.to_dict())
 
 
+@pytest.mark.statistical
+@pytest.mark.parametrize("gaps", [0, 100])
+@pytest.mark.parametrize("neighbors", RELATIONS)
+def test_raw_counts_are_unbiased_where_the_missing_rows_are_what_is_left(gaps, neighbors, protect):
+    """Also of categories that no row has; and so are the rows in none, and the largest in describe and agg."""
+    frame = pd.DataFrame({"a": ["x"] * (200 - gaps) + [None] * gaps})
+    view = protect(frame, bounds={}, categories={"a": ["x", "y", "z"]}, neighbors=neighbors)
+    scale, runs = (2 if neighbors == "replace_one" else 1) / 0.05, 100
+
+    with seeded_noise(3):
+        found = [view.value_counts("a", sort=False, epsilon=0.05, fresh=True) for _ in range(runs)]
+        described = [view.describe(epsilon=0.5, fresh=True) for _ in range(runs)]
+        several = [view.agg({"a": "freq"}, epsilon=0.5, fresh=True) for _ in range(runs)]
+
+    error = 6 * math.sqrt(2 / runs) * scale
+    assert [200 - gaps, 0, 0] == pytest.approx(np.mean([each.raw for each in found], axis=0), abs=error)
+    assert min(each.raw.min() for each in found) < 0
+    if neighbors == "replace_one":
+        assert gaps == pytest.approx(np.mean([each.missing for each in found]), abs=2 * error)
+    tops = [each.raw[0][each.statistics.index("freq")] for each in described], [each.raw[0] for each in several]
+    assert [200 - gaps] * 2 == pytest.approx([np.mean(top) for top in tops], abs=error / 10)
+
+
 REFUSED = {
     "no bins": (lambda v: v.histogram("age", 0, epsilon=1), "bins=0"),
     "one edge": (lambda v: v.histogram("age", [3], epsilon=1), "edges that rise"),
@@ -169,6 +192,10 @@ def test_a_crosstab_is_tested_for_nothing(terms, protect):
 
     test = view.chi2("region", "sex", method="table", epsilon=1)
 
-    assert 0 == test.privacy.epsilon
+    other = view.chi2("sex", "region", method="table", epsilon=1)
+    turned = view.crosstab("region", "sex", epsilon=1)
+    assert 0 == test.privacy.epsilon == other.privacy.epsilon == turned.privacy.epsilon
+    assert list(other.released) == pytest.approx(table.raw.T.ravel().tolist())
+    assert turned.raw == pytest.approx(table.raw.T)
     assert table.raw.ravel().tolist() == pytest.approx(list(test.released))
     assert 0 == view.where(sex="f").crosstab("sex", "region", epsilon=1).privacy.epsilon - 1

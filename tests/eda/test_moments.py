@@ -100,6 +100,8 @@ def test_sensitivities():
     fixed = features.Given(x, of=features.Moments(x), tally=(0, 0.5))
     free = features.Given(x, of=features.Moments(x, count=True), tally=(0, 1.5))
 
+    assert 2 == pytest.approx(features.Moments(x).diameter(1, frozenset()), abs=1e-12)
+    assert 1.5 == pytest.approx(features.Moments(x, count=True).radius(1), abs=1e-12)
     assert 2 == pytest.approx(fixed.diameter(1, frozenset()), abs=1e-12)
     assert 1.5 == pytest.approx(free.radius(1), abs=1e-12)
     assert 3 == pytest.approx(free.diameter(1, frozenset()), abs=1e-12)

@@ -221,3 +221,45 @@ def test_whole_numbers_have_steps(plt, protect):
     assert curve.get_drawstyle() == "steps-post"
     assert np.allclose(curve.get_xdata() % 1, 0)
     assert curve.get_ydata()[-1] == pytest.approx(1)
+
+
+def test_several_numbers_have_scales_of_their_own(plt, protect):
+    """A panel for each number of an aggregation, with its interval; a category has none."""
+    found = protect().agg({"age": ["mean", "std"], "sex": ["top", "freq"]}, epsilon=1)
+
+    panels = found.plot().child_axes
+
+    assert [panel.get_yticklabels()[0].get_text() for panel in panels] == ["age_mean", "age_std", "sex_freq"]
+    assert [found.lows[0], found.highs[0]] == list(panels[0].get_lines()[0].get_xdata())
+    with pytest.raises(ArgumentError, match="No number was asked for"):
+        protect().agg({"sex": "top"}, epsilon=1).plot()
+
+
+def test_found_values_are_drawn_by_column(plt, protect):
+    """Bars with intervals, a panel for each column; a single column has the axes for itself."""
+    found = protect(epsilon=100, delta=0.01).find_categories(["sex", "region"], epsilon=50)
+
+    panels = found.plot().child_axes
+    alone = found["sex"].plot()
+
+    assert [panel.get_ylabel() for panel in panels] == ["sex", "region"]
+    assert found["region"].counts.tolist() == [bar.get_width() for bar in panels[1].patches]
+    assert len(alone.patches) == len(panels[0].patches)
+
+
+def test_many_names_are_slanted(plt, protect):
+    """Names below the bars of a crosstab do not run into each other."""
+    names = [f"category {at}" for at in range(12)]
+    frame = pd.DataFrame({"a": names * 20, "b": ["x", "y"] * 120})
+    found = protect(frame, bounds={}, categories={"a": names, "b": ["x", "y"]}).crosstab("a", "b", epsilon=5)
+
+    labels = found.plot().get_xticklabels()
+
+    assert {45.0} == {label.get_rotation() for label in labels}
+
+
+def test_a_report_has_the_picture_of_its_description(plt, protect):
+    """The rest is on its page."""
+    found = protect().report(epsilon=1)
+
+    assert len(found.plot().child_axes) == len(found.description.plot().child_axes) == 3

@@ -14,8 +14,8 @@ import dfprivacy as dp
 from dfprivacy import ArgumentError, Column, SchemaError
 from dfprivacy._call.plan import RELATIVE, split
 from dfprivacy.testing.noise import seeded_noise
+from dfprivacy_eda.layout import layout
 from dfprivacy_eda.planning import prefix_error
-from dfprivacy_eda.quantiles import layout
 
 N = 5000
 QUARTILES = [0.25, 0.5, 0.75]

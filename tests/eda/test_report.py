@@ -15,8 +15,9 @@ import pytest
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.release import NoisyValue, Release
+from dfprivacy_eda.grown import Grown
+from dfprivacy_eda.layout import layout
 from dfprivacy_eda.page import whole
-from dfprivacy_eda.quantiles import Grown, layout
 from dfprivacy_eda.report import binned, split
 from dfprivacy_eda.style import DARK, LIGHT
 

@@ -1,0 +1,81 @@
+"""Trees of counts as they are measured: of one column, or of several in one release."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfprivacy import Column, Curator, features
+from dfprivacy_eda.layout import Layout, layout, rows_epsilon
+from dfprivacy_eda.tree import Tree, least_squares
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from fractions import Fraction
+
+    from dfprivacy.arguments import NanPolicy
+    from dfprivacy.release import NoisyValue
+
+__all__ = ["Grown", "grown", "planned_trees"]
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A measured tree: its layout, and the rows without a value where they were counted."""
+
+    layout: Layout
+    tree: Tree
+    missing: tuple[float | None, float | None]
+
+    @classmethod
+    def of(
+        cls,
+        plan: Layout,
+        measured: NoisyValue,
+        *,
+        missing: bool,
+        rows: tuple[float, float] | None,
+        root: bool,
+        none_missing: bool = False,
+    ) -> Grown:
+        """Make noisy counts consistent; `rows` is the number of all rows and its variance, None where unknown."""
+        values, variances = measured.values, 2 * measured.scales**2
+        left: tuple[float | None, float | None] = (0.0, 0.0) if none_missing else (None, None)
+        gone, spread = 0.0, 0.0
+        if missing:
+            gone, spread = float(values[-1]), float(variances[-1])
+            left = gone, math.sqrt(spread)
+        sizes = (1, *plan.sizes) if root else plan.sizes
+        ends = np.cumsum(sizes)
+        levels = [values[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+        noise = [float(variances[end - 1]) for end in ends]
+        if rows is not None:
+            levels.insert(0, np.array([rows[0] - gone]))
+            noise.insert(0, rows[1] + spread)
+        leaves, spreads = least_squares(levels, noise)
+        return cls(plan, Tree(plan.edges, (1, *plan.sizes), leaves, spreads, plan.whole, plan.ends), left)
+
+
+def grown(curator: Curator, column: Column, nan_policy: NanPolicy, step: float | None) -> Grown:
+    """Measure a tree of counts of one column."""
+    n, gaps = curator.size, curator.gaps([column], nan_policy)
+    plan = layout(column, step, rows_epsilon(curator))
+    measured = curator.sum(plan.features(column, missing=bool(gaps), root=n is None))
+    whole = None if n is None else (float(n), 0.0)
+    nothing = not (gaps or column.filled or nan_policy == "fill")
+    return Grown.of(plan, measured, missing=bool(gaps), rows=whole, root=n is None, none_missing=nothing)
+
+
+def planned_trees(
+    curator: Curator, columns: Sequence[Column], gaps: Mapping[str, tuple[Column, ...]], share: Fraction
+) -> tuple[list[Layout], features.Stack]:
+    """Lay out a tree of counts of each column, without a root, which is all rows; before anything is paid."""
+    plans = [layout(column, None, rows_epsilon(curator, share / len(columns))) for column in columns]
+    trees = [
+        plan.features(column, missing=bool(gaps[column.name]), root=False)
+        for plan, column in zip(plans, columns, strict=True)
+    ]
+    return plans, features.Stack(*trees)
