@@ -58,6 +58,7 @@ class Accessor:
                 "name",
                 "releases",
                 "schema",
+                "to_toml",
                 "where",
                 "filter",
                 "select",

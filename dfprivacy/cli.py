@@ -1,4 +1,4 @@
-"""The command line: ``dfprivacy demo | plugins | stubs | ledger | audit``."""
+"""The command line: ``dfprivacy demo | plugins | stubs | schema | ledger | audit``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from dfprivacy._ledger.budget import Budget, Releases
 from dfprivacy._ledger.ledger import Ledger, ledger_file, open_ledger
 from dfprivacy._plugins.loader import registry
 from dfprivacy._plugins.stubs import stub
-from dfprivacy.errors import DPError, LedgerError
+from dfprivacy._table.frames.files import declared_columns
+from dfprivacy.errors import ArgumentError, DPError, LedgerError
+from dfprivacy.schema.files import skeleton
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,6 +66,12 @@ def _parser() -> argparse.ArgumentParser:
     stubs = commands.add_parser("stubs", help="write the methods of all plugins down for editors and type checkers")
     stubs.add_argument("--output", help="put a partial stub package into this folder instead of printing the text")
     stubs.set_defaults(run=_stubs)
+
+    schema = commands.add_parser("schema", help="write a schema file to fill in, from a table's names and types")
+    schema.add_argument("action", choices=["init"], metavar="init", help="write one")
+    schema.add_argument("data", help="a table, in .parquet, .arrow or .csv; no value of it is looked at")
+    schema.add_argument("--output", help="put it into this new file instead of printing it")
+    schema.set_defaults(run=_schema)
 
     ledger = commands.add_parser("ledger", help="list the accounts, what they have spent and what is left")
     ledger.add_argument(
@@ -135,6 +143,26 @@ def _stubs(options: argparse.Namespace) -> None:
     (folder / "_bundled.pyi").write_text(text, encoding="utf-8")
     (folder / "py.typed").write_text("partial\n", encoding="utf-8")
     print(f"{folder}: the methods of all plugins")
+
+
+def _schema(options: argparse.Namespace) -> None:
+    text = skeleton(declared_columns(options.data), Path(options.data).stem)
+    if options.output is None:
+        print(text, end="")
+        return
+    _write(options.output, text)
+    print(f"{options.output}: what is public about the table, to be filled in")
+
+
+def _write(path: str, text: str) -> None:
+    """Write a new file."""
+    try:
+        with Path(path).open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ArgumentError(f"The file {path} exists.", "Name a new one.") from None
+    except OSError as error:
+        raise ArgumentError(f"The file {path} cannot be written: {error.strerror}.", "Name another.") from None
 
 
 def _ledger(options: argparse.Namespace) -> int:

@@ -34,7 +34,8 @@ from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, 
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.mechanism import refuse_data
 from dfprivacy.release import Groups, Release, plain_json
-from dfprivacy.schema import OTHER, Discover
+from dfprivacy.schema import OTHER, Discover, toml
+from dfprivacy.schema.files import read_file
 
 if TYPE_CHECKING:
     from dfprivacy._bundled import BundledMethods
@@ -45,12 +46,14 @@ if TYPE_CHECKING:
     from dfprivacy._table.frames import Frame
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Category, Column, Schema, Unit
+    from dfprivacy.schema.files import SchemaFile
 else:
     BundledMethods = object
 
 __all__ = ["GroupedView", "PerPerson", "PrivateFrame", "power", "protect", "view_of"]
 
 Price = str | int | float | Fraction
+_USUAL: Mapping[str, Any] = {"delta": 0, "neighbors": "replace_one", "unit_missing": "omit", "public": ()}
 # By the frame's id: the frame, its view, and what it takes to make the view again without its rows. Nothing here
 # keeps a frame alive: a view does that for as long as somebody holds it.
 _VIEWS: dict[int, tuple[weakref.ref[Any], weakref.ref[PrivateFrame], Target]] = {}
@@ -60,20 +63,21 @@ def protect(
     df: object,
     name: str,
     *,
-    epsilon: Price,
-    delta: Price = 0.0,
+    epsilon: Price | None = None,
+    delta: Price | None = None,
     bounds: Mapping[str, tuple[Any, Any]] | None = None,
     categories: Mapping[str, Sequence[Category] | Discover] | None = None,
     public: Sequence[str] = (),
-    neighbors: Literal["replace_one", "add_remove"] = "replace_one",
+    neighbors: Literal["replace_one", "add_remove"] | None = None,
     accounting: Literal["basic", "rdp", "gdp", "portfolio"] | None = None,
     missing: Mapping[str, Any] | None = None,
     default_epsilon: Price | None = None,
     ledger: str | os.PathLike[str] | None = None,
     unit: str | None = None,
     max_rows: int | None = None,
-    unit_missing: Literal["omit", "own"] = "omit",
+    unit_missing: Literal["omit", "own"] | None = None,
     size: int | None = None,
+    schema: str | os.PathLike[str] | None = None,
 ) -> PrivateFrame:
     """Protect a table: open its account, or find it again, and return its private view.
 
@@ -84,7 +88,7 @@ def protect(
     name : str
         The data set's name: its account in the ledger. A name never gets a second budget.
     epsilon, delta : number or str
-        The whole budget, once and for all. Strings such as ``"1/3"`` are exact.
+        The whole budget, once and for all; delta is 0 unless given. Strings such as ``"1/3"`` are exact.
     bounds : mapping of str to pair, optional
         Lowest and highest value each number may take, from knowledge outside the data; ``(0, 1)`` for True and
         False.
@@ -95,8 +99,8 @@ def protect(
     public : sequence of str, optional
         Columns whose values are not protected, such as a study arm: neighbouring tables agree on them.
     neighbors : {"replace_one", "add_remove"}
-        What is protected: the content of any one row (the number of rows is public), or the presence of any one
-        row (the number of rows is private).
+        What is protected: the content of any one row (the default; the number of rows is public), or the presence
+        of any one row (the number of rows is private).
     accounting : {"basic", "rdp", "gdp", "portfolio"}, optional
         How losses add up; default: basic without a delta, else portfolio.
     missing : mapping of str, optional
@@ -114,10 +118,14 @@ def protect(
         With `unit`: how many rows of one person count at most. Noise grows with it, and of a person with more rows
         some are left out, the same for every question and chosen without a look at what they hold.
     unit_missing : {"omit", "own"}
-        With `unit`: whether a row that names nobody is left out, or is that of a person of its own.
+        With `unit`: whether a row that names nobody is left out, the default, or is that of a person of its own.
     size : int, optional
         Under ``replace_one``: the number of rows, or with `unit` of people, where it is public and known. Rows are
         then not counted. It is held against the table whenever that is read.
+    schema : str or path, optional
+        A TOML file that says any of the above but the ledger, and what columns are called and measured in.
+        Arguments may say more than the file, and nothing else than it does; which columns are public, the file
+        alone says.
 
     Returns
     -------
@@ -155,26 +163,69 @@ def protect(
         raise LedgerError(f"A {type(ledger).__name__} is no ledger.", "Name a file, or the address of a database.")
     if not isinstance(accounting, str | None):
         raise ArgumentError(f"A {type(accounting).__name__} is no accounting.", 'For example "portfolio".')
-    budget = {"epsilon": positive("epsilon", epsilon), "delta": slack("delta", delta)}
-    listed, wanted = _listed(categories)
-    whose, known = read_unit(unit, max_rows, unit_missing), read_size(size, neighbors)
+    terms: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "bounds": bounds,
+        "categories": categories,
+        "public": public,
+        "neighbors": neighbors,
+        "accounting": accounting,
+        "missing": missing,
+        "default_epsilon": default_epsilon,
+        "unit": unit,
+        "max_rows": max_rows,
+        "unit_missing": unit_missing,
+        "size": size,
+    }
+    if schema is None:
+        return _protected(df, name, terms, ledger)
+    file = read_file(schema)
+    with file.erring():
+        return _protected(df, name, file.with_arguments(name, terms), ledger, file)
+
+
+def _protected(
+    df: object,
+    name: str,
+    terms: Mapping[str, Any],
+    ledger: str | os.PathLike[str] | None,
+    file: SchemaFile | None = None,
+) -> PrivateFrame:
+    """Check what is said of a table, open its account, and make its view."""
+    terms = {**_USUAL, **{term: value for term, value in terms.items() if value is not None or term == "public"}}
+    if "epsilon" not in terms:
+        raise ArgumentError(
+            f"The data set {name!r} has no budget.", "Say what all answers may cost together: epsilon=1."
+        )
+    budget = {"epsilon": positive("epsilon", terms["epsilon"]), "delta": slack("delta", terms["delta"])}
+    default = terms.get("default_epsilon")
+    default = None if default is None else positive("default_epsilon", default)
+    listed, wanted = _listed(terms.get("categories"))
+    whose = read_unit(terms.get("unit"), terms.get("max_rows"), terms["unit_missing"])
+    size = read_size(terms.get("size"), terms["neighbors"])
     if whose is not None and wanted:
         raise ArgumentError(
-            f"Categories are not discovered where a {unit!r} may have several rows.", "Declare the categories."
+            f"Categories are not discovered where a {whose.column!r} may have several rows.",
+            "Declare the categories.",
         )
-    declarations: dict[str, Any] = {"bounds": bounds, "categories": listed, "public": public, "missing": missing}
+    named = ("bounds", "public", "missing", "neighbors")
+    declarations: dict[str, Any] = {argument: terms.get(argument) for argument in named}
     try:
         frame = adapt(df)
-        schema = read_schema(frame, **declarations, neighbors=neighbors, unit=whose, size=known)
+        if file is not None:
+            file.refuse_others(frame.columns)
+        schema = read_schema(frame, **declarations, categories=listed, unit=whose, size=size)
     except ReadError as error:  # nothing had been charged yet
         raise error.after(DPError.outcome) from None
-    default = None if default_epsilon is None else positive("default_epsilon", default_epsilon)
+    if file is not None:
+        schema = replace(schema, words=file.words)
     account = open_ledger(ledger).open_account(
         name,
         **budget,
-        accounting=accounting,
-        neighbors=neighbors,
-        public=tuple(sorted(public)),
+        accounting=terms.get("accounting"),
+        neighbors=schema.neighbors,
+        public=tuple(sorted(terms["public"])),
         whose=None if whose is None else (whose.column, whose.max_rows, whose.missing),
     )
     view = PrivateFrame(Target(account, Table(_bounded(frame, schema, account), schema), default))
@@ -484,6 +535,36 @@ class PrivateFrame(_Askable):
     def releases(self) -> Releases:
         """Every answer the account has paid for, in every process."""
         return Releases(self._target.account)
+
+    def to_toml(self) -> str:
+        """Write a schema file: with ``schema="fair.toml"``, `protect` makes this view again.
+
+        Returns
+        -------
+        str
+            TOML: the account's name and terms, and all of the schema.
+
+        Examples
+        --------
+        >>> import pandas as pd, dfprivacy as dp
+        >>> df = pd.DataFrame({"age": [31, 45, 28, 52]})
+        >>> view = dp.protect(df, "filed", epsilon="1/3", bounds={"age": (18, 90)}, ledger="memory:")
+        >>> print(view.to_toml(), end="")
+        name = "filed"
+        epsilon = "1/3"
+        accounting = "basic"
+        neighbors = "replace_one"
+        size = 4
+        <BLANKLINE>
+        [columns.age]
+        bounds = [18, 90]
+        """
+        account, default = self._target.account, self._target.default_epsilon
+        terms: dict[str, Any] = {"name": account.name, "epsilon": account.epsilon}
+        terms |= {"delta": account.delta} if account.delta else {}
+        terms |= {"accounting": account.accounting}
+        terms |= {} if default is None else {"default_epsilon": default}
+        return "\n".join(toml.table(terms)) + "\n" + self.schema.to_toml()
 
     def where(
         self, predicate: Callable[[Row], bool] | Mapping[str, object] | None = None, /, **columns: object
@@ -819,7 +900,7 @@ class PrivateFrame(_Askable):
 
     def _repr_html_(self) -> str:
         schema = self.schema
-        columns = [(name, _known(schema.columns.get(name))) for name in schema.names]
+        columns = [(name, _known(schema, name)) for name in schema.names]
         account = self._account()
         shown = f"<p>{escaped(account)}</p>" if isinstance(account, str) else account._repr_html_()
         facts = Grid((), self._facts()).html(f"PrivateFrame {self.name!r}")
@@ -841,7 +922,7 @@ class PrivateFrame(_Askable):
     def _lines(self) -> list[str]:
         (_, size), (_, neighbors), (_, missing), *where = self._facts()
         lines = [f"rows: {size}; neighbors: {neighbors}; missing values {missing}"]
-        lines += [f"{name}: {_known(self.schema.columns.get(name))}" for name in self.schema.names]
+        lines += [f"{name}: {_known(self.schema, name)}" for name in self.schema.names]
         return lines + [f"{name} {said}" for name, said in where]
 
 
@@ -917,13 +998,15 @@ class GroupedView(_Askable):
         return f"{PrivateFrame(self._target)._repr_html_()}<p>grouped by {escaped(by)}</p>"
 
 
-def _known(column: Column | None) -> str:
+def _known(schema: Schema, name: str) -> str:
+    column, words = schema.columns.get(name), str(schema.words.get(name, ""))
     if column is None:
-        return "nothing is known, so no method can use it"
+        return (f"{words}; " if words else "") + "nothing is known, so no method can use it"
     known = [f"from {column.low:g} to {column.high:g}"] if column.bounds else []
     known += [f"one of {list(column.categories)!r}"] if column.categories else []
     if column.filled:
         known.append(f"missing counts as {OTHER if column.other else f'{column.fill:g}'}")
+    known = [words, *known] if words else known
     return ("; ".join(known) or "as it is") + (" (public)" if column.public else "")
 
 

@@ -144,7 +144,8 @@ def _rows(table: Table, known: Origins) -> str:
             raise _UndescribedError
         where.add(_text(condition, known))
     schema = table.schema
-    whole = {f.name: getattr(schema, f.name) for f in fields(schema) if f.name not in {"names", "columns"}}
+    facts = [f.name for f in fields(schema) if f.compare and f.name not in {"names", "columns"}]
+    whole = {name: getattr(schema, name) for name in facts}
     # What tables of one row a person have not is not written, so that what was kept of them before is found again.
     whole = {name: value for name, value in whole.items() if value is not None or name == "size"}
     return _members({"where": _items(sorted(where)), "table": _text(whole, known)})

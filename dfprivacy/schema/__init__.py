@@ -44,13 +44,14 @@ import math
 import textwrap
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from dfprivacy.errors import ArgumentError, SchemaError, quoted
+from dfprivacy.schema import toml
 from dfprivacy.schema.values import plain_number, plain_text, written
 
 if TYPE_CHECKING:
@@ -450,6 +451,16 @@ class Unit:
     missing: Literal["omit", "own"] = "omit"
 
 
+class Words(NamedTuple):
+    """What a column is called and measured in, for people: ``label`` and ``units``, each empty if not said."""
+
+    label: str = ""
+    units: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.label} ({self.units})" if self.label and self.units else self.label or self.units
+
+
 @dataclass(frozen=True)
 class Schema:
     """What is public about a table.
@@ -470,6 +481,11 @@ class Schema:
         The number of people, where it is public and they may have several rows.
     derived : str or None
         Where rows were made of a person's several ones: of which, and how, as JSON.
+    words : mapping of str to (str, str)
+        What columns are called and measured in, where somebody said so: a label and units. Nothing else follows
+        from them.
+    library : {"pandas", "polars", "pyarrow"}
+        Whose table it is.
     """
 
     names: tuple[str, ...]
@@ -479,6 +495,63 @@ class Schema:
     unit: Unit | None = None
     people: int | None = None
     derived: str | None = None
+    words: Mapping[str, Words] = field(default_factory=dict, compare=False)
+    library: str = field(default="pandas", compare=False, repr=False)
+
+    def to_toml(self) -> str:
+        """Write it as the text of a schema file, which `dfprivacy.protect` reads: ``schema="fair.toml"``.
+
+        Returns
+        -------
+        str
+            TOML with every column, and the number of rows where it is public. `PrivateFrame.to_toml` writes the
+            account's name and terms as well.
+
+        Raises
+        ------
+        SchemaError
+            If rows were made of a person's several ones: a file says what the table is.
+
+        Examples
+        --------
+        >>> import pandas as pd, dfprivacy as dp
+        >>> df = pd.DataFrame({"age": [31, 45, 28, 52], "sex": ["f", "m", "f", "m"]})
+        >>> view = dp.protect(df, "written", epsilon=1, bounds={"age": (18, 90)}, ledger="memory:")
+        >>> print(view.schema.to_toml(), end="")
+        neighbors = "replace_one"
+        size = 4
+        <BLANKLINE>
+        [columns.age]
+        bounds = [18, 90]
+        <BLANKLINE>
+        [columns.sex]
+        """
+        if self.derived is not None:
+            raise SchemaError(
+                "These rows were made of a person's several ones, and no file says so.",
+                "Write the schema of the view that per() was asked of.",
+            )
+        said: dict[str, Any] = {"neighbors": self.neighbors}
+        if self.unit is not None:
+            said |= {"unit": self.unit.column, "max_rows": self.unit.max_rows, "unit_missing": self.unit.missing}
+        size = self.size if self.unit is None else self.people
+        lines = toml.table(said if size is None else said | {"size": size})
+        for name in self.names:
+            lines += ["", *toml.table(self._written(name), "columns", name)]
+        return "\n".join(lines) + "\n"
+
+    def _written(self, name: str) -> dict[str, Any]:
+        column, words = self.columns.get(name, Column(name)), self.words.get(name, Words())
+        categories = column.categories[:-1] if column.categories and column.other else column.categories
+        said = {
+            "bounds": column.bounds and tuple(map(_short, column.bounds)),
+            "categories": categories or column.categories,
+            "missing": (OTHER if column.other else _short(column.fill)) if column.filled else None,
+            "public": column.public or None,
+            "label": words.label or None,
+            "units": words.units or None,
+        }
+        return {name: value for name, value in said.items() if value is not None}
 
     def numeric(self, name: object) -> Column:
         """Look up a column that has bounds; a `SchemaError` says what is missing otherwise."""
@@ -540,6 +613,12 @@ class Schema:
         if name not in self.columns and name not in self.names:
             raise SchemaError(f"There is no column {name!r}.", f"The columns are {list(self.names)!r}.")
         return name
+
+
+def _short(number: float | None) -> float | None:
+    """Write a whole number without a point."""
+    whole = number is not None and number.is_integer() and abs(number) < _FLOAT_EXACT
+    return int(number) if whole and number is not None else number
 
 
 def as_number(value: object, what: str) -> float:
