@@ -51,6 +51,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from dfprivacy.errors import ArgumentError, SchemaError, quoted
+from dfprivacy.made_up import people, values_of
+from dfprivacy.release import table_of
 from dfprivacy.schema import toml
 from dfprivacy.schema.values import plain_number, plain_text, written
 
@@ -67,6 +69,7 @@ Codes: TypeAlias = "NDArray[np.intp]"
 
 OTHER = "other"
 _FLOAT_EXACT = 2**53  # float64 holds every integer up to here
+_DUMMY_ROWS = 1000  # where nobody knows how many
 _SAID = 1000  # characters of a list of categories in an error
 _LUT_SPAN = 1 << 16  # widest range of integer categories that is looked up in a table
 
@@ -539,6 +542,61 @@ class Schema:
         for name in self.names:
             lines += ["", *toml.table(self._written(name), "columns", name)]
         return "\n".join(lines) + "\n"
+
+    def dummy(self, n: int | None = None, seed: int = 0) -> Any:
+        """Make a table up that has this schema, to write and test an analysis before anything is paid.
+
+        Parameters
+        ----------
+        n : int, optional
+            Number of rows; default: that of the table where it is public, else 1,000.
+        seed : int
+            The same seed gives the same table.
+
+        Returns
+        -------
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            A table of the library that holds the real one, with its columns in order.
+
+        Raises
+        ------
+        ArgumentError
+            If there cannot be so many rows.
+
+        Notes
+        -----
+        **Privacy.** It follows from what is declared and from the seed, and from nothing else: no row is read. So
+        columns have nothing to do with each other. Numbers are around the middle of their bounds with a standard
+        deviation of a sixth of the range, dates are days since 1970-01-01, categories are all alike, what counts as
+        ``"other"`` is missing, and so is all of a column of which nothing is declared.
+
+        Examples
+        --------
+        >>> import pandas as pd, dfprivacy as dp
+        >>> df = pd.DataFrame({"age": [31, 45, 28, 52] * 50, "sex": ["f", "m"] * 100})
+        >>> said = {"bounds": {"age": (18, 90)}, "categories": {"sex": ["f", "m"]}, "ledger": "memory:"}
+        >>> view = dp.protect(df, "real", epsilon=1, **said)
+        >>> practice = dp.protect(view.schema.dummy(), "practice", epsilon=10, **said)
+        >>> test = practice.ttest("age", by="sex", epsilon=1)
+        >>> view.budget.spent
+        Fraction(0, 1)
+        """
+        for what, number, least in (("n", n, 1), ("seed", seed, 0)):
+            whole = isinstance(number, int) and not isinstance(number, bool)
+            if number is not None and not (whole and number >= least):
+                raise ArgumentError(f"{what}{quoted(number)} is no whole number from {least}.", "For example 1000.")
+        whose = self.unit
+        usual = (self.size if whose is None else self.people) or _DUMMY_ROWS
+        rows = usual if n is None else n
+        if whose is not None and self.people is not None and rows < self.people:
+            raise ArgumentError(f"{rows} rows are too few for {self.people} people.", "Ask for more.")
+        rng = np.random.default_rng(seed)
+        columns: dict[str, Any] = {
+            name: values_of(rng, rows, self.columns.get(name, Column(name))) for name in self.names
+        }
+        if whose is not None:
+            columns[whose.column] = people(rows, whose.max_rows, self.people)
+        return table_of(columns, self.library)
 
     def _written(self, name: str) -> dict[str, Any]:
         column, words = self.columns.get(name, Column(name)), self.words.get(name, Words())
