@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import io
 import json
 import os
@@ -10,10 +11,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dfprivacy._ledger.backup import backup, forget, restore
-from dfprivacy._ledger.budget import Budget, Releases
+from dfprivacy._ledger.budget import Budget, questions_grid
+from dfprivacy._ledger.history import asked_of, matching
 from dfprivacy._ledger.ledger import Ledger, ledger_file, open_ledger
 from dfprivacy._plugins.loader import registry
 from dfprivacy._plugins.stubs import stub
@@ -22,9 +24,15 @@ from dfprivacy.errors import ArgumentError, DPError, LedgerError
 from dfprivacy.schema.files import skeleton
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
+
+    from dfprivacy._ledger.accounts import Account
+    from dfprivacy._ledger.history import Asked
 
 __all__ = ["main"]
+
+_WIDE = 1000  # characters of a line: questions are shown in full
+_FORMULAS = {"=", "+", "-", "@", "\t", "\r"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,7 +90,12 @@ def _parser() -> argparse.ArgumentParser:
         "lowers what was spent; forget a ledger file that was deleted on purpose",
     )
     ledger.add_argument("--ledger", help="a SQLite file or database URL; default: DFPRIVACY_LEDGER, or the user's")
+    ledger.add_argument("--method", help="questions of this method only")
+    ledger.add_argument("--analyst", help="questions that this analyst asked only")
+    ledger.add_argument("--since", help="questions from this day or moment on only, such as 2026-01-31")
+    ledger.add_argument("--until", help="questions up to this day or moment only")
     ledger.add_argument("--json", action="store_true", help="as JSON")
+    ledger.add_argument("--csv", action="store_true", help="the questions as CSV")
     ledger.set_defaults(run=_ledger, usage=ledger.error)
 
     audit = commands.add_parser("audit", help="check that mechanisms keep the privacy they promise")
@@ -195,38 +208,70 @@ def _existing(options: argparse.Namespace) -> Ledger:
 def _accounts(options: argparse.Namespace, name: str | None) -> int:
     ledger = _existing(options)
     accounts = ledger.accounts() if name is None else [ledger.account(name)]
+    wanted = {each: getattr(options, each) for each in ("method", "analyst", "since", "until")}
+    asked = {account.name: matching(asked_of(account).values(), **wanted) for account in accounts}
     problems = ledger.problems()
-    if options.json:
-        rows = [
+    if options.csv:
+        _print_csv(asked)
+    elif options.json:
+        found = [
             Budget(account).to_dict()
             | {
-                "entries": [
-                    {
-                        "id": entry.id,
-                        "at": entry.at.isoformat(timespec="seconds"),
-                        "mechanism": entry.mechanism,
-                        "epsilon": str(entry.epsilon),
-                        "delta": str(entry.delta),
-                        "loss": entry.loss.to_dict(),
-                    }
-                    for entry in account.entries()
-                ]
+                "entries": _entries(account, {each.call for each in asked[account.name]}),
+                "questions": [each.to_dict() for each in asked[account.name]],
             }
             for account in accounts
         ]
-        print(json.dumps({"ledger": ledger.where, "accounts": rows, "problems": problems}, indent=2))
-        return int(bool(problems))
-    print(f"{ledger.where}: {len(accounts)} account{'' if len(accounts) == 1 else 's'}")
-    for account in accounts:
-        entries = account.entries()
-        print(f"\n{account.name}: {len(entries)} charges, {len(Releases(account))} answers")
-        print(f"  {Budget(account)}")
-        for entry in entries if name else ():
-            at = entry.at.isoformat(sep=" ", timespec="seconds")
-            print(f"  {entry.id:>6}  {at}  {entry.mechanism:<12} epsilon {float(entry.epsilon):g}")
-    for problem in problems:
-        print(f"\nproblem: {problem}")
+        print(json.dumps({"ledger": ledger.where, "accounts": found, "problems": problems}, indent=2))
+    else:
+        shown = name is not None or any(wanted.values())
+        print(f"{ledger.where}: {len(accounts)} account{'' if len(accounts) == 1 else 's'}")
+        for account in accounts:
+            _print_account(account, asked[account.name] if shown else [])
+        for problem in problems:
+            print(f"\nproblem: {problem}")
     return int(bool(problems))
+
+
+def _print_account(account: Account, asked: Sequence[Asked]) -> None:
+    print(f"\n{account.name}: {len(account.entries())} charges, {len(account.answers())} answers")
+    print(f"  {Budget(account)}")
+    for share in account.shares():
+        left = float(share.accountant.largest(share.spent))
+        whole = float(share.epsilon)
+        print(f"  share of {share.analyst}: epsilon {whole:g}; the largest next Laplace release is ε = {left:g}")
+    for line in questions_grid(asked, account.ledger).lines(_WIDE) if asked else ():
+        print(f"  {line}")
+
+
+def _entries(account: Account, calls: Collection[str]) -> list[dict[str, Any]]:
+    askers = account.askers()
+    return [
+        {
+            "id": entry.id,
+            "at": entry.at.isoformat(timespec="seconds"),
+            "mechanism": entry.mechanism,
+            "analyst": askers.get(entry.call, ""),
+            "call": entry.call,
+            "epsilon": str(entry.epsilon),
+            "delta": str(entry.delta),
+            "loss": entry.loss.to_dict(),
+        }
+        for entry in account.entries()
+        if entry.call in calls
+    ]
+
+
+def _print_csv(asked: Mapping[str, Sequence[Asked]]) -> None:
+    """Print a row for each question. A text that a spreadsheet would take for a formula is quoted."""
+    names = ("at", "analyst", "method", "asked", "epsilon", "delta", "reused", "answered", "call")
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    table.writerow(("account", *names))
+    for account, questions in asked.items():
+        for each in questions:
+            plain = each.to_dict()
+            cells = (account, *(plain[name] for name in names))
+            table.writerow([f"'{cell}" if str(cell)[:1] in _FORMULAS else cell for cell in cells])
 
 
 def _audit(options: argparse.Namespace) -> int:

@@ -19,8 +19,10 @@ from dfprivacy._call.question import Question, held
 from dfprivacy._call.recalled import protected
 from dfprivacy._call.refine import refined
 from dfprivacy._call.target import Target, positive, slack
+from dfprivacy._ledger.analysts import checked_name
 from dfprivacy._ledger.budget import Budget, Releases
 from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._ledger.names import name_key
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
 from dfprivacy._table.conditions import Satisfies, condition
@@ -78,6 +80,7 @@ def protect(
     unit_missing: Literal["omit", "own"] | None = None,
     size: int | None = None,
     schema: str | os.PathLike[str] | None = None,
+    budgets: Mapping[str, Price] | None = None,
 ) -> PrivateFrame:
     """Protect a table: open its account, or find it again, and return its private view.
 
@@ -126,6 +129,9 @@ def protect(
         A TOML file that says any of the above but the ledger, and what columns are called and measured in.
         Arguments may say more than the file, and nothing else than it does; which columns are public, the file
         alone says.
+    budgets : mapping of str to number or str, optional
+        The epsilon that each analyst may spend of the budget, with delta in proportion. Who has none then cannot
+        ask. Analysts are named by the environment variable ``DFPRIVACY_ANALYST``, or else by the operating system.
 
     Returns
     -------
@@ -177,6 +183,7 @@ def protect(
         "max_rows": max_rows,
         "unit_missing": unit_missing,
         "size": size,
+        "budgets": budgets,
     }
     if schema is None:
         return _protected(df, name, terms, ledger)
@@ -198,7 +205,8 @@ def _protected(
         raise ArgumentError(
             f"The data set {name!r} has no budget.", "Say what all answers may cost together: epsilon=1."
         )
-    budget = {"epsilon": positive("epsilon", terms["epsilon"]), "delta": slack("delta", terms["delta"])}
+    epsilon, delta = positive("epsilon", terms["epsilon"]), slack("delta", terms["delta"])
+    shares = _shares(terms.get("budgets"), epsilon)
     default = terms.get("default_epsilon")
     default = None if default is None else positive("default_epsilon", default)
     listed, wanted = _listed(terms.get("categories"))
@@ -222,11 +230,13 @@ def _protected(
         schema = replace(schema, words=file.words)
     account = open_ledger(ledger).open_account(
         name,
-        **budget,
+        epsilon=epsilon,
+        delta=delta,
         accounting=terms.get("accounting"),
         neighbors=schema.neighbors,
         public=tuple(sorted(terms["public"])),
         whose=None if whose is None else (whose.column, whose.max_rows, whose.missing),
+        shares=shares,
     )
     view = PrivateFrame(Target(account, Table(_bounded(frame, schema, account), schema), default))
     protected(view._target)  # noqa: SLF001 - its own
@@ -295,6 +305,21 @@ def power(
 def _bounded(frame: Frame, schema: Schema, account: Account) -> Frame:
     """Leave out the rows of a person that are too many, where a person may have several."""
     return frame if schema.unit is None else BoundedFrame(frame, schema.unit, bytes.fromhex(account.key))
+
+
+def _shares(budgets: object, epsilon: Fraction) -> dict[str, Fraction]:
+    """Read the parts of the budget that analysts have."""
+    if budgets is None:
+        return {}
+    if not isinstance(budgets, Mapping):
+        raise ArgumentError(f"A {type(budgets).__name__} is no share of a budget.", "For example {'ana': 0.5}.")
+    shares = {checked_name(name): positive(f"budgets[{name!r}]", share) for name, share in budgets.items()}
+    for name, share in shares.items():
+        if share > epsilon:
+            raise ArgumentError(f"budgets[{name!r}] is more than the whole budget.", "Give at most all of it.")
+    if len({name_key(name) for name in shares}) < len(budgets):
+        raise ArgumentError("Two analysts in budgets= look the same.", "Name each once.")
+    return shares
 
 
 def _listed(
@@ -564,6 +589,8 @@ class PrivateFrame(_Askable):
         terms |= {"delta": account.delta} if account.delta else {}
         terms |= {"accounting": account.accounting}
         terms |= {} if default is None else {"default_epsilon": default}
+        shares = {share.analyst: share.epsilon for share in account.shares()}
+        terms |= {"budgets": shares} if shares else {}
         return "\n".join(toml.table(terms)) + "\n" + self.schema.to_toml()
 
     def where(

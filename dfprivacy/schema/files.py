@@ -35,6 +35,7 @@ TERMS: dict[str, tuple[type, ...]] = {
     "max_rows": (int,),
     "unit_missing": (str,),
     "size": (int,),
+    "budgets": (dict,),
     "columns": (dict,),
 }
 OF_COLUMNS: dict[str, tuple[type, ...]] = {
@@ -45,7 +46,6 @@ OF_COLUMNS: dict[str, tuple[type, ...]] = {
     "label": (str,),
     "units": (str,),
 }
-_NUMBERS = ("epsilon", "delta", "default_epsilon")
 _BY_COLUMN = ("bounds", "categories", "missing")
 _LARGEST = 10**7  # bytes: a larger file is not read
 
@@ -274,6 +274,8 @@ def _same(said: Any, given: Any) -> bool:
     lists = [isinstance(each, Sequence) and not isinstance(each, str) for each in (said, given)]
     if all(lists):
         return len(said) == len(given) and all(map(_same, said, given))
+    if isinstance(said, Mapping) and isinstance(given, Mapping):
+        return said.keys() == given.keys() and all(_same(said[name], given[name]) for name in said)
     try:
         return (type(said) is type(given) and said == given) or exact(said) == exact(given)
     except ArgumentError:
