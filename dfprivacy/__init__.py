@@ -47,6 +47,7 @@ from dfprivacy.release import (
     Release,
     Value,
 )
+from dfprivacy.request import Answers, Request, answers, request
 from dfprivacy.schema import Column, Schema, discover
 from dfprivacy.view import GroupedView, PerPerson, PrivateFrame, power, protect
 
@@ -55,6 +56,7 @@ present = Presence.PRESENT
 missing = Presence.MISSING
 __all__ = [
     "AccountMismatch",
+    "Answers",
     "ArgumentError",
     "Budget",
     "BudgetError",
@@ -90,11 +92,13 @@ __all__ = [
     "ReadError",
     "Release",
     "Releases",
+    "Request",
     "Schema",
     "SchemaError",
     "SparseVectorAnswers",
     "Value",
     "__version__",
+    "answers",
     "combine",
     "discover",
     "errors",
@@ -108,6 +112,7 @@ __all__ = [
     "public_table",
     "register",
     "register_mechanism",
+    "request",
     "statistics",
     "unregister",
 ]

@@ -1,4 +1,4 @@
-"""The command line: ``dfprivacy demo | plugins | stubs | schema | ledger | audit``."""
+"""The command line: ``dfprivacy demo | plugins | stubs | schema | ledger | answer | audit``."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dfprivacy._call.requests import new_file, read_key
 from dfprivacy._ledger.backup import backup, forget, restore
 from dfprivacy._ledger.budget import Budget, questions_grid
 from dfprivacy._ledger.history import asked_of, matching
 from dfprivacy._ledger.ledger import Ledger, ledger_file, open_ledger
 from dfprivacy._plugins.loader import registry
 from dfprivacy._plugins.stubs import stub
-from dfprivacy._table.frames.files import declared_columns
+from dfprivacy._table.frames.files import declared_columns, opened
 from dfprivacy.errors import ArgumentError, DPError, LedgerError
+from dfprivacy.request import Received
 from dfprivacy.schema.files import skeleton
+from dfprivacy.view import protect
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -98,6 +101,19 @@ def _parser() -> argparse.ArgumentParser:
     ledger.add_argument("--csv", action="store_true", help="the questions as CSV")
     ledger.set_defaults(run=_ledger, usage=ledger.error)
 
+    answer = commands.add_parser("answer", help="show a custodian the questions of a request, and answer them")
+    answer.add_argument("request", help="the file that an analyst wrote")
+    answer.add_argument("--data", required=True, help="the table, in .parquet, .arrow or .csv")
+    answer.add_argument("--schema", required=True, help="its schema file")
+    answer.add_argument(
+        "--key", help="the file of the key that analyst and custodian share; default: DFPRIVACY_KEY"
+    )
+    answer.add_argument("--output", default="answers.json", help="the new file of answers; default: answers.json")
+    answer.add_argument("--ledger", help="a SQLite file or database URL; default: DFPRIVACY_LEDGER, or the user's")
+    answer.add_argument("--analyst", help="refuse a request of anybody else")
+    answer.add_argument("--yes", action="store_true", help="answer all without asking back")
+    answer.set_defaults(run=_answer)
+
     audit = commands.add_parser("audit", help="check that mechanisms keep the privacy they promise")
     audit.add_argument("name", nargs="*", help="methods; default: all that are installed")
     audit.add_argument("--output", help="also write every outcome to this file, as JSON")
@@ -163,19 +179,8 @@ def _schema(options: argparse.Namespace) -> None:
     if options.output is None:
         print(text, end="")
         return
-    _write(options.output, text)
+    new_file(options.output, text)
     print(f"{options.output}: what is public about the table, to be filled in")
-
-
-def _write(path: str, text: str) -> None:
-    """Write a new file."""
-    try:
-        with Path(path).open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise ArgumentError(f"The file {path} exists.", "Name a new one.") from None
-    except OSError as error:
-        raise ArgumentError(f"The file {path} cannot be written: {error.strerror}.", "Name another.") from None
 
 
 def _ledger(options: argparse.Namespace) -> int:
@@ -272,6 +277,47 @@ def _print_csv(asked: Mapping[str, Sequence[Asked]]) -> None:
             plain = each.to_dict()
             cells = (account, *(plain[name] for name in names))
             table.writerow([f"'{cell}" if str(cell)[:1] in _FORMULAS else cell for cell in cells])
+
+
+def _answer(options: argparse.Namespace) -> int:
+    key = read_key(options.key)
+    received = Received.read(options.request, options.schema, key)
+    if options.analyst is not None and received.analyst != options.analyst:
+        raise ArgumentError(
+            f"The request is of {received.analyst!r}, not of {options.analyst!r}.", "Ask whom it is of."
+        )
+    _refuse_output(options.output)
+    view = protect(opened(options.data), received.data_set, schema=options.schema, ledger=options.ledger)
+    pending = received.pending(view)
+    due = float(sum(each.due for each in pending))
+    print(f"{received.analyst} asks {len(pending)} questions of {received.data_set!r}, for epsilon {due:g} in all")
+    print(view.budget)
+    items = []
+    for each in pending:
+        print(f"\n{each.wanted}\n{'answered before, at no charge' if each.kept else each.explanation}")
+        answered = options.yes or _agreed("answer it? [y/n] ")
+        items.append(each.ask() if answered else each.refused())
+        print("  refused: " + items[-1]["refused"] if "refused" in items[-1] else "  answered")
+    new_file(options.output, received.answered(items, key))
+    print(f"\n{options.output}: {sum('release' in item for item in items)} of {len(items)} questions answered")
+    print(view.budget)
+    return 0
+
+
+def _refuse_output(path: str) -> None:
+    """Refuse a file that cannot be written before anything is charged."""
+    if Path(path).exists():
+        raise ArgumentError(f"The file {path} exists.", "Name a new one: --output.")
+    if not os.access(Path(path).absolute().parent, os.W_OK):
+        raise ArgumentError(f"The file {path} cannot be written there.", "Name another: --output.")
+
+
+def _agreed(question: str) -> bool:
+    try:
+        return input(question).strip().lower() in {"y", "yes"}
+    except EOFError:  # nobody is there to ask
+        print()
+        return False
 
 
 def _audit(options: argparse.Namespace) -> int:
