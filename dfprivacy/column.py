@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dfprivacy._plugins.loader import registry
-from dfprivacy.errors import ArgumentError
+from dfprivacy.errors import ArgumentError, trimmed
 from dfprivacy.markup import escaped
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class ColumnView:
         """The column's name."""
         return self._column.name
 
+    @trimmed
     def explain(self, method: str, /, *args: Any, **kwargs: Any) -> Explanation:
         """Say what a method would measure of this column, with which noise and at what price.
 
@@ -104,6 +105,7 @@ class ColumnView:
             raise AttributeError(f"A column has no method {name!r}. {self._near(name, mechanism)}")
         bound = getattr(self._view, name)
 
+        @trimmed
         def method(*args: Any, **kwargs: Any) -> Any:
             return bound(self.name, *args, **kwargs)
 

@@ -32,10 +32,10 @@ from dfprivacy._table.frames.made_up import MadeUpFrame
 from dfprivacy._table.people import BoundedFrame
 from dfprivacy._table.per import read_aggregates
 from dfprivacy.column import INSTEAD, ColumnView
-from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, SchemaError
+from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, SchemaError, trimmed
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.mechanism import refuse_data
-from dfprivacy.release import Groups, Release, plain_json
+from dfprivacy.release import Groups, Release
 from dfprivacy.schema import OTHER, Discover, toml
 from dfprivacy.schema.files import read_file
 
@@ -61,6 +61,7 @@ _USUAL: Mapping[str, Any] = {"delta": 0, "neighbors": "replace_one", "unit_missi
 _VIEWS: dict[int, tuple[weakref.ref[Any], weakref.ref[PrivateFrame], Target]] = {}
 
 
+@trimmed
 def protect(
     df: object,
     name: str,
@@ -246,6 +247,7 @@ def _protected(
     return _remembered(df, view._target)  # noqa: SLF001 - its own
 
 
+@trimmed
 def power(
     question: Any,
     /,
@@ -369,6 +371,7 @@ class _Askable(BundledMethods):
     _target: Target
     _by: tuple[Column, ...] = ()
 
+    @trimmed
     def explain(self, method: str, /, *args: Any, **kwargs: Any) -> Explanation:
         """Say what a method would measure, with which noise and at what price, and what it could find out.
 
@@ -392,6 +395,7 @@ class _Askable(BundledMethods):
             raise ArgumentError(f"There is no method {name!r}.", _near(name))
         return self._question(mechanisms[method], args, kwargs).explain()
 
+    @trimmed
     def plan(
         self, questions: Sequence[Any], /, *, epsilon: Price | None = None, error: float | None = None
     ) -> Plan:
@@ -472,6 +476,7 @@ class _Askable(BundledMethods):
         if mechanism is None:
             raise AttributeError(f"There is no method {name!r}. {_near(name)}")
 
+        @trimmed
         def method(*args: Any, **kwargs: Any) -> Any:
             unpriced = kwargs.get("epsilon") is None and self._target.default_epsilon is None
             if unpriced and mechanism.holder is not None:
@@ -500,6 +505,7 @@ class _Askable(BundledMethods):
     def __getitem__(self, name: str) -> ColumnView: ...
     @overload
     def __getitem__(self, name: list[str]) -> Self: ...
+    @trimmed
     def __getitem__(self, name: str | list[str]) -> ColumnView | Self:
         table = self._target.table
         if not isinstance(name, list):
@@ -593,6 +599,7 @@ class PrivateFrame(_Askable):
         terms |= {"budgets": shares} if shares else {}
         return "\n".join(toml.table(terms)) + "\n" + self.schema.to_toml()
 
+    @trimmed
     def where(
         self, predicate: Callable[[Row], bool] | Mapping[str, object] | None = None, /, **columns: object
     ) -> PrivateFrame:
@@ -638,6 +645,7 @@ class PrivateFrame(_Askable):
 
     filter = where
 
+    @trimmed
     def select(self, *columns: str) -> PrivateFrame:
         """Keep some columns. The part shares the account.
 
@@ -659,6 +667,7 @@ class PrivateFrame(_Askable):
         table = self._target.table
         return self._of(replace(table, schema=table.schema.select(columns)))
 
+    @trimmed
     def power(
         self,
         question: Any,
@@ -749,6 +758,7 @@ class PrivateFrame(_Askable):
             seed=seed,
         )
 
+    @trimmed
     def declare(
         self,
         found: Release | None = None,
@@ -798,6 +808,7 @@ class PrivateFrame(_Askable):
         part = replace(table, schema=declared(table.schema, **declarations))
         return PrivateFrame(replace(self._target, table=part))
 
+    @trimmed
     def refine(
         self,
         release: Release,
@@ -851,6 +862,7 @@ class PrivateFrame(_Askable):
         """
         return refined(self._target, release, of, epsilon, delta)
 
+    @trimmed
     def group_by(self, by: str | Sequence[str], *more: str) -> GroupedView:
         """Ask the same of every category of a column, or combination of several. The parts share the account.
 
@@ -882,6 +894,7 @@ class PrivateFrame(_Askable):
 
     groupby = group_by
 
+    @trimmed
     def per(self, unit: str) -> PerPerson:
         """Make one row of the several rows of each person: ``view.per("patient_id").agg(bmi="mean")``.
 
@@ -944,7 +957,7 @@ class PrivateFrame(_Askable):
             size += f", one for each{one}"
         facts = [("rows", size), ("neighbors", schema.neighbors + (f" of all rows of one{one}" if one else ""))]
         facts += [("missing values", "are left out")]
-        return facts + [("where", _said(c)) for c in self._target.table.conditions]
+        return facts + [("where", str(c)) for c in self._target.table.conditions]
 
     def _lines(self) -> list[str]:
         (_, size), (_, neighbors), (_, missing), *where = self._facts()
@@ -960,6 +973,7 @@ class PerPerson:
         self._target = target
         self._unit = unit
 
+    @trimmed
     def agg(self, asked: Mapping[str, Any] | None = None, /, **columns: Any) -> PrivateFrame:
         """Say what each person's row has.
 
@@ -1035,8 +1049,3 @@ def _known(schema: Schema, name: str) -> str:
         known.append(f"missing counts as {OTHER if column.other else f'{column.fill:g}'}")
     known = [words, *known] if words else known
     return ("; ".join(known) or "as it is") + (" (public)" if column.public else "")
-
-
-def _said(condition: Condition) -> str:
-    written = condition.describe()
-    return "a Python function of the row" if written is None else plain_json(written)

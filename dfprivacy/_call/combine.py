@@ -17,7 +17,7 @@ from dfprivacy._call.formula import Leaf, Node, drawn, main, number
 from dfprivacy._call.intervals import refuse_choices, refuse_leaning, sampling_of
 from dfprivacy._call.recalled import recall
 from dfprivacy._measure.redraw import World
-from dfprivacy.errors import ArgumentError
+from dfprivacy.errors import ArgumentError, trimmed
 from dfprivacy.release import Privacy, Release, arithmetic
 from dfprivacy.schema import as_probability
 
@@ -101,6 +101,7 @@ _SAME_ROWS = (
 _NODES: dict[int, tuple[weakref.ref[Combination], Node]] = {}
 
 
+@trimmed
 def combine(
     f: Callable[..., float],
     /,
@@ -242,6 +243,7 @@ def concluded(
     return made
 
 
+@trimmed
 def calculated(operator: str, first: Any, second: Any) -> Combination:
     """Add, subtract, multiply or divide two releases, or a release and a number."""
     inputs = _operand(first), _operand(second)

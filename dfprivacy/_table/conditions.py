@@ -54,6 +54,9 @@ class Between:
         """Return the same as plain JSON values."""
         return {self.column.name: {"between": [self.low, self.high]}}
 
+    def __str__(self) -> str:
+        return f"{self.column.name} from {self.low:g} to {self.high:g}"
+
 
 @dataclass(frozen=True)
 class IsIn:
@@ -86,6 +89,9 @@ class IsIn:
     def describe(self) -> dict[str, Any]:
         """Return the same as plain JSON values."""
         return {self.column.name: {"in": list(self.categories)}}
+
+    def __str__(self) -> str:
+        return f"{self.column.name} = {' or '.join(map(str, self.categories))}"
 
 
 @dataclass(frozen=True)
@@ -130,6 +136,9 @@ class Satisfies:
     def describe(self) -> None:
         """Return nothing: a function cannot be written down."""
 
+    def __str__(self) -> str:
+        return "a Python function holds"
+
 
 class Presence(Enum):
     """What `where` may ask of a column in place of a value: whether there is one."""
@@ -171,6 +180,9 @@ class Is:
     def describe(self) -> dict[str, Any]:
         """Return the same as plain JSON values."""
         return {self.column.name: {"is": self.wanted.value}}
+
+    def __str__(self) -> str:
+        return f"{self.column.name} is {self.wanted.value}"
 
 
 Condition: TypeAlias = Between | IsIn | Is | Satisfies
