@@ -38,7 +38,7 @@ from dfprivacy._privacy.filters import exact
 from dfprivacy._table.conditions import Presence
 from dfprivacy._table.declare import read_schema, read_size, read_unit
 from dfprivacy._table.frames.made_up import MadeUpFrame
-from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, SchemaError
+from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, SchemaError, trimmed
 from dfprivacy.release import Release
 from dfprivacy.schema.files import read_file
 from dfprivacy.view import GroupedView, PrivateFrame
@@ -88,18 +88,22 @@ class Request:
         """What was written so far, by this view and those made from it."""
         return tuple(self._written)
 
+    @trimmed
     def where(self, *conditions: Any, **columns: Any) -> Request:
         """Keep some rows, as of `PrivateFrame.where`; a Python function cannot be written down."""
         return self._of(self._whole("where").where(*conditions, **columns))
 
+    @trimmed
     def select(self, *columns: str) -> Request:
         """Keep some columns, as of `PrivateFrame.select`."""
         return self._of(self._whole("select").select(*columns))
 
+    @trimmed
     def group_by(self, by: str | Sequence[str], *more: str) -> Request:
         """Ask the same of every category of a column, as of `PrivateFrame.group_by`."""
         return self._of(self._whole("group_by").group_by(by, *more))
 
+    @trimmed
     def save(self, path: Path, *, key: Path | None = None, analyst: str | None = None) -> None:
         """Write the questions into a new file, signed.
 
@@ -138,6 +142,7 @@ class Request:
         if mechanism is None:
             raise AttributeError(f"A request has no {name!r}: it writes questions, and has no rows or account.")
 
+        @trimmed
         def method(*args: Any, **kwargs: Any) -> Wanted:
             return self._write(mechanism, args, kwargs)
 
@@ -184,6 +189,7 @@ class Request:
         return wanted
 
 
+@trimmed
 def request(schema: Path) -> Request:
     """Make a view without rows, whose methods write questions down for whoever holds the table.
 
@@ -242,6 +248,7 @@ def request(schema: Path) -> Request:
     return Request(view, name, file.digest, known.names, [])
 
 
+@trimmed
 def answers(path: Path, *, key: Path | None = None) -> Answers:
     """Read what a custodian answered.
 
