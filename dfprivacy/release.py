@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self
 
 import numpy as np
 
@@ -22,6 +22,13 @@ from dfprivacy.markup import Grid, Text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from typing_extensions import TypeVar
+
+    R_co = TypeVar("R_co", bound="Release", covariant=True, default="Release")
+else:
+    from typing import TypeVar
+
+    R_co = TypeVar("R_co", covariant=True)
 
 __all__ = [
     "ConfidenceInterval",
@@ -675,8 +682,8 @@ class Value(Release):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Groups(Release):
-    """One release for each group of a view's ``group_by``: ``groups["north"]``, or ``for key, release in groups``.
+class Groups(Release, Generic[R_co]):
+    """One release for each group of a view's ``group_by``: ``groups["north"]``, and like a dictionary ``items()``.
 
     Attributes
     ----------
@@ -690,22 +697,23 @@ class Groups(Release):
 
     by: str | tuple[str, ...]
     keys: tuple[Any, ...]
-    releases: tuple[Release, ...]
+    releases: tuple[R_co, ...]
 
-    def __getitem__(self, key: object) -> Release:
+    def __getitem__(self, key: object) -> R_co:
         if key not in self.keys:
             raise ArgumentError(f"There is no such group of {self.by!r}.", f"The groups are {list(self.keys)!r}.")
         return self.releases[self.keys.index(key)]
 
-    def __iter__(self) -> Iterator[tuple[Any, Release]]:
-        """Go through keys and releases, as over the groups of a frame."""
-        return iter(zip(self.keys, self.releases, strict=True))
-
     def __len__(self) -> int:
         return len(self.keys)
 
-    def __contains__(self, key: object) -> bool:
-        return key in self.keys
+    def __iter__(self) -> Iterator[Any]:
+        """Go through the groups, as through the keys of a dictionary."""
+        return iter(self.keys)
+
+    def items(self) -> list[tuple[Any, R_co]]:
+        """Give each group with its release, in order."""
+        return list(zip(self.keys, self.releases, strict=True))
 
     def _named(self) -> list[dict[str, Any]]:
         """Give each group's category by column."""

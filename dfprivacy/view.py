@@ -40,7 +40,7 @@ from dfprivacy.schema import OTHER, Discover, toml
 from dfprivacy.schema.files import read_file
 
 if TYPE_CHECKING:
-    from dfprivacy._bundled import BundledMethods
+    from dfprivacy._bundled import BundledGroups, BundledMethods
     from dfprivacy._call.combine import Combination
     from dfprivacy._call.explanation import Explanation
     from dfprivacy._ledger.accounts import Account
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from dfprivacy.schema import Category, Column, Schema, Unit
     from dfprivacy.schema.files import SchemaFile
 else:
-    BundledMethods = object
+    BundledMethods = BundledGroups = object
 
 __all__ = ["GroupedView", "PerPerson", "PrivateFrame", "power", "protect", "view_of"]
 
@@ -365,7 +365,7 @@ def view_of(df: object) -> PrivateFrame:
     return view
 
 
-class _Askable(BundledMethods):
+class _Askable:
     """Something with the mechanisms of all installed plugins as methods."""
 
     _target: Target
@@ -534,7 +534,7 @@ def _near(name: str) -> str:
     return f"Did you mean {near[0]!r}?" if near else f"The methods are {known!r}."
 
 
-class PrivateFrame(_Askable):
+class PrivateFrame(_Askable, BundledMethods):
     """A table seen through a privacy budget.
 
     Its methods are the mechanisms of all installed plugins; each pays from the account and returns a release.
@@ -1024,7 +1024,7 @@ class PerPerson:
         return f"{PrivateFrame(self._target)!r}\n  one row for each {self._unit.column!r}, once agg() says of what"
 
 
-class GroupedView(_Askable):
+class GroupedView(_Askable, BundledGroups):
     """A view that answers for each category of a column, or of several; see `PrivateFrame.group_by`."""
 
     def __init__(self, target: Target, by: tuple[Column, ...]) -> None:

@@ -389,11 +389,12 @@ def test_groups_are_a_table():
     assert repr(groups).splitlines() == ["Groups", "  g   value", "  a     1.5", "  bb    2.5"]
 
 
-def test_groups_are_gone_through_as_those_of_a_frame():
-    """Keys and releases come in pairs, and a key finds its own."""
+def test_groups_are_gone_through_like_a_dictionary():
+    """Keys come in order, items are pairs, and a key is in it."""
     groups = Groups(by="g", keys=("a", "b"), releases=(Value(value=1.5), Value(value=2.5)))
 
-    assert [(key, release.value) for key, release in groups] == [("a", 1.5), ("b", 2.5)]
+    assert [*groups] == ["a", "b"]
+    assert [(key, release.value) for key, release in groups.items()] == [("a", 1.5), ("b", 2.5)]
     assert len(groups) == 2
     assert "b" in groups
     assert "c" not in groups

@@ -78,7 +78,7 @@ class Combination(Release):
 
     def _rows(self) -> list[tuple[str, str]]:
         table = self.covers == "table"
-        whose = "the table's own" if table else "the population behind the rows"
+        whose = "the table's own" if table else "the population"
         how = f"percentiles of {self.draws} draws of the recorded noise"
         how += "; the sampling of rows is not in it" if table else " and of the sampling of rows"
         rows = [
