@@ -208,7 +208,7 @@ def give(**values):
 BAD = {
     "another data set": (lambda plain: plain.update(data_set="school"), "another data set"),
     "another schema": (lambda plain: plain.update(schema="0" * 64), "another version of it"),
-    "too many": (lambda plain: plain.update(questions=plain["questions"] * 30_000), "1000 questions at most"),
+    "too many": (lambda plain: plain.update(questions=plain["questions"] * 25_000), "1000 questions at most"),
     "some too many": (lambda plain: plain.update(questions=plain["questions"] * 300), "1200 questions, and 1000"),
     "an unknown method": (
         lambda plain: plain["questions"][1].update(method="head"),
