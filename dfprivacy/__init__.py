@@ -49,6 +49,7 @@ from dfprivacy.release import (
     Release,
     Value,
 )
+from dfprivacy.request import Answers, Request, answers, request
 from dfprivacy.schema import Column, Schema, discover
 from dfprivacy.view import GroupedView, PerPerson, PrivateFrame, power, protect
 
@@ -57,6 +58,7 @@ present = Presence.PRESENT
 missing = Presence.MISSING
 __all__ = [
     "AccountMismatch",
+    "Answers",
     "ArgumentError",
     "Budget",
     "BudgetError",
@@ -92,11 +94,13 @@ __all__ = [
     "ReadError",
     "Release",
     "Releases",
+    "Request",
     "Schema",
     "SchemaError",
     "SparseVectorAnswers",
     "Value",
     "__version__",
+    "answers",
     "combine",
     "discover",
     "errors",
@@ -110,6 +114,7 @@ __all__ = [
     "public_table",
     "register",
     "register_mechanism",
+    "request",
     "statistics",
     "unregister",
 ]

@@ -61,6 +61,7 @@ class Accessor:
                 "name",
                 "releases",
                 "schema",
+                "to_toml",
                 "where",
                 "filter",
                 "select",

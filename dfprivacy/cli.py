@@ -1,8 +1,9 @@
-"""The command line: ``dfprivacy demo | plugins | stubs | ledger | audit``."""
+"""The command line: ``dfprivacy demo | plugins | stubs | schema | ledger | answer | audit``."""
 
 from __future__ import annotations
 
 import argparse
+import csv
 import io
 import json
 import os
@@ -10,19 +11,31 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from dfprivacy._call.requests import new_file, read_key
 from dfprivacy._ledger.backup import backup, forget, restore
-from dfprivacy._ledger.budget import Budget, Releases
+from dfprivacy._ledger.budget import Budget, questions_grid
+from dfprivacy._ledger.history import asked_of, matching
 from dfprivacy._ledger.ledger import Ledger, ledger_file, open_ledger
 from dfprivacy._plugins.loader import registry
 from dfprivacy._plugins.stubs import stub
-from dfprivacy.errors import DPError, LedgerError
+from dfprivacy._table.frames.files import declared_columns, opened
+from dfprivacy.errors import ArgumentError, DPError, LedgerError
+from dfprivacy.request import Received
+from dfprivacy.schema.files import skeleton
+from dfprivacy.view import protect
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
+
+    from dfprivacy._ledger.accounts import Account
+    from dfprivacy._ledger.history import Asked
 
 __all__ = ["main"]
+
+_WIDE = 1000  # characters of a line: questions are shown in full
+_FORMULAS = {"=", "+", "-", "@", "\t", "\r"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,6 +78,12 @@ def _parser() -> argparse.ArgumentParser:
     stubs.add_argument("--output", help="put a partial stub package into this folder instead of printing the text")
     stubs.set_defaults(run=_stubs)
 
+    schema = commands.add_parser("schema", help="write a schema file to fill in, from a table's names and types")
+    schema.add_argument("action", choices=["init"], metavar="init", help="write one")
+    schema.add_argument("data", help="a table, in .parquet, .arrow or .csv; no value of it is looked at")
+    schema.add_argument("--output", help="put it into this new file instead of printing it")
+    schema.set_defaults(run=_schema)
+
     ledger = commands.add_parser("ledger", help="list the accounts, what they have spent and what is left")
     ledger.add_argument(
         "account",
@@ -74,8 +93,26 @@ def _parser() -> argparse.ArgumentParser:
         "lowers what was spent; forget a ledger file that was deleted on purpose",
     )
     ledger.add_argument("--ledger", help="a SQLite file or database URL; default: DFPRIVACY_LEDGER, or the user's")
+    ledger.add_argument("--method", help="questions of this method only")
+    ledger.add_argument("--analyst", help="questions that this analyst asked only")
+    ledger.add_argument("--since", help="questions from this day or moment on only, such as 2026-01-31")
+    ledger.add_argument("--until", help="questions up to this day or moment only")
     ledger.add_argument("--json", action="store_true", help="as JSON")
+    ledger.add_argument("--csv", action="store_true", help="the questions as CSV")
     ledger.set_defaults(run=_ledger, usage=ledger.error)
+
+    answer = commands.add_parser("answer", help="show a custodian the questions of a request, and answer them")
+    answer.add_argument("request", help="the file that an analyst wrote")
+    answer.add_argument("--data", required=True, help="the table, in .parquet, .arrow or .csv")
+    answer.add_argument("--schema", required=True, help="its schema file")
+    answer.add_argument(
+        "--key", help="the file of the key that analyst and custodian share; default: DFPRIVACY_KEY"
+    )
+    answer.add_argument("--output", default="answers.json", help="the new file of answers; default: answers.json")
+    answer.add_argument("--ledger", help="a SQLite file or database URL; default: DFPRIVACY_LEDGER, or the user's")
+    answer.add_argument("--analyst", help="refuse a request of anybody else")
+    answer.add_argument("--yes", action="store_true", help="answer all without asking back")
+    answer.set_defaults(run=_answer)
 
     audit = commands.add_parser("audit", help="check that mechanisms keep the privacy they promise")
     audit.add_argument("name", nargs="*", help="methods; default: all that are installed")
@@ -137,6 +174,15 @@ def _stubs(options: argparse.Namespace) -> None:
     print(f"{folder}: the methods of all plugins")
 
 
+def _schema(options: argparse.Namespace) -> None:
+    text = skeleton(declared_columns(options.data), Path(options.data).stem)
+    if options.output is None:
+        print(text, end="")
+        return
+    new_file(options.output, text)
+    print(f"{options.output}: what is public about the table, to be filled in")
+
+
 def _ledger(options: argparse.Namespace) -> int:
     match options.account:
         case []:
@@ -167,38 +213,111 @@ def _existing(options: argparse.Namespace) -> Ledger:
 def _accounts(options: argparse.Namespace, name: str | None) -> int:
     ledger = _existing(options)
     accounts = ledger.accounts() if name is None else [ledger.account(name)]
+    wanted = {each: getattr(options, each) for each in ("method", "analyst", "since", "until")}
+    asked = {account.name: matching(asked_of(account).values(), **wanted) for account in accounts}
     problems = ledger.problems()
-    if options.json:
-        rows = [
+    if options.csv:
+        _print_csv(asked)
+    elif options.json:
+        found = [
             Budget(account).to_dict()
             | {
-                "entries": [
-                    {
-                        "id": entry.id,
-                        "at": entry.at.isoformat(timespec="seconds"),
-                        "mechanism": entry.mechanism,
-                        "epsilon": str(entry.epsilon),
-                        "delta": str(entry.delta),
-                        "loss": entry.loss.to_dict(),
-                    }
-                    for entry in account.entries()
-                ]
+                "entries": _entries(account, {each.call for each in asked[account.name]}),
+                "questions": [each.to_dict() for each in asked[account.name]],
             }
             for account in accounts
         ]
-        print(json.dumps({"ledger": ledger.where, "accounts": rows, "problems": problems}, indent=2))
-        return int(bool(problems))
-    print(f"{ledger.where}: {len(accounts)} account{'' if len(accounts) == 1 else 's'}")
-    for account in accounts:
-        entries = account.entries()
-        print(f"\n{account.name}: {len(entries)} charges, {len(Releases(account))} answers")
-        print(f"  {Budget(account)}")
-        for entry in entries if name else ():
-            at = entry.at.isoformat(sep=" ", timespec="seconds")
-            print(f"  {entry.id:>6}  {at}  {entry.mechanism:<12} epsilon {float(entry.epsilon):g}")
-    for problem in problems:
-        print(f"\nproblem: {problem}")
+        print(json.dumps({"ledger": ledger.where, "accounts": found, "problems": problems}, indent=2))
+    else:
+        shown = name is not None or any(wanted.values())
+        print(f"{ledger.where}: {len(accounts)} account{'' if len(accounts) == 1 else 's'}")
+        for account in accounts:
+            _print_account(account, asked[account.name] if shown else [])
+        for problem in problems:
+            print(f"\nproblem: {problem}")
     return int(bool(problems))
+
+
+def _print_account(account: Account, asked: Sequence[Asked]) -> None:
+    print(f"\n{account.name}: {len(account.entries())} charges, {len(account.answers())} answers")
+    print(f"  {Budget(account)}")
+    for share in account.shares():
+        left = float(share.accountant.largest(share.spent))
+        whole = float(share.epsilon)
+        print(f"  share of {share.analyst}: epsilon {whole:g}; the largest next Laplace release is ε = {left:g}")
+    for line in questions_grid(asked, account.ledger).lines(_WIDE) if asked else ():
+        print(f"  {line}")
+
+
+def _entries(account: Account, calls: Collection[str]) -> list[dict[str, Any]]:
+    askers = account.askers()
+    return [
+        {
+            "id": entry.id,
+            "at": entry.at.isoformat(timespec="seconds"),
+            "mechanism": entry.mechanism,
+            "analyst": askers.get(entry.call, ""),
+            "call": entry.call,
+            "epsilon": str(entry.epsilon),
+            "delta": str(entry.delta),
+            "loss": entry.loss.to_dict(),
+        }
+        for entry in account.entries()
+        if entry.call in calls
+    ]
+
+
+def _print_csv(asked: Mapping[str, Sequence[Asked]]) -> None:
+    """Print a row for each question. A text that a spreadsheet would take for a formula is quoted."""
+    names = ("at", "analyst", "method", "asked", "epsilon", "delta", "reused", "answered", "call")
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    table.writerow(("account", *names))
+    for account, questions in asked.items():
+        for each in questions:
+            plain = each.to_dict()
+            cells = (account, *(plain[name] for name in names))
+            table.writerow([f"'{cell}" if str(cell)[:1] in _FORMULAS else cell for cell in cells])
+
+
+def _answer(options: argparse.Namespace) -> int:
+    key = read_key(options.key)
+    received = Received.read(options.request, options.schema, key)
+    if options.analyst is not None and received.analyst != options.analyst:
+        raise ArgumentError(
+            f"The request is of {received.analyst!r}, not of {options.analyst!r}.", "Ask whom it is of."
+        )
+    _refuse_output(options.output)
+    view = protect(opened(options.data), received.data_set, schema=options.schema, ledger=options.ledger)
+    pending = received.pending(view)
+    due = float(sum(each.due for each in pending))
+    print(f"{received.analyst} asks {len(pending)} questions of {received.data_set!r}, for epsilon {due:g} in all")
+    print(view.budget)
+    items = []
+    for each in pending:
+        print(f"\n{each.wanted}\n{'answered before, at no charge' if each.kept else each.explanation}")
+        answered = options.yes or _agreed("answer it? [y/n] ")
+        items.append(each.ask() if answered else each.refused())
+        print("  refused: " + items[-1]["refused"] if "refused" in items[-1] else "  answered")
+    new_file(options.output, received.answered(items, key))
+    print(f"\n{options.output}: {sum('release' in item for item in items)} of {len(items)} questions answered")
+    print(view.budget)
+    return 0
+
+
+def _refuse_output(path: str) -> None:
+    """Refuse a file that cannot be written before anything is charged."""
+    if Path(path).exists():
+        raise ArgumentError(f"The file {path} exists.", "Name a new one: --output.")
+    if not os.access(Path(path).absolute().parent, os.W_OK):
+        raise ArgumentError(f"The file {path} cannot be written there.", "Name another: --output.")
+
+
+def _agreed(question: str) -> bool:
+    try:
+        return input(question).strip().lower() in {"y", "yes"}
+    except EOFError:  # nobody is there to ask
+        print()
+        return False
 
 
 def _audit(options: argparse.Namespace) -> int:

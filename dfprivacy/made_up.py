@@ -1,4 +1,4 @@
-"""Made-up rows with something to find, for `dfprivacy.Mechanism.assumes`."""
+"""Made-up rows: with something to find, for `dfprivacy.Mechanism.assumes`, or of a schema and nothing else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from dfprivacy.schema import Column
 
-__all__ = ["SPREAD", "groups_in_steps", "labels", "spread_of"]
+__all__ = ["SPREAD", "groups_in_steps", "labels", "people", "spread_of", "values_of"]
 
 SPREAD = 1 / 6
 """Standard deviation that a column is taken to have, as a part of its range."""
@@ -105,3 +105,53 @@ def groups_in_steps(
         column.name: column.mid + spread * (rng.normal(size=n) + effect * (middle - of)),
         by.name: kept[of],
     }
+
+
+def values_of(rng: np.random.Generator, n: int, column: Column) -> list[Any] | NDArray[np.float64]:
+    """Draw values that a column may take: numbers around the middle of its bounds, or categories, all alike.
+
+    Parameters
+    ----------
+    rng : Generator
+        What draws.
+    n : int
+        Number of rows.
+    column : Column
+        The column.
+
+    Returns
+    -------
+    list or ndarray
+        The values. What counts as ``"other"`` is None, and so is everything of a column of which nothing is known.
+        Categories that are text and numbers are all text.
+    """
+    if column.categories is None:
+        if column.bounds is None:
+            return [None] * n
+        drawn = column.mid + spread_of(column, None) * rng.normal(size=n)
+        return np.clip(drawn, column.low, column.high)
+    known = list(column.categories[:-1] if column.other else column.categories)
+    if len({isinstance(value, str) for value in known}) > 1:
+        known = list(map(str, known))
+    values = [*known, None] if column.other else known
+    return [values[code] for code in rng.integers(len(values), size=n)]
+
+
+def people(n: int, max_rows: int, known: int | None) -> NDArray[np.int64]:
+    """Say of n rows whose they are.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    max_rows : int
+        How many rows of one person count.
+    known : int or None
+        How many people there are, where that is public; no more than the rows.
+
+    Returns
+    -------
+    ndarray of int
+        Numbers of people: as many as are known, else of up to three rows each.
+    """
+    return np.arange(n) % (max(1, n // min(max_rows, 3)) if known is None else known)

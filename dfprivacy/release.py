@@ -478,8 +478,7 @@ class Release:
 
     def _table(self, columns: Mapping[str, list[Any]]) -> Any:
         """Make a table of lists by column, of the library that holds the table that was asked."""
-        module = _imported(self.library)
-        return module.table(columns) if self.library == "pyarrow" else module.DataFrame(columns)
+        return table_of(columns, self.library)
 
     def plot(self, ax: Any = None) -> Any:  # noqa: ARG002
         """Draw the release. Methods whose result can be looked at say how.
@@ -862,6 +861,12 @@ def _rich(value: Any) -> Any:
         case {"$tuple": items}:
             return tuple(_rich(item) for item in items)
     return {key: _rich(item) for key, item in value.items()}
+
+
+def table_of(columns: Mapping[str, Any], library: str) -> Any:
+    """Make a table of lists or arrays by column, of a library."""
+    module = _imported(library)
+    return module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
 
 
 def _frame(rows: list[dict[str, Any]], library: str) -> Any:

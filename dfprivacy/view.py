@@ -19,8 +19,10 @@ from dfprivacy._call.question import Question, held
 from dfprivacy._call.recalled import protected
 from dfprivacy._call.refine import refined
 from dfprivacy._call.target import Target, positive, slack
+from dfprivacy._ledger.analysts import checked_name
 from dfprivacy._ledger.budget import Budget, Releases
 from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._ledger.names import name_key
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
 from dfprivacy._table.conditions import Satisfies, condition
@@ -34,7 +36,8 @@ from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, 
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.mechanism import refuse_data
 from dfprivacy.release import Groups, Release
-from dfprivacy.schema import OTHER, Discover
+from dfprivacy.schema import OTHER, Discover, toml
+from dfprivacy.schema.files import read_file
 
 if TYPE_CHECKING:
     from dfprivacy._bundled import BundledGroups, BundledMethods
@@ -45,12 +48,14 @@ if TYPE_CHECKING:
     from dfprivacy._table.frames import Frame
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Category, Column, Schema, Unit
+    from dfprivacy.schema.files import SchemaFile
 else:
     BundledMethods = BundledGroups = object
 
 __all__ = ["GroupedView", "PerPerson", "PrivateFrame", "power", "protect", "view_of"]
 
 Price = str | int | float | Fraction
+_USUAL: Mapping[str, Any] = {"delta": 0, "neighbors": "replace_one", "unit_missing": "omit", "public": ()}
 # By the frame's id: the frame, its view, and what it takes to make the view again without its rows. Nothing here
 # keeps a frame alive: a view does that for as long as somebody holds it.
 _VIEWS: dict[int, tuple[weakref.ref[Any], weakref.ref[PrivateFrame], Target]] = {}
@@ -61,20 +66,22 @@ def protect(
     df: object,
     name: str,
     *,
-    epsilon: Price,
-    delta: Price = 0.0,
+    epsilon: Price | None = None,
+    delta: Price | None = None,
     bounds: Mapping[str, tuple[Any, Any]] | None = None,
     categories: Mapping[str, Sequence[Category] | Discover] | None = None,
     public: Sequence[str] = (),
-    neighbors: Literal["replace_one", "add_remove"] = "replace_one",
+    neighbors: Literal["replace_one", "add_remove"] | None = None,
     accounting: Literal["basic", "rdp", "gdp", "portfolio"] | None = None,
     missing: Mapping[str, Any] | None = None,
     default_epsilon: Price | None = None,
     ledger: str | os.PathLike[str] | None = None,
     unit: str | None = None,
     max_rows: int | None = None,
-    unit_missing: Literal["omit", "own"] = "omit",
+    unit_missing: Literal["omit", "own"] | None = None,
     size: int | None = None,
+    schema: str | os.PathLike[str] | None = None,
+    budgets: Mapping[str, Price] | None = None,
 ) -> PrivateFrame:
     """Protect a table: open its account, or find it again, and return its private view.
 
@@ -85,7 +92,7 @@ def protect(
     name : str
         The data set's name: its account in the ledger. A name never gets a second budget.
     epsilon, delta : number or str
-        The whole budget, once and for all. Strings such as ``"1/3"`` are exact.
+        The whole budget, once and for all; delta is 0 unless given. Strings such as ``"1/3"`` are exact.
     bounds : mapping of str to pair, optional
         Lowest and highest value each number may take, from knowledge outside the data; ``(0, 1)`` for True and
         False.
@@ -96,8 +103,8 @@ def protect(
     public : sequence of str, optional
         Columns whose values are not protected, such as a study arm: neighbouring tables agree on them.
     neighbors : {"replace_one", "add_remove"}
-        What is protected: the content of any one row (the number of rows is public), or the presence of any one
-        row (the number of rows is private).
+        What is protected: the content of any one row (the default; the number of rows is public), or the presence
+        of any one row (the number of rows is private).
     accounting : {"basic", "rdp", "gdp", "portfolio"}, optional
         How losses add up; default: basic without a delta, else portfolio.
     missing : mapping of str, optional
@@ -115,10 +122,17 @@ def protect(
         With `unit`: how many rows of one person count at most. Noise grows with it, and of a person with more rows
         some are left out, as by lot: the same for every question about the same columns, whatever the rows' order.
     unit_missing : {"omit", "own"}
-        With `unit`: whether a row that names nobody is left out, or is that of a person of its own.
+        With `unit`: whether a row that names nobody is left out, the default, or is that of a person of its own.
     size : int, optional
         Under ``replace_one``: the number of rows, or with `unit` of people, where it is public and known. Rows are
         then not counted. It is held against the table whenever that is read.
+    schema : str or path, optional
+        A TOML file that says any of the above but the ledger, and what columns are called and measured in.
+        Arguments may say more than the file, and nothing else than it does; which columns are public, the file
+        alone says.
+    budgets : mapping of str to number or str, optional
+        The epsilon that each analyst may spend of the budget, with delta in proportion. Who has none then cannot
+        ask. Analysts are named by the environment variable ``DFPRIVACY_ANALYST``, or else by the operating system.
 
     Returns
     -------
@@ -156,27 +170,74 @@ def protect(
         raise LedgerError(f"A {type(ledger).__name__} is no ledger.", "Name a file, or the address of a database.")
     if not isinstance(accounting, str | None):
         raise ArgumentError(f"A {type(accounting).__name__} is no accounting.", 'For example "portfolio".')
-    budget = {"epsilon": positive("epsilon", epsilon), "delta": slack("delta", delta)}
-    listed, wanted = _listed(categories)
-    whose, known = read_unit(unit, max_rows, unit_missing), read_size(size, neighbors)
+    terms: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "bounds": bounds,
+        "categories": categories,
+        "public": public,
+        "neighbors": neighbors,
+        "accounting": accounting,
+        "missing": missing,
+        "default_epsilon": default_epsilon,
+        "unit": unit,
+        "max_rows": max_rows,
+        "unit_missing": unit_missing,
+        "size": size,
+        "budgets": budgets,
+    }
+    if schema is None:
+        return _protected(df, name, terms, ledger)
+    file = read_file(schema)
+    with file.erring():
+        return _protected(df, name, file.with_arguments(name, terms), ledger, file)
+
+
+def _protected(
+    df: object,
+    name: str,
+    terms: Mapping[str, Any],
+    ledger: str | os.PathLike[str] | None,
+    file: SchemaFile | None = None,
+) -> PrivateFrame:
+    """Check what is said of a table, open its account, and make its view."""
+    terms = {**_USUAL, **{term: value for term, value in terms.items() if value is not None or term == "public"}}
+    if "epsilon" not in terms:
+        raise ArgumentError(
+            f"The data set {name!r} has no budget.", "Say what all answers may cost together: epsilon=1."
+        )
+    epsilon, delta = positive("epsilon", terms["epsilon"]), slack("delta", terms["delta"])
+    shares = _shares(terms.get("budgets"), epsilon)
+    default = terms.get("default_epsilon")
+    default = None if default is None else positive("default_epsilon", default)
+    listed, wanted = _listed(terms.get("categories"))
+    whose = read_unit(terms.get("unit"), terms.get("max_rows"), terms["unit_missing"])
+    size = read_size(terms.get("size"), terms["neighbors"])
     if whose is not None and wanted:
         raise ArgumentError(
-            f"Categories are not discovered where a {unit!r} may have several rows.", "Declare the categories."
+            f"Categories are not discovered where a {whose.column!r} may have several rows.",
+            "Declare the categories.",
         )
-    declarations: dict[str, Any] = {"bounds": bounds, "categories": listed, "public": public, "missing": missing}
+    named = ("bounds", "public", "missing", "neighbors")
+    declarations: dict[str, Any] = {argument: terms.get(argument) for argument in named}
     try:
         frame = adapt(df)
-        schema = read_schema(frame, **declarations, neighbors=neighbors, unit=whose, size=known)
+        if file is not None:
+            file.refuse_others(frame.columns)
+        schema = read_schema(frame, **declarations, categories=listed, unit=whose, size=size)
     except ReadError as error:  # nothing had been charged yet
         raise error.after(DPError.outcome) from None
-    default = None if default_epsilon is None else positive("default_epsilon", default_epsilon)
+    if file is not None:
+        schema = replace(schema, words=file.words)
     account = open_ledger(ledger).open_account(
         name,
-        **budget,
-        accounting=accounting,
-        neighbors=neighbors,
-        public=tuple(sorted(public)),
+        epsilon=epsilon,
+        delta=delta,
+        accounting=terms.get("accounting"),
+        neighbors=schema.neighbors,
+        public=tuple(sorted(terms["public"])),
         whose=None if whose is None else (whose.column, whose.max_rows, whose.missing),
+        shares=shares,
     )
     view = PrivateFrame(Target(account, Table(_bounded(frame, schema, account), schema), default))
     protected(view._target)  # noqa: SLF001 - its own
@@ -248,6 +309,21 @@ def _bounded(frame: Frame, schema: Schema, account: Account) -> Frame:
     if schema.unit is None:
         return frame
     return BoundedFrame(frame, schema.unit, bytes.fromhex(account.key), tuple(schema.columns.values()))
+
+
+def _shares(budgets: object, epsilon: Fraction) -> dict[str, Fraction]:
+    """Read the parts of the budget that analysts have."""
+    if budgets is None:
+        return {}
+    if not isinstance(budgets, Mapping):
+        raise ArgumentError(f"A {type(budgets).__name__} is no share of a budget.", "For example {'ana': 0.5}.")
+    shares = {checked_name(name): positive(f"budgets[{name!r}]", share) for name, share in budgets.items()}
+    for name, share in shares.items():
+        if share > epsilon:
+            raise ArgumentError(f"budgets[{name!r}] is more than the whole budget.", "Give at most all of it.")
+    if len({name_key(name) for name in shares}) < len(budgets):
+        raise ArgumentError("Two analysts in budgets= look the same.", "Name each once.")
+    return shares
 
 
 def _listed(
@@ -492,6 +568,38 @@ class PrivateFrame(_Askable, BundledMethods):
     def releases(self) -> Releases:
         """Every answer the account has paid for, in every process."""
         return Releases(self._target.account)
+
+    def to_toml(self) -> str:
+        """Write a schema file: with ``schema="fair.toml"``, `protect` makes this view again.
+
+        Returns
+        -------
+        str
+            TOML: the account's name and terms, and all of the schema.
+
+        Examples
+        --------
+        >>> import pandas as pd, dfprivacy as dp
+        >>> df = pd.DataFrame({"age": [31, 45, 28, 52]})
+        >>> view = dp.protect(df, "filed", epsilon="1/3", bounds={"age": (18, 90)}, ledger="memory:")
+        >>> print(view.to_toml(), end="")
+        name = "filed"
+        epsilon = "1/3"
+        accounting = "basic"
+        neighbors = "replace_one"
+        size = 4
+        <BLANKLINE>
+        [columns.age]
+        bounds = [18, 90]
+        """
+        account, default = self._target.account, self._target.default_epsilon
+        terms: dict[str, Any] = {"name": account.name, "epsilon": account.epsilon}
+        terms |= {"delta": account.delta} if account.delta else {}
+        terms |= {"accounting": account.accounting}
+        terms |= {} if default is None else {"default_epsilon": default}
+        shares = {share.analyst: share.epsilon for share in account.shares()}
+        terms |= {"budgets": shares} if shares else {}
+        return "\n".join(toml.table(terms)) + "\n" + self.schema.to_toml()
 
     @trimmed
     def where(
@@ -934,13 +1042,14 @@ class GroupedView(_Askable, BundledGroups):
 
 
 def _known(schema: Schema, name: str) -> str:
-    column = schema.columns.get(name)
+    column, words = schema.columns.get(name), str(schema.words.get(name, ""))
     if column is None and schema.unit is not None and name == schema.unit.column:
-        return "says whose a row is, and is in no question"
+        return (f"{words}; " if words else "") + "says whose a row is, and is in no question"
     if column is None:
-        return "nothing is known, so no method can use it"
+        return (f"{words}; " if words else "") + "nothing is known, so no method can use it"
     known = [f"from {column.low:g} to {column.high:g}"] if column.bounds else []
     known += [f"one of {list(column.categories)!r}"] if column.categories else []
     if column.filled:
         known.append(f"missing counts as {OTHER if column.other else f'{column.fill:g}'}")
+    known = [words, *known] if words else known
     return ("; ".join(known) or "as it is") + (" (public)" if column.public else "")

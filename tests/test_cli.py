@@ -100,10 +100,10 @@ def test_the_ledger_as_text(capsys, ledger, spent):
 
 
 def test_one_account_as_text(capsys, ledger, spent):
-    """A named account is shown with every charge, oldest first."""
+    """A named account is shown with every question, oldest first."""
     code, out, err = run(capsys, "ledger", "clinic")
 
-    charges = [line.split() for line in out.splitlines() if " ttest " in line]
+    charges = [line.split() for line in out.splitlines() if " ttest(" in line]
     assert (0, "") == (code, err)
     assert ["0.333333", "0.5"] == [charge[-1] for charge in charges]
     assert "school" not in out

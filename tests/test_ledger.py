@@ -215,9 +215,9 @@ def test_a_database_of_another_program(path):
 
 def test_a_newer_schema(path, account):
     """A ledger written by a newer version is not touched."""
-    sqlite(path, "UPDATE ledger SET schema_version = 3")
+    sqlite(path, "UPDATE ledger SET schema_version = 4")
 
-    assert "newer dfprivacy (schema 3, not 2)" in refused(path)
+    assert "newer dfprivacy (schema 4, not 3)" in refused(path)
 
 
 def test_a_read_only_file(path, account):

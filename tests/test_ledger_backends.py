@@ -613,7 +613,8 @@ def test_an_old_ledger_on_a_server_goes_on(new_database):
     pay(account, "1/4")
     account.keep(call="c", mechanism="mean", question='"?"', release={"mean": 1.0})
     with ledger.transaction(write=True) as connection:
-        tables().measurements.drop(connection)
+        for table in (tables().shares, tables().askers, tables().measurements):
+            table.drop(connection)
         connection.execute(tables().ledger.update().values(schema_version=1))
 
     again = open_ledger(url)

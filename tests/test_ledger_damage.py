@@ -163,7 +163,7 @@ def test_a_ledger_that_cannot_be_written_can_be_read(locked, whole, address, ahe
     shutil.copy(whole, path)
     writer = sqlite3.connect(path)
     if ahead:
-        writer.execute("UPDATE ledger SET schema_version = 2")
+        writer.execute("UPDATE ledger SET schema_version = 3")
         writer.commit()
     else:
         writer.close()

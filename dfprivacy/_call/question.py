@@ -146,15 +146,19 @@ class Question:
         note(question, release)
         return release
 
+    def is_kept(self) -> bool:
+        """Whether the ledger has the answer, which then costs nothing."""
+        return self._prepared()._kept() is not None  # noqa: SLF001 - its own
+
     def _prepared(self) -> Question:
         """Let the mechanism exchange arguments first, such as another view for what that one answers."""
         changed = _changed(self.mechanism, self.target, self.arguments, self.epsilon, self.delta)
         given, arguments = {**self.given, **changed}, {**self.arguments, **changed}
         prepared = replace(self, given=given, arguments=arguments) if changed else self
-        prepared._check()  # noqa: SLF001 - its own
+        prepared.check()
         return prepared
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Let the mechanism refuse arguments while nothing is paid."""
         if (check := self.mechanism.check) is not None:
             _run(self.mechanism, lambda: check(**self.arguments))
@@ -256,7 +260,7 @@ class Question:
     def explain(self) -> Explanation:
         """Plan the measurements without reading private columns and without a charge."""
         self._check_rest()
-        self._check()
+        self.check()
         table = self.target.table
         if not self.by:
             return self._explained([table])

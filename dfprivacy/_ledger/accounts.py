@@ -12,6 +12,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
 
+from dfprivacy._ledger.analysts import less_than_charged, note, share_of, shares, spend, who_asks
 from dfprivacy._ledger.measurements import KeptMeasurement, Measurement, digest, read_kept, read_steps, written
 from dfprivacy._ledger.records import (
     charged,
@@ -32,8 +33,9 @@ if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits fo
 
     import numpy as np
     from numpy.typing import NDArray
-    from sqlalchemy import Row, Table
+    from sqlalchemy import Connection, Row, Table
 
+    from dfprivacy._ledger.analysts import Share
     from dfprivacy._ledger.ledger import Ledger
     from dfprivacy._privacy.filters import Accountant, Spent
 
@@ -122,6 +124,10 @@ class Account:
         one person count, and what becomes of those that name nobody.
     key : str
         What chooses a person's rows; nobody is shown it.
+    analyst : str
+        Who asks by this handle; empty for whoever runs the process, see `who_asks`.
+    request : str
+        Which question of which request is asked by it; empty where there is none.
     """
 
     name: str
@@ -135,6 +141,8 @@ class Account:
     ledger: Ledger = field(repr=False)
     whose: tuple[str, int, str] | None = None
     key: str = field(default="", repr=False)
+    analyst: str = field(default="", repr=False)
+    request: str = field(default="", repr=False)
 
     @property
     def relation(self) -> str:
@@ -163,13 +171,15 @@ class Account:
         with self.ledger.transaction() as connection:
             often = list(connection.execute(new))  # first: meanwhile more can be spent, never less
             row = connection.execute(accounts.select().where(accounts.c.name == self.name)).one()
+            robbed = less_than_charged(connection, self)
         with self.ledger.decoding():
             losses = [(loss_from_dict(json.loads(loss)), times) for loss, times, _ in often]
             least = charged(self.accountant, already, losses)
         _added_up[key] = max((newest for *_, newest in often), default=last), least
-        if not covers(self._spent(row), least):
+        if robbed or not covers(self._spent(row), least):
+            by = f" by {robbed[0]!r}" if robbed else ""
             raise LedgerError(
-                f"The ledger {self.ledger.where} says that less was spent of {self.name!r} than was charged.",
+                f"The ledger {self.ledger.where} says that less was spent of {self.name!r}{by} than was charged.",
                 "It was changed or damaged: restore a backup with `dfprivacy ledger restore`.",
             )
 
@@ -184,8 +194,32 @@ class Account:
         return self.ledger.keeps_measurements
 
     def largest(self, *kind: Any) -> Fraction:
-        """Largest epsilon it can pay now; see `Accountant.largest`."""
-        return self.accountant.largest(self.spent(), *kind)
+        """Largest epsilon that whoever asks can be paid now; see `Accountant.largest`."""
+        best = self.accountant.largest(self.spent(), *kind)
+        with self.ledger.transaction() as connection:
+            share, may = share_of(connection, self, self.asker)
+        if share is None:
+            return best if may else Fraction(0)
+        return min(best, share.accountant.largest(share.spent, *kind))
+
+    @property
+    def asker(self) -> str:
+        """Who asks."""
+        return self.analyst or who_asks()
+
+    def askers(self, request: str | None = None) -> dict[str, str]:
+        """Return who made each call, or each call for a request, as far as it was written down."""
+        if not self.ledger.keeps_analysts:
+            return {}
+        table = tables().askers
+        rows = self._rows(table, *(() if request is None else (table.c.request == request,)))
+        with self.ledger.decoding():
+            return {read_text(row.call): read_text(row.analyst) for row in rows}
+
+    def shares(self) -> list[Share]:
+        """Return what analysts may spend of it, and have spent."""
+        with self.ledger.transaction() as connection:
+            return [*shares(connection, self).values()]
 
     def default_delta(self, epsilon: Fraction) -> Fraction:
         """Give the delta of a call that says none: the budget's in proportion."""
@@ -229,7 +263,7 @@ class Account:
             If the charge could not be committed; then nothing may be released.
         """
         accounts, charges = tables().accounts, tables().charges
-        every = self._in_order(also)
+        every, asker = self._in_order(also), self.asker
         after = {}
         with self.ledger.transaction(write=True) as connection:
             for account in every:
@@ -239,6 +273,8 @@ class Account:
                 reserved = functools.reduce(account.accountant.after, reserve, after[account.name])
                 if not (account.accountant.holds(after[account.name]) and account.accountant.holds(reserved)):
                     raise account._exceeded(spent, [*losses, *reserve], mechanism)  # noqa: SLF001
+                account._charge_share(connection, losses, reserve, mechanism, asker)  # noqa: SLF001
+            note(connection, every, self._event(call, mechanism), self)
             for account in every:
                 its = accounts.update().where(accounts.c.name == account.name)
                 connection.execute(its, {"spent": json.dumps(after[account.name].to_list())})
@@ -250,6 +286,30 @@ class Account:
             *(Known(each.name, each.opened.isoformat(timespec="microseconds"), after[each.name]) for each in every)
         )
         return int(cast("Row[Any]", key)[0])
+
+    def _charge_share(
+        self,
+        connection: Connection,
+        losses: Sequence[PrivacyLoss],
+        reserve: Sequence[PrivacyLoss],
+        mechanism: str,
+        asker: str,
+    ) -> None:
+        """Charge losses to the share of who asks, if the account has shares; whatever happens then undoes it."""
+        share, may = share_of(connection, self, asker)
+        if not may:
+            raise BudgetExceeded(
+                f"{asker!r} has no share of the budget of {self.name!r}, which others have.",
+                "Ask its custodian for one: protect(..., budgets={...}).",
+            )
+        if share is None:
+            return
+        after = functools.reduce(share.accountant.after, losses, share.spent)
+        reserved = functools.reduce(share.accountant.after, reserve, after)
+        if not (share.accountant.holds(after) and share.accountant.holds(reserved)):
+            of = f"the share that {share.analyst!r} has of the data set {self.name!r}"
+            raise _exceeded(share.accountant, share.spent, [*losses, *reserve], mechanism, of)
+        spend(connection, share, after)
 
     @tried_again
     def keep(
@@ -286,6 +346,7 @@ class Account:
         answers = [] if release is None else [{**key, "release": json.dumps(release)}]
         kept = [written(each) for each in measurements] if self.ledger.keeps_measurements else []
         with self.ledger.transaction(write=True, failure=ChargeStandsError) as connection:
+            note(connection, self._in_order(also), self._event(call, mechanism), self)
             for account in self._in_order(also):  # a new row locks its account too
                 event = account._event(call, mechanism)  # noqa: SLF001 - of our own kind
                 for table, rows in ((tables().answers, answers), (tables().measurements, kept)):
@@ -370,26 +431,33 @@ class Account:
             return read_spent(row.spent, self.accountant)
 
     def _exceeded(self, spent: Spent, losses: list[PrivacyLoss], mechanism: str) -> BudgetExceeded:
-        epsilon = _shown(sum((loss.epsilon for loss in losses), Fraction()))
-        delta = _shown(sum((loss.delta for loss in losses), Fraction()))
-        refusal = f"{mechanism} asks for epsilon = {epsilon}, delta = {delta} of the data set {self.name!r}, where"
-        again = "a question that was answered before can be asked again at no charge."
-        if not any(loss.delta for loss in losses):
-            laplace = _shown(self.accountant.largest(spent, "laplace"))
-            return BudgetExceeded(
-                f"{refusal} one more release with Laplace noise can have epsilon = {laplace}.",
-                f"Ask for less; {again}",
-            )
-        gaussian = all(isinstance(loss, Gaussian) for loss in losses)
-        kind: Literal["gaussian", "approximate"] = "gaussian" if gaussian else "approximate"
-        left = self.accountant.largest(spent, kind)
-        same = self.accountant.largest(spent, kind, sum((loss.delta for loss in losses), Fraction()))
-        share = _shown(self.accountant.default_delta(left))
+        return _exceeded(self.accountant, spent, losses, mechanism, f"the data set {self.name!r}")
+
+
+def _exceeded(
+    accountant: Accountant, spent: Spent, losses: list[PrivacyLoss], mechanism: str, of: str
+) -> BudgetExceeded:
+    """Say what a budget could pay in place of what it cannot."""
+    epsilon = _shown(sum((loss.epsilon for loss in losses), Fraction()))
+    delta = _shown(sum((loss.delta for loss in losses), Fraction()))
+    refusal = f"{mechanism} asks for epsilon = {epsilon}, delta = {delta} of {of}, where"
+    again = "a question that was answered before can be asked again at no charge."
+    if not any(loss.delta for loss in losses):
+        laplace = _shown(accountant.largest(spent, "laplace"))
         return BudgetExceeded(
-            f"{refusal} one more release with {'Gaussian noise' if gaussian else 'a delta'} can have epsilon = "
-            f"{_shown(same)} at this delta, or epsilon = {_shown(left)} at the delta of delta=None, {share}.",
-            f"Ask for less, or leave out delta=, which then takes the budget's in proportion to epsilon; {again}",
+            f"{refusal} one more release with Laplace noise can have epsilon = {laplace}.",
+            f"Ask for less; {again}",
         )
+    gaussian = all(isinstance(loss, Gaussian) for loss in losses)
+    kind: Literal["gaussian", "approximate"] = "gaussian" if gaussian else "approximate"
+    left = accountant.largest(spent, kind)
+    same = accountant.largest(spent, kind, sum((loss.delta for loss in losses), Fraction()))
+    share = _shown(accountant.default_delta(left))
+    return BudgetExceeded(
+        f"{refusal} one more release with {'Gaussian noise' if gaussian else 'a delta'} can have epsilon = "
+        f"{_shown(same)} at this delta, or epsilon = {_shown(left)} at the delta of delta=None, {share}.",
+        f"Ask for less, or leave out delta=, which then takes the budget's in proportion to epsilon; {again}",
+    )
 
 
 def _entry(row: Row[Any]) -> Entry:

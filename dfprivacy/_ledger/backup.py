@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["backup", "forget", "restore"]
 
-_TABLES = ("measurements", "answers", "charges", "accounts", "ledger")
+_TABLES = ("shares", "askers", "measurements", "answers", "charges", "accounts", "ledger")
 
 
 def backup(ledger: Ledger, target: str | os.PathLike[str]) -> Path:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
+from dfprivacy._ledger.history import asked_of, matching
 from dfprivacy.errors import ArgumentError
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.release import Release, Value
 
 if TYPE_CHECKING:
-    from dfprivacy._ledger.accounts import Account, Answer
+    import datetime as dt
 
-__all__ = ["Budget", "Releases"]
+    from dfprivacy._ledger.accounts import Account, Answer
+    from dfprivacy._ledger.analysts import Share
+    from dfprivacy._ledger.history import Asked
+    from dfprivacy._ledger.ledger import Ledger
+
+__all__ = ["Budget", "Releases", "questions_grid"]
 
 _BAR = 20
+_WIDE = 1000  # characters: a question is shown in full
 
 
 class Budget:
@@ -55,6 +62,7 @@ class Budget:
             "spent": str(self.spent),
             "remaining": str(self.remaining),
             "used": self._used,
+            "shares": {share.analyst: _of_share(share) for share in account.shares()},
         }
 
     def __repr__(self) -> str:
@@ -90,6 +98,55 @@ class Releases(Sequence[Release]):
     def __init__(self, account: Account) -> None:
         self._answers: list[Answer] = account.answers()
         self._ledger = account.ledger
+        self._asked = asked_of(account)
+
+    def filter(
+        self,
+        *,
+        method: str | None = None,
+        analyst: str | None = None,
+        since: str | dt.date | None = None,
+        until: str | dt.date | None = None,
+    ) -> Self:
+        """Keep the releases of a method, an analyst, or a time.
+
+        Parameters
+        ----------
+        method : str, optional
+            The method's name.
+        analyst : str, optional
+            Who asked.
+        since, until : str or date, optional
+            A day, of which all counts, or a moment; in UTC unless it says otherwise.
+
+        Returns
+        -------
+        Releases
+            Those of all that is said.
+
+        Raises
+        ------
+        ArgumentError
+            If a date is none.
+
+        Examples
+        --------
+        >>> import pandas as pd, dfprivacy as dp
+        >>> df = pd.DataFrame({"age": [31, 45, 28, 52] * 50})
+        >>> view = dp.protect(df, "asked often", epsilon=1, bounds={"age": (18, 90)}, ledger="memory:")
+        >>> answers = view.mean("age", epsilon=0.25), view.ttest("age", popmean=30, epsilon=0.25)
+        >>> len(view.releases.filter(method="ttest", since="2026-01-01")), len(view.releases)
+        (1, 2)
+        """
+        kept = matching(self._asked.values(), method=method, analyst=analyst, since=since, until=until)
+        calls = {each.call for each in kept}
+        part = object.__new__(type(self))
+        vars(part).update(vars(self), _answers=[each for each in self._answers if each.call in calls])
+        return part
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return what was asked, by whom and at what price, as plain JSON values; prices as exact strings."""
+        return [self._asked[answer.call].to_dict() for answer in self._answers]
 
     @overload
     def __getitem__(self, index: int) -> Release: ...
@@ -108,22 +165,40 @@ class Releases(Sequence[Release]):
 
     def __repr__(self) -> str:
         lines = [f"{len(self)} release{'' if len(self) == 1 else 's'}"]
-        return "\n  ".join(lines + [" ".join(row) for row in self._rows()])
+        return "\n  ".join([*lines, *(self._grid().lines(_WIDE) if len(self) else ())])
 
-    def _rows(self) -> list[tuple[str, str, str]]:
-        with self._ledger.decoding():
-            return [
-                (
-                    answer.at.isoformat(sep=" ", timespec="seconds"),
-                    answer.mechanism,
-                    f"ε = {answer.release['privacy']['epsilon']:g}" if answer.release.get("privacy") else "",
-                )
-                for answer in self._answers
-            ]
+    def _grid(self) -> Grid:
+        return questions_grid([self._asked[answer.call] for answer in self._answers], self._ledger)
 
     def _repr_html_(self) -> str:
         caption = f"{len(self)} release{'' if len(self) == 1 else 's'}"
-        return Grid(("released", "method", "price"), self._rows()).html(caption)
+        return self._grid().html(caption)
+
+
+def questions_grid(asked: Sequence[Asked], ledger: Ledger) -> Grid:
+    """Make a table of what was asked."""
+    with ledger.decoding():
+        rows = [
+            (
+                each.at.isoformat(sep=" ", timespec="seconds"),
+                each.analyst or "?",
+                each.text,
+                _price(each),
+            )
+            for each in asked
+        ]
+    return Grid(("asked", "by", "question", "price"), rows)
+
+
+def _price(asked: Asked) -> str:
+    said = f"ε = {float(asked.epsilon):g}" + (f", δ = {float(asked.delta):.3g}" if asked.delta else "")
+    said += f", {asked.reused} measurement{'s' * (asked.reused > 1)} reused" if asked.reused else ""
+    return said if asked.answered else f"{said}, not answered"
+
+
+def _of_share(share: Share) -> dict[str, str]:
+    remaining = share.accountant.largest(share.spent)
+    return {"epsilon": str(share.epsilon), "delta": str(share.accountant.delta), "remaining": str(remaining)}
 
 
 def _read(answer: Answer) -> Release:

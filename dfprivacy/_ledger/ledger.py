@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from dfprivacy import _forks as forks
+from dfprivacy._ledger import analysts
 from dfprivacy._ledger.accounts import Account, ChargeStandsError, now, tried_again
 from dfprivacy._ledger.address import ELSEWHERE, MEMORY, begin, engine_of, file_of, place, readable, turn_of
 from dfprivacy._ledger.copies import copied, sync
@@ -42,7 +43,7 @@ from dfprivacy._privacy.filters import Accountant, Accounting
 from dfprivacy.errors import AccountMismatch, ArgumentError, LedgerError
 
 if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from fractions import Fraction
     from pathlib import Path
 
@@ -60,11 +61,12 @@ class Ledger:
         The file, the address without its password, or ``"memory:"``.
     memory : Memory or None
         What is remembered of it beside its file; None where there is no file.
-    keeps_measurements : bool
+    keeps_measurements, keeps_analysts : bool
         False for a ledger of an older dfprivacy that could not be brought up to date.
     """
 
     keeps_measurements = True
+    keeps_analysts = True
 
     def __init__(self, url: URL, where: str, *, backup: bool = True) -> None:
         self.where = where
@@ -95,6 +97,7 @@ class Ledger:
         neighbors: str,
         public: tuple[str, ...],
         whose: tuple[str, int, str] | None = None,
+        shares: Mapping[str, Fraction] | None = None,
     ) -> Account:
         """Open the account of a data set, or return it if it was opened before with the same terms.
 
@@ -112,6 +115,8 @@ class Ledger:
             What else is declared public about the data set.
         whose : tuple of (str, int, str), optional
             Whose all rows neighbouring tables differ in; see `Account`.
+        shares : mapping of str to Fraction, optional
+            The epsilon that each analyst may spend of it. Those that have theirs already keep it.
 
         Returns
         -------
@@ -154,8 +159,25 @@ class Ledger:
                 f"The data set {name!r} is known to the ledger {self.where} with {'; '.join(differ)}.",
                 "Use the terms it was given first, or give another data set another name.",
             )
+        if shares:
+            self._give(account, shares)
         account.check()
         return account
+
+    def _give(self, account: Account, shares: Mapping[str, Fraction]) -> None:
+        if not self.keeps_analysts:
+            raise LedgerError(
+                f"The ledger {self.where} is of an older dfprivacy and keeps no shares of analysts.",
+                "Open it once where tables can be made.",
+            )
+        accounts = tables().accounts
+        with self.transaction() as connection:  # most often nothing is new
+            known = {share.analyst: share.epsilon for share in analysts.shares(connection, account).values()}
+        if known.items() >= shares.items():
+            return
+        with self.transaction(write=True) as connection:
+            connection.execute(accounts.select().where(accounts.c.name == account.name).with_for_update())
+            analysts.give(connection, account, shares, now())
 
     def _known(self, name: str) -> Row[Any] | None:
         accounts = tables().accounts
@@ -220,10 +242,11 @@ class Ledger:
             f"{len(names)} budgets, and what was lost of it adds up."
             for names in alike
         ]
-        if not self.keeps_measurements:
+        if not self.keeps_analysts:
+            less = "who asks is not" if self.keeps_measurements else "neither measurements nor who asks are"
             problems.append(
-                "It was made by an older dfprivacy and cannot be brought up to date from here: no measurements are "
-                "kept in it. Open it once where tables can be made."
+                f"It was made by an older dfprivacy and cannot be brought up to date from here: {less} kept in it. "
+                "Open it once where tables can be made."
             )
         for account in accounts:
             try:
@@ -327,12 +350,13 @@ class Ledger:
                 if self._version() is None:  # else another process made it at this moment
                     raise
         version = self._version()
-        if version == 1:
+        if version in _OLDER:
             with suppress(LedgerError):  # such as a file or a server that may only be read: it is used as it is
-                self._bring_up_to_date()
+                self._bring_up_to_date(version)
             version = self._version()
-            self.keeps_measurements = version == SCHEMA_VERSION
-        if version not in {1, SCHEMA_VERSION}:
+            self.keeps_measurements = version != 1
+            self.keeps_analysts = version == SCHEMA_VERSION
+        if version not in {*_OLDER, SCHEMA_VERSION}:
             raise LedgerError(
                 f"The ledger {self.where} is of a newer dfprivacy (schema {version}, not {SCHEMA_VERSION}).",
                 "Upgrade dfprivacy, or choose another ledger.",
@@ -342,26 +366,26 @@ class Ledger:
             with self.transaction() as connection, suppress(OperationalError):
                 connection.exec_driver_sql("PRAGMA journal_mode = WAL")
 
-    def _bring_up_to_date(self) -> None:
-        """Add what schema 1 had not, after a backup of the file. What was spent and released is not touched."""
-        copy = self._copy() if self._backup and self.memory is not None else None
+    def _bring_up_to_date(self, version: int) -> None:
+        """Add what an older schema had not, after a backup of the file; what was spent and released stays."""
+        copy = self._copy(version) if self._backup and self.memory is not None else None
         ledger = tables().ledger
         try:
             with self.transaction(write=True) as connection:
-                if (
-                    connection.execute(ledger.select().with_for_update()).scalar_one() == 1
-                ):  # else another was faster
-                    tables().measurements.create(connection)
+                now_there = connection.execute(ledger.select().with_for_update()).scalar_one()
+                if now_there == version:  # else another was faster
+                    for table in (tables().measurements, tables().askers, tables().shares)[version - 1 :]:
+                        table.create(connection)
                     connection.execute(ledger.update().values(schema_version=SCHEMA_VERSION))
         except LedgerError:
             if copy is not None:
                 copy.unlink(missing_ok=True)
             raise
 
-    def _copy(self) -> Path:
+    def _copy(self, version: int) -> Path:
         """Make a backup of the file beside it."""
         file = cast("Memory", self.memory).ledger
-        kept = file.with_name(f"{file.name}.schema-1.{now().translate(str.maketrans('', '', '-:.+'))}")
+        kept = file.with_name(f"{file.name}.schema-{version}.{now().translate(str.maketrans('', '', '-:.+'))}")
         try:
             with forks.turn(), copied(file, file) as copy:
                 copy.replace(kept)
@@ -450,4 +474,5 @@ def ledger_file(where: str | os.PathLike[str] | None = None) -> Path:
     return file
 
 
+_OLDER = {1, 2}
 _in_memory: dict[str, Ledger] = {}

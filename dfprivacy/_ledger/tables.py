@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits fo
 
 __all__ = ["NAME_LENGTH", "SCHEMA_VERSION", "Tables", "tables"]
 
-SCHEMA_VERSION = 2  # 1 had no measurements
+SCHEMA_VERSION = 3  # 1 had no measurements, and 2 nothing about analysts
 NAME_LENGTH = 200
 
 
@@ -21,6 +21,8 @@ class Tables(NamedTuple):
     charges: Table
     answers: Table
     measurements: Table
+    askers: Table
+    shares: Table
 
 
 @functools.cache
@@ -42,10 +44,14 @@ def tables() -> Tables:
     description = [Column("description_sha256", String(64), nullable=False), *text("description", "noise", "scale")]
     numbers = [Column(name, Integer, nullable=False) for name in ("grid", "private")]
     steps = Column("steps", LargeBinary, nullable=False)
-    by_account, by_question, by_description = (
+    number = Column("id", Integer, primary_key=True)
+    whose = Column("account", String(NAME_LENGTH), ForeignKey("accounts.name"), nullable=False)
+    by_account, by_question, by_description, by_call, by_analyst = (
         Index("charges_of", "account"),
         Index("answers_to", "account", "question_sha256"),
         Index("measurements_of", "account", "description_sha256"),
+        Index("askers_of", "account", "call"),
+        Index("shares_of", "account", "analyst", unique=True),
     )
     return Tables(
         metadata,
@@ -54,4 +60,6 @@ def tables() -> Tables:
         Table("charges", metadata, *event(), *text("loss", "epsilon", "delta"), by_account),
         Table("answers", metadata, *event(), *question, *text("release"), by_question),
         Table("measurements", metadata, *event(), *description, *numbers, steps, by_description),
+        Table("askers", metadata, *event(), *text("analyst"), Column("request", Text), by_call),
+        Table("shares", metadata, number, whose, *text("analyst", "opened", "accountant", "spent"), by_analyst),
     )

@@ -169,7 +169,8 @@ def _condition(condition: Condition, known: Origins) -> str:
 
 def _table(schema: Schema, known: Origins) -> str:
     """Describe the whole table, but for its columns."""
-    whole = {f.name: getattr(schema, f.name) for f in fields(schema) if f.name not in {"names", "columns"}}
+    facts = [f.name for f in fields(schema) if f.compare and f.name not in {"names", "columns"}]
+    whole = {name: getattr(schema, name) for name in facts}
     # What tables of one row a person have not is not written, so that what was kept of them before is found again.
     return _text({name: value for name, value in whole.items() if value is not None or name == "size"}, known)
 

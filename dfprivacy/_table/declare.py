@@ -72,8 +72,9 @@ def read_schema(
             columns[name] = column
     relation: Neighbors = "add_remove" if neighbors == "add_remove" else "replace_one"
     if unit is not None:
-        return Schema(names, columns, relation, None, unit, size)
-    return Schema(names, columns, relation, None if relation == "add_remove" else size or _counted(frame))
+        return Schema(names, columns, relation, None, unit, size, library=frame.library)
+    counted = None if relation == "add_remove" else size or _counted(frame)
+    return Schema(names, columns, relation, counted, library=frame.library)
 
 
 def _counted(frame: Frame) -> int:

@@ -44,13 +44,16 @@ import math
 import textwrap
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from dfprivacy.errors import ArgumentError, SchemaError, quoted
+from dfprivacy.made_up import people, values_of
+from dfprivacy.release import table_of
+from dfprivacy.schema import toml
 from dfprivacy.schema.values import plain_number, plain_text, written
 
 if TYPE_CHECKING:
@@ -71,6 +74,7 @@ UNDECLARED = (
 )
 """What notes say where a number of rows is hardly more than noise; a refusal would tell of rows."""
 _FLOAT_EXACT = 2**53  # float64 holds every integer up to here
+_DUMMY_ROWS = 1000  # where nobody knows how many
 _SAID = 1000  # characters of a list of categories in an error
 _LUT_SPAN = 1 << 16  # widest range of integer categories that is looked up in a table
 
@@ -455,6 +459,16 @@ class Unit:
     missing: Literal["omit", "own"] = "omit"
 
 
+class Words(NamedTuple):
+    """What a column is called and measured in, for people: ``label`` and ``units``, each empty if not said."""
+
+    label: str = ""
+    units: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.label} ({self.units})" if self.label and self.units else self.label or self.units
+
+
 @dataclass(frozen=True)
 class Schema:
     """What is public about a table.
@@ -475,6 +489,11 @@ class Schema:
         The number of people, where it is public and they may have several rows.
     derived : str or None
         Where rows were made of a person's several ones: of which, and how, as JSON.
+    words : mapping of str to (str, str)
+        What columns are called and measured in, where somebody said so: a label and units. Nothing else follows
+        from them.
+    library : {"pandas", "polars", "pyarrow"}
+        Whose table it is.
     """
 
     names: tuple[str, ...]
@@ -484,6 +503,118 @@ class Schema:
     unit: Unit | None = None
     people: int | None = None
     derived: str | None = None
+    words: Mapping[str, Words] = field(default_factory=dict, compare=False)
+    library: str = field(default="pandas", compare=False, repr=False)
+
+    def to_toml(self) -> str:
+        """Write it as the text of a schema file, which `dfprivacy.protect` reads: ``schema="fair.toml"``.
+
+        Returns
+        -------
+        str
+            TOML with every column, and the number of rows where it is public. `PrivateFrame.to_toml` writes the
+            account's name and terms as well.
+
+        Raises
+        ------
+        SchemaError
+            If rows were made of a person's several ones: a file says what the table is.
+
+        Examples
+        --------
+        >>> import pandas as pd, dfprivacy as dp
+        >>> df = pd.DataFrame({"age": [31, 45, 28, 52], "sex": ["f", "m", "f", "m"]})
+        >>> view = dp.protect(df, "written", epsilon=1, bounds={"age": (18, 90)}, ledger="memory:")
+        >>> print(view.schema.to_toml(), end="")
+        neighbors = "replace_one"
+        size = 4
+        <BLANKLINE>
+        [columns.age]
+        bounds = [18, 90]
+        <BLANKLINE>
+        [columns.sex]
+        """
+        if self.derived is not None:
+            raise SchemaError(
+                "These rows were made of a person's several ones, and no file says so.",
+                "Write the schema of the view that per() was asked of.",
+            )
+        said: dict[str, Any] = {"neighbors": self.neighbors}
+        if self.unit is not None:
+            said |= {"unit": self.unit.column, "max_rows": self.unit.max_rows, "unit_missing": self.unit.missing}
+        size = self.size if self.unit is None else self.people
+        lines = toml.table(said if size is None else said | {"size": size})
+        for name in self.names:
+            lines += ["", *toml.table(self._written(name), "columns", name)]
+        return "\n".join(lines) + "\n"
+
+    def dummy(self, n: int | None = None, seed: int = 0) -> Any:
+        """Make a table up that has this schema, to write and test an analysis before anything is paid.
+
+        Parameters
+        ----------
+        n : int, optional
+            Number of rows; default: that of the table where it is public, else 1,000.
+        seed : int
+            The same seed gives the same table.
+
+        Returns
+        -------
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            A table of the library that holds the real one, with its columns in order.
+
+        Raises
+        ------
+        ArgumentError
+            If there cannot be so many rows.
+
+        Notes
+        -----
+        **Privacy.** It follows from what is declared and from the seed, and from nothing else: no row is read. So
+        columns have nothing to do with each other. Numbers are around the middle of their bounds with a standard
+        deviation of a sixth of the range, dates are days since 1970-01-01, categories are all alike, what counts as
+        ``"other"`` is missing, and so is all of a column of which nothing is declared.
+
+        Examples
+        --------
+        >>> import pandas as pd, dfprivacy as dp
+        >>> df = pd.DataFrame({"age": [31, 45, 28, 52] * 50, "sex": ["f", "m"] * 100})
+        >>> said = {"bounds": {"age": (18, 90)}, "categories": {"sex": ["f", "m"]}, "ledger": "memory:"}
+        >>> view = dp.protect(df, "real", epsilon=1, **said)
+        >>> practice = dp.protect(view.schema.dummy(), "practice", epsilon=10, **said)
+        >>> test = practice.ttest("age", by="sex", epsilon=1)
+        >>> view.budget.spent
+        Fraction(0, 1)
+        """
+        for what, number, least in (("n", n, 1), ("seed", seed, 0)):
+            whole = isinstance(number, int) and not isinstance(number, bool)
+            if number is not None and not (whole and number >= least):
+                raise ArgumentError(f"{what}{quoted(number)} is no whole number from {least}.", "For example 1000.")
+        whose = self.unit
+        usual = (self.size if whose is None else self.people) or _DUMMY_ROWS
+        rows = usual if n is None else n
+        if whose is not None and self.people is not None and rows < self.people:
+            raise ArgumentError(f"{rows} rows are too few for {self.people} people.", "Ask for more.")
+        rng = np.random.default_rng(seed)
+        columns: dict[str, Any] = {
+            name: values_of(rng, rows, self.columns.get(name, Column(name))) for name in self.names
+        }
+        if whose is not None:
+            columns[whose.column] = people(rows, whose.max_rows, self.people)
+        return table_of(columns, self.library)
+
+    def _written(self, name: str) -> dict[str, Any]:
+        column, words = self.columns.get(name, Column(name)), self.words.get(name, Words())
+        categories = column.categories[:-1] if column.categories and column.other else column.categories
+        said = {
+            "bounds": column.bounds and tuple(map(_short, column.bounds)),
+            "categories": categories or column.categories,
+            "missing": (OTHER if column.other else _short(column.fill)) if column.filled else None,
+            "public": column.public or None,
+            "label": words.label or None,
+            "units": words.units or None,
+        }
+        return {name: value for name, value in said.items() if value is not None}
 
     def numeric(self, name: object) -> Column:
         """Look up a column that has bounds; a `SchemaError` says what is missing otherwise."""
@@ -550,6 +681,12 @@ class Schema:
         if name not in self.columns and name not in self.names:
             raise SchemaError(f"There is no column {name!r}.", f"The columns are {list(self.names)!r}.")
         return name
+
+
+def _short(number: float | None) -> float | None:
+    """Write a whole number without a point."""
+    whole = number is not None and number.is_integer() and abs(number) < _FLOAT_EXACT
+    return int(number) if whole and number is not None else number
 
 
 def as_number(value: object, what: str) -> float:

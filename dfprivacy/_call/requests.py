@@ -1,0 +1,306 @@
+"""Questions and answers in files: JSON that is signed, read strictly, and never run.
+
+A request names methods of the registry and gives them plain values; an answer is a release as `Release.to_dict`
+writes it. Both are signed with HMAC-SHA256 by a key that analyst and custodian share: who has no key can neither
+ask in the analyst's name nor change an answer unseen. Who has it can do both, so each analyst has a key of his own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import math
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy._ledger.history import written
+from dfprivacy.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = [
+    "ANSWERS",
+    "MOST",
+    "REQUEST",
+    "Wanted",
+    "decoded",
+    "encoded",
+    "new_file",
+    "read_key",
+    "read_signed",
+    "signed",
+]
+
+REQUEST, ANSWERS = "dfprivacy request 1", "dfprivacy answers 1"
+MOST = 1000
+"""Questions in one request."""
+
+VARIABLE = "DFPRIVACY_KEY"
+_LARGEST = 1 << 24  # bytes of a request; answers may be as long as they are
+_KEY_LEAST, _KEY_MOST = 32, 4096  # bytes
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One question of a request, in plain JSON values.
+
+    Attributes
+    ----------
+    method : str
+        The method's name.
+    arguments : mapping
+        Its arguments by name, those that are as usual left out.
+    where : sequence of mapping
+        The conditions, as the ledger writes them.
+    columns : sequence of str or None
+        The columns that the view was reduced to.
+    by : sequence of str
+        The columns of the groups.
+    epsilon, delta : str or None
+        The price, exact; a delta of None is the budget's in proportion.
+    """
+
+    method: str
+    arguments: Mapping[str, Any]
+    where: Sequence[Mapping[str, Any]] = ()
+    columns: Sequence[str] | None = None
+    by: Sequence[str] = ()
+    epsilon: str = ""
+    delta: str | None = None
+    number: int = field(default=0, compare=False)
+
+    def __repr__(self) -> str:
+        return f"question {self.number}: {self.text}, at epsilon {self.epsilon}"
+
+    @property
+    def text(self) -> str:
+        """The question as one would type it."""
+        plain = {"mechanism": self.method, "arguments": self.arguments, "where": self.where}
+        return written({**plain, "group_by": list(self.by)})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return {
+            "method": self.method,
+            "arguments": dict(self.arguments),
+            "where": list(self.where),
+            "columns": None if self.columns is None else list(self.columns),
+            "by": list(self.by),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+        }
+
+    @classmethod
+    def read(cls, plain: Any, number: int) -> Wanted:
+        """Read what `to_dict` gave; a `ValueError` for anything else."""
+        match plain:
+            case {
+                "method": str(method),
+                "arguments": dict(arguments),
+                "where": list(where),
+                "columns": list() | None as columns,
+                "by": list(by),
+                "epsilon": str(epsilon),
+                "delta": str() | None as delta,
+                **more,
+            } if not more and all(isinstance(name, str) for name in [*by, *(columns or ())]):
+                for rule in where:
+                    _check_condition(rule)
+                decoded(arguments)
+                return cls(method, arguments, where, columns, by, epsilon, delta, number)
+        raise ValueError
+
+
+def encoded(value: Any, what: str) -> Any:
+    """Write a plain value, or raise an `ArgumentError`: a request holds numbers, text, and lists of them."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    if isinstance(value, list | tuple):
+        items = [encoded(item, what) for item in value]
+        return {"$tuple": items} if isinstance(value, tuple) else items
+    if isinstance(value, dict) and all(isinstance(key, str) and not key.startswith("$") for key in value):
+        return {key: encoded(item, what) for key, item in value.items()}
+    raise ArgumentError(
+        f"{what} is a {type(value).__name__}, which no request can hold.",
+        "A request holds finite numbers, text, True and False, and lists, tuples and dictionaries of them.",
+    )
+
+
+def decoded(value: Any) -> Any:
+    """Undo `encoded`; a `ValueError` for anything that it does not write."""
+    if isinstance(value, list):
+        return [decoded(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if set(value) == {"$tuple"} and isinstance(value["$tuple"], list):
+        return tuple(decoded(item) for item in value["$tuple"])
+    if any(key.startswith("$") for key in value):
+        raise ValueError
+    return {key: decoded(item) for key, item in value.items()}
+
+
+def _check_condition(rule: Any) -> None:
+    match rule:
+        case dict() if len(rule) == 1:
+            (said,) = rule.values()
+            match said:
+                case {"between": [int() | float(), int() | float()], **more} if not more:
+                    return
+                case {"in": list(values), **more} if not more and all(
+                    isinstance(value, str | int | float) for value in values
+                ):
+                    return
+                case {"is": "present" | "missing", **more} if not more:
+                    return
+    raise ValueError
+
+
+def read_key(path: str | os.PathLike[str] | None) -> bytes:
+    """Read the key that requests and answers are signed with.
+
+    Parameters
+    ----------
+    path : str or path or None
+        A file of at least 32 bytes that nobody can guess; None for the one that ``DFPRIVACY_KEY`` names.
+
+    Returns
+    -------
+    bytes
+        The key, without white space at its ends.
+    """
+    where = path if path is not None else os.environ.get(VARIABLE)
+    make = (
+        f"Make one: python -c 'import secrets; print(secrets.token_hex(32))' > ana.key, and name it by {VARIABLE}."
+    )
+    if not where or not isinstance(where, str | os.PathLike):
+        raise ArgumentError("Requests and answers are signed, and no key file was named.", make)
+    try:
+        with Path(where).open("rb") as file:
+            key = file.read(_KEY_MOST).strip()
+    except OSError as error:
+        raise ArgumentError(f"The key file {where} cannot be read: {error.strerror}.", make) from None
+    if len(key) < _KEY_LEAST:
+        raise ArgumentError(f"The key in {where} has {len(key)} bytes, fewer than {_KEY_LEAST}.", make)
+    return key
+
+
+def digest(plain: Mapping[str, Any]) -> str:
+    """Return what tells one file's content from another's."""
+    return hashlib.sha256(_canonical(plain)).hexdigest()
+
+
+def signed(plain: Mapping[str, Any], key: bytes) -> str:
+    """Write a file's content as JSON, with its signature."""
+    return json.dumps({**plain, "signature": _signature(plain, key)}, indent=1, allow_nan=False) + "\n"
+
+
+def read_signed(path: str | os.PathLike[str], kind: str, key: bytes) -> dict[str, Any]:
+    """Read a signed file.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    kind : str
+        Its first words.
+    key : bytes
+        The key that it must have been signed with.
+
+    Returns
+    -------
+    dict
+        Its content, as JSON has it.
+
+    Raises
+    ------
+    ArgumentError
+        If it cannot be read, is something else, or was signed with another key or changed since.
+    """
+    what = kind.split()[1]
+    if kind == REQUEST:
+        _refuse_long(path)
+    try:
+        plain = json.loads(
+            Path(path).read_bytes(), object_pairs_hook=_once, parse_constant=_refused, parse_float=_finite
+        )
+        signature = plain.pop("signature")
+        if plain["format"] != kind or not isinstance(signature, str):
+            raise ValueError  # noqa: TRY301 - said below
+    except OSError as error:
+        raise ArgumentError(f"The file {path} cannot be read: {error.strerror}.", "Check its path.") from None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise ArgumentError(f"The file {path} holds no {what} that can be read.", f"It begins: {kind}.") from None
+    if not hmac.compare_digest(signature.encode(), _signature(plain, key).encode()):
+        raise ArgumentError(
+            f"The signature of {path} is wrong: it was signed with another key, or changed since.",
+            "Do not use it. Ask whom it came from.",
+        )
+    return dict(plain)
+
+
+def _refuse_long(path: str | os.PathLike[str]) -> None:
+    """Refuse a file that no request is as long as, before it is read."""
+    with suppress(OSError):
+        if Path(path).stat().st_size > _LARGEST:
+            raise ArgumentError(
+                f"The file {path} has more than {_LARGEST} bytes: a request has {MOST} questions at most.",
+                "Ask its analyst for several requests.",
+            )
+
+
+def new_file(path: str | os.PathLike[str], text: str) -> None:
+    """Write a new file, whole or not at all; what is there is not written over."""
+    target = Path(path)
+    beside = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        with beside.open("x", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(beside, target)
+        except FileExistsError:
+            raise ArgumentError(f"The file {path} exists.", "Name a new one.") from None
+        except OSError:  # a file system without links
+            if target.exists():
+                raise ArgumentError(f"The file {path} exists.", "Name a new one.") from None
+            beside.replace(target)
+    except OSError as error:
+        raise ArgumentError(f"The file {path} cannot be written: {error.strerror}.", "Name another.") from None
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _signature(plain: Mapping[str, Any], key: bytes) -> str:
+    return hmac.new(key, _canonical(plain), hashlib.sha256).hexdigest()
+
+
+def _canonical(plain: Mapping[str, Any]) -> bytes:
+    """Write one text for one content; its format is in it, so a request is no answer."""
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError
+    return found
+
+
+def _refused(_: str) -> Any:
+    raise ValueError
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError
+    return number

@@ -1,0 +1,141 @@
+"""Tables in files: the names and types that a file declares, and the table itself."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dfprivacy._table.frames import redact_errors
+from dfprivacy.errors import ArgumentError, DPError, MissingDependency, ReadError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+__all__ = ["declared_columns", "opened"]
+
+_PARQUET, _ARROW, _CSV = {".parquet", ".pq"}, {".arrow", ".feather", ".ipc"}, {".csv"}
+_LINE = 1 << 20  # characters of a header
+
+
+def declared_columns(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
+    """Read the names of a file's columns, and the types that it declares, without a look at a value.
+
+    Parameters
+    ----------
+    path : str or path
+        Parquet, Arrow, or CSV, whose first line is taken for the names; it has no types.
+
+    Returns
+    -------
+    list of (str, str)
+        Names, and types in the words of the library that read them. Statistics, dictionaries and notes in the file
+        are not read: they hold values, or numbers of them.
+
+    Raises
+    ------
+    ArgumentError
+        If it is no such file.
+    ReadError
+        If it cannot be read.
+    """
+    file, kind = _known(path)
+    readers = {"csv": _header, "parquet": _parquet_types, "arrow": _arrow_types}
+    found: list[tuple[str, str]] = _read(lambda: readers[kind](file))
+    return found
+
+
+def opened(path: str | os.PathLike[str]) -> Any:
+    """Read a table from a file.
+
+    Parameters
+    ----------
+    path : str or path
+        Parquet, Arrow or CSV.
+
+    Returns
+    -------
+    polars.DataFrame, pandas.DataFrame or pyarrow.Table
+        The table, of the first of these libraries that is installed.
+    """
+    file, kind = _known(path)
+    if _installed("polars"):
+        import polars as pl
+
+        if kind == "csv":  # a type follows from all values, not from the first hundred
+            return _read(lambda: pl.read_csv(file, infer_schema_length=None))
+        return _read(lambda: pl.read_parquet(file) if kind == "parquet" else pl.read_ipc(file))
+    if _installed("pandas") and (kind == "csv" or _installed("pyarrow")):
+        import pandas as pd
+
+        read = {"csv": pd.read_csv, "parquet": pd.read_parquet, "arrow": pd.read_feather}[kind]
+        return _read(lambda: read(file))  # type: ignore[operator] # each takes a path
+    raise _missing()
+
+
+def _known(path: str | os.PathLike[str]) -> tuple[Path, str]:
+    file = Path(path)
+    for kind, endings in (("parquet", _PARQUET), ("arrow", _ARROW), ("csv", _CSV)):
+        if file.suffix.lower() in endings:
+            if not file.is_file():
+                raise ArgumentError(f"There is no file {file}.", "Check its path.")
+            return file, kind
+    raise ArgumentError(f"The name of {file} says no kind of table.", "It ends in .parquet, .arrow or .csv.")
+
+
+def _read(work: Callable[[], Any]) -> Any:
+    try:
+        return redact_errors(work)
+    except ReadError as error:  # nothing was charged
+        raise error.after(DPError.outcome) from None
+
+
+def _header(file: Path) -> list[tuple[str, str]]:
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        return [(name, "") for name in next(csv.reader([lines.readline(_LINE)]))]
+
+
+def _parquet_types(file: Path) -> list[tuple[str, str]]:
+    with suppress(ImportError):
+        from pyarrow import parquet
+
+        return [(each.name, _type(each.type)) for each in parquet.read_schema(file)]
+    return _polars_types(file, "read_parquet_schema")
+
+
+def _arrow_types(file: Path) -> list[tuple[str, str]]:
+    with suppress(ImportError):
+        import pyarrow as pa
+
+        with pa.memory_map(str(file)) as source:
+            try:
+                schema = pa.ipc.open_file(source).schema
+            except pa.ArrowInvalid:
+                source.seek(0)
+                schema = pa.ipc.open_stream(source).schema
+        return [(each.name, _type(each.type)) for each in schema]
+    return _polars_types(file, "read_ipc_schema")
+
+
+def _polars_types(file: Path, read: str) -> list[tuple[str, str]]:
+    if not _installed("polars"):
+        raise _missing()
+    import polars as pl
+
+    return [(name, type(kind).__name__) for name, kind in getattr(pl, read)(file).items()]
+
+
+def _type(kind: Any) -> str:
+    """Write a type of Arrow; of a dictionary, only what its values are."""
+    return _type(kind.value_type) if hasattr(kind, "value_type") and hasattr(kind, "index_type") else str(kind)
+
+
+def _installed(library: str) -> bool:
+    return importlib.util.find_spec(library) is not None
+
+
+def _missing() -> MissingDependency:
+    return MissingDependency("No library is installed that reads this file.", "Install Polars, pandas or pyarrow.")

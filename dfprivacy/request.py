@@ -1,0 +1,560 @@
+"""Asking without the table: an analyst writes questions into a file, a custodian answers them into another.
+
+The analyst has the schema file and a key, and never the table. What a request shows is public, and so are the price
+and the plan that the custodian sees before anything is asked.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from dfprivacy._call.requests import (
+    ANSWERS,
+    MOST,
+    REQUEST,
+    Wanted,
+    decoded,
+    digest,
+    encoded,
+    new_file,
+    read_key,
+    read_signed,
+    signed,
+)
+from dfprivacy._call.target import Target, is_rest, positive, slack
+from dfprivacy._ledger.address import MEMORY, place
+from dfprivacy._ledger.analysts import checked_name, who_asks
+from dfprivacy._ledger.ledger import Ledger
+from dfprivacy._measure.evaluate import Table
+from dfprivacy._plugins.loader import registry
+from dfprivacy._privacy.filters import exact
+from dfprivacy._table.conditions import Presence
+from dfprivacy._table.declare import read_schema, read_size, read_unit
+from dfprivacy._table.frames.made_up import MadeUpFrame
+from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, SchemaError, trimmed
+from dfprivacy.release import Release
+from dfprivacy.schema.files import read_file
+from dfprivacy.view import GroupedView, PrivateFrame
+
+if TYPE_CHECKING:
+    import os
+
+    from dfprivacy._call.explanation import Explanation
+    from dfprivacy._call.question import Question
+    from dfprivacy.mechanism import Mechanism
+    from dfprivacy.schema import Schema
+    from dfprivacy.schema.files import SchemaFile
+
+    Path = str | os.PathLike[str]
+
+__all__ = ["Answers", "Pending", "Received", "Request", "answers", "request"]
+
+
+class Request:
+    """A view of a table that is not here: its methods write questions down.
+
+    It has the methods of every view, and `where`, `select` and `group_by`. What a method returns is the question as
+    it was written. Arguments are checked as those of a question are; nothing is asked, and nothing can be.
+    """
+
+    def __init__(
+        self,
+        view: PrivateFrame | GroupedView,
+        name: str,
+        schema: str,
+        columns: tuple[str, ...],
+        written: list[Wanted],
+    ) -> None:
+        self._view = view
+        self._name = name
+        self._digest = schema
+        self._columns = columns
+        self._written = written
+
+    @property
+    def schema(self) -> Schema:
+        """What is public about the table."""
+        return self._view._target.table.schema  # noqa: SLF001 - a view of ours
+
+    @property
+    def questions(self) -> tuple[Wanted, ...]:
+        """What was written so far, by this view and those made from it."""
+        return tuple(self._written)
+
+    @trimmed
+    def where(self, *conditions: Any, **columns: Any) -> Request:
+        """Keep some rows, as of `PrivateFrame.where`; a Python function cannot be written down."""
+        return self._of(self._whole("where").where(*conditions, **columns))
+
+    @trimmed
+    def select(self, *columns: str) -> Request:
+        """Keep some columns, as of `PrivateFrame.select`."""
+        return self._of(self._whole("select").select(*columns))
+
+    @trimmed
+    def group_by(self, by: str | Sequence[str], *more: str) -> Request:
+        """Ask the same of every category of a column, as of `PrivateFrame.group_by`."""
+        return self._of(self._whole("group_by").group_by(by, *more))
+
+    @trimmed
+    def save(self, path: Path, *, key: Path | None = None, analyst: str | None = None) -> None:
+        """Write the questions into a new file, signed.
+
+        Parameters
+        ----------
+        path : str or path
+            The file, for the custodian.
+        key : str or path, optional
+            The file of the key that analyst and custodian share; default: the one that ``DFPRIVACY_KEY`` names.
+        analyst : str, optional
+            Who asks; default: whom ``DFPRIVACY_ANALYST`` names, or else the user of the operating system.
+
+        Raises
+        ------
+        ArgumentError
+            If nothing was asked, there is no key, or the file exists.
+        """
+        if not self._written:
+            raise ArgumentError("Nothing was asked yet.", "For example request.mean('age', epsilon=0.1).")
+        secret = read_key(key)
+        plain = {
+            "format": REQUEST,
+            "id": secrets.token_hex(16),
+            "made": _now(),
+            "analyst": who_asks() if analyst is None else checked_name(analyst),
+            "data_set": self._name,
+            "schema": self._digest,
+            "questions": [each.to_dict() for each in self._written],
+        }
+        new_file(path, signed(plain, secret))
+
+    def __getattr__(self, name: str) -> Callable[..., Wanted]:
+        if name.startswith("_"):  # what Python and notebooks probe for
+            raise AttributeError(name)
+        mechanism = registry().mechanisms.get(name)
+        if mechanism is None:
+            raise AttributeError(f"A request has no {name!r}: it writes questions, and has no rows or account.")
+
+        @trimmed
+        def method(*args: Any, **kwargs: Any) -> Wanted:
+            return self._write(mechanism, args, kwargs)
+
+        method.__name__, method.__doc__ = name, mechanism.doc
+        method.__signature__ = mechanism.signature.replace(return_annotation=Wanted)  # type: ignore[attr-defined]
+        return method
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *registry().mechanisms})
+
+    def __repr__(self) -> str:
+        lines = [f"Request of the data set {self._name!r}", *map(repr, self._written)]
+        return "\n  ".join(lines)
+
+    def _whole(self, method: str) -> PrivateFrame:
+        if isinstance(self._view, GroupedView):
+            raise ArgumentError(f"{method}() is asked before group_by().", "Select first, and group then.")
+        return self._view
+
+    def _of(self, view: PrivateFrame | GroupedView) -> Request:
+        return Request(view, self._name, self._digest, self._columns, self._written)
+
+    def _write(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Wanted:
+        if len(self._written) >= MOST:
+            raise ArgumentError(f"A request has {MOST} questions at most.", "Save it, and begin another.")
+        _refuse_unwritable(mechanism, kwargs)
+        question = self._view._question(mechanism, args, kwargs)  # noqa: SLF001 - a view of ours
+        question.check()
+        conditions = [each.describe() for each in question.target.table.conditions]
+        if None in conditions:
+            raise ArgumentError("A Python function cannot be written down.", "Select rows by where(age=(30, 40)).")
+        delta = kwargs.get("delta")
+        wanted = Wanted(
+            method=mechanism.name,
+            arguments=_arguments(mechanism, question.given),
+            where=[dict(each) for each in conditions if each is not None],
+            columns=None if self.schema.names == self._columns else list(self.schema.names),
+            by=[column.name for column in question.by],
+            epsilon=str(question.epsilon),
+            delta=None if delta is None else str(question.delta),
+            number=len(self._written) + 1,
+        )
+        self._written.append(wanted)
+        return wanted
+
+
+@trimmed
+def request(schema: Path) -> Request:
+    """Make a view without rows, whose methods write questions down for whoever holds the table.
+
+    Parameters
+    ----------
+    schema : str or path
+        The schema file, which names the data set.
+
+    Returns
+    -------
+    Request
+        The view. ``save`` writes the questions into a file.
+
+    Raises
+    ------
+    SchemaError
+        If the file cannot be used, or names no data set.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import dfprivacy as dp
+    >>> _ = Path("clinic.toml").write_text('''
+    ... name = "clinic"
+    ... [columns.age]
+    ... bounds = [18, 90]
+    ... ''')
+    >>> asked = dp.request("clinic.toml")
+    >>> asked.where(age=(30, 60)).mean("age", epsilon=0.5)
+    question 1: mean(column='age') where age from 30 to 60, at epsilon 1/2
+    """
+    file = read_file(schema)
+    name = _named(file)
+    said = {**_USUAL, **file.arguments()}
+    whose = read_unit(said["unit"], said["max_rows"], said["unit_missing"])
+    ids = whose and whose.column
+    rows = {each: np.zeros(1, dtype=np.int64 if each == ids else np.float64) for each in file.columns}
+    with file.erring():
+        size = read_size(said["size"], said["neighbors"])
+        about = {
+            argument: said[argument] for argument in ("bounds", "categories", "public", "missing", "neighbors")
+        }
+        known = read_schema(MadeUpFrame(rows), **about, unit=whose, size=size)
+    default = said["default_epsilon"]
+    # An account that nobody is charged: prices are read as those of the real one are.
+    account = Ledger(place(MEMORY), MEMORY).open_account(
+        name,
+        epsilon=positive("epsilon", said["epsilon"]),
+        delta=slack("delta", said["delta"]),
+        accounting=said["accounting"],
+        neighbors=known.neighbors,
+        public=(),
+    )
+    table = Table(None, replace(known, size=None if whose else size, words=file.words))
+    view = PrivateFrame(Target(account, table, None if default is None else positive("default_epsilon", default)))
+    return Request(view, name, file.digest, known.names, [])
+
+
+@trimmed
+def answers(path: Path, *, key: Path | None = None) -> Answers:
+    """Read what a custodian answered.
+
+    Parameters
+    ----------
+    path : str or path
+        The file of answers.
+    key : str or path, optional
+        The file of the key that analyst and custodian share; default: the one that ``DFPRIVACY_KEY`` names.
+
+    Returns
+    -------
+    Answers
+        The releases, and what was not answered.
+
+    Raises
+    ------
+    ArgumentError
+        If it cannot be read, or was signed with another key, or was changed since.
+    """
+    plain = read_signed(path, ANSWERS, read_key(key))
+    try:
+        each = [(Wanted.read(item["question"], place), item) for place, item in enumerate(plain["answers"], 1)]
+        return Answers(
+            str(plain["data_set"]),
+            tuple(wanted.text for wanted, item in each if "release" in item),
+            tuple(Release.from_dict(item["release"]) for _, item in each if "release" in item),
+            tuple((wanted.text, str(item["refused"])) for wanted, item in each if "release" not in item),
+        )
+    except (ValueError, TypeError, KeyError) as error:
+        if isinstance(error, ArgumentError):  # a release of a plugin that is not here
+            raise
+        raise ArgumentError(f"The file {path} holds no answers that can be read.", "Ask for it again.") from None
+
+
+class Answers(Sequence[Release]):
+    """What a custodian answered, in the order in which it was asked.
+
+    Attributes
+    ----------
+    data_set : str
+        What was asked about.
+    questions : tuple of str
+        The question of each release.
+    refused : tuple of (str, str)
+        The questions that were not answered, and why.
+    """
+
+    def __init__(
+        self,
+        data_set: str,
+        questions: tuple[str, ...],
+        releases: tuple[Release, ...],
+        refused: tuple[tuple[str, str], ...],
+    ) -> None:
+        self.data_set = data_set
+        self.questions = questions
+        self.refused = refused
+        self._releases = releases
+
+    @overload
+    def __getitem__(self, index: int) -> Release: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Release]: ...
+    def __getitem__(self, index: int | slice) -> Release | list[Release]:
+        return list(self._releases[index]) if isinstance(index, slice) else self._releases[index]
+
+    def __len__(self) -> int:
+        return len(self._releases)
+
+    def __iter__(self) -> Iterator[Release]:
+        return iter(self._releases)
+
+    def __repr__(self) -> str:
+        lines = [f"Answers about the data set {self.data_set!r}: {len(self)}, and {len(self.refused)} refused"]
+        lines += self.questions
+        lines += [f"refused: {question}: {why}" for question, why in self.refused]
+        return "\n  ".join(lines)
+
+
+@dataclass(frozen=True)
+class Pending:
+    """One question of a request that a custodian may answer.
+
+    Attributes
+    ----------
+    wanted : Wanted
+        The question as it was written.
+    explanation : Explanation
+        What it would measure, and at what price.
+    kept : bool
+        Whether the ledger has the answer, which then costs nothing.
+    due : Fraction
+        The epsilon that is to be paid.
+    """
+
+    wanted: Wanted
+    explanation: Explanation
+    kept: bool
+    due: Fraction
+    _question: Question
+
+    def ask(self) -> dict[str, Any]:
+        """Ask it, and write the answer, or why there is none, as the file of answers has it."""
+        try:
+            return {"question": self.wanted.to_dict(), "release": self._question.ask().to_dict()}
+        except DPError as error:
+            return self.refused(str(error))
+
+    def refused(self, why: str = "The custodian did not answer it.") -> dict[str, Any]:
+        """Write that it is not answered."""
+        return {"question": self.wanted.to_dict(), "refused": why}
+
+
+@dataclass(frozen=True)
+class Received:
+    """A request that was read: signed with the custodian's key, and written for this schema file.
+
+    Attributes
+    ----------
+    analyst : str
+        Who asks.
+    data_set : str
+        What is asked about.
+    wanted : tuple of Wanted
+        The questions; nobody has looked yet whether they can be asked.
+    """
+
+    analyst: str
+    data_set: str
+    wanted: tuple[Wanted, ...]
+    _digest: str
+    _schema: str
+
+    @classmethod
+    def read(cls, path: Path, schema: Path, key: bytes) -> Received:
+        """Read a request, and hold it against the schema file; the data are not needed.
+
+        Raises
+        ------
+        ArgumentError
+            If it cannot be read, was changed, or is too long.
+        SchemaError
+            If it was written for another schema.
+        """
+        plain = read_signed(path, REQUEST, key)
+        file = read_file(schema)
+        name = _named(file)
+        try:
+            questions, analyst = list(plain["questions"]), checked_name(plain["analyst"])
+            if len(questions) > MOST:
+                raise ArgumentError(
+                    f"The request has {len(questions)} questions, and {MOST} are answered at most.",
+                    "Ask its analyst for several requests.",
+                )
+            if (plain["data_set"], plain["schema"]) != (name, file.digest):
+                same = "another version of it" if plain["data_set"] == name else "that of another data set"
+                raise SchemaError(
+                    f"The request was not written for the schema file {file.path}, but for {same}.",
+                    "Send the analyst your schema file, and let the questions be written again.",
+                )
+            wanted = tuple(Wanted.read(each, place) for place, each in enumerate(questions, 1))
+        except DPError:
+            raise
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise ArgumentError(
+                f"The file {path} holds no request that can be read.", "Ask for it again."
+            ) from None
+        return cls(analyst, name, wanted, digest(plain), file.digest)
+
+    def pending(self, view: PrivateFrame) -> list[Pending]:
+        """Check every question against a view of the data, and plan it. Nothing is charged or read.
+
+        Raises
+        ------
+        ArgumentError
+            If one cannot be asked; its number is said.
+        BudgetExceeded
+            If they cost more than is left.
+        """
+        found = []
+        for wanted in self.wanted:
+            try:
+                found.append(self._pending(view, wanted))
+            except DPError as error:
+                what = f"Question {wanted.number} of the request cannot be asked: {error.what}"
+                raise type(error)(what, error.hint) from None
+        self._refuse_excess(found)
+        return found
+
+    def _pending(self, view: PrivateFrame, wanted: Wanted) -> Pending:
+        mechanism = registry().mechanisms.get(wanted.method)
+        if mechanism is None:
+            raise ArgumentError(f"There is no method {wanted.method!r} here.", "Install the plugin that has it.")
+        target = view._target  # noqa: SLF001 - a view of ours
+        account = replace(target.account, analyst=self.analyst, request=f"{self._digest}#{wanted.number}")
+        part = PrivateFrame(replace(target, account=account))
+        for rule in wanted.where:
+            part = part.where({name: _selected(said) for name, said in rule.items()})
+        if wanted.columns is not None:
+            part = part.select(*wanted.columns)
+        price = {"epsilon": wanted.epsilon} | ({} if wanted.delta is None else {"delta": wanted.delta})
+        given = decoded(dict(wanted.arguments))
+        if reserved := sorted({"epsilon", "fresh", *(["delta"] if mechanism.delta else [])} & given.keys()):
+            raise ArgumentError(f"its arguments say {reserved[0]}, which the question says itself.", "Ask again.")
+        _refuse_unwritable(mechanism, {**given, **price})
+        asked = part.group_by(list(wanted.by)) if wanted.by else part
+        question = asked._question(mechanism, (), {**given, **price})  # noqa: SLF001 - a view of ours
+        kept = question.is_kept()
+        if not kept and account.askers(account.request):
+            raise ArgumentError(
+                "it was asked before and is not in the ledger as it would be asked now, so it would be paid twice.",
+                "Ask its analyst for a new request.",
+            )
+        explanation = question.explain()
+        due = Fraction(0) if kept else question.epsilon
+        if not kept and explanation.left < explanation.epsilon:
+            due = exact(explanation.left)
+        if not kept and explanation.left > explanation.largest:
+            raise BudgetExceeded(
+                f"it costs epsilon = {explanation.left:g}, and the most that can be paid at once is "
+                f"{explanation.largest:g}.",
+                "Ask for less.",
+            )
+        return Pending(wanted, explanation, kept, due, question)
+
+    def _refuse_excess(self, found: Sequence[Pending]) -> None:
+        """Refuse what costs more than is left together, where epsilons simply add up."""
+        if not found:
+            return
+        account = found[0]._question.target.account  # noqa: SLF001 - of ours
+        due = {each._question.text: each.due for each in found}  # noqa: SLF001 - the same twice is paid once
+        total = sum(due.values(), Fraction(0))
+        left = account.largest()
+        if account.basic_composition and total > left:
+            raise BudgetExceeded(
+                f"The request asks for epsilon = {float(total):g} in all, and {float(left):g} is left.",
+                "Ask its analyst for less.",
+            )
+
+    def answered(self, items: Sequence[Mapping[str, Any]], key: bytes) -> str:
+        """Write the file of answers, signed."""
+        plain = {
+            "format": ANSWERS,
+            "request": self._digest,
+            "analyst": self.analyst,
+            "data_set": self.data_set,
+            "schema": self._schema,
+            "answered": _now(),
+            "answers": list(items),
+        }
+        return signed(plain, key)
+
+
+_USUAL: Mapping[str, Any] = {
+    "epsilon": 1,
+    "delta": 0,
+    "accounting": None,
+    "default_epsilon": None,
+    "neighbors": "replace_one",
+    "unit": None,
+    "max_rows": None,
+    "unit_missing": "omit",
+    "size": None,
+}
+
+
+def _named(file: SchemaFile) -> str:
+    name = file.terms.get("name")
+    if not name:
+        raise SchemaError(f"The schema file {file.path} names no data set.", 'It says name = "...".')
+    return str(name)
+
+
+def _refuse_unwritable(mechanism: Mechanism, given: Mapping[str, Any]) -> None:
+    """Refuse what is not the same whenever it is asked, or is about more than one table."""
+    if is_rest(given.get("epsilon")):
+        raise ArgumentError("A request says its price.", "Give a number, epsilon=0.1.")
+    if given.get("fresh"):
+        raise ArgumentError("A request is answered once, and no answer is measured anew.", "Leave out fresh=True.")
+    if "view" in mechanism.columns.values():
+        raise ArgumentError(
+            f"{mechanism.name}() asks about two tables, and a request is about one.", "Ask where the tables are."
+        )
+
+
+def _arguments(mechanism: Mechanism, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Write arguments by name, those that are as usual left out."""
+    named = {**given, **given.get(mechanism.gathers or "", {})}
+    named.pop(mechanism.gathers or "", None)
+    usual = {name: each.default for name, each in mechanism.signature.parameters.items()}
+    return {
+        name: encoded(value, f"{mechanism.name}(): {name}")
+        for name, value in named.items()
+        if name not in usual or type(usual[name]) is not type(value) or usual[name] != value
+    }
+
+
+def _selected(rule: Mapping[str, Any]) -> Any:
+    match rule:
+        case {"between": [low, high]}:
+            return (low, high)
+        case {"in": list(values)}:
+            return values
+    return Presence(rule["is"])
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")

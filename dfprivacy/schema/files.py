@@ -1,0 +1,292 @@
+"""A schema in a file: what is public about a table, whose it is and what it may cost, for people to review.
+
+The file is TOML. Reading checks what it says against the keys below and nothing else: what the keys mean is checked
+where arguments of `dfprivacy.protect` are, so that a file and arguments cannot mean different things.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dfprivacy._privacy.filters import exact
+from dfprivacy.errors import ArgumentError, SchemaError
+from dfprivacy.schema import Words, toml
+from dfprivacy.schema.values import plain_number
+
+__all__ = ["SchemaFile", "read_file", "skeleton"]
+
+# What the file may say of the data set, and of what kind each is.
+TERMS: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "epsilon": (str, int, float),
+    "delta": (str, int, float),
+    "accounting": (str,),
+    "default_epsilon": (str, int, float),
+    "neighbors": (str,),
+    "unit": (str,),
+    "max_rows": (int,),
+    "unit_missing": (str,),
+    "size": (int,),
+    "budgets": (dict,),
+    "columns": (dict,),
+}
+OF_COLUMNS: dict[str, tuple[type, ...]] = {
+    "bounds": (list,),
+    "categories": (list,),
+    "missing": (str, int, float),
+    "public": (bool,),
+    "label": (str,),
+    "units": (str,),
+}
+_BY_COLUMN = ("bounds", "categories", "missing")
+_LARGEST = 10**7  # bytes: a larger file is not read
+
+
+@dataclass(frozen=True)
+class SchemaFile:
+    """What a schema file says.
+
+    Attributes
+    ----------
+    path : str
+        The file.
+    terms : mapping of str
+        What it says of the data set, by the names of `dfprivacy.protect`.
+    columns : mapping of str to mapping
+        What it says of each column, in order.
+    """
+
+    path: str
+    terms: Mapping[str, Any]
+    columns: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def words(self) -> dict[str, Words]:
+        """What columns are called and measured in."""
+        return {
+            name: Words(said.get("label", ""), said.get("units", ""))
+            for name, said in self.columns.items()
+            if {"label", "units"} & said.keys()
+        }
+
+    @property
+    def digest(self) -> str:
+        """What tells this schema from another: of its terms and columns, but for prices and words."""
+        whose = {term: said for term, said in self.terms.items() if term in ("name", "unit", "max_rows", "size")}
+        whose |= {term: self.terms.get(term, usual) for term, usual in _USUAL.items()}
+        lines = toml.table(whose)
+        for name, said in self.columns.items():
+            facts = {each: _plain(said[each]) for each in sorted(said) if each in ("bounds", "missing")}
+            facts |= {each: said[each] for each in ("categories", "public") if said.get(each)}
+            lines += toml.table(facts, "columns", name)
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+    @contextmanager
+    def erring(self) -> Iterator[None]:
+        """Say of what the file says, and cannot be used, which file it is."""
+        try:
+            yield
+        except SchemaError as error:
+            if self.path in error.what:
+                raise
+            raise SchemaError(f"With the schema file {self.path}: {error.what}", error.hint) from None
+
+    def refuse_others(self, names: Sequence[str]) -> None:
+        """Raise a `SchemaError` if the table lacks a column."""
+        if strange := [name for name in self.columns if name not in names]:
+            raise SchemaError(f"There is no column {strange[0]!r}.", f"The columns are {list(names)!r}.")
+
+    def arguments(self) -> dict[str, Any]:
+        """Give what the file says as arguments of `dfprivacy.protect`, those that it says nothing of left out."""
+        said = {name: value for name, value in self.terms.items() if name != "name"}
+        for argument in _BY_COLUMN:
+            said[argument] = {n: c[argument] for n, c in self.columns.items() if argument in c}
+        return said | {"public": [name for name, column in self.columns.items() if column.get("public")]}
+
+    def with_arguments(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Join what the file says with the arguments of a call, which may say more and nothing else.
+
+        Parameters
+        ----------
+        name : str
+            The data set that is asked for.
+        given : mapping
+            Arguments of `dfprivacy.protect`; None is one that was not given.
+
+        Returns
+        -------
+        dict
+            All arguments.
+
+        Raises
+        ------
+        SchemaError
+            If the file is another data set's, or an argument says something else than the file does.
+        """
+        if self.terms.get("name", name) != name:
+            raise SchemaError(
+                f"The schema file {self.path} is that of the data set {self.terms['name']!r}, not {name!r}.",
+                "Name the data set as the file does, or take its own file.",
+            )
+        said = self.arguments()
+        for argument, value in given.items():
+            if argument in _BY_COLUMN and isinstance(value, Mapping):
+                for column in value.keys() & said[argument].keys():
+                    self._refuse_other(f"{argument}[{column!r}]", said[argument][column], value[column])
+                said[argument] = {**said[argument], **value}
+            elif argument == "public":
+                self._refuse_public(value)
+            elif value is not None:
+                if argument in said:
+                    self._refuse_other(argument, said[argument], value)
+                said.setdefault(argument, value)
+        return said
+
+    def _refuse_other(self, argument: str, said: object, given: object) -> None:
+        if not _same(said, given):
+            raise SchemaError(
+                f"The schema file {self.path} says another {argument} than the call.",
+                "Leave it out of the call: the file says it. To change it, change the file.",
+            )
+
+    def _refuse_public(self, names: object) -> None:
+        given = names if isinstance(names, Sequence) and not isinstance(names, str) else ()
+        more = [name for name in given if not self.columns.get(str(name), {}).get("public")]
+        if more:
+            raise SchemaError(
+                f"The schema file {self.path} does not declare {more[0]!r} public.",
+                "Which columns are public is reviewed with the file: say `public = true` there.",
+            )
+
+
+_USUAL = {"neighbors": "replace_one", "unit_missing": "omit"}
+
+
+def read_file(path: str | os.PathLike[str]) -> SchemaFile:
+    """Read a schema file.
+
+    Parameters
+    ----------
+    path : str or path
+        A TOML file.
+
+    Returns
+    -------
+    SchemaFile
+        What it says.
+
+    Raises
+    ------
+    SchemaError
+        If it cannot be read, or says what no schema says.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise SchemaError(f"schema= names a file, and a {type(path).__name__} is none.", "For example 'fair.toml'.")
+    where = os.fspath(path)
+    try:
+        if Path(where).stat().st_size > _LARGEST:
+            raise SchemaError(f"The schema file {where} has more than {_LARGEST} bytes.", "No schema is as long.")
+        plain = tomllib.loads(Path(where).read_bytes().decode())
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise SchemaError(f"The schema file {where} cannot be read: {reason}.", "Check its path.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        reason = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "it is not text in UTF-8"
+        raise SchemaError(f"The schema file {where} is no TOML: {reason}.", "See https://toml.io.") from None
+    _check_keys(where, "", plain, TERMS)
+    columns = plain.pop("columns", {})
+    for name, said in columns.items():
+        if not isinstance(said, dict):
+            raise SchemaError(
+                f"The schema file {where} says nothing of column {name!r}.", f"Write a table: [columns.{name}]."
+            )
+        _check_keys(where, f" of column {name!r}", said, OF_COLUMNS)
+    return SchemaFile(where, plain, columns)
+
+
+def skeleton(columns: Iterable[tuple[str, str]], name: str) -> str:
+    """Write a schema file to fill in, from names and declared types of columns.
+
+    Parameters
+    ----------
+    columns : iterable of (str, str)
+        Names, and their declared types in words; empty where none is declared.
+    name : str
+        What the data set may be called.
+
+    Returns
+    -------
+    str
+        TOML that says nothing yet but the names.
+    """
+    lines = [
+        "# What is public about this table. Say it from what is known of how the data were collected, never from",
+        "# the values: everything here is shown to anybody, and privacy rests on it. The lines of types remind you",
+        "# of what the file declares. Delete them before you show this: a type may follow from one value.",
+        *toml.table({"name": name}),
+        '# epsilon = "1"        the whole budget, once and for all',
+        '# delta = "1e-6"',
+        '# default_epsilon = "0.1"',
+        '# neighbors = "replace_one"     or "add_remove", if the number of rows is private as well',
+        '# unit = "patient_id"           where a person may have several rows: whose they are, and',
+        "# max_rows = 8                  how many of one person count",
+    ]
+    for column, declared in columns:
+        lines += ["", *toml.table({}, "columns", column)]
+        lines += [toml.commented(f"declared as {declared}")] if declared else []
+        lines += ["# bounds = [LOW, HIGH]", "# categories = [VALUE, VALUE]", '# label = ""', '# units = ""']
+    return "\n".join(lines) + "\n"
+
+
+def _check_keys(where: str, of: str, said: Mapping[str, Any], known: Mapping[str, tuple[type, ...]]) -> None:
+    for key, value in said.items():
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"It may say {', '.join(known)}."
+            raise SchemaError(f"The schema file {where} has an unknown key{of}, {key!r}.", hint)
+        if not isinstance(value, known[key]) or (isinstance(value, bool) and bool not in known[key]):
+            if key == "missing" and plain_number(value) == plain_number(value):
+                continue
+            kinds = " or ".join(_KINDS[kind] for kind in known[key])
+            raise SchemaError(f"In the schema file {where}, {key}{of} is not {kinds}.", f"Write {kinds}.")
+
+
+_KINDS = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "a table",
+}
+
+
+def _same(said: Any, given: Any) -> bool:
+    """Whether an argument says the same as the file: numbers as numbers, lists as lists."""
+    lists = [isinstance(each, Sequence) and not isinstance(each, str) for each in (said, given)]
+    if all(lists):
+        return len(said) == len(given) and all(map(_same, said, given))
+    if isinstance(said, Mapping) and isinstance(given, Mapping):
+        return said.keys() == given.keys() and all(_same(said[name], given[name]) for name in said)
+    try:
+        return (type(said) is type(given) and said == given) or exact(said) == exact(given)
+    except ArgumentError:
+        return bool(said == given) or plain_number(said) == plain_number(given)
+
+
+def _plain(value: Any) -> Any:
+    """Write numbers as floats, and dates as the days that they are."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, str | bool):
+        return value
+    number = plain_number(value)
+    return number if number == number else repr(value)  # noqa: PLR0124 - not NaN

@@ -1,0 +1,66 @@
+"""How a schema is written as TOML: the few kinds of values that it has, each so that reading gives it back."""
+
+from __future__ import annotations
+
+import json
+import re
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from dfprivacy.errors import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["commented", "key", "table", "value"]
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+_HIDDEN = re.compile(r"[\x7f-\x9f\u2028\u2029]")  # which JSON leaves as they are
+
+
+def value(plain: object) -> str:
+    r"""Write text, a number, a truth value, or a list or mapping of them.
+
+    Examples
+    --------
+    >>> value([0.5, 18, "a \"b\"", True]), value({"ana": "1/3"})
+    ('[0.5, 18, "a \\"b\\"", true]', '{ana = "1/3"}')
+    """
+    match plain:
+        case bool():
+            return "true" if plain else "false"
+        case str():
+            return _text(plain)
+        case Fraction():
+            return _text(str(plain))
+        case int() | float():
+            return repr(plain)
+        case list() | tuple():
+            return f"[{', '.join(map(value, plain))}]"
+        case dict():
+            return "{" + ", ".join(f"{key(name)} = {value(item)}" for name, item in plain.items()) + "}"
+    raise SchemaError(f"A {type(plain).__name__} cannot be written in a schema file.", "Use numbers and text.")
+
+
+def key(name: str) -> str:
+    """Write a key."""
+    return name if _BARE.fullmatch(name) else _text(name)
+
+
+def table(said: Mapping[str, Any], *heading: str) -> list[str]:
+    """Write the lines of a table."""
+    lines = [f"{key(name)} = {value(item)}" for name, item in said.items()]
+    return [f"[{'.'.join(map(key, heading))}]", *lines] if heading else lines
+
+
+def commented(text: str) -> str:
+    """Write any text as one line of comment."""
+    return f"# {json.dumps(text, ensure_ascii=False)[1:-1]}" if text else "#"
+
+
+def _text(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise SchemaError("A name is no text that a file can hold: it has half a character.") from None
+    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))

@@ -1,0 +1,376 @@
+"""Requests by file: the analyst never holds the table, nothing can be forged, and nothing is paid by mistake."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import dfprivacy as dp
+from dfprivacy._call.requests import REQUEST, signed
+from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy.cli import main
+
+CANARY = "CANARYTEXT"
+SCHEMA = """
+name = "clinic"
+epsilon = 2
+default_epsilon = "1/8"
+
+[budgets]
+ana = 1
+bo = 1
+
+[columns.age]
+bounds = [18, 90]
+
+[columns.sex]
+categories = ["f", "m"]
+
+[columns.name]
+"""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with a table, its schema, a key, and a ledger file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DFPRIVACY_LEDGER", str(tmp_path / "ledger.sqlite"))
+    monkeypatch.setenv("DFPRIVACY_ANALYST", "ana")
+    Path("clinic.toml").write_text(SCHEMA)
+    Path("ana.key").write_text("a" * 64)
+    ages = [31.0, 45.0, 28.0, 987654.25] * 500
+    pd.DataFrame({"age": ages, "sex": ["f", "m"] * 1000, "name": [CANARY] * 2000}).to_parquet("clinic.parquet")
+    return tmp_path
+
+
+def wanted():
+    """A request with a few kinds of questions."""
+    asked = dp.request("clinic.toml")
+    asked.mean("age", epsilon=0.25)
+    asked.where(age=(30, 60), sex=["f"]).ttest("age", popmean=30)
+    asked.group_by("sex").mean("age", epsilon="1/3")
+    asked.where(age=dp.present).select("age", "sex").value_counts("sex", epsilon=0.125)
+    return asked
+
+
+def answer(*more, request="requests.json", key="ana.key", data="clinic.parquet"):
+    """Let a custodian answer; the exit code."""
+    return main(["answer", request, "--data", data, "--schema", "clinic.toml", "--key", key, *more])
+
+
+def account():
+    return open_ledger().account("clinic")
+
+
+def forge(change, path="requests.json", key=b"a" * 64):
+    """Change a signed file and sign it anew, as somebody with the key could."""
+    plain = json.loads(Path(path).read_text())
+    plain.pop("signature")
+    change(plain)
+    Path(path).write_text(signed(plain, key))
+
+
+def test_a_round_trip(place, capsys):
+    """Questions go out, prices and plans are shown, and the releases that come back are those of the ledger."""
+    asked = wanted()
+    assert "question 2: ttest(column='age', popmean=30) where age from 30 to 60 and sex = 'f'" in repr(asked)
+    asked.save("requests.json", key="ana.key")
+
+    assert answer("--yes", "--analyst", "ana") == 0
+
+    shown = capsys.readouterr().out
+    found = dp.answers("answers.json", key="ana.key")
+    assert "ana asks 4 questions of 'clinic', for epsilon 0.833333 in all" in shown
+    assert shown.count("would cost and measure (nothing was charged or read)") == 4
+    assert [each.text for each in asked.questions] == list(found.questions)
+    assert (len(found), found.refused) == (4, ())
+    view = dp.protect(pd.read_parquet("clinic.parquet"), "clinic", schema="clinic.toml")
+    assert list(found) == list(view.releases)
+    assert view.budget.spent == Fraction(1, 4) + Fraction(1, 8) + Fraction(1, 3) + Fraction(1, 8)
+    assert {"ana"} == {each["analyst"] for each in view.releases.to_dict()}
+    assert view.mean("age", epsilon=0.25).privacy.replayed  # what is asked by hand is the same question
+    written = "".join(Path(name).read_text() for name in ("requests.json", "answers.json")) + shown
+    assert (CANARY in written, "987654" in written) == (False, False)
+    assert found[0].privacy.epsilon == 0.25
+    assert "Answers about the data set 'clinic': 4, and 0 refused" in repr(found)
+
+
+def test_a_replay_is_free(place, capsys):
+    """The same file again, and the same questions in another file, cost nothing; a second analyst gets them too."""
+    wanted().save("requests.json", key="ana.key")
+    assert answer("--yes") == 0
+    spent = account().spent()
+
+    assert answer("--yes", "--output", "again.json") == 0
+    wanted().save("more.json", key="ana.key", analyst="bo")
+    assert answer("--yes", "--output", "third.json", request="more.json") == 0
+
+    assert account().spent() == spent
+    first, again, third = (dp.answers(name, key="ana.key") for name in ("answers.json", "again.json", "third.json"))
+    assert [list(first)] * 2 == [list(again), list(third)]
+    assert capsys.readouterr().out.count("answered before, at no charge") == 8
+    with pytest.raises(SystemExit):
+        main(["answer"])
+
+
+def test_a_replay_that_would_be_paid_again_is_refused(place, capsys):
+    """Where the ledger does not know the question as it would be asked now, a request is not paid a second time."""
+    wanted().save("requests.json", key="ana.key")
+    assert answer("--yes") == 0
+    spent = account().spent()
+    with closing(sqlite3.connect("ledger.sqlite")) as connection:  # as another version of a plugin would
+        connection.execute('UPDATE answers SET question = replace(question, \'"origin":"\', \'"origin":"old \')')
+        connection.commit()
+
+    assert answer("--yes", "--output", "again.json") == 1
+    assert "it would be paid twice" in capsys.readouterr().err
+    assert (account().spent(), Path("again.json").exists()) == (spent, False)
+
+
+def test_the_custodian_says_no(place, capsys, monkeypatch):
+    """Each question is asked back; what is not answered costs nothing and says so."""
+    wanted().save("requests.json", key="ana.key")
+    said = iter(["y", "n", "no"])
+
+    def reply(_):
+        try:
+            return next(said)
+        except StopIteration:
+            raise EOFError from None
+
+    monkeypatch.setattr("builtins.input", reply)
+    assert answer() == 0
+
+    found = dp.answers("answers.json", key="ana.key")
+    assert (len(found), len(found.refused)) == (1, 3)
+    assert {"The custodian did not answer it."} == {why for _, why in found.refused}
+    assert sum((entry.epsilon for entry in account().entries()), Fraction(0)) == Fraction(1, 4)
+
+
+def edited(plain):
+    plain["questions"][0]["epsilon"] = "1"
+
+
+@pytest.mark.parametrize("file", ["requests.json", "answers.json"])
+def test_what_was_changed_or_forged_is_refused(place, capsys, file):
+    """A file that was edited, signed with another key, cut off, or that is the other kind of file."""
+    wanted().save("requests.json", key="ana.key")
+    assert answer("--yes") == 0
+    Path("bo.key").write_text("b" * 64)
+    good, spent = Path(file).read_text(), account().spent()
+
+    def refused(text, expected, key="ana.key"):
+        Path(file).write_text(text)
+        if file == "answers.json":
+            with pytest.raises(dp.ArgumentError, match=expected):
+                dp.answers(file, key=key)
+        else:
+            assert answer("--yes", "--output", "new.json", key=key) == 1
+            assert re.search(expected, capsys.readouterr().err)
+            assert not Path("new.json").exists()
+
+    refused(good.replace("0.25", "0.26").replace('"1/4"', '"1/5"'), "signature of .* is wrong")
+    refused(good.replace('"ana"', '"bo"'), "signature of .* is wrong")
+    refused(good, "signature of .* is wrong", key="bo.key")
+    refused(good[: len(good) // 2], "can be read")
+    refused("[]", "can be read")
+    refused("[" * 100_000, "can be read")
+    refused(good.replace('"format": "dfprivacy', '"format": "dfpriwacy'), "can be read")
+    other = Path("requests.json" if file == "answers.json" else "answers.json").read_text()
+    refused(other, "can be read")
+    refused(good.replace('"signature": "', '"signature": "é'), "signature of .* is wrong")
+    refused(good.replace('"data_set"', '"data_set": "x",\n "data_set"', 1), "can be read")
+    assert account().spent() == spent
+
+
+def change(**values):
+    """Change the first question."""
+    return lambda plain: plain["questions"][0].update(values)
+
+
+def give(**values):
+    """Change the arguments of the first question."""
+    return lambda plain: plain["questions"][0]["arguments"].update(values)
+
+
+BAD = {
+    "another data set": (lambda plain: plain.update(data_set="school"), "another data set"),
+    "another schema": (lambda plain: plain.update(schema="0" * 64), "another version of it"),
+    "too many": (lambda plain: plain.update(questions=plain["questions"] * 25_000), "1000 questions at most"),
+    "some too many": (lambda plain: plain.update(questions=plain["questions"] * 300), "1200 questions, and 1000"),
+    "an unknown method": (
+        lambda plain: plain["questions"][1].update(method="head"),
+        "no method 'head'",
+    ),
+    "a private name": (change(method="__class__"), "no method '__class__'"),
+    "no method": (change(method=3), "no request that can be read"),
+    "an unknown argument": (
+        lambda plain: plain["questions"][0]["arguments"].update(colour=1),
+        "Question 1 .*colour",
+    ),
+    "an unknown column": (give(column="x"), "no column 'x'"),
+    "all that is left": (change(epsilon="rest"), "says its price"),
+    "a fresh answer": (give(fresh=True), "arguments say fresh"),
+    "an epsilon": (give(epsilon=9), "arguments say epsilon"),
+    "too much": (change(epsilon="3/2"), "Question 1 .*costs epsilon = 1.5"),
+    "too much together": (change(epsilon="0.99"), "in all, and 1 is left"),
+    "no price": (change(epsilon="1/0"), "not a finite number"),
+    "an array": (give(a={"$array": []}), "can be read"),
+    "a function": (change(where=[{"age": {"python": "1"}}]), "can be read"),
+    "more": (change(code="1"), "can be read"),
+    "an empty name": (lambda plain: plain.update(analyst=" "), "analyst's name"),
+    "an escape": (lambda plain: plain.update(analyst="\x1b[2J"), "analyst's name"),
+    "no share": (lambda plain: plain.update(analyst="cy"), "can be paid at once is 0"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_requests_are_refused_before_any_charge(place, capsys, case):
+    """Even if it is signed: nothing is charged, nothing is written."""
+    change, expected = BAD[case]
+    wanted().save("requests.json", key="ana.key")
+    forge(change)
+
+    assert answer("--yes") == 1
+    err = capsys.readouterr().err
+    assert re.search(expected, err)
+    assert "\x1b" not in err
+    assert not Path("answers.json").exists()
+    assert all(each.entries() == [] for each in open_ledger().accounts())
+
+
+def test_a_request_for_another_version_of_the_file(place, capsys):
+    """Bounds that changed since the questions were written change what they mean."""
+    wanted().save("requests.json", key="ana.key")
+    Path("clinic.toml").write_text(SCHEMA.replace("90", "91"))
+
+    assert answer("--yes") == 1
+    assert "another version of it" in capsys.readouterr().err
+    Path("clinic.toml").write_text(SCHEMA.replace("epsilon = 2", "epsilon = 3") + "# and words do not matter\n")
+    assert answer("--yes") == 0
+
+
+def test_the_output_is_checked_first(place, capsys):
+    """A file that is there is not written over, and nothing is charged for an answer that could not be written."""
+    wanted().save("requests.json", key="ana.key")
+    Path("answers.json").write_text("mine")
+
+    assert answer("--yes") == 1
+    assert answer("--yes", "--output", "no/where.json") == 1
+    assert answer("--yes", "--analyst", "bo", "--output", "b.json") == 1
+    assert (Path("answers.json").read_text(), open_ledger().accounts()) == ("mine", [])
+    with pytest.raises(dp.ArgumentError, match="exists"):
+        wanted().save("requests.json", key="ana.key")
+
+
+def test_what_a_request_refuses(place):
+    """Arguments are checked where they are written, and what no file can hold is refused."""
+    asked = dp.request("clinic.toml")
+    bad = [
+        lambda: asked.ttest("age", popmen=3),
+        lambda: asked.ttest("weight"),
+        lambda: asked.ttest("age", popmean=float("nan"), epsilon=0.5),
+        lambda: asked.mean("age", epsilon="rest"),
+        lambda: asked.mean("age", fresh=True),
+        lambda: asked.where(lambda row: True).mean("age"),
+        lambda: asked.group_by("sex").where(age=(1, 2)),
+        lambda: asked.where(age=(60, 30)),
+        lambda: asked.save("empty.json", key="ana.key"),
+        lambda: dp.request("clinic.parquet"),
+        lambda: dp.request("nowhere.toml"),
+    ]
+    for each in bad:
+        with pytest.raises(dp.ArgumentError):
+            each()
+    with pytest.raises(AttributeError, match="A request has no 'head'"):
+        asked.head()
+    assert (asked.questions, hasattr(asked, "budget")) == ((), False)
+    Path("nameless.toml").write_text("[columns.age]\n")
+    with pytest.raises(dp.SchemaError, match="names no data set"):
+        dp.request("nameless.toml")
+    for _ in range(1000):
+        asked.mean("age")
+    with pytest.raises(dp.ArgumentError, match="1000 questions at most"):
+        asked.mean("age")
+    assert len(asked.schema.dummy(5)) == 5
+
+
+@pytest.mark.parametrize("text", ["", "short", "a" * 31])
+def test_keys(place, monkeypatch, text):
+    """A key that can be guessed is none; the environment may name one."""
+    Path("bad.key").write_text(text)
+    asked = wanted()
+
+    for key in ("bad.key", "nowhere.key", None):
+        with pytest.raises(dp.ArgumentError, match="token_hex"):
+            asked.save("requests.json", key=key)
+    monkeypatch.setenv("DFPRIVACY_KEY", "ana.key")
+    asked.save("requests.json")
+    assert REQUEST in Path("requests.json").read_text()
+
+
+ANALYST = """
+import os, sys, pandas as pd, dfprivacy as dp
+user, what = int(sys.argv[1]), sys.argv[2]
+practice = dp.protect(dp.request("public/clinic.toml").schema.dummy(100), "practice", epsilon=9, ledger="memory:",
+                      bounds={"age": (18, 90)})
+practice.mean("age", epsilon=1)  # all is imported: this Python may be in a folder that is root's
+os.setgroups([])
+os.setgid(user)
+os.setuid(user)
+if what == "ask":
+    asked = dp.request("public/clinic.toml")
+    asked.mean("age", epsilon=0.25)
+    asked.save("from-ana/requests.json", key="keys/ana.key")
+else:
+    print(round(float(dp.answers("public/answers.json", key="keys/ana.key")[0])))
+for file in ("private/clinic.parquet", "private/ledger.sqlite"):
+    try:
+        open(file, "rb")
+    except PermissionError:
+        print("refused")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "setuid") or os.getuid() != 0, reason="needs root, to become another user")
+def test_two_users_of_one_machine(place, tmp_path_factory, capsys):
+    """An analyst whom permissions keep from the table asks, and reads the answer."""
+    nobody = pwd.getpwnam("nobody")
+    home = Path("/var/tmp") / f"dfprivacy-{os.getpid()}"  # noqa: S108 - where another user may look
+    try:
+        for name, mode in (("private", 0o700), ("public", 0o755), ("keys", 0o755), ("from-ana", 0o777)):
+            (home / name).mkdir(parents=True)
+            (home / name).chmod(mode)
+        shutil.move("clinic.parquet", home / "private")
+        shutil.copy("clinic.toml", home / "public")
+        shutil.copy("ana.key", home / "keys")
+        os.chown(home / "keys/ana.key", nobody.pw_uid, -1)
+        (home / "keys/ana.key").chmod(0o400)
+
+        def as_analyst(what):
+            command = [sys.executable, "-c", ANALYST, str(nobody.pw_uid), what]
+            return subprocess.run(command, cwd=home, check=False, capture_output=True, text=True)
+
+        ledger = ["--ledger", str(home / "private/ledger.sqlite")]
+        asked = as_analyst("ask")
+        assert asked.stdout.split() == ["refused"] * 2, asked.stderr
+        data, output = str(home / "private/clinic.parquet"), str(home / "public/answers.json")
+        request, key = str(home / "from-ana/requests.json"), str(home / "keys/ana.key")
+        assert answer("--yes", "--output", output, *ledger, request=request, key=key, data=data) == 0
+        read = as_analyst("read")
+        assert read.stdout.split()[1:] == ["refused"] * 2, read.stderr
+        assert 18 <= int(read.stdout.split()[0]) <= 90
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
