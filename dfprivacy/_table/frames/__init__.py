@@ -149,6 +149,9 @@ def _engine(frame: object) -> object | None:
             engine = importlib.import_module(f"{__name__}.{_ENGINES[library]}").adapt(frame)
             if engine is not None:
                 return engine  # type: ignore[no-any-return]
+            continue
+        if library in {*_ADAPTERS, "builtins"}:  # to look for entry points takes milliseconds
+            continue
         for entry in entry_points(group=ENTRY_POINTS, name=library):
             engine = entry.load()(frame)
             if engine is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import dask as untyped
@@ -75,8 +74,6 @@ class DaskEngine(Cluster):
 
 
 def _client() -> Any:
-    """Find the client of the cluster in use, if there is one."""
-    if "distributed" not in sys.modules or dask.config.get("scheduler", None) != "dask.distributed":
-        return None
-    distributed: Any = sys.modules["distributed"]
-    return distributed.default_client()
+    """Find the client of the cluster that Dask would use, if it would use one."""
+    owner = getattr(dask.base.get_scheduler(), "__self__", None)
+    return owner if hasattr(owner, "cancel") else None
