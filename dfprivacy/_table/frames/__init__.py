@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from dfprivacy.engines import Engine
 from dfprivacy.errors import ArgumentError, ReadError
 
 if TYPE_CHECKING:
@@ -144,6 +145,8 @@ def adapt(frame: object) -> Frame:
 
 def _engine(frame: object) -> object | None:
     """Find the engine of a frame by the library that its class, or one it extends, is from."""
+    if isinstance(frame, Engine):
+        return frame
     for library in dict.fromkeys(kind.__module__.partition(".")[0] for kind in type(frame).__mro__):
         if library in _ENGINES:
             engine = importlib.import_module(f"{__name__}.{_ENGINES[library]}").adapt(frame)
