@@ -1,7 +1,8 @@
 """Run every example of README, documentation and docstrings.
 
 A document's examples run in order and share their names, a working folder and a throwaway ledger. Noise is random,
-so output after a line marked ``# random`` is compared with its numbers and moments left out; all else must match.
+so output after a line marked ``# random`` is compared with its numbers, decisions and moments left out; all else
+must match.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: _LONG.index(item.path.name) if item.path.name in _LONG else len(_LONG))
 
 
-_NUMBER = re.compile(r"\b\d{4}-\d\d-\d\dT[\d:]+|-?\b\d+(\.\d+)?(e[-+]?\d+)?\b|-?\binf\b")
+_NUMBER = re.compile(r"\b\d{4}-\d\d-\d\dT[\d:]+|-?\b\d+(\.\d+)?(e[-+]?\d+)?\b|-?\binf\b|\b(?:True|False)\b")
 
 
 class _Examples(DocTestStringParser):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import wrapt
 
 from dfprivacy._plugins.loader import registry
+from dfprivacy.errors import trimmed
 from dfprivacy.view import protect, view_of
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Accessor:
     def __init__(self, frame: Any) -> None:
         self._frame = frame
 
+    @trimmed
     def protect(self, name: str, **terms: Any) -> PrivateFrame:
         """Protect the frame; the arguments are those of `dfprivacy.protect`."""
         return protect(self._frame, name, **terms)
@@ -42,6 +44,7 @@ class Accessor:
         """The frame's private view; `dfprivacy.NotProtected` if it has none."""
         return view_of(self._frame)
 
+    @trimmed
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # what Python and notebooks probe for
             raise AttributeError(name)

@@ -102,17 +102,17 @@ def hints(function: Callable[..., Any]) -> dict[str, Any]:
         By parameter, and by ``"return"``. An annotation whose names are not there at run time stays a string.
     """
     function = inspect.unwrap(function)  # as `inspect.signature` does
-    found = {}
+    hints = {}
     for name, written in inspect.get_annotations(function).items():
         one = SimpleNamespace(__annotations__={name: written})
         try:
             names = getattr(function, "__globals__", {})
-            found[name] = typing.get_type_hints(one, globalns=names, include_extras=True)[name]
+            hints[name] = typing.get_type_hints(one, globalns=names, include_extras=True)[name]
         except DPError:  # a Range that is none
             raise
         except Exception:  # noqa: BLE001 - a name for type checkers only, or no type at all: it tells nothing
-            found[name] = written
-    return found
+            hints[name] = written
+    return hints
 
 
 def checked(value: object, hint: object, what: str) -> Any:
@@ -147,9 +147,9 @@ def checked(value: object, hint: object, what: str) -> Any:
     if isinstance(value, np.generic) and not isinstance(value, np.timedelta64 | np.datetime64):
         plain = value.item()
     for kind in kinds:
-        found = kind.read(plain)
-        if found is not _NONE_OF_IT:
-            return found
+        value_read = kind.read(plain)
+        if value_read is not _NONE_OF_IT:
+            return value_read
     raise _error(value, kinds, what)
 
 
@@ -174,8 +174,8 @@ class _Kind:
             ranges = self.ranges or (Range(),)
             return number if all(number in each for each in ranges) else _NONE_OF_IT
         if self.of is int:
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            return int(value) if whole and all(value in each for each in self.ranges) else _NONE_OF_IT
+            integer = isinstance(value, int) and not isinstance(value, bool)
+            return int(value) if integer and all(value in each for each in self.ranges) else _NONE_OF_IT
         return value if isinstance(value, self.of) else _NONE_OF_IT
 
     def __str__(self) -> str:
@@ -215,14 +215,14 @@ def _error(value: object, kinds: tuple[_Kind, ...], what: str) -> ArgumentError:
     name = what.rsplit(maxsplit=1)[-1]
     what = f"{what}{quoted(value)}"
     choices = [each for kind in kinds for each in kind.choices]
-    asked = [kind for kind in kinds if kind.of is not NoneType]
-    rest = " or None" if len(asked) < len(kinds) else ""
-    if all(kind.of is None for kind in asked):
+    given = [kind for kind in kinds if kind.of is not NoneType]
+    rest = " or None" if len(given) < len(kinds) else ""
+    if all(kind.of is None for kind in given):
         near = difflib.get_close_matches(value[:100], map(str, choices), n=1) if isinstance(value, str) else ()
         hint = f"Did you mean {near[0]!r}? " if near else ""
         return ArgumentError(f"{what} is unknown.", f"{hint}Use one of {', '.join(map(repr, choices))}{rest}.")
-    if all(kind.of is bool for kind in asked):
+    if all(kind.of is bool for kind in given):
         return ArgumentError(f"{what} is neither True nor False.", f"Use {name}=True or {name}=False{rest}.")
-    said = " or ".join(map(str, asked))
-    short = said.replace("a number above", "above").replace("a number between", "between")
-    return ArgumentError(f"{what} is not {short}.", f"Give {said}{rest}.")
+    alternatives = " or ".join(map(str, given))
+    short = alternatives.replace("a number above", "above").replace("a number between", "between")
+    return ArgumentError(f"{what} is not {short}.", f"Give {alternatives}{rest}.")

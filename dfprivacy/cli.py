@@ -102,7 +102,7 @@ def _demo(options: argparse.Namespace) -> None:
 
 
 def _plugins(options: argparse.Namespace) -> None:
-    found = registry()
+    plugins_found = registry()
     if options.json:
         plugins = [
             {
@@ -114,14 +114,14 @@ def _plugins(options: argparse.Namespace) -> None:
                 "seconds": round(plugin.seconds, 3),
                 "problem": plugin.problem,
             }
-            for plugin in found.plugins
+            for plugin in plugins_found.plugins
         ]
-        print(json.dumps({"plugins": plugins, "problems": list(found.problems)}, indent=2))
+        print(json.dumps({"plugins": plugins, "problems": list(plugins_found.problems)}, indent=2))
         return
-    for plugin in found.plugins:
+    for plugin in plugins_found.plugins:
         methods = ", ".join(plugin.mechanisms) or "no methods"
         print(f"{plugin.name:<16} {plugin.distribution} {plugin.version}: {plugin.status}: {methods}")
-    for problem in found.problems:
+    for problem in plugins_found.problems:
         print(f"left out: {problem}")
 
 
@@ -149,8 +149,8 @@ def _ledger(options: argparse.Namespace) -> int:
             print(f"{restore(source, ledger_file(options.ledger))}: restored")
         case ["forget", path]:
             known = forget(path)
-            said = "forgotten; a ledger made there is a new budget" if known else "nothing was known of it"
-            print(f"{path}: {said}")
+            outcome = "forgotten; a ledger made there is a new budget" if known else "nothing was known of it"
+            print(f"{path}: {outcome}")
         case words:
             options.usage(f"{' '.join(words)!r} is neither an account nor a command")
     return 0
@@ -169,7 +169,7 @@ def _accounts(options: argparse.Namespace, name: str | None) -> int:
     accounts = ledger.accounts() if name is None else [ledger.account(name)]
     problems = ledger.problems()
     if options.json:
-        found = [
+        rows = [
             Budget(account).to_dict()
             | {
                 "entries": [
@@ -186,7 +186,7 @@ def _accounts(options: argparse.Namespace, name: str | None) -> int:
             }
             for account in accounts
         ]
-        print(json.dumps({"ledger": ledger.where, "accounts": found, "problems": problems}, indent=2))
+        print(json.dumps({"ledger": ledger.where, "accounts": rows, "problems": problems}, indent=2))
         return int(bool(problems))
     print(f"{ledger.where}: {len(accounts)} account{'' if len(accounts) == 1 else 's'}")
     for account in accounts:

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dfprivacy._plugins.loader import registry
-from dfprivacy.errors import ArgumentError
+from dfprivacy.errors import ArgumentError, trimmed
 from dfprivacy.markup import escaped
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class ColumnView:
         """The column's name."""
         return self._column.name
 
+    @trimmed
     def explain(self, method: str, /, *args: Any, **kwargs: Any) -> Explanation:
         """Say what a method would measure of this column, with which noise and at what price.
 
@@ -102,12 +103,13 @@ class ColumnView:
         first = None if mechanism is None else _first(mechanism)
         if mechanism is None or first is None:
             raise AttributeError(f"A column has no method {name!r}. {self._near(name, mechanism)}")
-        whole = getattr(self._view, name)
+        bound = getattr(self._view, name)
 
+        @trimmed
         def method(*args: Any, **kwargs: Any) -> Any:
-            return whole(self.name, *args, **kwargs)
+            return bound(self.name, *args, **kwargs)
 
-        signature = inspect.signature(whole)
+        signature = inspect.signature(bound)
         _, *rest = signature.parameters.values()
         method.__name__ = method.__qualname__ = name
         method.__doc__ = _without(mechanism.doc, first)

@@ -20,10 +20,14 @@ and what to do. No message contains a value of the data, and none depends on one
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+import functools
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 __all__ = [
     "AccountMismatch",
@@ -122,6 +126,25 @@ class ReadError(DPError):
     """The data could not be read. The original error is withheld: its text may quote the data."""
 
     outcome = "Nothing was released; what was charged stays charged."
+
+
+def trimmed(function: Callable[P, T]) -> Callable[P, T]:
+    """Raise the errors of a public function from there, without what led to them inside of the house.
+
+    An error says what to do; a dozen frames of ours would only hide the caller's own line. What a plugin or a
+    library raised stays as the cause, with its frames.
+    """
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        __tracebackhide__ = True
+        try:
+            return function(*args, **kwargs)
+        except DPError as error:
+            cause = error.__cause__
+            raise error.with_traceback(None) from (None if isinstance(cause, DPError) else cause)
+
+    return called
 
 
 def _with_outcome(kind: type[DPError], what: str, hint: str, outcome: str) -> DPError:

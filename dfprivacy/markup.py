@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Grid", "escaped"]
+__all__ = ["Grid", "Text", "escaped", "latex"]
 
 _WIDTH = 100  # of a text table; a wider one is broken into several
 
@@ -30,6 +30,42 @@ def escaped(text: object) -> str:
     '&lt;b title=&#x27;x&#x27;&gt;'
     """
     return html.escape(str(text), quote=True)
+
+
+_LATEX = {
+    **{each: f"\\{each}" for each in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "−": "$-$",
+    "±": r"$\pm$",
+    "≈": r"$\approx$",
+    "ε": r"$\varepsilon$",
+    "²": "$^2$",
+    "×": r"$\times$",
+}
+
+
+def latex(text: object) -> str:
+    r"""Write any text so that LaTeX sets it as it is.
+
+    Examples
+    --------
+    >>> print(latex("95% of a_b"))
+    95\% of a\_b
+    """
+    return "".join(_LATEX.get(each, each) for each in str(text))
+
+
+class Text(str):
+    """Lines that a prompt shows as they are."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 @dataclass(frozen=True)
@@ -124,6 +160,54 @@ class Grid:
             cell = f'<td colspan="{wide}" style="{_CELL};text-align:left">{escaped(note)}</td>'
             parts.append(f"<tfoot><tr>{cell}</tr></tfoot>")
         return "".join([*parts, "</table>"])
+
+    def markdown(self) -> str:
+        """Write the table as Markdown.
+
+        Returns
+        -------
+        str
+            Its lines; facts have a head without names.
+        """
+        wide = max([len(self.heads), *map(len, self.rows)], default=1)
+        right = [_numbers(column) for column in zip(*self.rows, strict=True)] or [False] * wide
+        rule = ["---:" if at and each else "---" for at, each in enumerate(right)]
+        rows = [self.heads or [""] * wide, rule, *self.rows]
+        cells = ([text.replace("|", "\\|").replace("\n", " ") for text in row] for row in rows)
+        return "\n".join(f"| {' | '.join(row)} |" for row in cells)
+
+    def latex(self, caption: str, note: str = "") -> str:
+        r"""Write the table as LaTeX, with the rules of the package booktabs.
+
+        Parameters
+        ----------
+        caption : str
+            What the table is of.
+        note : str
+            A paragraph below the table.
+
+        Returns
+        -------
+        str
+            A ``table`` environment.
+        """
+        wide = max([len(self.heads), *map(len, self.rows)], default=1)
+        right = [_numbers(column) for column in zip(*self.rows, strict=True)] or [False] * wide
+        sides = "".join("r" if at and each else "l" for at, each in enumerate(right))
+        lines = [" & ".join(map(latex, row)) + r" \\" for row in self.rows]
+        head = [" & ".join(map(latex, self.heads)) + r" \\", r"\midrule"] if self.heads else []
+        body = [r"\toprule", *head, *lines, r"\bottomrule"]
+        return "\n".join(
+            [
+                r"\begin{table}",
+                rf"\caption{{{latex(caption)}}}",
+                rf"\begin{{tabular}}{{{sides}}}",
+                *body,
+                r"\end{tabular}",
+                *([rf"\par\smallskip {latex(note)}"] if note else []),
+                r"\end{table}",
+            ]
+        )
 
 
 def _numbers(texts: Sequence[str]) -> bool:

@@ -129,8 +129,8 @@ class Mechanism:
         own = inspect.signature(self.function).parameters
         if not own:
             raise PluginError(f"Mechanism {self.name!r} takes no curator.", "Make it the first parameter.")
-        asked = _union(self.name, self.function, self.conclusion)
-        known = {*own, *(one.name for one in asked)}
+        parameters = _union(self.name, self.function, self.conclusion)
+        known = {*own, *(one.name for one in parameters)}
         unknown = [name for name in (*self.columns, *self.tables) if name not in own]
         unknown += [name for name in self.renamed.values() if name not in known]
         taken = [name for name in (*_PRICE, "self") if name in known]
@@ -146,7 +146,7 @@ class Mechanism:
                 f"Mechanism {self.name!r} takes a second view, which has a holder of its own.",
                 "Leave out holds(), or let prepares() ask the other view.",
             )
-        for one in asked:
+        for one in parameters:
             gathers = one.kind is one.VAR_KEYWORD and one.name in own
             if one.kind not in {one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY} and not gathers:
                 raise PluginError(
@@ -161,11 +161,11 @@ class Mechanism:
                     '"columns" for one or several of either, "all" for any or all, '
                     '"public" for a public one, "view" for a second view.',
                 )
-        self._check_defaults(asked)
+        self._check_defaults(parameters)
 
-    def _check_defaults(self, asked: Sequence[inspect.Parameter]) -> None:
+    def _check_defaults(self, parameters: Sequence[inspect.Parameter]) -> None:
         known = self._hinted()  # not those kept: a name may be defined below the function
-        for one in asked:
+        for one in parameters:
             if one.default is one.empty or one.name in (*self.columns, *self.tables):
                 continue
             try:
@@ -177,9 +177,9 @@ class Mechanism:
 
     def __call__(self, curator: Any, *args: Any, **kwargs: Any) -> Any:
         """Measure with a curator, and conclude."""
-        asked = self._called.bind(*args, **kwargs)
-        asked.apply_defaults()
-        return self.conclude(self.measure(curator, asked.arguments), asked.arguments)
+        call = self._called.bind(*args, **kwargs)
+        call.apply_defaults()
+        return self.conclude(self.measure(curator, call.arguments), call.arguments)
 
     @cached_property
     def _asked(self) -> list[inspect.Parameter]:
@@ -248,14 +248,14 @@ class Mechanism:
     @property
     def _returned(self) -> Any:
         """What a call returns: the release's class, and that of the form for whoever holds the table."""
-        found = self.hints.get("return", Release)
+        returned = self.hints.get("return", Release)
         if self.at_once:
-            (found,) = get_args(found) or (Release,)
-        classes = get_args(found) or (found,)
+            (returned,) = get_args(returned) or (Release,)
+        classes = get_args(returned) or (returned,)
         if all(isinstance(each, type) and not issubclass(each, Release) for each in classes):
-            found = Value
+            returned = Value
         held = hints(self.holder).get("return") if self.holder else None
-        return found if held is None or isinstance(found, str) or isinstance(held, str) else found | held
+        return returned if held is None or isinstance(returned, str) or isinstance(held, str) else returned | held
 
     @cached_property
     def doc(self) -> str:
@@ -414,13 +414,13 @@ class Mechanism:
         own = {name: arguments[name] for name in self._own[1]}
         if not self.at_once:
             return [self.conclusion(each, **own) for each in measured]
-        found: Sequence[Any] = self.conclusion(measured, **own)
-        if len(found) != len(measured):
+        results: Sequence[Any] = self.conclusion(measured, **own)
+        if len(results) != len(measured):
             raise PluginError(
-                f"Mechanism {self.name!r} concludes {len(found)} results of {len(measured)} groups.",
+                f"Mechanism {self.name!r} concludes {len(results)} results of {len(measured)} groups.",
                 "Conclude one of each.",
             )
-        return found
+        return results
 
     def concludes(self, conclusion: Callable[..., Any]) -> Mechanism:
         """Give the mechanism its second half: the function measures, and this concludes.

@@ -7,20 +7,28 @@ import importlib
 import inspect
 import json
 import math
+import textwrap
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self
 
 import numpy as np
 
 from dfprivacy.errors import ArgumentError, MissingDependency
-from dfprivacy.markup import Grid
+from dfprivacy.markup import Grid, Text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from typing_extensions import TypeVar
+
+    R_co = TypeVar("R_co", bound="Release", covariant=True, default="Release")
+else:
+    from typing import TypeVar
+
+    R_co = TypeVar("R_co", covariant=True)
 
 __all__ = [
     "ConfidenceInterval",
@@ -33,6 +41,8 @@ __all__ = [
     "renamed",
 ]
 
+_WIDTH = 100  # of a summary
+_NOTES = frozenset({"note", "notes"})  # rows of sentences, which no column of a table has room for
 _BITS_MAX = 14_000  # of a whole number: Python writes no more than 4,300 digits
 
 
@@ -75,8 +85,12 @@ class MeasurementRecord:
     reused: str = ""
 
     def __str__(self) -> str:
-        said = f"{self.kind} noise of scale {self.scale:.4g} on {self.what} (sensitivity {self.sensitivity:.4g})"
-        return f"{said}, measured on {_moment(self.reused)} and reused at no charge" if self.reused else said
+        sentence = (
+            f"{self.kind} noise of scale {self.scale:.4g} on {self.what} (sensitivity {self.sensitivity:.4g})"
+        )
+        return (
+            f"{sentence}, measured on {_moment(self.reused)} and reused at no charge" if self.reused else sentence
+        )
 
 
 @dataclass(frozen=True)
@@ -107,6 +121,10 @@ class Privacy:
         The column that says whose a row is, where the guarantee is about all rows of one person; else empty.
     max_rows : int
         How many rows of one person the result counts at most.
+    question : str
+        The call as it would be typed, without its price, and the columns by whose groups it was asked.
+    where : tuple of str
+        Which rows were asked, in words; empty where all were.
     """
 
     epsilon: float
@@ -121,6 +139,16 @@ class Privacy:
     replayed: bool = False
     unit: str = ""
     max_rows: int = 1
+    question: str = ""
+    where: tuple[str, ...] = ()
+
+    @property
+    def asked(self) -> str:
+        """What was asked of which rows of which table; empty for answers of versions that did not keep it."""
+        if not self.question:
+            return ""
+        rows = f", where {' and '.join(self.where)}" if self.where else ""
+        return f"{self.question} of {self.account!r}{rows}"
 
     @property
     def note(self) -> str:
@@ -265,10 +293,10 @@ class Release:
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         plot = vars(cls).get("plot")
-        if plot is not None and "Parameters" not in (said := plot.__doc__ or ""):
+        if plot is not None and "Parameters" not in (docstring := plot.__doc__ or ""):
             _, parameters, rest = inspect.cleandoc(Release.plot.__doc__ or "").partition("\n\nParameters")
             taken, _, _ = rest.partition("\n\nRaises")
-            plot.__doc__ = f"{inspect.cleandoc(said)}{parameters}{taken}"
+            plot.__doc__ = f"{inspect.cleandoc(docstring)}{parameters}{taken}"
         for name in ("__eq__", "__hash__"):  # a dataclass would write its own, which takes arrays for truth values
             if name not in vars(cls):
                 setattr(cls, name, getattr(Release, name))
@@ -382,6 +410,46 @@ class Release:
                 "Install the version that made it.",
             ) from None
 
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Return the result, its price and its question as JSON, from which `from_json` makes the same release.
+
+        Parameters
+        ----------
+        indent : int, optional
+            Spaces before what is inside of something; default: all in one line.
+
+        Returns
+        -------
+        str
+            JSON.
+        """
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+    @staticmethod
+    def from_json(text: str) -> Release:
+        """Make a release of what `to_json` gave.
+
+        Parameters
+        ----------
+        text : str
+            What `to_json` returned.
+
+        Returns
+        -------
+        Release
+            Of the class that made it.
+
+        Raises
+        ------
+        ArgumentError
+            If it is no release, or its class is not installed here.
+        """
+        try:
+            plain = json.loads(text)
+        except (TypeError, ValueError, RecursionError):
+            raise ArgumentError("This is no JSON.", "Give what a release's to_json() returned.") from None
+        return Release.from_dict(plain)
+
     def to_frame(self, library: str | None = None) -> Any:
         """Return one row with the result and the price.
 
@@ -448,21 +516,67 @@ class Release:
         rows = [*([] if grid is None else grid.rows), *self._rows()]
         return "; ".join(" ".join(row) for row in rows)
 
+    @property
+    def _title(self) -> str:
+        """Say what it is, and what was asked."""
+        question = self.privacy.asked if self.privacy else ""
+        return f"{type(self).__name__}: {question}" if question else type(self).__name__
+
+    def _grids(self) -> list[Grid]:
+        grid, rows = self._grid(), self._rows()
+        return [*([] if grid is None else [grid]), *([Grid((), rows)] if rows else [])]
+
     def __repr__(self) -> str:
-        grid = self._grid()
-        lines = [*([] if grid is None else grid.lines()), *Grid((), self._rows()).lines()]
-        if self.privacy is not None:
-            lines.append(str(self.privacy))
-        return "\n  ".join([type(self).__name__, *lines])
+        lines = [line for grid in self._grids() for line in grid.lines()]
+        return "\n  ".join([self._title, *lines, *([str(self.privacy)] if self.privacy else [])])
 
     def _repr_html_(self) -> str:
-        grid, rows, name = self._grid(), self._rows(), type(self).__name__
+        return self._captioned(Grid.html) or Grid((), []).html(self._title)
+
+    def _captioned(self, write: Callable[[Grid, str, str], str], between: str = "") -> str:
+        """Write the tables below each other: the first says what was asked, the last what was paid."""
+        grids, about = self._grids(), f"About this {type(self).__name__}"
         paid = str(self.privacy) if self.privacy else ""
-        if grid is None:
-            return Grid((), rows).html(name, paid)
-        return grid.html(name, "" if rows else paid) + (
-            Grid((), rows).html(f"About this {name}", paid) if rows else ""
+        return between.join(
+            write(grid, about if at else self._title, paid if at == len(grids) - 1 else "")
+            for at, grid in enumerate(grids)
         )
+
+    def summary(self) -> str:
+        """Return everything as text between rules, as statsmodels prints it.
+
+        Returns
+        -------
+        str
+            Lines; a prompt shows them as they are.
+        """
+        blocks = [line for grid in self._grids() for line in (*grid.lines(), "")][:-1]
+        paid = textwrap.wrap(str(self.privacy), _WIDTH) if self.privacy else []
+        title = textwrap.wrap(self._title, _WIDTH)
+        wide = max(map(len, (*title, *blocks, *paid)))
+        rule = "=" * wide
+        return Text("\n".join([*(line.center(wide).rstrip() for line in title), rule, *blocks, rule, *paid]))
+
+    def to_markdown(self) -> str:
+        """Return everything as Markdown: what was asked, the tables, what was paid.
+
+        Returns
+        -------
+        str
+            Lines.
+        """
+        paid = [str(self.privacy)] if self.privacy else []
+        return "\n\n".join([f"**{self._title}**", *(grid.markdown() for grid in self._grids()), *paid])
+
+    def to_latex(self) -> str:
+        """Return everything as LaTeX tables, with the rules of the package booktabs.
+
+        Returns
+        -------
+        str
+            One ``table`` environment for each table; the first says what was asked, the last what was paid.
+        """
+        return self._captioned(Grid.latex, "\n")
 
 
 class renamed:  # noqa: N801 - it stands where a field's name stood
@@ -536,11 +650,19 @@ def _result(plain: Mapping[str, Any]) -> dict[str, Any]:
     return {key: _rich(value) for key, value in plain.items() if key not in {"type", "privacy"}}
 
 
-_READ = {"str": str, "float": int | float, "int": int, "bool": bool, "tuple[MeasurementRecord, ...]": tuple}
+_READ = {
+    "tuple[str, ...]": tuple,
+    "str": str,
+    "float": int | float,
+    "int": int,
+    "bool": bool,
+    "tuple[MeasurementRecord, ...]": tuple,
+}
 
 
 def _price(plain: Mapping[str, Any]) -> Any:
-    return _record(Privacy, {**plain, "noise": tuple(_record(MeasurementRecord, item) for item in plain["noise"])})
+    noise = tuple(_record(MeasurementRecord, item) for item in plain["noise"])
+    return _record(Privacy, {**plain, "noise": noise, "where": tuple(plain.get("where", ()))})
 
 
 def _record(kind: Any, plain: Mapping[str, Any]) -> Any:
@@ -561,8 +683,8 @@ class Value(Release):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Groups(Release):
-    """One release for each group of a view's ``group_by``.
+class Groups(Release, Generic[R_co]):
+    """One release for each group of a view's ``group_by``: ``groups["north"]``, and like a dictionary ``items()``.
 
     Attributes
     ----------
@@ -576,12 +698,23 @@ class Groups(Release):
 
     by: str | tuple[str, ...]
     keys: tuple[Any, ...]
-    releases: tuple[Release, ...]
+    releases: tuple[R_co, ...]
 
-    def __getitem__(self, key: object) -> Release:
+    def __getitem__(self, key: object) -> R_co:
         if key not in self.keys:
             raise ArgumentError(f"There is no such group of {self.by!r}.", f"The groups are {list(self.keys)!r}.")
         return self.releases[self.keys.index(key)]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Go through the groups, as through the keys of a dictionary."""
+        return iter(self.keys)
+
+    def items(self) -> list[tuple[Any, R_co]]:
+        """Give each group with its release, in order."""
+        return list(zip(self.keys, self.releases, strict=True))
 
     def _named(self) -> list[dict[str, Any]]:
         """Give each group's category by column."""
@@ -593,24 +726,32 @@ class Groups(Release):
         return [", ".join(map(str, named.values())) for named in self._named()]
 
     def _grid(self) -> Grid | None:
-        """Put the groups' tables below each other, where all of them have one with the same columns."""
-        grids = [release._grid() for release in self.releases]  # noqa: SLF001 - of our own kind
-        heads = {tuple(grid.heads) for grid in grids if grid is not None}
-        if not grids or None in grids or len(heads) != 1:
+        """Put the groups' tables below each other, or their facts, where all have the same columns or names."""
+        tables = [release._grid() for release in self.releases]  # noqa: SLF001 - of our own kind
+        if all(table is None for table in tables):
+            tables = [_told(release._rows()) for release in self.releases]  # noqa: SLF001 - as above
+        grids = [table for table in tables if table is not None]
+        heads = {tuple(grid.heads) for grid in grids}
+        if len(heads) != 1 or len(grids) < len(tables):
             return None
         (((own, *rest)),) = heads
         labels, by = self._labels(), self.by if isinstance(self.by, str) else ", ".join(self.by)
+        if not own:  # facts, one row a group
+            cells = [(label, *texts) for label, grid in zip(labels, grids, strict=True) for _, *texts in grid.rows]
+            return Grid((by, *rest), cells)
         wide = max(map(len, (by, *labels)))
         cells = [
             (f"{'' if at else label:<{wide}}  {name}", *texts)
             for label, grid in zip(labels, grids, strict=True)
-            for at, (name, *texts) in enumerate(() if grid is None else grid.rows)
+            for at, (name, *texts) in enumerate(grid.rows)
         ]
         return Grid((f"{by:<{wide}}  {own}", *rest), cells)
 
     def _facts(self) -> list[tuple[str, str]]:
         """Say what is true of all groups once, and what is not of each."""
         every = [release._rows() for release in self.releases]  # noqa: SLF001 - of our own kind
+        if all(release._grid() is None for release in self.releases):  # noqa: SLF001 - as above
+            every = [[(name, text) for name, text in rows if name in _NOTES] for rows in every]
         common = [row for row in every[0] if all(row in rows for rows in every)]
         own = [
             (label, f"{name} {text}")
@@ -627,15 +768,6 @@ class Groups(Release):
         names = (", ".join(f"{name} = {key}" for name, key in named.items()) for named in self._named())
         return list(zip(names, brief, strict=True))
 
-    def _repr_html_(self) -> str:
-        rows = [release._rows() for release in self.releases]  # noqa: SLF001 - of our own kind
-        names = {tuple(name for name, _ in each) for each in rows}
-        if len(names) > 1 or any(release._grid() for release in self.releases):  # noqa: SLF001 - as above
-            return super()._repr_html_()
-        cells = [(key, *(text for _, text in each)) for key, each in zip(self._labels(), rows, strict=True)]
-        by = self.by if isinstance(self.by, str) else ", ".join(self.by)
-        return Grid((by, *next(iter(names), ())), cells).html("Groups", str(self.privacy) if self.privacy else "")
-
     def made_for(self, library: str) -> Self:
         """Return the same result for somebody whose tables are this library's."""
         return replace(self, library=library, releases=tuple(r.made_for(library) for r in self.releases))
@@ -645,6 +777,13 @@ class Groups(Release):
         parts = zip(self._named(), self.releases, strict=True)
         rows = [{**named, **row} for named, each in parts for row in each._records()]  # noqa: SLF001 - of our kind
         return _frame(rows, library or self.library)
+
+
+def _told(rows: Sequence[tuple[str, str]]) -> Grid | None:
+    """Write facts as one row of a table, without a name; None if there are none but notes."""
+    told = [(name, text) for name, text in rows if name not in _NOTES]
+    names, texts = zip(*told, strict=True) if told else ((), ())
+    return Grid(("", *names), [("", *texts)]) if told else None
 
 
 def plain_json(value: Any) -> str:
@@ -657,7 +796,8 @@ def _plain(value: Any) -> Any:  # noqa: C901 - one case for each type
     if isinstance(value, Release):
         return {"$release": value.to_dict()}
     if isinstance(value, Privacy):
-        return dataclasses.asdict(value) | {"noise": [dataclasses.asdict(noise) for noise in value.noise]}
+        noise = [dataclasses.asdict(each) for each in value.noise]
+        return dataclasses.asdict(value) | {"noise": noise, "where": list(value.where)}
     if isinstance(value, np.ndarray):
         items = value.ravel().tolist()
         if value.dtype.kind not in "biu" and not (value.dtype.kind == "f" and np.isfinite(value).all()):

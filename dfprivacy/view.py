@@ -30,14 +30,14 @@ from dfprivacy._table.frames.made_up import MadeUpFrame
 from dfprivacy._table.people import BoundedFrame
 from dfprivacy._table.per import read_aggregates
 from dfprivacy.column import INSTEAD, ColumnView
-from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, SchemaError
+from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, SchemaError, trimmed
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.mechanism import refuse_data
-from dfprivacy.release import Groups, Release, plain_json
+from dfprivacy.release import Groups, Release
 from dfprivacy.schema import OTHER, Discover
 
 if TYPE_CHECKING:
-    from dfprivacy._bundled import BundledMethods
+    from dfprivacy._bundled import BundledGroups, BundledMethods
     from dfprivacy._call.combine import Combination
     from dfprivacy._call.explanation import Explanation
     from dfprivacy._ledger.accounts import Account
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Category, Column, Schema, Unit
 else:
-    BundledMethods = object
+    BundledMethods = BundledGroups = object
 
 __all__ = ["GroupedView", "PerPerson", "PrivateFrame", "power", "protect", "view_of"]
 
@@ -56,6 +56,7 @@ Price = str | int | float | Fraction
 _VIEWS: dict[int, tuple[weakref.ref[Any], weakref.ref[PrivateFrame], Target]] = {}
 
 
+@trimmed
 def protect(
     df: object,
     name: str,
@@ -155,23 +156,23 @@ def protect(
         raise LedgerError(f"A {type(ledger).__name__} is no ledger.", "Name a file, or the address of a database.")
     if not isinstance(accounting, str | None):
         raise ArgumentError(f"A {type(accounting).__name__} is no accounting.", 'For example "portfolio".')
-    whole = {"epsilon": positive("epsilon", epsilon), "delta": slack("delta", delta)}
+    budget = {"epsilon": positive("epsilon", epsilon), "delta": slack("delta", delta)}
     listed, wanted = _listed(categories)
     whose, known = read_unit(unit, max_rows, unit_missing), read_size(size, neighbors)
     if whose is not None and wanted:
         raise ArgumentError(
             f"Categories are not discovered where a {unit!r} may have several rows.", "Declare the categories."
         )
-    said: dict[str, Any] = {"bounds": bounds, "categories": listed, "public": public, "missing": missing}
+    declarations: dict[str, Any] = {"bounds": bounds, "categories": listed, "public": public, "missing": missing}
     try:
         frame = adapt(df)
-        schema = read_schema(frame, **said, neighbors=neighbors, unit=whose, size=known)
+        schema = read_schema(frame, **declarations, neighbors=neighbors, unit=whose, size=known)
     except ReadError as error:  # nothing had been charged yet
         raise error.after(DPError.outcome) from None
     default = None if default_epsilon is None else positive("default_epsilon", default_epsilon)
     account = open_ledger(ledger).open_account(
         name,
-        **whole,
+        **budget,
         accounting=accounting,
         neighbors=neighbors,
         public=tuple(sorted(public)),
@@ -180,11 +181,12 @@ def protect(
     view = PrivateFrame(Target(account, Table(_bounded(frame, schema, account), schema), default))
     protected(view._target)  # noqa: SLF001 - its own
     for column, price in wanted.items():
-        found = view.find_categories([column], epsilon=price.epsilon, delta=price.delta)
-        view = view.declare(found)
+        keys = view.find_categories([column], epsilon=price.epsilon, delta=price.delta)
+        view = view.declare(keys)
     return _remembered(df, view._target)  # noqa: SLF001 - its own
 
 
+@trimmed
 def power(
     question: Any,
     /,
@@ -287,12 +289,13 @@ def view_of(df: object) -> PrivateFrame:
     return view
 
 
-class _Askable(BundledMethods):
+class _Askable:
     """Something with the mechanisms of all installed plugins as methods."""
 
     _target: Target
     _by: tuple[Column, ...] = ()
 
+    @trimmed
     def explain(self, method: str, /, *args: Any, **kwargs: Any) -> Explanation:
         """Say what a method would measure, with which noise and at what price, and what it could find out.
 
@@ -316,6 +319,7 @@ class _Askable(BundledMethods):
             raise ArgumentError(f"There is no method {name!r}.", _near(name))
         return self._question(mechanisms[method], args, kwargs).explain()
 
+    @trimmed
     def plan(
         self, questions: Sequence[Any], /, *, epsilon: Price | None = None, error: float | None = None
     ) -> Plan:
@@ -396,6 +400,7 @@ class _Askable(BundledMethods):
         if mechanism is None:
             raise AttributeError(f"There is no method {name!r}. {_near(name)}")
 
+        @trimmed
         def method(*args: Any, **kwargs: Any) -> Any:
             unpriced = kwargs.get("epsilon") is None and self._target.default_epsilon is None
             if unpriced and mechanism.holder is not None:
@@ -424,6 +429,7 @@ class _Askable(BundledMethods):
     def __getitem__(self, name: str) -> ColumnView: ...
     @overload
     def __getitem__(self, name: list[str]) -> Self: ...
+    @trimmed
     def __getitem__(self, name: str | list[str]) -> ColumnView | Self:
         table = self._target.table
         if not isinstance(name, list):
@@ -452,7 +458,7 @@ def _near(name: str) -> str:
     return f"Did you mean {near[0]!r}?" if near else f"The methods are {known!r}."
 
 
-class PrivateFrame(_Askable):
+class PrivateFrame(_Askable, BundledMethods):
     """A table seen through a privacy budget.
 
     Its methods are the mechanisms of all installed plugins; each pays from the account and returns a release.
@@ -485,6 +491,7 @@ class PrivateFrame(_Askable):
         """Every answer the account has paid for, in every process."""
         return Releases(self._target.account)
 
+    @trimmed
     def where(
         self, predicate: Callable[[Row], bool] | Mapping[str, object] | None = None, /, **columns: object
     ) -> PrivateFrame:
@@ -511,9 +518,9 @@ class PrivateFrame(_Askable):
             If a condition does not fit the table.
         """
         table = self._target.table
-        found: list[Condition] = []
+        conditions: list[Condition] = []
         if callable(predicate):
-            found.append(Satisfies(tuple(table.schema.columns.values()), predicate))
+            conditions.append(Satisfies(tuple(table.schema.columns.values()), predicate))
         elif predicate is not None and not isinstance(predicate, Mapping):
             raise SchemaError(
                 f"where() takes conditions by column or a function of a row, not a {type(predicate).__name__}.",
@@ -523,13 +530,14 @@ class PrivateFrame(_Askable):
             columns = {**(predicate or {}), **columns}
         for name, wanted in columns.items():
             refuse_data(f"where(): {name}", wanted)
-        found += [condition(table.schema, name, wanted) for name, wanted in columns.items()]
-        if not found:
+        conditions += [condition(table.schema, name, wanted) for name, wanted in columns.items()]
+        if not conditions:
             raise SchemaError("where() was given no condition.", "For example view.where(age=(30, 40)).")
-        return self._of(replace(table, conditions=(*table.conditions, *found)))
+        return self._of(replace(table, conditions=(*table.conditions, *conditions)))
 
     filter = where
 
+    @trimmed
     def select(self, *columns: str) -> PrivateFrame:
         """Keep some columns. The part shares the account.
 
@@ -551,6 +559,7 @@ class PrivateFrame(_Askable):
         table = self._target.table
         return self._of(replace(table, schema=table.schema.select(columns)))
 
+    @trimmed
     def power(
         self,
         question: Any,
@@ -641,6 +650,7 @@ class PrivateFrame(_Askable):
             seed=seed,
         )
 
+    @trimmed
     def declare(
         self,
         found: Release | None = None,
@@ -678,18 +688,19 @@ class PrivateFrame(_Askable):
                 f"A {type(found).__name__} says nothing about columns.",
                 "For example view.declare(view.find_bounds(['age'], epsilon=0.1)).",
             )
-        said: dict[str, Any] = {}
+        declarations: dict[str, Any] = {}
         for name, each in (("bounds", bounds), ("categories", categories), ("missing", missing)):
             both = each is None or isinstance(each, Mapping)
-            said[name] = {**schema.get(name, {}), **(each or {})} if both else each
-        if not any(said.values()):
+            declarations[name] = {**schema.get(name, {}), **(each or {})} if both else each
+        if not any(declarations.values()):
             raise ArgumentError(
                 "declare() was told nothing.", "For example view.declare(bounds={'age': (0, 120)})."
             )
         table = self._target.table
-        part = replace(table, schema=declared(table.schema, **said))
+        part = replace(table, schema=declared(table.schema, **declarations))
         return PrivateFrame(replace(self._target, table=part))
 
+    @trimmed
     def refine(
         self,
         release: Release,
@@ -743,6 +754,7 @@ class PrivateFrame(_Askable):
         """
         return refined(self._target, release, of, epsilon, delta)
 
+    @trimmed
     def group_by(self, by: str | Sequence[str], *more: str) -> GroupedView:
         """Ask the same of every category of a column, or combination of several. The parts share the account.
 
@@ -774,6 +786,7 @@ class PrivateFrame(_Askable):
 
     groupby = group_by
 
+    @trimmed
     def per(self, unit: str) -> PerPerson:
         """Make one row of the several rows of each person: ``view.per("patient_id").agg(bmi="mean")``.
 
@@ -836,7 +849,7 @@ class PrivateFrame(_Askable):
             size += f", one for each{one}"
         facts = [("rows", size), ("neighbors", schema.neighbors + (f" of all rows of one{one}" if one else ""))]
         facts += [("missing values", "are left out")]
-        return facts + [("where", _said(c)) for c in self._target.table.conditions]
+        return facts + [("where", str(c)) for c in self._target.table.conditions]
 
     def _lines(self) -> list[str]:
         (_, size), (_, neighbors), (_, missing), *where = self._facts()
@@ -852,6 +865,7 @@ class PerPerson:
         self._target = target
         self._unit = unit
 
+    @trimmed
     def agg(self, asked: Mapping[str, Any] | None = None, /, **columns: Any) -> PrivateFrame:
         """Say what each person's row has.
 
@@ -902,7 +916,7 @@ class PerPerson:
         return f"{PrivateFrame(self._target)!r}\n  one row for each {self._unit.column!r}, once agg() says of what"
 
 
-class GroupedView(_Askable):
+class GroupedView(_Askable, BundledGroups):
     """A view that answers for each category of a column, or of several; see `PrivateFrame.group_by`."""
 
     def __init__(self, target: Target, by: tuple[Column, ...]) -> None:
@@ -925,8 +939,3 @@ def _known(column: Column | None) -> str:
     if column.filled:
         known.append(f"missing counts as {OTHER if column.other else f'{column.fill:g}'}")
     return ("; ".join(known) or "as it is") + (" (public)" if column.public else "")
-
-
-def _said(condition: Condition) -> str:
-    written = condition.describe()
-    return "a Python function of the row" if written is None else plain_json(written)

@@ -14,10 +14,10 @@ import pytest
 
 import dfprivacy
 from dfprivacy._plugins.loader import registry
-from dfprivacy._plugins.stubs import methods, stub
+from dfprivacy._plugins.stubs import by_group, methods, stub
 
 STUB = ast.parse((Path(dfprivacy.__file__).parent / "_bundled.pyi").read_text())
-(CLASS,) = (node for node in STUB.body if isinstance(node, ast.ClassDef))
+CLASS, _ = (node for node in STUB.body if isinstance(node, ast.ClassDef))
 ALIASES = {
     node.target.id: ast.unparse(node.value) for node in STUB.body if isinstance(node, ast.AnnAssign) and node.value
 }
@@ -79,7 +79,7 @@ def test_the_stub_of_another_plugin(bundled):
 
     text = stub({**bundled, "stages": other})
 
-    (body,) = (node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
+    body, grouped = (node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
     made = {node.name: node for node in body.body}["stages"]
     assert "\nfrom dfprivacy.release import Value as _dfprivacy_release_Value\n" in text
     assert set(WRITTEN) | {"stages"} == {node.name for node in body.body}
@@ -88,6 +88,19 @@ def test_the_stub_of_another_plugin(bundled):
         "stage: _typing_Literal['raw', 'done']='raw', each: _typing_Any=None, size: _typing_Any=..., "
         "epsilon: float | str | None=None, fresh: bool=False) -> _dfprivacy_release_Value:\n    ..."
     )
+    (of_groups,) = (node for node in grouped.body if node.name == "stages")
+    assert ast.unparse(of_groups) == ast.unparse(made).replace("-> _dfpr", "-> Groups[_dfpr").replace(
+        "Value:", "Value]:"
+    )
+
+
+def test_by_group_each_method_returns_groups():
+    """The second class has the methods of the first, and wraps what they return."""
+    text = Path(dfprivacy.__file__).with_name("_bundled.pyi").read_text()
+    first, grouped = text.split("\nclass BundledGroups:\n")
+
+    assert by_group(first) == f"\nclass BundledGroups:\n{grouped}"
+    assert grouped.count("-> Groups[") > 40
 
 
 def test_without_other_plugins_the_stub_is_the_bundled_one(bundled):

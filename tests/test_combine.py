@@ -1,6 +1,7 @@
 """Arithmetic on releases: shared noise is drawn once, intervals cover, and what fails is refused."""
 
 import dataclasses
+import inspect
 import json
 import math
 import operator
@@ -40,7 +41,7 @@ def _seeded():
 @pytest.fixture(autouse=True)
 def _fewer_draws(monkeypatch):
     for each in (dp.combine, module.concluded):
-        monkeypatch.setitem(each.__kwdefaults__, "draws", 499)
+        monkeypatch.setitem(inspect.unwrap(each).__kwdefaults__, "draws", 499)
 
 
 @pytest.fixture(scope="module")

@@ -419,3 +419,17 @@ def test_no_import_goes_up_or_sideways(importer, refused):
     full = importer if importer.startswith("dfprivacy_") else f"dfprivacy.{importer}"
 
     assert f"{full} -> dfprivacy.{THROUGH_WALLS[importer]} (l." in " ".join(refused.split())
+
+
+def test_each_page_has_data_sets_of_its_own():
+    """Pages can be pasted one after another, with one ledger: none finds another's budget under its own name."""
+    block = re.compile(r"```python\n(.*?)```", re.DOTALL)
+    protected = re.compile(r"""\bprotect\((?:\s|\.{3})*(?:\w+,(?:\s|\.{3})*)?"([^"]+)\"""")
+    owners: dict[str, set[str]] = {}
+    for page in PAGES:
+        for text in block.findall(page.read_text(encoding="utf-8")):
+            for name in protected.findall(text):
+                owners.setdefault(name, set()).add(page.name)
+
+    assert len(owners) > 30
+    assert {name: pages for name, pages in owners.items() if len(pages) > 1} == {}

@@ -382,11 +382,83 @@ def test_sentences_are_shown_as_sentences():
     assert "Few rows. Much noise." in shown
 
 
-def test_groups_show_a_line_for_each():
-    """The repr of groups is a line for each group."""
+def test_groups_are_a_table():
+    """The repr of groups is a row for each, whose columns are what is said of one."""
+    groups = Groups(by="g", keys=("a", "bb"), releases=(Value(value=1.5), Value(value=2.5)))
+
+    assert repr(groups).splitlines() == ["Groups", "  g   value", "  a     1.5", "  bb    2.5"]
+
+
+def test_groups_are_gone_through_like_a_dictionary():
+    """Keys come in order, items are pairs, and a key is in it."""
     groups = Groups(by="g", keys=("a", "b"), releases=(Value(value=1.5), Value(value=2.5)))
 
-    assert ["Groups", "  g = a  value 1.5", "  g = b  value 2.5"] == repr(groups).splitlines()
+    assert [*groups] == ["a", "b"]
+    assert [(key, release.value) for key, release in groups.items()] == [("a", 1.5), ("b", 2.5)]
+    assert len(groups) == 2
+    assert "b" in groups
+    assert "c" not in groups
+
+
+QUESTION = replace(PAID, question="mean('a_b')", where=("sex = m", "age from 18 to 30"))
+
+
+def test_what_was_asked_is_shown_and_kept():
+    """The repr begins with the question and its rows, and a trip through JSON keeps both."""
+    release = Value(value=1.5, privacy=QUESTION)
+    again = Release.from_json(release.to_json(indent=1))
+
+    assert repr(release).splitlines()[0] == "Value: mean('a_b') of 'clinic', where sex = m and age from 18 to 30"
+    assert again == release
+    assert again.privacy == QUESTION
+
+
+def test_what_an_older_version_kept_has_no_question():
+    """An answer of a version that did not keep its question is read, and shown by its class."""
+    plain = Value(value=1.5, privacy=PAID).to_dict()
+    for name in ("question", "where"):
+        del plain["privacy"][name]
+
+    assert repr(Release.from_dict(plain)).splitlines()[0] == "Value"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "3", None, "[" * 100_000])
+def test_what_is_no_release_is_refused(text):
+    """Neither text that is no JSON nor JSON that is no release becomes one."""
+    with pytest.raises(dp.errors.ArgumentError):
+        Release.from_json(text)
+
+
+def test_a_summary_stands_between_rules():
+    """Title, rule, facts, rule, guarantee; and a prompt shows the lines as they are."""
+    text = Value(value=1.5, privacy=QUESTION).summary()
+    title, rule, fact, same, *paid = text.splitlines()
+
+    assert "mean('a_b')" in title
+    assert rule == same == "=" * len(rule)
+    assert fact == "value  1.5"
+    assert " ".join(paid) == QUESTION.guarantee
+    assert repr(text) == str(text)
+
+
+def test_markdown_is_a_table_of_its_own():
+    """Bars within cells are escaped, and numbers stand to the right."""
+    groups = Groups(by="g|h", keys=("a", "b"), releases=(Value(value=1.5), Value(value=2.5)), privacy=QUESTION)
+
+    title, table, paid = groups.to_markdown().split("\n\n")
+
+    assert title.startswith("**Groups: mean('a_b')")
+    assert table.splitlines() == [r"| g\|h | value |", "| --- | ---: |", "| a | 1.5 |", "| b | 2.5 |"]
+    assert paid == QUESTION.guarantee
+
+
+def test_latex_is_set_as_it_is():
+    """Underscores and the like are escaped, and what begins ends."""
+    text = Value(value="50% of a_b & c", privacy=QUESTION).to_latex()
+
+    assert r"\caption{Value: mean('a\_b') of 'clinic'" in text
+    assert r"value & 50\% of a\_b \& c \\" in text
+    assert text.count(r"\begin") == text.count(r"\end") == 2
 
 
 def test_html_is_escaped():

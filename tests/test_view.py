@@ -368,8 +368,8 @@ def test_a_view_shows_what_is_public():
         "  smoker: one of ['yes', 'no']",
         "  name: nothing is known, so no method can use it",
         "  arm: one of ['drug', 'placebo'] (public)",
-        '  where {"age":{"between":[20.0,40.0]}}',
-        "  where a Python function of the row",
+        "  where age from 20 to 40",
+        "  where a Python function holds",
         f"  {view.budget!r}",
     ]
 

@@ -25,8 +25,6 @@ from dfprivacy.errors import ArgumentError
 from dfprivacy.release import Groups, Release, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from dfprivacy._call.question import Question
     from dfprivacy._ledger.accounts import Account
     from dfprivacy._ledger.measurements import KeptMeasurement
@@ -95,20 +93,13 @@ class Asked:
     def said(self, key: object = None) -> str:
         """Write the question as it would be typed, and of which rows it is."""
         question = self.question
-        signature = question.mechanism.signature.parameters
-        told = [
-            repr(value) if signature[name].kind is signature[name].POSITIONAL_OR_KEYWORD else f"{name}={value!r}"
-            for name, value in question.given.items()
-            if repr(value) != repr(signature[name].default)
-        ]
-        text = f"{question.mechanism.name}({', '.join(told)})"
-        where = [_condition(each.describe()) for each in question.target.table.conditions]
-        if question.by:
-            names = [column.name for column in question.by]
-            keys = key if isinstance(key, tuple) and len(names) > 1 else (key,)
-            where += [f"{n} = {k}" for n, k in zip(names, keys, strict=True)] if key is not None else []
-            text += "" if key is not None else f" by {', '.join(names)}"
-        return text + (f" where {' and '.join(where)}" if where else "")
+        where = list(question.where)
+        if key is None:
+            return " ".join([question.sentence, *(["where", " and ".join(where)] if where else [])])
+        names = [column.name for column in question.by]
+        keys = key if isinstance(key, tuple) and len(names) > 1 else (key,)
+        where += [f"{name} = {each}" for name, each in zip(names, keys, strict=True)]
+        return f"{question.call} where {' and '.join(where)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,18 +277,6 @@ def _recorded(asked: Asked, table: Table, found: _Found) -> Tape:
 
 def _origins(asked: Asked) -> Origins:
     return Kept(asked.account, fresh=False).origins
-
-
-def _condition(said: Mapping[str, Any] | None) -> str:
-    if said is None:
-        return "a Python function holds"
-    ((name, rule),) = said.items()
-    match rule:
-        case {"between": [low, high]}:
-            return f"{name} from {low:g} to {high:g}"
-        case {"in": values}:
-            return f"{name} = {' or '.join(map(str, values))}"
-    return f"{name} is {rule['is']}"
 
 
 def close(first: Any, second: Any) -> bool:

@@ -17,7 +17,7 @@ from dfprivacy._call.formula import Leaf, Node, drawn, main, number
 from dfprivacy._call.intervals import refuse_choices, refuse_leaning, sampling_of
 from dfprivacy._call.recalled import recall
 from dfprivacy._measure.redraw import World
-from dfprivacy.errors import ArgumentError
+from dfprivacy.errors import ArgumentError, trimmed
 from dfprivacy.release import Privacy, Release, arithmetic
 from dfprivacy.schema import as_probability
 
@@ -78,7 +78,7 @@ class Combination(Release):
 
     def _rows(self) -> list[tuple[str, str]]:
         table = self.covers == "table"
-        whose = "the table's own" if table else "the population behind the rows"
+        whose = "the table's own" if table else "the population"
         how = f"percentiles of {self.draws} draws of the recorded noise"
         how += "; the sampling of rows is not in it" if table else " and of the sampling of rows"
         rows = [
@@ -101,6 +101,7 @@ _SAME_ROWS = (
 _NODES: dict[int, tuple[weakref.ref[Combination], Node]] = {}
 
 
+@trimmed
 def combine(
     f: Callable[..., float],
     /,
@@ -242,6 +243,7 @@ def concluded(
     return made
 
 
+@trimmed
 def calculated(operator: str, first: Any, second: Any) -> Combination:
     """Add, subtract, multiply or divide two releases, or a release and a number."""
     inputs = _operand(first), _operand(second)

@@ -39,6 +39,8 @@ __all__ = ["Question", "held"]
 
 T = TypeVar("T")
 
+_SHOWN_MAX = 60  # characters of an argument
+
 
 @dataclass(frozen=True)
 class Question:
@@ -111,6 +113,29 @@ class Question:
         return written(
             self.target.table, self.mechanism, self.given, self.arguments, self.by, self.words, tuple(seen)
         )
+
+    @property
+    def call(self) -> str:
+        """The call as it would be typed, without what it costs; what is long is cut."""
+        signature = self.mechanism.signature.parameters
+        told = [
+            _short(value)
+            if signature[name].kind is signature[name].POSITIONAL_OR_KEYWORD
+            else f"{name}={_short(value)}"
+            for name, value in self.given.items()
+            if repr(value) != repr(signature[name].default)
+        ]
+        return f"{self.mechanism.name}({', '.join(told)})"
+
+    @property
+    def sentence(self) -> str:
+        """The call, and by which columns' groups."""
+        return self.call + (f" by {', '.join(column.name for column in self.by)}" if self.by else "")
+
+    @property
+    def where(self) -> tuple[str, ...]:
+        """Which rows are asked, in words; none where all are."""
+        return tuple(map(str, self.target.table.conditions))
 
     def ask(self) -> Release:
         """Answer from the ledger if the answer is there, else pay, measure and conclude."""
@@ -224,6 +249,8 @@ class Question:
             private=sampler.private,
             unit=whose[0] if whose else "",
             max_rows=self.target.table.rows_each,
+            question=self.sentence,
+            where=self.where,
         )
 
     def explain(self) -> Explanation:
@@ -289,6 +316,12 @@ class Question:
                 raise _failure(self.mechanism, error) from error
             return planner, error, payer.spared
         return planner, None, payer.spared
+
+
+def _short(value: object) -> str:
+    """Write an argument; what is long, such as a key for each row, or a release, only by its beginning or class."""
+    text = f"a {type(value).__name__}" if isinstance(value, Release) else repr(value)
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
 
 
 def _released(found: Any) -> Release:

@@ -236,8 +236,8 @@ class Account:
                 this = accounts.select().where(accounts.c.name == account.name).with_for_update()
                 spent = account._spent(connection.execute(this).one())  # noqa: SLF001 - of our own kind
                 after[account.name] = functools.reduce(account.accountant.after, losses, spent)
-                whole = functools.reduce(account.accountant.after, reserve, after[account.name])
-                if not (account.accountant.holds(after[account.name]) and account.accountant.holds(whole)):
+                reserved = functools.reduce(account.accountant.after, reserve, after[account.name])
+                if not (account.accountant.holds(after[account.name]) and account.accountant.holds(reserved)):
                     raise account._exceeded(spent, [*losses, *reserve], mechanism)  # noqa: SLF001
             for account in every:
                 its = accounts.update().where(accounts.c.name == account.name)
@@ -282,8 +282,8 @@ class Account:
         LedgerError
             If the answer could not be kept; its charge stays.
         """
-        asked = {"question": question, "question_sha256": None if question is None else digest(question)}
-        answers = [] if release is None else [{**asked, "release": json.dumps(release)}]
+        key = {"question": question, "question_sha256": None if question is None else digest(question)}
+        answers = [] if release is None else [{**key, "release": json.dumps(release)}]
         kept = [written(each) for each in measurements] if self.ledger.keeps_measurements else []
         with self.ledger.transaction(write=True, failure=ChargeStandsError) as connection:
             for account in self._in_order(also):  # a new row locks its account too
@@ -295,10 +295,10 @@ class Account:
     def answer(self, *questions: str) -> Answer | None:
         """Return the newest answer to the first of some questions (canonical JSON texts) that has one, or None."""
         answers = tables().answers
-        found = self._answers(
+        kept = self._answers(
             answers.c.question_sha256.in_(map(digest, questions)), answers.c.question.in_(questions)
         )
-        newest = {answer.question: answer for answer in found}
+        newest = {answer.question: answer for answer in kept}
         return next((newest[question] for question in questions if question in newest), None)
 
     def measurements(
@@ -318,17 +318,17 @@ class Account:
         dict of (str, str) to list of KeptMeasurement
             Oldest first, without their values; see `steps`.
         """
-        found: dict[tuple[str, str], list[KeptMeasurement]] = {}
+        measurements: dict[tuple[str, str], list[KeptMeasurement]] = {}
         if not self.ledger.keeps_measurements:
-            return found
+            return measurements
         table = tables().measurements
         conditions = (table.c.private == int(private), *((table.c.description_sha256 == key,) if key else ()))
         columns = (table.c.description_sha256, table.c.noise, table.c.id, table.c.at, table.c.scale, table.c.grid)
         rows = self._rows(table, *conditions, columns=columns)
         with self.ledger.decoding():
             for row in rows:
-                found.setdefault((row.description_sha256, row.noise), []).append(read_kept(row))
-        return found
+                measurements.setdefault((row.description_sha256, row.noise), []).append(read_kept(row))
+        return measurements
 
     def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
         """Return the noisy values of a measurement, in steps of its grid."""
@@ -372,12 +372,12 @@ class Account:
     def _exceeded(self, spent: Spent, losses: list[PrivacyLoss], mechanism: str) -> BudgetExceeded:
         epsilon = _shown(sum((loss.epsilon for loss in losses), Fraction()))
         delta = _shown(sum((loss.delta for loss in losses), Fraction()))
-        asked = f"{mechanism} asks for epsilon = {epsilon}, delta = {delta} of the data set {self.name!r}, where"
+        refusal = f"{mechanism} asks for epsilon = {epsilon}, delta = {delta} of the data set {self.name!r}, where"
         again = "a question that was answered before can be asked again at no charge."
         if not any(loss.delta for loss in losses):
             laplace = _shown(self.accountant.largest(spent, "laplace"))
             return BudgetExceeded(
-                f"{asked} one more release with Laplace noise can have epsilon = {laplace}.",
+                f"{refusal} one more release with Laplace noise can have epsilon = {laplace}.",
                 f"Ask for less; {again}",
             )
         gaussian = all(isinstance(loss, Gaussian) for loss in losses)
@@ -386,7 +386,7 @@ class Account:
         same = self.accountant.largest(spent, kind, sum((loss.delta for loss in losses), Fraction()))
         share = _shown(self.accountant.default_delta(left))
         return BudgetExceeded(
-            f"{asked} one more release with {'Gaussian noise' if gaussian else 'a delta'} can have epsilon = "
+            f"{refusal} one more release with {'Gaussian noise' if gaussian else 'a delta'} can have epsilon = "
             f"{_shown(same)} at this delta, or epsilon = {_shown(left)} at the delta of delta=None, {share}.",
             f"Ask for less, or leave out delta=, which then takes the budget's in proportion to epsilon; {again}",
         )

@@ -94,10 +94,10 @@ def restore(source: str | os.PathLike[str], where: str | os.PathLike[str]) -> Pa
         forks.turn(),
         copied(Path(source).absolute(), path) as new,
     ):
-        found = _refuse_damage(new)
-        _refuse_less(found, memory.recall().values(), path)
+        accounts = _refuse_damage(new)
+        _refuse_less(accounts, memory.recall().values(), path)
         if _works(path):
-            _exchange(new, path, found)
+            _exchange(new, path, accounts)
         else:  # nobody can have charged anything there
             new.replace(path)
             for more in ("-wal", "-shm", "-journal"):
@@ -132,13 +132,13 @@ def forget(where: str | os.PathLike[str]) -> bool:
     return known
 
 
-def _exchange(new: Path, path: Path, found: dict[str, Known]) -> None:
+def _exchange(new: Path, path: Path, accounts: dict[str, Known]) -> None:
     """Exchange all rows, in one transaction that whoever charges has to wait for."""
     with closing(connect(path, mode="rw")) as live:
         live.execute("PRAGMA synchronous = FULL")
         live.execute("ATTACH ? AS new", [address(new, "ro")])
         live.execute("BEGIN IMMEDIATE")
-        _refuse_less(found, _rows(live), path)
+        _refuse_less(accounts, _rows(live), path)
         there = "SELECT name FROM main.sqlite_master"
         for (made,) in live.execute(f"SELECT sql FROM new.sqlite_master WHERE name NOT IN ({there})").fetchall():  # noqa: S608
             live.execute(made)
@@ -160,9 +160,9 @@ def _refuse_damage(copy: Path) -> dict[str, Known]:
         return {each.name: each for each in _rows(connection)}
 
 
-def _refuse_less(found: dict[str, Known], known: Iterable[Known], path: Path) -> None:
+def _refuse_less(accounts: dict[str, Known], known: Iterable[Known], path: Path) -> None:
     for each in known:
-        same = found.get(each.name)
+        same = accounts.get(each.name)
         if same is None or same.opened != each.opened or not covers(same.spent, each.spent):
             raise LedgerError(
                 f"To restore this backup would lower what was spent of {each.name!r} in the ledger {path}.",

@@ -71,9 +71,9 @@ class Budget:
     def _repr_html_(self) -> str:
         account = self._account
         meter = f'<meter min="0" max="1" value="{self._used:.4f}" aria-label="budget used"></meter>'
-        whole = f"epsilon {float(self.epsilon):g}" + (f", delta {float(self.delta):g}" if self.delta else "")
+        total = f"epsilon {float(self.epsilon):g}" + (f", delta {float(self.delta):g}" if self.delta else "")
         facts = [
-            ("spent", f"epsilon {float(self.spent):g} of {whole}"),
+            ("spent", f"epsilon {float(self.spent):g} of {total}"),
             ("largest next Laplace release", f"epsilon {float(self.remaining):g}" if self.remaining else "none"),
             ("accounting", account.accounting),
             ("neighbors", account.relation),

@@ -131,7 +131,7 @@ class Ledger:
                 f"Use 1 to {NAME_LENGTH} printable characters.",
             )
         accountant = Accountant.open(cast("Accounting | None", accounting), epsilon, delta)
-        asked = {
+        terms = {
             "epsilon": str(epsilon),
             "delta": str(delta),
             "accounting": accountant.accounting,
@@ -140,15 +140,15 @@ class Ledger:
         }
         row = self._known(name) or self._opened(
             name,
-            **asked,
+            **terms,
             accountant=json.dumps(accountant.to_dict()),
             spent=json.dumps(accountant.nothing.to_list()),
             opened=now(),
         )
         account = self._account(row)
-        asked["neighbors"] = relation_of(neighbors, whose)  # without the key, which was made when it was opened
-        stored = {**{term: getattr(row, term) for term in asked}, "neighbors": account.relation}
-        differ = [f"{term} = {stored[term]}, not {asked[term]}" for term in asked if stored[term] != asked[term]]
+        terms["neighbors"] = relation_of(neighbors, whose)  # without the key, which was made when it was opened
+        stored = {**{term: getattr(row, term) for term in terms}, "neighbors": account.relation}
+        differ = [f"{term} = {stored[term]}, not {terms[term]}" for term in terms if stored[term] != terms[term]]
         if differ:
             raise AccountMismatch(
                 f"The data set {name!r} is known to the ledger {self.where} with {'; '.join(differ)}.",
@@ -215,13 +215,13 @@ class Ledger:
         """Return what is wrong with the accounts, in sentences for people."""
         accounts = self.accounts()
         alike = look_alikes(account.name for account in accounts)
-        found = [
+        problems = [
             f"The names {' and '.join(map(ascii, names))} look the same: if they are one data set, it has "
             f"{len(names)} budgets, and what was lost of it adds up."
             for names in alike
         ]
         if not self.keeps_measurements:
-            found.append(
+            problems.append(
                 "It was made by an older dfprivacy and cannot be brought up to date from here: no measurements are "
                 "kept in it. Open it once where tables can be made."
             )
@@ -229,8 +229,8 @@ class Ledger:
             try:
                 account.check()
             except LedgerError as error:
-                found.append(f"{error.what} {error.hint}")
-        return found
+                problems.append(f"{error.what} {error.hint}")
+        return problems
 
     def note(self, *known: Known) -> None:
         """Remember beside the file what was spent."""

@@ -110,8 +110,8 @@ def read_accountant(value: str) -> Accountant:
     plain = json.loads(value)
     accountant = Accountant.from_dict(plain)
     sums = {member.name: len(member.caps) for member in accountant.members}
-    whole = sums and sums.items() <= _SUMS.items() and len(sums) == len(accountant.members)
-    if not whole or accountant.to_dict() != plain or min(min(member.caps) for member in accountant.members) < 0:
+    complete = sums and sums.items() <= _SUMS.items() and len(sums) == len(accountant.members)
+    if not complete or accountant.to_dict() != plain or min(min(member.caps) for member in accountant.members) < 0:
         raise ValueError
     return accountant
 

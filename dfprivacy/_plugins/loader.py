@@ -340,12 +340,12 @@ def _without(now: Registry, name: str) -> Registry:
 def _load_installed() -> Registry:
     """Load every entry point, the bundled ones first, then by distribution."""
     allowed, blocked = _names("DFPRIVACY_PLUGINS"), _names("DFPRIVACY_BLOCK") or ()
-    found, notes = _entry_points()
-    names = {about.name for about, _ in found}
+    entry_points, notes = _entry_points()
+    names = {about.name for about, _ in entry_points}
     result = Registry(notes=(*notes, *_unknown("DFPRIVACY_PLUGINS", allowed or (), names)))
     result = replace(result, notes=(*result.notes, *_unknown("DFPRIVACY_BLOCK", blocked, names)))
     taken: dict[str, Plugin] = {}
-    for about, load in found:
+    for about, load in entry_points:
         if about.name in blocked:
             each = _left_out(about, "blocked", f"Plugin {about} is blocked by DFPRIVACY_BLOCK.")
         elif allowed is not None and about.name not in allowed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import types
 import typing
 from importlib import resources
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["methods", "stub"]
 
+_BY_GROUP = "\nclass BundledGroups:\n"
+_RETURNED = re.compile(r"-> (?P<name>[^\n]+): \.\.\.(?=\n|\Z)")
 _PLAIN = (str, int, bool, bytes, NoneType)
 
 
@@ -39,7 +42,31 @@ def stub(mechanisms: Mapping[str, Mechanism]) -> str:
         return bundled
     imports, text = methods(others)
     told, _, rest = bundled.partition("\n\n")  # its docstring
-    return "\n\n".join([told, "\n".join(imports), rest]) + text
+    of_all, _, _ = rest.partition(_BY_GROUP)
+    return "\n\n".join([told, "\n".join(imports), of_all + text.rstrip()]) + "\n" + by_group(of_all + text)
+
+
+def by_group(text: str) -> str:
+    """Write the methods of a view by group: the same, and each returns one result for each group.
+
+    Parameters
+    ----------
+    text : str
+        A stub whose last class has the methods of a view.
+
+    Returns
+    -------
+    str
+        The class that follows it.
+    """
+    _, _, body = text.partition("class BundledMethods:\n")
+    return f"{_BY_GROUP}{_RETURNED.sub(_grouped, body.rstrip())}\n"
+
+
+def _grouped(returned: re.Match[str]) -> str:
+    """Take a result for that of one of several groups; what is no release is not asked by group."""
+    name = returned["name"]
+    return returned[0] if name == "Estimate" else f"-> Groups[{name.removesuffix(' | Estimate')}]: ..."
 
 
 def methods(mechanisms: Iterable[Mechanism]) -> tuple[list[str], str]:

@@ -79,8 +79,8 @@ class Arc:
         ArgumentError
             If the arc is the whole circle or longer, or the numbers are no such numbers.
         """
-        whole = isinstance(places, int) and isinstance(reach, int)
-        if not (whole and 2 <= places <= _PLACES_MAX and reach >= 0 and 2 * reach + 1 < places):  # noqa: PLR2004
+        integers = isinstance(places, int) and isinstance(reach, int)
+        if not (integers and 2 <= places <= _PLACES_MAX and reach >= 0 and 2 * reach + 1 < places):  # noqa: PLR2004
             raise ArgumentError(
                 f"There is no arc of reach {reach!r} among {places!r} places.",
                 f"Use 2 to {_PLACES_MAX} places, and an arc of 2 reach + 1 that is shorter than all of them.",

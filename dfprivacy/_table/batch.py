@@ -66,8 +66,8 @@ class Batch:
     def among(self, column: Column, code: int) -> NDArray[np.bool_]:
         """Tell which rows are in one category of a column, shape (size,). Not to be written to."""
         if column in self._encoded:
-            found: NDArray[np.bool_] = self._encoded[column] == code
-            return found
+            matches: NDArray[np.bool_] = self._encoded[column] == code
+            return matches
         return column.among(self.raw[category(column)], code)
 
     def missing(self, column: Column) -> NDArray[np.bool_]:
@@ -162,16 +162,16 @@ def gathered(parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: S
             values[c].append(batch.values(c)[chosen])
         for c in labels:
             codes[c].append(batch.codes(c)[chosen])
-        for c, found in gone.items():
-            found.append(batch.missing(c)[chosen])
-    whole = Batch(selected, {})
+        for c, masks in gone.items():
+            masks.append(batch.missing(c)[chosen])
+    together = Batch(selected, {})
     for c in numbers:
-        whole._cleaned[c] = np.concatenate(values.pop(c) or [np.empty(0)])  # noqa: SLF001 - a batch like any other
+        together._cleaned[c] = np.concatenate(values.pop(c) or [np.empty(0)])  # noqa: SLF001 - a batch like any other
     for c in labels:
-        whole._encoded[c] = np.concatenate(codes.pop(c) or [np.empty(0, np.intp)])  # noqa: SLF001
-    for c, found in gone.items():
-        whole._missing[c] = np.concatenate(found or [np.empty(0, np.bool_)])  # noqa: SLF001
-    return whole
+        together._encoded[c] = np.concatenate(codes.pop(c) or [np.empty(0, np.intp)])  # noqa: SLF001
+    for c, masks in gone.items():
+        together._missing[c] = np.concatenate(masks or [np.empty(0, np.bool_)])  # noqa: SLF001
+    return together
 
 
 def reads_of(columns: Sequence[Column]) -> tuple[Read, ...]:

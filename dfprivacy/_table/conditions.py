@@ -57,6 +57,9 @@ class Between:
         """Return the same as plain JSON values."""
         return {self.column.name: {"between": [self.low, self.high]}}
 
+    def __str__(self) -> str:
+        return f"{self.column.name} from {self.low:g} to {self.high:g}"
+
 
 @dataclass(frozen=True)
 class IsIn:
@@ -90,6 +93,9 @@ class IsIn:
         """Return the same as plain JSON values."""
         return {self.column.name: {"in": list(self.categories)}}
 
+    def __str__(self) -> str:
+        return f"{self.column.name} = {' or '.join(map(str, self.categories))}"
+
 
 @dataclass(frozen=True)
 class Satisfies:
@@ -121,8 +127,8 @@ class Satisfies:
                 columns[column.name] = [labels[code] for code in batch.codes(column)]
         names = list(columns)
         rows = zip(*columns.values(), strict=True)
-        said = (self._says(dict(zip(names, row, strict=True))) for row in rows)
-        return np.fromiter(said, dtype=np.bool_, count=batch.size)
+        answers = (self._says(dict(zip(names, row, strict=True))) for row in rows)
+        return np.fromiter(answers, dtype=np.bool_, count=batch.size)
 
     def _says(self, row: Row) -> bool:
         try:
@@ -132,6 +138,9 @@ class Satisfies:
 
     def describe(self) -> None:
         """Return nothing: a function cannot be written down."""
+
+    def __str__(self) -> str:
+        return "a Python function holds"
 
 
 def kept_by(conditions: Iterable[Condition]) -> Iterator[Keep]:
@@ -194,6 +203,9 @@ class Is:
     def describe(self) -> dict[str, Any]:
         """Return the same as plain JSON values."""
         return {self.column.name: {"is": self.wanted.value}}
+
+    def __str__(self) -> str:
+        return f"{self.column.name} is {self.wanted.value}"
 
 
 Condition: TypeAlias = Between | IsIn | Is | Satisfies

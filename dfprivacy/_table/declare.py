@@ -57,15 +57,15 @@ def read_schema(
             "public columns need neighbors='replace_one': tables that differ by a row do not agree on any column.",
             "Leave out public=, or protect the content of rows instead of their presence.",
         )
-    said = _said(names, bounds=bounds, categories=categories, missing=missing)
+    declarations = _by_argument(names, bounds=bounds, categories=categories, missing=missing)
     _known(names, "public", public)
     columns = {}
     for name in names:
         column = _column(
             name,
-            said["bounds"].get(name),
-            said["categories"].get(name),
-            said["missing"].get(name),
+            declarations["bounds"].get(name),
+            declarations["categories"].get(name),
+            declarations["missing"].get(name),
             public=name in public,
         )
         if column != Column(name):
@@ -125,7 +125,7 @@ def read_size(size: object, neighbors: str) -> int | None:
     return size if isinstance(size, int) else None
 
 
-def _check_unit(frame: Frame, unit: Unit, public: Sequence[str], said: Mapping[str, object]) -> None:
+def _check_unit(frame: Frame, unit: Unit, public: Sequence[str], declarations: Mapping[str, object]) -> None:
     _known(frame.columns, "unit", [unit.column])
     if public:
         raise SchemaError(
@@ -133,12 +133,12 @@ def _check_unit(frame: Frame, unit: Unit, public: Sequence[str], said: Mapping[s
             "Leave out public=, or unit=.",
         )
     check_ids(frame, unit.column)
-    for argument, of in said.items():
+    for argument, of in declarations.items():
         _refuse_unit(unit, argument, of)
 
 
-def _refuse_unit(unit: Unit | None, argument: str, said: object) -> None:
-    if unit is not None and isinstance(said, Mapping) and unit.column in said:
+def _refuse_unit(unit: Unit | None, argument: str, declared: object) -> None:
+    if unit is not None and isinstance(declared, Mapping) and unit.column in declared:
         raise SchemaError(
             f"{argument} names {unit.column!r}, which says whose a row is and is in no question.",
             f"Leave it out of {argument}=.",
@@ -161,27 +161,27 @@ def declared(
     """
     for argument, of in {"bounds": bounds, "categories": categories, "missing": missing}.items():
         _refuse_unit(schema.unit, argument, of)
-    said = _said(schema.names, bounds=bounds, categories=categories, missing=missing)
+    declarations = _by_argument(schema.names, bounds=bounds, categories=categories, missing=missing)
     columns = dict(schema.columns)
-    for name in dict.fromkeys(name for each in said.values() for name in each):
+    for name in dict.fromkeys(name for each in declarations.values() for name in each):
         before = columns.get(name, Column(name))
         counts_as = (OTHER if before.other else before.fill) if before.filled else None
         columns[name] = _column(
             name,
-            said["bounds"].get(name, before.bounds),
-            said["categories"].get(name, before.categories),
-            said["missing"].get(name, counts_as),
+            declarations["bounds"].get(name, before.bounds),
+            declarations["categories"].get(name, before.categories),
+            declarations["missing"].get(name, counts_as),
             public=before.public,
         )
     return replace(schema, columns={name: columns[name] for name in schema.names if name in columns})
 
 
-def _said(names: Sequence[str], **arguments: object) -> dict[str, Mapping[str, Any]]:
+def _by_argument(names: Sequence[str], **arguments: object) -> dict[str, Mapping[str, Any]]:
     """Read what is said by column."""
-    said = {argument: _mapping(argument, given) for argument, given in arguments.items()}
-    for argument, keys in said.items():
+    declarations = {argument: _mapping(argument, given) for argument, given in arguments.items()}
+    for argument, keys in declarations.items():
         _known(names, argument, keys)
-    return said
+    return declarations
 
 
 def _known(names: Sequence[str], argument: str, keys: Iterable[str]) -> None:
@@ -222,14 +222,14 @@ def _names(argument: str, names: object) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _mapping(argument: str, said: object) -> Mapping[str, Any]:
-    if said is None:
+def _mapping(argument: str, declared: object) -> Mapping[str, Any]:
+    if declared is None:
         return {}
-    if not isinstance(said, Mapping):
+    if not isinstance(declared, Mapping):
         raise SchemaError(
-            f"{argument}= takes a dictionary by column name, not {type(said).__name__}.",
+            f"{argument}= takes a dictionary by column name, not {type(declared).__name__}.",
         )
-    return said
+    return declared
 
 
 def bounds_of(name: str, bounds: object) -> tuple[float, float]:

@@ -51,22 +51,22 @@ def held(parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: Seque
     Counter
         In no order that may be shown.
     """
-    found: Counter[Key] = Counter()
+    totals: Counter[Key] = Counter()
     for batch, mask in parts:
         coded = [_coded(batch, column) for column in columns]
-        whole = np.ones(batch.size, dtype=np.bool_) if mask is None else mask.copy()
+        complete = np.ones(batch.size, dtype=np.bool_) if mask is None else mask.copy()
         for codes, _ in coded:
-            whole &= codes >= 0
-        both = np.zeros(int(whole.sum()), dtype=np.intp)
+            complete &= codes >= 0
+        both = np.zeros(int(complete.sum()), dtype=np.intp)
         for codes, values in coded:  # numbered anew for each column, so that products stay small
-            different, both = np.unique(both * len(values) + codes[whole], return_inverse=True)
+            different, both = np.unique(both * len(values) + codes[complete], return_inverse=True)
         first = np.empty(len(different), dtype=np.intp)
-        first[both] = np.flatnonzero(whole)  # some row that holds each
+        first[both] = np.flatnonzero(complete)  # some row that holds each
         parts_of = [[values[at] for at in codes[first].tolist()] for codes, values in coded]
         counts = np.bincount(both, minlength=len(different)).tolist()
         for *key, count in zip(*parts_of, counts, strict=True):
-            found[tuple(key)] += count
-    return found
+            totals[tuple(key)] += count
+    return totals
 
 
 def surveyed(
@@ -89,7 +89,7 @@ def surveyed(
         By the column's place, ``"value"``, and the value; and by the column's place and the kind: ``"number"`` or
         ``"date"``, and the interval, ``"text"`` or ``"nothing"``. A row has one kind, and one value at most.
     """
-    found: Counter[Key] = Counter()
+    counts: Counter[Key] = Counter()
     for batch, mask in parts:
         chosen = slice(None) if mask is None else mask
         for place, column in enumerate(columns):
@@ -97,16 +97,16 @@ def surveyed(
             codes, x = coded[chosen], np.asarray(batch.raw[number(column)], dtype=np.float64)[chosen]
             gone, is_key = np.isnan(x), codes >= 0
             for at, count in _numbered(codes[is_key]):
-                found[place, "value", values[at]] += count
+                counts[place, "value", values[at]] += count
             dates = ~gone & ~is_key & np.isfinite(x)  # a date is no key, though it stands for a number
             interval = (np.searchsorted(edges, x, side="right") - 1).clip(0, len(edges) - 2)
             for kind, rows in (("number", ~gone & ~dates), ("date", dates)):
                 for at, count in _numbered(interval[rows]):
-                    found[place, kind, at] += count
+                    counts[place, kind, at] += count
             for kind, rows in (("text", gone & is_key), ("nothing", gone & ~is_key)):
                 if count := int(np.count_nonzero(rows)):
-                    found[place, kind, 0] += count
-    return found
+                    counts[place, kind, 0] += count
+    return counts
 
 
 def _numbered(places: NDArray[np.intp]) -> Iterator[tuple[int, int]]:
@@ -137,9 +137,9 @@ def _coded(batch: Batch, column: Column) -> tuple[Codes, Sequence[Category]]:
     numbers = np.asarray(raw, dtype=np.float64)
     finite = np.isfinite(numbers)
     different, codes = np.unique(numbers[finite], return_inverse=True)
-    found = np.full(len(numbers), -1, dtype=np.intp)
-    found[finite] = codes
-    return found, [_plain(number) for number in different.tolist()]
+    places = np.full(len(numbers), -1, dtype=np.intp)
+    places[finite] = codes
+    return places, [_plain(number) for number in different.tolist()]
 
 
 def _key(value: Any) -> Category | None:

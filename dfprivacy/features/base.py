@@ -292,16 +292,16 @@ class _Enforced(RowFeatures):
         if not self._states:
             return math.inf
         if norm == math.inf:
-            said = _at_infinity(lambda norm: self._features.diameter(norm, public), self.diameter(2, public))
+            diameter = _at_infinity(lambda norm: self._features.diameter(norm, public), self.diameter(2, public))
         else:
-            said = float(self._features.diameter(norm, public))
+            diameter = float(self._features.diameter(norm, public))
         still = all(column.name in public for column in self.columns)
-        if not (said >= 0 if still else said > 0):
+        if not (diameter >= 0 if still else diameter > 0):
             raise PluginError(
-                f"The L{norm:g} diameter of {self._name} is {said!r}.",
+                f"The L{norm:g} diameter of {self._name} is {diameter!r}.",
                 "A diameter is not negative, and 0 only of public columns.",
             )
-        return said
+        return diameter
 
     def describe(self) -> str:
         """Name the feature in words."""
@@ -311,9 +311,9 @@ class _Enforced(RowFeatures):
 def _at_infinity(ask: Callable[[float], float], euclidean: float) -> float:
     """Ask for a bound in the norm of infinity; whoever does not know it, or says more, is held to that of L2."""
     with contextlib.suppress(Exception):  # a class that has never heard of this norm may say or raise anything
-        said = float(ask(math.inf))
-        if 0 < said <= euclidean:
-            return said
+        diameter = float(ask(math.inf))
+        if 0 < diameter <= euclidean:
+            return diameter
     return euclidean
 
 

@@ -115,20 +115,20 @@ class Bins(RowFeatures):
 
     def places(self, batch: Batch) -> NDArray[np.intp]:
         """Return the number of each row's interval, shape (batch.size,)."""
-        found: NDArray[np.intp]
+        places: NDArray[np.intp]
         x = batch.values(self.columns[0])
         if self._even:  # the right one or a neighbour, whatever the rounding
-            found = ((x - self.edges[0]) * self._per).clip(0, self.bins - 1).astype(np.intp)
-            found += x >= self.edges[1:].take(found)
-            found.clip(0, self.bins - 1, out=found)
-            found -= x < self.edges.take(found)
+            places = ((x - self.edges[0]) * self._per).clip(0, self.bins - 1).astype(np.intp)
+            places += x >= self.edges[1:].take(places)
+            places.clip(0, self.bins - 1, out=places)
+            places -= x < self.edges.take(places)
         else:
-            found = np.searchsorted(self.edges, x, side="right") - 1
-        found.clip(0, self.bins - 1, out=found)
+            places = np.searchsorted(self.edges, x, side="right") - 1
+        places.clip(0, self.bins - 1, out=places)
         if self.missing:
             gone = batch.missing(self.columns[0])
-            found[gone] = self.bins
-        return found
+            places[gone] = self.bins
+        return places
 
     @property
     def portable(self) -> bool:
@@ -158,11 +158,11 @@ class Bins(RowFeatures):
     def image(self, total: list[int], k: int) -> list[int]:
         """Add up runs of intervals, and multiply by the weights, in steps of 2 to the minus `k`."""
         counts = np.array([int(each) for each in total], dtype=object)  # Python's integers, which have no end
-        found: list[int] = []
+        totals: list[int] = []
         for width, weight in zip(self.widths, self.each, strict=True):
-            found += [each * weight for each in counts[: self.bins].reshape(-1, width).sum(axis=1)]
-        found += [each * sum(self.each) for each in counts[self.bins :]]
-        return [each << k if k >= 0 else round(each / 2**-k) for each in found]
+            totals += [each * weight for each in counts[: self.bins].reshape(-1, width).sum(axis=1)]
+        totals += [each * sum(self.each) for each in counts[self.bins :]]
+        return [each << k if k >= 0 else round(each / 2**-k) for each in totals]
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""
@@ -176,10 +176,10 @@ class Bins(RowFeatures):
         apart = self._length(moved, 2, norm) if moved else 0.0
         if not self.missing:
             return apart
-        whole = sum(self.each)  # from some interval to none
+        weight = sum(self.each)  # from some interval to none
         if norm == math.inf:
-            return max(apart, float(whole))
-        return max(apart, 2.0 * whole if norm == 1 else root(whole**2 + sum(w * w for w in self.each)))
+            return max(apart, float(weight))
+        return max(apart, 2.0 * weight if norm == 1 else root(weight**2 + sum(w * w for w in self.each)))
 
     def _length(self, weights: Sequence[int], times: int, norm: Norm) -> float:
         """Norm of a vector with each weight so many times, or of a row without a value."""

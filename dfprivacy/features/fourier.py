@@ -79,18 +79,18 @@ class Fourier(Selective):
 
     def __init__(self, columns: Sequence[Column], frequencies: NDArray[np.float64]) -> None:
         self.columns = tuple(columns)
-        asked = np.asarray(frequencies, dtype=np.float64)
-        if asked.ndim != 2 or asked.shape[1] != len(self.columns) or not asked.size:  # noqa: PLR2004
+        omegas = np.asarray(frequencies, dtype=np.float64)
+        if omegas.ndim != 2 or omegas.shape[1] != len(self.columns) or not omegas.size:  # noqa: PLR2004
             raise ArgumentError(
-                f"Frequencies of shape {asked.shape} do not fit {len(self.columns)} columns.",
+                f"Frequencies of shape {omegas.shape} do not fit {len(self.columns)} columns.",
                 "Give one row for each frequency, with one entry for each column.",
             )
-        if not np.isfinite(asked).all():
+        if not np.isfinite(omegas).all():
             raise ArgumentError("Frequencies must be finite numbers.", "Leave out those that are not.")
         self.centre = np.array([column.mid for column in self.columns])
         self._half = np.array([column.half for column in self.columns])
         with np.errstate(over="ignore"):
-            turns = asked * self._half / (2 * np.pi)
+            turns = omegas * self._half / (2 * np.pi)
             reach = max(1.0, float(np.abs(turns).sum(axis=1).max()))
         q = 52 - _GRID - math.ceil(math.log2(min(reach, 2.0**52))) - 1
         if q < 8:  # noqa: PLR2004
@@ -99,7 +99,7 @@ class Fourier(Selective):
             )
         self._turns = np.rint(turns * 2.0**q) / 2.0**q
         self.frequencies = self._turns * (2 * np.pi) / self._half
-        m = len(asked)
+        m = len(omegas)
         self.shape = (2, m)
         self._weight = 1 / math.sqrt(m)
         self.weights = self._weight
@@ -117,8 +117,8 @@ class Fourier(Selective):
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Vectors of public rows, weights included, in float64; shape (rows, 2m)."""
         angles = (np.asarray(rows, dtype=np.float64) - self.centre) @ self.frequencies.T
-        found: NDArray[np.float64] = np.hstack([np.cos(angles), np.sin(angles)]) * self._weight
-        return found
+        waves: NDArray[np.float64] = np.hstack([np.cos(angles), np.sin(angles)]) * self._weight
+        return waves
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
@@ -215,5 +215,5 @@ def gaussian_frequencies(lengthscales: NDArray[np.float64], m: int) -> NDArray[n
 
     bits = max(0, math.ceil(math.log2(m)))
     points = qmc.Sobol(len(lengthscales), scramble=False).random_base2(bits) + 0.5 / 2**bits  # away from 0
-    found: NDArray[np.float64] = ndtri(points[:m]) / lengthscales
-    return found
+    omegas: NDArray[np.float64] = ndtri(points[:m]) / lengthscales
+    return omegas

@@ -137,8 +137,8 @@ class Given(RowFeatures):
     def _where(
         self, complete: NDArray[np.bool_], inner: NDArray[np.float64], tally: tuple[float, float] | None
     ) -> NDArray[np.float64]:
-        found = np.where(complete[:, None], inner, 0.0)
-        return found if tally is None else np.column_stack([found, np.where(complete, *tally)])
+        vectors = np.where(complete[:, None], inner, 0.0)
+        return vectors if tally is None else np.column_stack([vectors, np.where(complete, *tally)])
 
     def _tallied(self, k: int) -> tuple[float, float] | None:
         """Give the tally of a row in whole steps."""
@@ -150,21 +150,21 @@ class Given(RowFeatures):
         rows = batch.size if mask is None else np.count_nonzero(mask)
         if gone.any():  # most often nothing is missing, and no row need be picked
             mask = ~gone if mask is None else mask & ~gone
-        found = self.of.total(batch, mask, k)
+        total = self.of.total(batch, mask, k)
         if (tally := self._tallied(k)) is None:
-            return found
+            return total
         left = batch.size if mask is None else np.count_nonzero(mask)
-        return np.append(found, left * tally[0] + (rows - left) * tally[1])
+        return np.append(total, left * tally[0] + (rows - left) * tally[1])
 
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         """Return the same for the rows at each place below `bins`, shape (bins, summands)."""
         gone = self._gone(batch)
         inside = np.where(gone, bins, place) if gone.any() else place
-        found = self.of.totals(batch, inside, bins, k)
+        totals = self.of.totals(batch, inside, bins, k)
         if (tally := self._tallied(k)) is None:
-            return found
+            return totals
         rows, left = (np.bincount(each, minlength=bins + 1)[:bins] for each in (place, inside))
-        return np.column_stack([found, left * tally[0] + (rows - left) * tally[1]])
+        return np.column_stack([totals, left * tally[0] + (rows - left) * tally[1]])
 
     def image(self, total: list[int], k: int) -> list[int]:
         """Return the released coordinates of the exact sums."""
@@ -205,5 +205,5 @@ def _both(length: float, one: float, norm: Norm) -> float:
 
 def _upward(exact: Fraction) -> float:
     """Round a number up, if it is no float."""
-    found = float(exact)
-    return found if Fraction(found) >= exact else math.nextafter(found, math.inf)
+    nearest = float(exact)
+    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)

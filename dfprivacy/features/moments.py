@@ -111,28 +111,28 @@ class Moments(RowFeatures):
 
     def coordinates(self, batch: Batch, unit: float = 1.0) -> NDArray[np.float64]:
         """Return the coordinates of a batch, weights included, times a power of two, shape (d, batch.size)."""
-        found = np.empty((self.dimension, batch.size))
-        self._fill(found, batch, unit)
+        vectors = np.empty((self.dimension, batch.size))
+        self._fill(vectors, batch, unit)
         if self.count == "beside":
-            found[2] = unit
-        return found
+            vectors[2] = unit
+        return vectors
 
-    def _fill(self, found: NDArray[np.float64], batch: Batch, unit: float) -> None:
+    def _fill(self, vectors: NDArray[np.float64], batch: Batch, unit: float) -> None:
         """Write the coordinates that are not 1 in every row."""
         y = batch.standardized(self.columns[0])
-        np.multiply(y, unit, out=found[0])
+        np.multiply(y, unit, out=vectors[0])
         if self.degree == 1 and self.count:
-            np.subtract(unit, found[0], out=found[1])
-            found[0] += unit
-            found /= 2
+            np.subtract(unit, vectors[0], out=vectors[1])
+            vectors[0] += unit
+            vectors /= 2
         elif self.count == "beside":
-            np.multiply(y, found[0], out=found[1])
-            np.subtract(unit, found[1], out=found[1])
-            found[1] /= 2
+            np.multiply(y, vectors[0], out=vectors[1])
+            np.subtract(unit, vectors[1], out=vectors[1])
+            vectors[1] /= 2
         elif self.degree == 2:  # noqa: PLR2004
-            square = np.multiply(y, found[0], out=found[-1])
+            square = np.multiply(y, vectors[0], out=vectors[-1])
             if self.count:
-                np.subtract(unit, square, out=found[1])
+                np.subtract(unit, square, out=vectors[1])
             if self.centred:
                 square *= 2
                 square -= unit

@@ -195,8 +195,8 @@ class Outer(RowFeatures):
     def _centred(self, total: list[Any]) -> list[Any]:
         """Give the sums of 2y_i²-1 in place of those of y_i²; the first number is that of rows."""
         rows, pairs = total[0], zip(total, *(indices.tolist() for indices in self._upper), strict=True)
-        found = [2 * t - rows if i == j > 0 else t for t, i, j in pairs]
-        return found if self.count else found[1:]
+        sums = [2 * t - rows if i == j > 0 else t for t, i, j in pairs]
+        return sums if self.count else sums[1:]
 
     def image(self, total: list[int], k: int) -> list[int]:
         """Multiply an exact sum by the weights, and round it to whole steps of 2 to the minus `k`."""

@@ -92,14 +92,14 @@ class ProductKernel:
         self.mismatches = np.exp(self._logarithms)
 
     @staticmethod
-    def _lengthscale(column: Column, said: float | Mapping[str, float]) -> float:
-        value = as_number(_of(said, column, "lengthscale"), "lengthscale")
+    def _lengthscale(column: Column, width: float | Mapping[str, float]) -> float:
+        value = as_number(_of(width, column, "lengthscale"), "lengthscale")
         if not 0 < value < math.inf:
             raise ArgumentError(f"lengthscale={value!r} is not above 0.", "Give it in the column's units.")
         return value
 
-    def _logarithm(self, column: Column, said: float | Mapping[str, float]) -> float:
-        value = as_number(_of(said, column, "mismatch"), "mismatch")
+    def _logarithm(self, column: Column, mismatch: float | Mapping[str, float]) -> float:
+        value = as_number(_of(mismatch, column, "mismatch"), "mismatch")
         if not 0 <= value < 1:
             raise ArgumentError(f"mismatch={value!r} is not in [0, 1).", "1 would ignore the category.")
         if len(column.categories or ()) == 1:
@@ -132,8 +132,8 @@ class ProductKernel:
 
     def columns_of(self, batch: Batch, mask: NDArray[np.bool_] | None = None) -> list[NDArray[Any]]:
         """Numbers and codes of the rows of a batch that a mask selects, one array for each column."""
-        found = [batch.values(c) if c.bounds is not None else batch.codes(c) for c in self.columns]
-        return found if mask is None else [column[mask] for column in found]
+        columns = [batch.values(c) if c.bounds is not None else batch.codes(c) for c in self.columns]
+        return columns if mask is None else [column[mask] for column in columns]
 
     def left(self, columns: Sequence[NDArray[Any]] | NDArray[Any], *, exact: bool = True) -> NDArray[np.float64]:
         """Left vectors of rows that are given by their columns, shape (rows, width)."""
@@ -291,14 +291,14 @@ def _rounded(values: Any, q: int | None) -> Any:
     return values if q is None else np.rint(values * 2.0**q) / 2.0**q
 
 
-def _of(said: float | Mapping[str, float], column: Column, argument: str) -> object:
-    if isinstance(said, (int, float)) or not hasattr(said, "get"):
-        return said
-    if column.name not in said:
+def _of(parameter: float | Mapping[str, float], column: Column, argument: str) -> object:
+    if isinstance(parameter, (int, float)) or not hasattr(parameter, "get"):
+        return parameter
+    if column.name not in parameter:
         raise ArgumentError(
             f"{argument} says nothing of column {column.name!r}.", "Give one value for each column."
         )
-    return said[column.name]
+    return parameter[column.name]
 
 
 def spread(columns: Sequence[Column], n: int) -> NDArray[np.float64]:

@@ -19,5 +19,5 @@ def root(x: float | Fraction) -> float:
     >>> root(9), root(3) > math.sqrt(3)
     (3.0, True)
     """
-    found = math.sqrt(x)
-    return found if Fraction(found) ** 2 >= x else math.nextafter(found, math.inf)
+    root = math.sqrt(x)
+    return root if Fraction(root) ** 2 >= x else math.nextafter(root, math.inf)

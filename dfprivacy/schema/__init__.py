@@ -141,7 +141,7 @@ class Column:
     def codes(self, categories: Iterable[object]) -> list[int]:
         """Codes of some categories, or a `SchemaError`; there may be thousands."""
         known = _places(self.categories or ())
-        found = []
+        codes = []
         for category in categories:
             code = known.get(category_key(category))
             if code is None:
@@ -149,8 +149,8 @@ class Column:
                 raise SchemaError(
                     f"{category!r} is not a category of column {self.name!r}.", f"Its categories are {every}."
                 )
-            found.append(code)
-        return found
+            codes.append(code)
+        return codes
 
     def describe(self) -> dict[str, Any]:
         """Return the same as plain JSON values."""
@@ -220,8 +220,8 @@ class Column:
         value = (self.categories or ())[code]
         if isinstance(raw, np.ndarray) and not self.other and not isinstance(value, str):
             return _equal(raw, plain_number(value))
-        found: NDArray[np.bool_] = self.encode(raw) == code
-        return found
+        matches: NDArray[np.bool_] = self.encode(raw) == code
+        return matches
 
     def encode(self, raw: Raw) -> Codes:
         """Codes of raw values among the categories.
@@ -308,9 +308,9 @@ def chosen_groups(
     ('none', 'drug')
     """
     known = by.categories or ()
-    asked = known if groups is None else groups
-    enough = isinstance(asked, list | tuple) and len(asked) >= least and (most is None or len(asked) <= most)
-    codes = by.codes(asked) if enough else []
+    wanted = known if groups is None else groups
+    enough = isinstance(wanted, list | tuple) and len(wanted) >= least and (most is None or len(wanted) <= most)
+    codes = by.codes(wanted) if enough else []
     if not enough or len(set(codes)) < len(codes):
         number = {2: "two"}.get(least, str(least)) if most == least else f"at least {least}"
         raise ArgumentError(

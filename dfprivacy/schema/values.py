@@ -84,8 +84,8 @@ def written(number: float) -> tuple[str, ...]:
     (('2.0', '2'), ('0.5',), ('1.0', '1', 'True', 'true'))
     """
     number += 0.0  # there is no -0
-    whole = (str(int(number)),) if number.is_integer() and abs(number) < _EXACT else ()
-    return (repr(number), *whole, *{1.0: ("True", "true"), 0.0: ("False", "false")}.get(number, ()))
+    integer = (str(int(number)),) if number.is_integer() and abs(number) < _EXACT else ()
+    return (repr(number), *integer, *{1.0: ("True", "true"), 0.0: ("False", "false")}.get(number, ()))
 
 
 def _float(value: Any) -> float:
@@ -110,8 +110,8 @@ def days(stamps: Any) -> Any:
     if step != 1 or unit in {"Y", "M", "W"}:  # only a value by itself can have such a unit
         stamps, unit = stamps.astype("datetime64[D]"), "D"
     day = np.timedelta64(1, "D").astype(f"timedelta64[{unit}]").astype(np.int64)
-    whole, rest = np.divmod(stamps.astype(np.int64), day)
-    return np.where(np.isnat(stamps), np.nan, whole + rest / day)
+    days, rest = np.divmod(stamps.astype(np.int64), day)
+    return np.where(np.isnat(stamps), np.nan, days + rest / day)
 
 
 def _days(stamp: dt.datetime) -> float:

@@ -151,7 +151,7 @@ class Quantiles(Release):
         return Grid(("q", self.column, f"{100 * self.confidence:.4g}% interval"), rows)
 
     def _rows(self) -> list[tuple[str, str]]:
-        whose = "the table's own" if self.covers == "table" else "the population behind the rows"
+        whose = "the table's own" if self.covers == "table" else "the population"
         rows = [("intervals", f"for {whose}, each on its own"), ("rows", f"{self.count:,.0f}")]
         rows += left_out(self.missing, self.missing_standard_error)
         return [*rows, *(("note", note) for note in self.notes)]

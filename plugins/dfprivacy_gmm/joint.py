@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from dfprivacy import ArgumentError, Release
+from dfprivacy.markup import Grid
 from dfprivacy.release import renamed
 from dfprivacy_gmm.estimates import FEW, Sampling, estimates
 from dfprivacy_gmm.repair import moved, repaired
@@ -85,8 +86,6 @@ class JointMoments(Release):
     bounds: tuple[tuple[float, float], ...]
 
     noise_sd = renamed("noise_standard_error")
-
-    _shown = ("groups", "sizes", "means", "mean_errors", "variances", "variance_errors", "notes")
 
     @classmethod
     def concluded(cls, measured: MeasuredSums, columns: Sequence[Column], by: Column | None) -> JointMoments:
@@ -202,6 +201,31 @@ class JointMoments(Release):
         half = np.array([high / 2 - low / 2 for low, high in self.bounds])
         units: Array = half[:, None] * half
         return units
+
+    def _grid(self) -> Grid:
+        """Give a row for each column of each group: mean, standard deviation, correlations with the others."""
+        with np.errstate(invalid="ignore"):
+            spreads = np.sqrt(self.variances)  # none where the noise has made a variance negative
+        rows = [
+            (
+                *((str(group),) if self.by is not None else ()),
+                *(column, f"{mean:.6g}", f"{error:.2g}", f"{spread:.4g}" if spread >= 0 else "?"),
+                *(f"{each:.2f}" if np.isfinite(each) else "?" for each in near),
+            )
+            for group, means, errors, stds, matrix in zip(
+                self.groups, self.means, self.mean_errors, spreads, self.correlations, strict=True
+            )
+            for column, mean, error, spread, near in zip(self.columns, means, errors, stds, matrix, strict=True)
+        ]
+        several = self.columns if len(self.columns) > 1 else ()
+        rows = [row if several else row[: -len(self.columns)] for row in rows]
+        group = () if self.by is None else (self.by,)
+        return Grid((*group, "column", "mean", "±", "std", *(f"r with {each}" for each in several)), rows)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        sizes = [f"{size:,.0f}" for size in self.sizes]
+        each = ", ".join(f"{group} {size}" for group, size in zip(self.groups, sizes, strict=True))
+        return [("rows", each if self.by else sizes[0]), *(("note", note) for note in self.notes)]
 
     def to_frame(self, library: str | None = None) -> Any:
         """Return a row for each group and column: size, mean, variance and their errors.

@@ -234,10 +234,21 @@ class TTest(Release):
         missing = self.missing is not None and self.missing > _CLEARLY * (self.missing_standard_error or 0.0)
         return (
             *("statistic", "pvalue", "alpha", "rejected", "df", "estimate", "low", "high"),
-            *("standard_error", "noise_standard_error", "sizes"),
+            *("standard_error", "noise_standard_error", "means", "sizes"),
             *(("missing", "missing_standard_error") if missing else ()),
             "notes",
         )
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """Say whose mean and size each is, where there are two."""
+        rows = dict(super()._rows())
+        if self.groups is None:
+            del rows["means"]  # it is the estimate
+        else:
+            for name in ("means", "sizes"):
+                each = (f"{g}: {x:.6g}" for g, x in zip(self.groups, getattr(self, name), strict=True))
+                rows[name] = ", ".join(each)
+        return list(rows.items())
 
     @property
     def _sampling(self) -> float:

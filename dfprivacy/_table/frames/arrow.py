@@ -68,9 +68,9 @@ class ArrowFrame:
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows in batches of at most `size`."""
-        for whole in self._open():
-            for start in range(0, whole.num_rows, size):
-                batch = whole.slice(start, size)
+        for record_batch in self._open():
+            for start in range(0, record_batch.num_rows, size):
+                batch = record_batch.slice(start, size)
                 yield batch.num_rows, {read: raw(batch.column(read.name), read) for read in reads}
 
     @property
@@ -84,11 +84,11 @@ class ArrowFrame:
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
         """All rows of some columns as lists."""
-        found: dict[str, list[Any]] = {name: [] for name in names}
+        lists: dict[str, list[Any]] = {name: [] for name in names}
         for batch in self._open():  # other columns may be large, and are not kept
             for name in names:
-                found[name].extend(batch.column(name).to_pylist())
-        return found
+                lists[name].extend(batch.column(name).to_pylist())
+        return lists
 
 
 def names_people(dtype: pa.DataType) -> bool:
@@ -145,5 +145,5 @@ def _numbers(column: pa.Array) -> np.ndarray[Any, Any]:
         column = column.cast(pa.string()).cast(pa.float64())
     elif not (pa.types.is_integer(dtype) or pa.types.is_floating(dtype)):
         return missing(len(column))
-    found: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=False)
-    return found
+    values: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=False)
+    return values

@@ -151,9 +151,9 @@ def _raw(column: pl.Series, read: Read) -> Raw:
         values = column.to_list()
         return _numbers_of(values) if read.domain is None else Dictionary(np.arange(len(values)), values)
     if read.domain == "people" and dtype.is_integer():
-        whole = column.drop_nulls().unique().sort()
+        distinct = column.drop_nulls().unique().sort()
         places = column.rank("dense").cast(pl.Int64).fill_null(0).to_numpy() - 1
-        return Dictionary(places.astype(np.intp), whole.to_list())
+        return Dictionary(places.astype(np.intp), distinct.to_list())
     if dtype.is_numeric() or dtype == pl.Boolean:
         return _numbers(column)
     if read.domain is None:
