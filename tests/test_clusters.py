@@ -33,6 +33,9 @@ from dfprivacy.testing.noise import seeded_noise
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have the tests
 pytestmark = pytest.mark.filterwarnings("ignore")  # of what starts clusters
+long = pytest.mark.skipif(
+    "DFPRIVACY_TEST_CLUSTERS" not in os.environ, reason="starts more workers: tox -e clusters"
+)
 
 ROWS = 150
 TERMS = {"epsilon": 1000, "delta": "0.1", "accounting": "basic"}
@@ -325,6 +328,7 @@ def test_the_page_runs_on_spark(spark, tmp_path, monkeypatch):
     assert here.statistic == there.statistic
 
 
+@long
 def test_the_page_runs_on_dask(tmp_path, monkeypatch):
     """The commands of the documentation for a cluster of Dask's do so as well."""
     names, there, here = of_the_page("distributed", tmp_path, monkeypatch)
@@ -397,6 +401,7 @@ def test_a_worker_that_is_killed(frame, tmp_path):
     assert marker.exists()
 
 
+@long
 def test_workers_that_are_killed_again_and_again(frame):
     """Dask gives up, and there is no sum."""
     with pytest.raises(dp.ReadError, match="KilledWorker"):
