@@ -793,11 +793,13 @@ def plain_json(value: Any) -> str:
 
 def _plain(value: Any) -> Any:  # noqa: C901 - one case for each type
     """JSON values; what JSON has no word for becomes a dictionary with one key that starts with a dollar."""
+    if value is None or (kind := type(value)) is str or kind is bool or (kind is float and math.isfinite(value)):
+        return value  # what there is most of
     if isinstance(value, Release):
         return {"$release": value.to_dict()}
     if isinstance(value, Privacy):
-        noise = [dataclasses.asdict(each) for each in value.noise]
-        return dataclasses.asdict(value) | {"noise": noise, "where": list(value.where)}
+        noise = [{**vars(each)} for each in value.noise]
+        return {**vars(value), "noise": noise, "where": list(value.where)}
     if isinstance(value, np.ndarray):
         items = value.ravel().tolist()
         if value.dtype.kind not in "biu" and not (value.dtype.kind == "f" and np.isfinite(value).all()):
@@ -815,7 +817,7 @@ def _plain(value: Any) -> Any:  # noqa: C901 - one case for each type
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):
         return {_key(key): _plain(item) for key, item in value.items()}
-    if value is None or isinstance(value, str):
+    if isinstance(value, str):
         return value
     raise TypeError(f"a {type(value).__name__} cannot be written down")
 
@@ -865,6 +867,8 @@ def _rich(value: Any) -> Any:
 def _frame(rows: list[dict[str, Any]], library: str) -> Any:
     if library not in ("pandas", "polars", "pyarrow"):
         raise ArgumentError(f"library={library!r} is unknown.", 'Use "pandas", "polars" or "pyarrow".')
+    if library != "pandas":  # whose columns have a type
+        rows = [{name: cell if _even(cell) else _json(cell) for name, cell in row.items()} for row in rows]
     if library == "pyarrow":
         names = dict.fromkeys(name for row in rows for name in row)
         return _imported(library).table({name: _alike([row.get(name) for row in rows]) for name in names})
@@ -877,6 +881,25 @@ def _alike(values: list[Any]) -> list[Any]:
     """Give values as text if they are of several kinds: a column of Arrow has one."""
     kinds = {type(value) for value in values if value is not None}
     return values if len(kinds) < 2 or kinds == {int, float} else list(map(str, values))  # noqa: PLR2004
+
+
+def _even(cell: Any) -> bool:
+    """Tell whether a cell is one value, or lists of values of one kind."""
+    if isinstance(cell, list):
+        kinds = {type(item) for item in cell} - {type(None)}
+        return (len(kinds) <= 1 or kinds == {int, float}) and all(map(_even, cell))
+    return not isinstance(cell, Release | Mapping | np.ndarray)
+
+
+def _json(cell: Any) -> str:
+    """Write a cell as JSON, with lists for arrays and tuples."""
+
+    def bare(value: object) -> object:
+        if isinstance(value, Release):
+            return value.result
+        return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
+
+    return json.dumps(cell, default=bare)
 
 
 def _imported(library: str) -> Any:

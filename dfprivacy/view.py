@@ -113,7 +113,7 @@ def protect(
         protected is then all rows of any one person, and the number of rows is private.
     max_rows : int, optional
         With `unit`: how many rows of one person count at most. Noise grows with it, and of a person with more rows
-        some are left out, the same for every question and chosen without a look at what they hold.
+        some are left out, as by lot: the same for every question about the same columns, whatever the rows' order.
     unit_missing : {"omit", "own"}
         With `unit`: whether a row that names nobody is left out, or is that of a person of its own.
     size : int, optional
@@ -245,7 +245,9 @@ def power(
 
 def _bounded(frame: Frame, schema: Schema, account: Account) -> Frame:
     """Leave out the rows of a person that are too many, where a person may have several."""
-    return frame if schema.unit is None else BoundedFrame(frame, schema.unit, bytes.fromhex(account.key))
+    if schema.unit is None:
+        return frame
+    return BoundedFrame(frame, schema.unit, bytes.fromhex(account.key), tuple(schema.columns.values()))
 
 
 def _listed(
@@ -697,7 +699,7 @@ class PrivateFrame(_Askable, BundledMethods):
                 "declare() was told nothing.", "For example view.declare(bounds={'age': (0, 120)})."
             )
         table = self._target.table
-        part = replace(table, schema=declared(table.schema, **declarations))
+        part = table.declaring(declared(table.schema, **declarations))
         return PrivateFrame(replace(self._target, table=part))
 
     @trimmed
@@ -832,7 +834,7 @@ class PrivateFrame(_Askable, BundledMethods):
 
     def _repr_html_(self) -> str:
         schema = self.schema
-        columns = [(name, _known(schema.columns.get(name))) for name in schema.names]
+        columns = [(name, _known(schema, name)) for name in schema.names]
         account = self._account()
         shown = f"<p>{escaped(account)}</p>" if isinstance(account, str) else account._repr_html_()
         facts = Grid((), self._facts()).html(f"PrivateFrame {self.name!r}")
@@ -854,7 +856,7 @@ class PrivateFrame(_Askable, BundledMethods):
     def _lines(self) -> list[str]:
         (_, size), (_, neighbors), (_, missing), *where = self._facts()
         lines = [f"rows: {size}; neighbors: {neighbors}; missing values {missing}"]
-        lines += [f"{name}: {_known(self.schema.columns.get(name))}" for name in self.schema.names]
+        lines += [f"{name}: {_known(self.schema, name)}" for name in self.schema.names]
         return lines + [f"{name} {said}" for name, said in where]
 
 
@@ -931,7 +933,10 @@ class GroupedView(_Askable, BundledGroups):
         return f"{PrivateFrame(self._target)._repr_html_()}<p>grouped by {escaped(by)}</p>"
 
 
-def _known(column: Column | None) -> str:
+def _known(schema: Schema, name: str) -> str:
+    column = schema.columns.get(name)
+    if column is None and schema.unit is not None and name == schema.unit.column:
+        return "says whose a row is, and is in no question"
     if column is None:
         return "nothing is known, so no method can use it"
     known = [f"from {column.low:g} to {column.high:g}"] if column.bounds else []

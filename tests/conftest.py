@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,6 +65,26 @@ _CONSTRUCTORS: dict[str, Callable[[Any], Any]] = {
 def constructor(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Any], Any]:
     """What makes a frame of a dictionary of lists or arrays; the test runs once for each library."""
     return _CONSTRUCTORS.get(request.param) or Parquet(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def environment() -> Callable[..., Path]:
+    """What makes an environment of its own in a folder, installs into it from the network, and gives its Python.
+
+    uv does so in a tenth of pip's time. `subprocess.CalledProcessError` says what it could not install.
+    """
+    from uv import find_uv_bin
+
+    def make(home: Path, *requirements: str) -> Path:
+        python = home / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+        for command in (
+            ["venv", "--quiet", "--python", sys.executable, home],
+            ["pip", "install", "--quiet", "--python", python, *requirements],
+        ):
+            subprocess.run([find_uv_bin(), *command], capture_output=True, text=True, check=True)
+        return python
+
+    return make
 
 
 @pytest.fixture

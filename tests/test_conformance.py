@@ -93,7 +93,8 @@ def test_a_check_can_be_called():
 def test_a_failure_can_be_expected():
     """A check that is expected to fail does no harm, and one that passes in spite of that does."""
     expected = {"is_documented": "a test", "answers": "another test"}
-    found = {check.name: check.run() for check in check_mechanism(total, [CASE], expected_failed_checks=expected)}
+    checks = check_mechanism(total, [CASE], expected_failed_checks=expected)
+    found = {check.name: check.run() for check in checks if check.name in expected}
 
     assert "expected" == found["is_documented"].status
     assert "failed" == found["answers"].status
@@ -552,11 +553,11 @@ def test_an_audit_leaves_no_trace():
 
 
 def test_an_audit_can_be_repeated():
-    """Of noise with a seed an audit says the same twice."""
+    """Of noise with a seed an audit says the same twice; that nothing is left behind it says without any."""
     details = []
     for _ in range(2):
         with seeded_noise(3):
-            found = [check.run() for check in check_mechanism(total, [CASE])]
+            found = [check.run() for check in check_mechanism(total, [CASE]) if check.name != "leaves_no_trace"]
         details.append([outcome.detail for outcome in found])
 
     assert details[0] == details[1]

@@ -252,7 +252,8 @@ def test_the_index_of_sources_has_no_loose_ends():
 def sections_of_references():
     """Where there is a list of sources, in a docstring or at the end of an explanation, and the list."""
     for source in SOURCES:
-        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+        text = source.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "References\n" in text else ():
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
                 listed = re.search(
                     r"(?s)\bReferences\n-+\n(.*?)(?=\n\n[^\n]+\n---|$)", ast.get_docstring(node) or ""

@@ -8,12 +8,14 @@ import json
 import os
 import re
 import subprocess
-import sys
-import venv
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from statsmodels.datasets import fair
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.slow
 
@@ -37,13 +39,10 @@ print(json.dumps([mode.to_dict(), median.to_dict(), dict(plan.findings), "dfpriv
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def python(environment: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make an environment with nothing in it but this checkout, the plugin, and what they ask for."""
     home = tmp_path_factory.mktemp("environment")
-    venv.create(home, with_pip=True)
-    python = home / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-    run(python, "-m", "pip", "install", "--quiet", str(ROOT), "--editable", f"{PLUGIN}[test]", folder=home)
-    return python
+    return environment(home, str(ROOT), "--editable", f"{PLUGIN}[test]")
 
 
 def run(python: Path, *arguments: str, folder: Path) -> str:
@@ -52,7 +51,7 @@ def run(python: Path, *arguments: str, folder: Path) -> str:
     done = subprocess.run(
         [python, *arguments],
         cwd=folder,
-        env={**kept, "DFPRIVACY_LEDGER": "memory:", "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**kept, "DFPRIVACY_LEDGER": "memory:", "PYTHONPYCACHEPREFIX": str(python.parent / "compiled")},
         capture_output=True,
         text=True,
         check=False,

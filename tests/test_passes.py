@@ -246,7 +246,9 @@ def test_nothing_of_the_exact_sums_is_left_after_a_call():
         view.group_by("g").averaged("x", epsilon=1000)
 
     assert 5 == len({id(curator) for curator in KEPT if type(curator) is dp.Curator})
-    assert [{}] * len(KEPT) == [curator._table.passes.sums for curator in KEPT]
+    assert [{}] * len(KEPT) == [
+        {**curator._table.passes.common.sums, **curator._table.passes.common.noisy} for curator in KEPT
+    ]
 
 
 def test_a_copy_of_a_group_has_no_sums():
@@ -312,7 +314,7 @@ def test_answers_by_several_keys_travel():
     assert again.privacy.replayed
     assert ("g", "h") == read.by
     assert list(answers.keys) == list(zip(frame["g"], frame["h"], strict=True))
-    assert "g = never, h = 1" in repr(answers)
+    assert "  never, 1  " in repr(answers)
     assert not view.group_by("h", "g").averaged("x", epsilon=1).privacy.replayed
     assert not view.group_by("g").averaged("x", epsilon=1).privacy.replayed
 
@@ -406,6 +408,25 @@ def test_noise_of_all_groups_is_drawn_at_once():
 
     assert [8, 2, 2, 2, 2] == sizes
     assert 16 == len({value for release in answers.releases for value in release.value})
+
+
+def test_groups_share_a_copy_of_what_the_first_one_asked():
+    """Whoever changes features afterwards asks something else, with a price of its own."""
+    whole = table(pd.DataFrame(DATA))
+    features = Moments(whole.schema.columns["x"], degree=1)
+
+    with whole.groups((whole.schema.columns["g"],)) as parts:
+        first = parts[0].read(features)
+        prices = [parts[0].once(first, ("price",), lambda: 1)]
+        same = parts[1].read(Moments(whole.schema.columns["x"], degree=1))
+        features.columns = (whole.schema.columns["y"],)
+        other = parts[1].read(features)
+        prices += [parts[1].once(query, ("price",), lambda: 2) for query in (same, other)]
+
+    assert same is first
+    assert whole.schema.columns["x"] == first.of.columns[0] == first.columns[0]
+    assert whole.schema.columns["y"] == other.of.columns[0]
+    assert [1, 1, 2] == prices
 
 
 def test_features_that_cannot_be_pickled_twice_are_refused():

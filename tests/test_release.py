@@ -320,6 +320,25 @@ def test_groups_of_mixed_kinds_become_rows(library):
     assert 2.5 == frame["value"][2]
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ((1.5, (2.0, None), np.zeros(2)), "[1.5, [2.0, null], [0.0, 0.0]]"),
+        ((Value(value=1), Value(value=2.5)), '[{"value": 1}, {"value": 2.5}]'),
+        ({"map": np.eye(2), "name": "x"}, '{"map": [[1.0, 0.0], [0.0, 1.0]], "name": "x"}'),
+    ],
+)
+def test_what_fits_in_no_column_of_one_type_is_json(library, value, text):
+    """Tuples of several kinds, releases in a release, and dictionaries: text in Polars and Arrow."""
+    frame = Value(value=value).to_frame(library)
+
+    if library == "pandas":
+        assert not isinstance(frame["value"][0], str)
+    else:
+        assert [text] == (frame["value"].to_list() if library == "polars" else frame["value"].to_pylist())
+
+
 @pytest.mark.parametrize(
     ("library", "kind"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame), ("pyarrow", pa.Table)]
 )

@@ -54,6 +54,23 @@ def test_an_old_field_warns_where_it_was_read(view):
     assert isinstance(Width.bandwidth, renamed)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("Measurement", "NoisyValue"), ("Noise", "MeasurementRecord"), ("Above", "SparseVectorAnswers")],
+)
+def test_an_old_name_of_the_package_warns(old, new):
+    """Whoever wrote `isinstance(x, dp.Measurement)` is told what it is called."""
+    with pytest.warns(FutureWarning, match=rf"dfprivacy\.{old} is called {new} now") as heard:
+        assert getattr(dp, old) is getattr(dp, new)
+    assert heard[0].filename == __file__
+
+
+def test_no_other_name_is_made_up():
+    """A name that never was is an error, as in any module."""
+    with pytest.raises(AttributeError, match="has no attribute 'Measurements'"):
+        _ = dp.Measurements
+
+
 def test_both_names_are_refused(view):
     """Who gives both gets an error before anything is paid."""
     with pytest.raises(dp.ArgumentError, match="unexpected keyword argument 'bandwidth'"):

@@ -213,6 +213,8 @@ def number(value: Any, what: str) -> float:
         value = value.item()
     if isinstance(value, list | tuple | dict | set | np.ndarray):
         raise ArgumentError(f"{what} gave several numbers.", "Combine to one number at a time.")
+    if value is None:  # such as a slope of regressors that cannot be told apart under this noise
+        raise NotFiniteError(f"{what} gave None, and no number.", "Point at one, such as release.estimate.")
     truth = isinstance(value, bool | np.bool_)
     if truth or not isinstance(value, int | float | Fraction | np.number | Release | _Redrawn | _Combined):
         raise ArgumentError(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast, overloa
 import numpy as np
 
 from dfprivacy._ledger.measurements import Measurement
-from dfprivacy._measure.description import canonical_order, describe
+from dfprivacy._measure.description import canonical_order, describe, describe_query
 from dfprivacy._measure.evaluate import L2, Query, copied
 from dfprivacy._measure.noisy import Drawn, clamped, combined, discovered, measurement, moved, surveyed, together
 from dfprivacy._measure.pricing import (
@@ -28,6 +28,8 @@ from dfprivacy._measure.pricing import (
     Price,
     check_delta,
     grid_for,
+    price_of,
+    priced,
     sensitivity_of,
     steps_of,
 )
@@ -35,7 +37,7 @@ from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.grid import exact_exponent
-from dfprivacy._privacy.losses import Approximate, BoundedRange, Cube, Gaussian, Laplace, Pure
+from dfprivacy._privacy.losses import Approximate, BoundedRange, Gaussian, Pure
 from dfprivacy._table.batch import BATCH_ROWS
 from dfprivacy.errors import ArgumentError, LedgerError, PluginError
 from dfprivacy.features import Count, Given, OneHot, RowFeatures
@@ -902,26 +904,18 @@ class Curator:
         if then not in {"any", "gaussian"}:
             raise PluginError(f"then={then!r} is unknown.", 'Use "any" or "gaussian".')
         self._table.present()  # a copy without rows must not pay
-        query = Query.read(asked)
+        query = self._table.read(asked)
         if self._table.agreed(query.looks_at):
             features = query.of if isinstance(query.of, RowFeatures) else None
             k = exact_exponent(features.radius(L2), BATCH_ROWS) if features else FINE
             steps = self._table.value(query.copy(), k)
             return measurement(query, np.ldexp(np.array([float(step) for step in steps]), -k), None)
-        epsilon, delta = self._share(share, gaussian=noise == "gaussian")
+        cost = self._share(share, gaussian=noise == "gaussian")
         if noise == "gaussian":
-            check_delta(delta)
+            check_delta(cost[1])
             self._gaussian_only |= then == "gaussian"
-        grid = grid_for(self._table, query, NORMS[noise], epsilon, cube=noise == "cube")
-        loss: PrivacyLoss
-        if noise == "gaussian":
-            scale = calibrate.gaussian_scale(grid.squared, query.dimension, epsilon, delta)
-            loss = Gaussian(grid.squared, scale, query.dimension, epsilon, delta)
-        else:
-            delta, whole = Fraction(0), math.ceil(grid.steps)
-            scale = calibrate.laplace_scale(whole, epsilon)
-            loss = Cube(epsilon, whole, scale) if noise == "cube" else Laplace(whole, scale, epsilon)
-        return self._drawn(query, noise, Price(grid, scale, epsilon, delta), [loss], pool=pool)
+        price = self._table.once(query, (noise, *cost), lambda: price_of(self._table, query, noise, *cost))
+        return self._drawn(query, price, pool=pool)
 
     def _joined(self, unused: list[RowFeatures], share: JointShare | None, features: RowFeatures) -> NoisyValue:
         if not unused or not self._within(features, unused.pop(), share):
@@ -933,8 +927,8 @@ class Curator:
             return self.sum(features)
         query = Query.read(features)
         grid = Grid(share.k, steps_of(self._table, query, L2, share.k, sensitivity_of(self._table, query, L2)))
-        price = Price(grid, share.scale(grid.squared), share.loss.epsilon, share.loss.delta)
-        return self._drawn(query, "gaussian", price, [])
+        cost = share.loss.epsilon, share.loss.delta
+        return self._drawn(query, priced(query, "gaussian", grid, share.scale(grid.squared), cost))
 
     def _within(self, features: RowFeatures, planned: RowFeatures, share: JointShare | None) -> bool:
         """Whether a share covers features; none covers those over public columns."""
@@ -943,46 +937,34 @@ class Curator:
         features = enforced(features)
         return features.radius(L2) <= planned.radius(L2) and features.dimension <= planned.dimension
 
-    def _drawn(
-        self, query: Query, noise: str, price: Price, losses: Sequence[PrivacyLoss], *, pool: bool = False
-    ) -> NoisyValue:
+    def _drawn(self, query: Query, price: Price, *, pool: bool = False) -> NoisyValue:
         """Take what is kept, or pay and draw. What was paid jointly is neither kept nor taken."""
-        asked = query.of
-        said = MeasurementRecord(
-            what=f"the sum of {asked.describe()}" if isinstance(asked, RowFeatures) else asked.describe(),
-            kind="K-norm (cube)" if noise == "cube" else f"discrete {noise.capitalize()}",
-            scale=math.ldexp(price.scale, -price.grid.k),
-            grid=price.grid.k,
-            sensitivity=math.ldexp(float(price.grid.steps), -price.grid.k),
-            epsilon=float(price.epsilon),
-            delta=float(price.delta),
-        )
-        kept = self._kept if self._kept and self._kept.used and losses else None
-        text = describe(query, self._table, kept.origins) if kept else None
-        if self._kept is None or text is None:
-            return combined([self._new(query, noise, price, losses, said)], query)
-        known = [] if self._kept.fresh and not pool else self._kept.like(text, noise)
-        if pool and self._kept.best([together(known)] if known else [], said.scale) is not None:
-            self._budget.spare(losses)
-            return combined([self._taken(query, each, said) for each in known], query)
-        if not pool and (best := self._kept.best(known, said.scale)) is not None:
-            self._budget.spare(losses)
-            return combined([self._taken(query, best, said)], query)
-        new = self._new(query, noise, price, losses, said, text)
-        return combined([new, *(self._taken(query, each, said) for each in known if pool)], query)
+        kept = self._kept if self._kept and self._kept.used and price.losses else None
+        text = self._described(query, kept.origins) if kept else None
+        if kept is None or text is None:
+            return combined([self._new(query, price)], query)
+        known = [] if kept.fresh and not pool else kept.like(text, price.noise)
+        if pool and kept.best([together(known)] if known else [], price.said.scale) is not None:
+            self._budget.spare(price.losses)
+            return combined([self._taken(query, each, price) for each in known], query)
+        if not pool and (best := kept.best(known, price.said.scale)) is not None:
+            self._budget.spare(price.losses)
+            return combined([self._taken(query, best, price)], query)
+        new = self._new(query, price, text)
+        return combined([new, *(self._taken(query, each, price) for each in known if pool)], query)
 
-    def _new(
-        self,
-        query: Query,
-        noise: str,
-        price: Price,
-        losses: Sequence[PrivacyLoss],
-        said: MeasurementRecord,
-        text: str | None = None,
-    ) -> Drawn:
+    def _order(self, query: Query) -> NDArray[np.intp] | None:
+        """Find the order in which the values are kept."""
+        return self._table.once(query, ("order",), lambda: canonical_order(query.of))
+
+    def _described(self, query: Query, origins: Origins) -> str | None:
+        """Describe a measurement; of all groups, what it is of is described once."""
+        what = self._table.once(query, ("description",), lambda: describe_query(query, origins))
+        return describe(what, self._table, origins)
+
+    def _new(self, query: Query, price: Price, text: str | None = None) -> Drawn:
         """Pay, read and draw."""
-        k, scale, copy = price.grid.k, price.scale, self._copy(query)
-        order = canonical_order(query.of)
+        k, scale, noise, copy = price.grid.k, price.scale, price.noise, self._copy(query)
 
         def draw() -> NDArray[np.int64]:
             sampler = noises.sampler()
@@ -995,21 +977,23 @@ class Curator:
             else:
                 noisy = self._table.perturbed(copy, k, (noise, scale), add)
             if self._kept is not None and text is not None:
+                order = self._order(query)
                 kept = noisy if order is None else noisy[order]
                 self._kept.add(Measurement(text, noise, scale, k, sampler.private, kept))
             return noisy
 
-        return Drawn(said, self._perform(said, losses, draw, np.zeros(query.dimension, dtype=np.int64)))
+        blank = np.zeros(query.dimension, dtype=np.int64)
+        return Drawn(price.said, self._perform(price.said, price.losses, draw, blank))
 
-    def _taken(self, query: Query, kept: KeptMeasurement, said: MeasurementRecord) -> Drawn:
+    def _taken(self, query: Query, kept: KeptMeasurement, price: Price) -> Drawn:
         """Take what is kept, at no charge and without a look at the rows."""
-        said = replace(said, scale=kept.scale, grid=kept.grid, epsilon=0.0, delta=0.0, reused=kept.at)
-        order = canonical_order(query.of)
+        said = replace(price.said, scale=kept.scale, grid=kept.grid, epsilon=0.0, delta=0.0, reused=kept.at)
 
         def recall() -> NDArray[np.int64]:
             found = cast("KeptMeasurements", self._kept).steps(kept)
             if found.shape != (query.dimension,):
                 raise LedgerError("A measurement in the ledger is damaged.", "Ask with fresh=True.")
+            order = self._order(query)
             if order is None:
                 return found
             noisy = np.empty_like(found)
@@ -1023,7 +1007,7 @@ class Curator:
         if self._table.by:
             self._refuse_several("This decides by group")
         self._table.present()
-        query = Query.read(statistic)
+        query = self._table.read(statistic)
         if self._table.agreed(query.looks_at):
             raise ArgumentError(
                 f"{statistic.describe()} looks at public columns only.", "Compute it without a privacy budget."
@@ -1086,6 +1070,10 @@ class Planner(Curator):
 
     def _copy(self, query: Query) -> Query:
         return query  # sees no rows
+
+    def _described(self, query: Query, origins: Origins) -> str | None:
+        fresh = self._kept is not None and self._kept.fresh
+        return None if fresh else super()._described(query, origins)  # nothing is taken, and nothing kept
 
     def _perform(
         self,

@@ -24,7 +24,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cache, cached_property
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -32,13 +32,17 @@ from dfprivacy.features import Given, OneHot, Stack
 from dfprivacy.schema import Column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
     from dfprivacy._measure.evaluate import Query, Table
+    from dfprivacy._table.conditions import Condition
+    from dfprivacy.schema import Schema
 
-__all__ = ["Origins", "canonical_order", "describe"]
+__all__ = ["Origins", "canonical_order", "describe", "describe_query"]
+
+T = TypeVar("T")
 
 _LONG = 1024  # characters, beyond which a digest stands for a value
 _HOUSE = "dfprivacy"
@@ -62,22 +66,28 @@ class Origins(dict[str, str]):
 
     Attributes
     ----------
-    columns : dict
-        The columns that were written, by their identity: a call writes the same ones for each of its groups.
+    texts : dict
+        What was written of columns, conditions and schemas, by their identity: the groups of a call share them.
     """
 
     def __init__(self, origins: Mapping[str, str]) -> None:
         super().__init__({_HOUSE: f"{_HOUSE} {_version()}", **origins})
-        self.columns: dict[int, tuple[Column, str]] = {}
+        self.texts: dict[int, tuple[object, str]] = {}
+
+    def once(self, value: T, write: Callable[[T, Origins], str]) -> str:
+        """Write an object that many descriptions have in common."""
+        if id(value) not in self.texts:
+            self.texts[id(value)] = value, write(value, self)  # which keeps the identity taken
+        return self.texts[id(value)][1]
 
 
-def describe(query: Query, table: Table, known: Origins) -> str | None:
+def describe(what: str | Query | None, table: Table, known: Origins) -> str | None:
     """Describe what is measured, and of which rows.
 
     Parameters
     ----------
-    query : Query
-        What is measured.
+    what : str, Query or None
+        What is measured, or its description.
     table : Table
         The table, with a view's conditions.
     known : Origins
@@ -89,10 +99,19 @@ def describe(query: Query, table: Table, known: Origins) -> str | None:
         One line of JSON; None if it cannot be written down: a Python function among the conditions or the
         attributes, an object of a class that is not installed, or of one with attributes of unknown kinds.
     """
+    what = what if what is None or isinstance(what, str) else describe_query(what, known)
+    try:
+        return None if what is None else f'{what[:-1]},"rows":{_rows(table, known)}}}'
+    except (_UndescribedError, RecursionError):
+        return None
+
+
+def describe_query(query: Query, known: Origins) -> str | None:
+    """Describe what is measured alone; None if it cannot be written down."""
     parts = {"what": query.of, "columns": query.columns, "shape": query.shape, "features": query.features}
     try:
         said = {name: _text(value, known) for name, value in parts.items()}
-        return _members({**said, "weights": _text(query.of.weights, known), "rows": _rows(table, known)})
+        return _members({**said, "weights": _text(query.of.weights, known)})
     except (_UndescribedError, RecursionError):
         return None
 
@@ -138,16 +157,21 @@ def _rows(table: Table, known: Origins) -> str:
             column, code = part.mark or (None, 0)
             both += [_text(column, known), _text(code, known), _rows(part, known)]
         return _items(both)
-    where = set()
-    for condition in table.conditions:
-        if condition.describe() is None:
-            raise _UndescribedError
-        where.add(_text(condition, known))
-    schema = table.schema
+    where = {known.once(condition, _condition) for condition in table.conditions}
+    return _members({"where": _items(sorted(where)), "table": known.once(table.schema, _table)})
+
+
+def _condition(condition: Condition, known: Origins) -> str:
+    if condition.describe() is None:
+        raise _UndescribedError
+    return _text(condition, known)
+
+
+def _table(schema: Schema, known: Origins) -> str:
+    """Describe the whole table, but for its columns."""
     whole = {f.name: getattr(schema, f.name) for f in fields(schema) if f.name not in {"names", "columns"}}
     # What tables of one row a person have not is not written, so that what was kept of them before is found again.
-    whole = {name: value for name, value in whole.items() if value is not None or name == "size"}
-    return _members({"where": _items(sorted(where)), "table": _text(whole, known)})
+    return _text({name: value for name, value in whole.items() if value is not None or name == "size"}, known)
 
 
 def _text(value: object, known: Origins) -> str:
@@ -158,14 +182,12 @@ def _text(value: object, known: Origins) -> str:
     if kind is int or kind is float:
         return repr(value)
     if kind is Column:
-        return _column(value, known)
+        return known.once(cast("Column", value), _column)
     return _brief(value, kind, known)
 
 
-def _column(value: Any, known: Origins) -> str:
-    if id(value) not in known.columns:
-        known.columns[id(value)] = value, _brief(value, Column, known)  # which keeps the identity taken
-    return known.columns[id(value)][1]
+def _column(value: Column, known: Origins) -> str:
+    return _brief(value, Column, known)
 
 
 def _brief(value: Any, kind: type, known: Origins) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 import pickle
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from dfprivacy._table.conditions import IsIn, Satisfies, kept_by
 from dfprivacy._table.frames import redact_errors
 from dfprivacy._table.frames.engine import ClusterFrame, EngineFrame
 from dfprivacy._table.keys import held, key_read, ordered, surveyed
+from dfprivacy._table.people import BoundedFrame
 from dfprivacy._table.per import PerFrame
 from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
 from dfprivacy.features import OneHot, RowFeatures
@@ -86,19 +88,24 @@ class Table:
 
         What their exact sums share is forgotten in the end.
         """
-        sums: dict[tuple[bytes, int], list[int]] = {}
-        noisy: dict[tuple[bytes, int, Law], dict[int, NDArray[np.int64]]] = {}
-        first: list[int] = []
+        common = _Common()
         parts = []
         for place, key in enumerate(itertools.product(*(column.categories or () for column in by))):
             chosen = (IsIn(column, (value,)) for column, value in zip(by, key, strict=True))
-            passes = _Passes(self, by, place, sums, noisy, first)
+            passes = _Passes(self, by, place, common)
             parts.append(replace(self, conditions=(*self.conditions, *chosen), by=by, passes=passes))
         try:
             yield parts
         finally:
-            sums.clear()
-            noisy.clear()
+            common.clear()
+
+    def read(self, asked: RowFeatures | Statistic) -> Query:
+        """Ask features or a statistic what they look at: of the groups of a call, the first alone."""
+        return self.passes.read(asked) if self.passes else Query.read(asked)
+
+    def once(self, query: Query, about: tuple[object, ...], work_out: Callable[[], T]) -> T:
+        """Work out what follows from a query, public numbers and `about`: once for all groups of a call."""
+        return self.passes.once(query, about, work_out) if self.passes else work_out()
 
     def per_person(self, unit: Unit, key: bytes, columns: tuple[OfPerson, ...]) -> Table:
         """Give the table of the people among the view's rows, one row each.
@@ -119,10 +126,22 @@ class Table:
             derived=plain_json(derived),
         )
 
-        def read(reads: Sequence[Read]) -> Selected:
-            return batches(self.rows, reads, self.conditions)
+        frame = self.rows
+        if not isinstance(frame, BoundedFrame):
+            raise TypeError
 
-        return Table(PerFrame(self.rows, read, unit, key, columns), schema)
+        def read(reads: Sequence[Read]) -> Selected:
+            return batches(frame, reads, self.conditions)
+
+        return Table(PerFrame(frame, read, unit, key, columns), schema)
+
+    def declaring(self, schema: Schema) -> Table:
+        """Give the same rows with other columns declared: by what is known of them, a person's rows are chosen."""
+        frame = self.frame
+        if isinstance(frame, BoundedFrame):
+            selected = (column for each in self.conditions for column in each.columns)
+            frame = frame.knowing(tuple(dict.fromkeys([*schema.columns.values(), *selected])))
+        return replace(self, schema=schema, frame=frame)
 
     def present(self) -> None:
         """Raise `NotProtected` if this is a copy without rows, `ReadError` if they cannot be read here."""
@@ -195,11 +214,10 @@ class Table:
         Noise for the first measurement of all groups that share a pass is drawn at once: a call of the sampler
         takes longer than a number does. A group takes its part, once.
         """
-        if self.passes and isinstance(query.of, RowFeatures):
-            found = self.passes.perturbed(query.of, k, query.written, law, add)
-            if found is not None:
-                return found
-        return add(self.value(query, k))
+        if self.passes is None:
+            return add(self.value(query, k))
+        found = self.passes.perturbed(query, k, law, add) if isinstance(query.of, RowFeatures) else None
+        return add(self.value(query.copy(), k)) if found is None else found
 
     def _summed(self, features: RowFeatures, k: int) -> list[int]:
         """Read the rows, and add them up."""
@@ -400,7 +418,7 @@ class Sums:
         pending = np.zeros(self.features.summands, dtype=np.int64)
 
         def flush() -> None:
-            total[:] = [a + int(b) for a, b in zip(total, pending, strict=True)]
+            total[:] = map(operator.add, total, pending.tolist())
             pending[:] = 0
 
         for count, (batch, mask) in enumerate(read, start=1):
@@ -446,7 +464,7 @@ class Query:
 
     def copy(self) -> Query:
         """Copy what is to see rows; see `copied`."""
-        written = _pickled(self)
+        written = self.written or _pickled(self)
         return replace(_read_back(self, written), written=written)
 
     @property
@@ -461,8 +479,27 @@ class Query:
 
 
 @dataclass(frozen=True)
+class _Common:
+    """What the groups of a call have in common: what is public, the exact sums so far, and noisy parts of them.
+
+    `first` holds the place of the first group that read any row.
+    """
+
+    queries: dict[bytes, Query] = field(default_factory=dict)
+    worked_out: dict[tuple[object, ...], Any] = field(default_factory=dict)
+    sums: dict[tuple[bytes, int], list[int]] = field(default_factory=dict)
+    noisy: dict[tuple[bytes, int, Law], dict[int, NDArray[np.int64]]] = field(default_factory=dict)
+    first: list[int] = field(default_factory=list)
+
+    def clear(self) -> None:
+        """Forget all that follows from rows."""
+        self.sums.clear()
+        self.noisy.clear()
+
+
+@dataclass(frozen=True)
 class _Passes:
-    """One pass of the data for all groups of a call: a group's place among them, and the exact sums so far.
+    """One pass of the data for all groups of a call: a group's place among them, and what they have in common.
 
     What the first group that reads any row measures is summed for all groups at once, by the product of one-hot
     categories and features. Another group that asks for the same features on the same grid finds its sum there, the
@@ -472,44 +509,56 @@ class _Passes:
     whole: Table
     by: tuple[Column, ...]
     place: int
-    sums: dict[tuple[bytes, int], list[int]]
-    noisy: dict[tuple[bytes, int, Law], dict[int, NDArray[np.int64]]]
-    first: list[int]
+    common: _Common
+
+    def read(self, asked: RowFeatures | Statistic) -> Query:
+        """Give a copy of what is asked, with what it said when a group first asked the same."""
+        try:
+            key = pickle.dumps(asked)  # several times faster than what follows, where names are all that it takes
+        except Exception:  # noqa: BLE001 - whatever it is, it does not travel by name
+            key = _pickled(asked)
+        if key not in self.common.queries:
+            self.common.queries[key] = Query.read(asked).copy()
+        return self.common.queries[key]
+
+    def once(self, query: Query, about: tuple[object, ...], work_out: Callable[[], T]) -> T:
+        """Work out what depends on no group, when the first one needs it."""
+        if not query.written:
+            return work_out()
+        key = (query.written, *about)
+        if key not in self.common.worked_out:
+            self.common.worked_out[key] = work_out()
+        return cast("T", self.common.worked_out[key])
 
     def total(self, features: RowFeatures, k: int, written: bytes) -> list[int] | None:
         """Exact sum of the features over the group's rows; None if it takes a pass of its own."""
-        key = self._read(features, k, written)
-        start = self.place * features.dimension
-        return self.sums[key][start : start + features.dimension] if key in self.sums else None
+        key = self._summed(features, k, written)
+        start, sums = self.place * features.dimension, self.common.sums
+        return sums[key][start : start + features.dimension] if key in sums else None
 
     def perturbed(
-        self,
-        features: RowFeatures,
-        k: int,
-        written: bytes,
-        law: Law,
-        add: Callable[[Sequence[int]], NDArray[np.int64]],
+        self, query: Query, k: int, law: Law, add: Callable[[Sequence[int]], NDArray[np.int64]]
     ) -> NDArray[np.int64] | None:
         """Sum of the group with noise, which no group gets twice; None if it takes a pass or a draw of its own."""
-        key = self._read(features, k, written)
-        if key not in self.sums:
+        key, noisy = self._summed(query.of, k, query.written), self.common.noisy  # type: ignore[arg-type]
+        if key not in self.common.sums:
             return None
-        if (*key, law) not in self.noisy:
-            if self.noisy:  # what comes later may follow from what this group measured first
+        if (*key, law) not in noisy:
+            if noisy:  # what comes later may follow from what this group measured first
                 return None
-            every = add(self.sums[key]).reshape(-1, features.dimension)
-            self.noisy[*key, law] = dict(enumerate(every))
-        return self.noisy[*key, law].pop(self.place, None)
+            every = add(self.common.sums[key]).reshape(-1, query.dimension)
+            noisy[*key, law] = dict(enumerate(every))
+        return noisy[*key, law].pop(self.place, None)
 
-    def _read(self, features: RowFeatures, k: int, written: bytes) -> tuple[bytes, int]:
+    def _summed(self, features: RowFeatures, k: int, written: bytes) -> tuple[bytes, int]:
         """Read the rows for all groups if this is the first group to ask; the key of what it asks."""
-        key = written or _pickled(features), k
-        if not self.first:  # groups before it were kept in the ledger
-            self.first.append(self.place)
-        if self.first == [self.place] and key not in self.sums:
+        key, first, sums = (written or _pickled(features), k), self.common.first, self.common.sums
+        if not first:  # groups before it were kept in the ledger
+            first.append(self.place)
+        if first == [self.place] and key not in sums:
             product = OneHot(*self.by, of=features)
             if product.summands <= _TOGETHER:
-                self.sums[key] = self.whole.total(product, k)
+                sums[key] = self.whole.total(product, k)
         return key
 
 

@@ -59,7 +59,11 @@ def combined(measured: Sequence[Drawn], query: Query) -> NoisyValue:
 
 def clamped(values: Sequence[int]) -> NDArray[np.int64]:
     """Keep values where 64 bits leave room for the noise. Clamping moves no two values further apart."""
-    return np.array([max(-SUM_MAX, min(SUM_MAX, value)) for value in values], dtype=np.int64)
+    try:
+        fit = np.array(values, dtype=np.int64)
+    except OverflowError:
+        fit = np.array([max(-SUM_MAX, min(SUM_MAX, value)) for value in values], dtype=np.int64)
+    return np.clip(fit, -SUM_MAX, SUM_MAX)
 
 
 def moved(values: Sequence[int]) -> NDArray[np.int64]:

@@ -8,7 +8,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dfprivacy._measure.evaluate import L2
+from dfprivacy._privacy import calibrate
 from dfprivacy._privacy.grid import ROWS_MAX, cube_exponent, exact_exponent, grid_exponent
+from dfprivacy._privacy.losses import Cube, Gaussian, Laplace
 from dfprivacy._table.batch import BATCH_ROWS
 from dfprivacy.errors import ArgumentError, PluginError
 from dfprivacy.features import RowFeatures
@@ -16,7 +18,7 @@ from dfprivacy.release import MeasurementRecord
 
 if TYPE_CHECKING:
     from dfprivacy._measure.evaluate import Query, Table
-    from dfprivacy._privacy.losses import Gaussian
+    from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.statistics import Statistic
 
 __all__ = [
@@ -28,6 +30,8 @@ __all__ = [
     "Price",
     "check_delta",
     "grid_for",
+    "price_of",
+    "priced",
     "sensitivity_of",
     "steps_of",
 ]
@@ -70,12 +74,16 @@ class JointShare:
 
 @dataclass(frozen=True)
 class Price:
-    """A grid, the scale of the noise on it in steps, and what was paid."""
+    """What a measurement costs: the kind of noise, a grid, the scale of the noise on it in steps, and the losses.
 
+    What was paid jointly has none. The measurement says the same in words.
+    """
+
+    noise: str
     grid: Grid
     scale: float
-    epsilon: Fraction
-    delta: Fraction
+    losses: tuple[PrivacyLoss, ...]
+    said: MeasurementRecord
 
 
 @dataclass(frozen=True)
@@ -114,6 +122,38 @@ def sensitivity_of(table: Table, query: Query, norm: float) -> float:
             "What does not depend on them need not be measured.",
         )
     return sensitivity
+
+
+def price_of(table: Table, query: Query, noise: str, epsilon: Fraction, delta: Fraction) -> Price:
+    """Price a measurement with noise of a kind."""
+    grid = grid_for(table, query, NORMS[noise], epsilon, cube=noise == "cube")
+    loss: PrivacyLoss
+    if noise == "gaussian":
+        scale = calibrate.gaussian_scale(grid.squared, query.dimension, epsilon, delta)
+        loss = Gaussian(grid.squared, scale, query.dimension, epsilon, delta)
+    else:
+        delta, whole = Fraction(0), math.ceil(grid.steps)
+        scale = calibrate.laplace_scale(whole, epsilon)
+        loss = Cube(epsilon, whole, scale) if noise == "cube" else Laplace(whole, scale, epsilon)
+    return priced(query, noise, grid, scale, (epsilon, delta), loss)
+
+
+def priced(
+    query: Query, noise: str, grid: Grid, scale: float, cost: tuple[Fraction, Fraction], *losses: PrivacyLoss
+) -> Price:
+    """Say in words what a measurement costs."""
+    asked = query.of
+    epsilon, delta = map(float, cost)
+    said = MeasurementRecord(
+        what=f"the sum of {asked.describe()}" if isinstance(asked, RowFeatures) else asked.describe(),
+        kind="K-norm (cube)" if noise == "cube" else f"discrete {noise.capitalize()}",
+        scale=math.ldexp(scale, -grid.k),
+        grid=grid.k,
+        sensitivity=math.ldexp(float(grid.steps), -grid.k),
+        epsilon=epsilon,
+        delta=delta,
+    )
+    return Price(noise, grid, scale, losses, said)
 
 
 def grid_for(table: Table, query: Query, norm: float, epsilon: Fraction, *, cube: bool = False) -> Grid:

@@ -1,40 +1,40 @@
 """One person, many rows: which of them count, chosen for each person alone and before anything else is read.
 
-A person's rows are chosen by a keyed hash of who it is and of each row's place among the person's own. So which
-count does not depend on anybody else's rows, is the same for every question of an account, and is known to nobody
-who does not know the key. Privacy needs the first of these only.
+A person's rows are chosen by a keyed hash of who it is, of what is known of each row, and of how many equal ones
+the person has. So which count depends neither on anybody else's rows nor on the order of rows, is the same for
+every question about the same columns, and is known to nobody who does not know the key. Privacy needs the first of
+these only: docs/explanation/people.md.
 """
 
 from __future__ import annotations
 
-import hashlib
-import math
-from decimal import Decimal
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
-from uuid import UUID
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfprivacy._table.batch import Batch, reads_of
+from dfprivacy._table.choice import Choice, Chosen, counting, parts
 from dfprivacy._table.frames import Dictionary, Frame, Read
+from dfprivacy._table.hashing import mixed
+from dfprivacy._table.ids import NOBODY, UNKNOWN, People
 from dfprivacy.errors import SchemaError
-from dfprivacy.schema.values import plain_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from dfprivacy._table.frames import Raw
-    from dfprivacy.schema import Unit
+    from dfprivacy._table.hashing import Hashes
+    from dfprivacy.schema import Column, Unit
 
-__all__ = ["BoundedFrame", "Named", "check_ids", "keyed"]
+__all__ = ["BoundedFrame", "check_ids"]
 
-Name: TypeAlias = int | str | tuple[int]  # the last of somebody who is not named
-
-_WHOLE_MAX = 2**53  # below it float64 holds every whole number
+_ALL = np.uint64(2**64 - 1)  # no number within bounds is written so
+_HIGH = np.uint64(32)
 _PART = 1 << 20  # rows at a time where only people are read
-_ALL = np.iinfo(np.uint64).max
+_HASHED = 1 << 16  # and where what is known of them is hashed
 
 
 def check_ids(frame: Frame, name: str) -> None:
@@ -45,65 +45,6 @@ def check_ids(frame: Frame, name: str) -> None:
             "Fractions are rounded, and two people may become one. In pandas, one missing number makes fractions "
             "of a column of whole ones: use astype('Int64'), or text.",
         )
-
-
-class Named:
-    """People by the names they have in a column, numbered as they come."""
-
-    def __init__(self) -> None:
-        self.places: dict[Name, int] = {}
-        self._own = 0
-
-    def number(self, raw: Raw, *, own: bool = False) -> NDArray[np.intp]:
-        """Give each row the number of its person, a new one where it is the first.
-
-        A row that names nobody gets -1, or with `own` a number of its own.
-        """
-        if not isinstance(raw, Dictionary):
-            raise TypeError
-        names = [_name(value) for value in raw.values]
-        known = self.places
-        found = _looked_up([-1 if name is None else known.setdefault(name, len(known)) for name in names], raw)
-        if own:
-            for row in np.flatnonzero(found < 0).tolist():
-                self._own += 1
-                found[row] = known.setdefault((self._own,), len(known))
-        return found
-
-    def find(self, raw: Raw) -> NDArray[np.intp]:
-        """Give each row the number of its person; -1 where it names nobody, -2 where somebody who is not known."""
-        if not isinstance(raw, Dictionary):
-            raise TypeError
-        names = [_name(value) for value in raw.values]
-        return _looked_up([-1 if name is None else self.places.get(name, -2) for name in names], raw)
-
-
-def _looked_up(places: list[int], raw: Dictionary) -> NDArray[np.intp]:
-    return np.array([*places, -1], dtype=np.intp)[raw.codes]  # the code -1 (missing) is the last entry
-
-
-def _name(value: object) -> int | str | None:
-    """Give what two values share if they name one person: whole numbers, or text; None for all else."""
-    if type(value) is int:
-        return value
-    text = str(value) if isinstance(value, UUID) else plain_text(value)
-    if text is not None or isinstance(value, bool | np.bool_):
-        return text
-    try:
-        if isinstance(value, np.integer | int):
-            return int(value)
-        if isinstance(value, float | np.floating | Decimal) and math.isfinite(value):
-            whole = int(value)
-            return whole if value == whole and abs(whole) < _WHOLE_MAX else None
-    except Exception:  # noqa: BLE001 - an error would tell on its row
-        return None
-    return None
-
-
-def keyed(name: Name, key: bytes, purpose: bytes) -> int:
-    """Give a number from 0 to 2^64 - 1 that nobody can tell from chance without the key."""
-    written = f"{type(name).__name__}:{name}".encode(errors="surrogatepass")
-    return int.from_bytes(hashlib.blake2b(written, digest_size=8, key=key, person=purpose).digest())
 
 
 class BoundedFrame:
@@ -117,18 +58,31 @@ class BoundedFrame:
         Whose rows they are, and how many of one person count.
     key : bytes
         The account's, by which rows are chosen.
+    columns : sequence of Column
+        What is known of a row, by which it is chosen.
 
     Notes
     -----
     Of a person with more than k rows, those count whose hashes are the k least. Who has how many is found out once.
-    A pass of a query that gives its rows in another order, or others, numbers each person's rows anew: it still
-    gives at most k of them, and which does not depend on anybody else's.
+    Where every pass gives the same rows, whose each one is is kept, in eight bytes a row; elsewhere what counts of
+    people with too many, in 24 bytes for each row of theirs that counts. A pass of a query that gives other rows
+    than the one before it gives at most k of each person too, and which does not depend on anybody else's.
     """
 
-    def __init__(self, frame: Frame, unit: Unit, key: bytes) -> None:
+    def __init__(self, frame: Frame, unit: Unit, key: bytes, columns: Sequence[Column] = ()) -> None:
         self._frame = frame
         self._unit = unit
         self.key = key
+        self._known = tuple(sorted(columns, key=lambda column: column.name))
+
+    def knowing(self, columns: Sequence[Column]) -> BoundedFrame:
+        """Give the same frame where something else is known of a row."""
+        other = BoundedFrame(self._frame, self._unit, self.key, columns)
+        if other._known == self._known:
+            return self
+        for found in {"_everybody", "_many"} & {*self.__dict__}:  # these do not depend on what is known of rows
+            other.__dict__[found] = self.__dict__[found]
+        return other
 
     @property
     def library(self) -> str:
@@ -157,136 +111,156 @@ class BoundedFrame:
         """Raise a `ReadError` if no rows can be read in this process."""
         self._frame.ready()
 
-    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
+    def lists(self, names: Sequence[str]) -> dict[str, list[object]]:
         """Give nothing: of people who may have several rows no column is public."""
         raise NotImplementedError(names)
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Rows that count, in order, in batches of at most `size`."""
-        if not self.settled:
-            return self._read_again(reads, size)
-        return self._read(reads, size)
+        """Rows that count, in order, in batches of at most `size`; whose they are, as numbers of all people."""
+        return self._read(reads, size) if self.settled else self._read_again(reads, size)
 
     def _read(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        start = 0
-        for rows, raw in self._frame.batches(reads, size):
-            keep = self._mask[start : start + rows]
+        start, every = 0, self._whose
+        for rows, raw in self._frame.batches([read for read in reads if read != self._who], size):
+            whose = every[start : start + rows]
             start += rows
+            keep = whose >= 0
             if count := int(np.count_nonzero(keep)):
-                yield count, {read: _only(column, keep) for read, column in raw.items()}
-        if start != len(self._mask):
+                yield count, self._only(reads, raw, whose, keep)
+        if start != len(every):
             raise RuntimeError  # somebody has changed the table
 
     def _read_again(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Choose the rows in the pass that gives them."""
-        choice = _Choice(self._limits, self._unit)
-        for _, raw in self._frame.batches([*dict.fromkeys([*reads, self._who])], size):
-            keep = choice.of(raw[self._who])
+        for raw, whose in self._passed(reads, size):
+            keep = whose >= 0
             if count := int(np.count_nonzero(keep)):
-                yield count, {read: _only(raw[read], keep) for read in reads}
+                yield count, self._only(reads, raw, whose, keep)
+
+    def _only(
+        self, reads: Sequence[Read], raw: Mapping[Read, Raw], whose: NDArray[np.integer], keep: NDArray[np.bool_]
+    ) -> dict[Read, Raw]:
+        """Leave out the rows that do not count."""
+        everybody, people = bool(keep.all()), len(self.people)
+        found: dict[Read, Raw] = {}
+        for read in reads:
+            if read == self._who:
+                codes = whose[keep].astype(np.intp)
+                found[read] = Dictionary(np.where(codes == people, NOBODY, codes), self.people.names)
+            else:
+                found[read] = raw[read] if everybody else _only(raw[read], keep)
+        return found
+
+    def _passed(self, reads: Sequence[Read], size: int) -> Iterator[tuple[Mapping[Read, Raw], NDArray[np.intp]]]:
+        """Read all rows, and whose each one is: -1 if it does not count, who comes after all for nobody's."""
+        people, (places, seeds) = self.people, self._many
+        choice = Choice(self._chosen, len(people), self._unit.max_rows)
+        nobody = len(people) if self._unit.missing == "own" else NOBODY
+        content = self._content if len(seeds) else ()
+        for _, raw in self._frame.batches([*dict.fromkeys([*reads, self._who, *content])], size):
+            whose = people.find(raw[self._who])
+            known = np.flatnonzero(whose >= 0)
+            place = places[whose[known]]
+            many, few = known[place >= 0], known[place < 0]
+            place = place[place >= 0]
+            left_out = [
+                many[~choice.of_many(place, self._hashed(raw, many, seeds[place]))],
+                few[~choice.of_few(whose[few])],
+                np.flatnonzero(whose == UNKNOWN),
+            ]
+            whose[whose == NOBODY] = nobody
+            whose[np.concatenate(left_out)] = NOBODY
+            yield raw, whose
 
     @property
     def _who(self) -> Read:
         return Read(self._unit.column, "people")
 
-    @cached_property
-    def _limits(self) -> _Limits:
-        """What is known of each person before rows are chosen."""
-        return _Limits(self._parts(), self._unit.max_rows, self.key)
+    @property
+    def _content(self) -> tuple[Read, ...]:
+        """How to read what is known of a row."""
+        return reads_of(self._known)
+
+    def _hashed(self, raw: Mapping[Read, Raw], rows: NDArray[np.intp], hashes: Hashes) -> Hashes:
+        """Mix what is known of some rows, each value within its bounds or a category, into the hashes of people."""
+        batch = Batch(len(rows), {read: _only(raw[read], rows) for read in self._content} if len(rows) else {})
+        for column in self._known if len(rows) else ():
+            gone = batch.missing(column)
+            if column.bounds is not None:
+                hashes = mixed(hashes, np.where(gone, _ALL, batch.values(column).view(np.uint64)))
+            if column.categories is not None:
+                hashes = mixed(hashes, batch.codes(column).astype(np.uint64) | (gone.astype(np.uint64) << _HIGH))
+        return hashes
+
+    @property
+    def people(self) -> People:
+        """Who has rows, numbered."""
+        return self._everybody[0]
 
     @cached_property
-    def _mask(self) -> NDArray[np.bool_]:
-        """Which rows count, where every pass gives the same."""
-        choice = _Choice(_Limits(self._parts(), self._unit.max_rows, self.key), self._unit)  # forgotten then
-        return np.concatenate([np.zeros(0, dtype=np.bool_), *(choice.of(raw) for raw in self._parts())])
+    def _everybody(self) -> tuple[People, NDArray[np.int32]]:
+        """Who has rows; and where every pass gives the same, whose each row is, also of those that do not count."""
+        people = People()
+        texts = [people.count(raw) for raw in self._parts()]
+        if not self.settled:
+            return people, np.zeros(0, dtype=np.int32)
+        named = [people.among_all(part).astype(np.int32) for part in texts if part is not None]
+        if len(named) < len(texts):  # whole numbers are known when all are
+            named = [people.find(raw).astype(np.int32) for raw in self._parts()]
+        return people, np.concatenate([np.zeros(0, dtype=np.int32), *named])
 
     def _parts(self) -> Iterator[Raw]:
         return (raw[self._who] for _, raw in self._frame.batches([self._who], _PART))
 
+    @cached_property
+    def _many(self) -> tuple[NDArray[np.int32], Hashes]:
+        """Everybody's number among people with more than k rows, or -1; and of these, hashes of who they are."""
+        many = np.flatnonzero(self.people.rows > self._unit.max_rows)
+        places = np.full(len(self.people), -1, dtype=np.int32)
+        places[many] = np.arange(len(many))
+        return places, self.people.hashes(many, self.key, b"rows")
 
-class _Limits:
-    """How many rows each person has, and up to which hash they count.
+    def _choices(self) -> Iterator[tuple[NDArray[np.intp], NDArray[np.int32], Hashes, NDArray[np.intp]]]:
+        """Choose from rows of people with more than k: which these are, whose, their hashes, and which count."""
+        places, seeds = self._many
+        for first, end in parts(self.people.rows[places >= 0]):
+            found, start = [], 0
+            who = () if self.settled else (self._who,)
+            for size, raw in self._frame.batches([*who, *self._content], _HASHED):
+                known = self._everybody[1][start : start + size]
+                whose = known if self.settled else self.people.find(raw[self._who])
+                place = np.where(whose >= 0, places[whose], -1)
+                rows = np.flatnonzero((place >= first) & (place < end))
+                place = place[rows]
+                found.append((rows + start, place, self._hashed(raw, rows, seeds[place])))
+                start += size
+            rows, place, hashes = (np.concatenate(each) for each in zip(*found, strict=True))
+            yield rows, place, hashes, counting(place, hashes, self._unit.max_rows)
 
-    Attributes
-    ----------
-    people : Named
-        Who they are.
-    rows : ndarray of int of shape (people,)
-        How many rows each has.
-    seeds, most : ndarray of uint64 of shape (people,)
-        What each person's hashes are made of, and the largest that counts.
-    """
+    @cached_property
+    def _chosen(self) -> Chosen:
+        """What counts of people with more than k rows, where passes may give rows in other orders."""
+        whose, contents = [np.zeros(0, dtype=np.int32)], [np.zeros(0, dtype=np.uint64)]
+        for _, place, hashes, counts in self._choices():
+            whose.append(place[counts])
+            contents.append(hashes[counts])
+        return Chosen(np.concatenate(whose), np.concatenate(contents), len(self._many[1]))
 
-    def __init__(self, parts: Iterable[Raw], max_rows: int, key: bytes) -> None:
-        self.people = Named()
-        self.rows = np.zeros(0, dtype=np.int64)
-        for raw in parts:
-            places = self.people.number(raw)
-            counts = np.bincount(places[places >= 0], minlength=len(self.people.places))
-            counts[: len(self.rows)] += self.rows
-            self.rows = counts
-        self.seeds = np.zeros(len(self.rows), dtype=np.uint64)
-        self.most = np.full(len(self.rows), _ALL, dtype=np.uint64)
-        over = np.flatnonzero(self.rows > max_rows)
-        if len(over):
-            self._choose(over, max_rows, key)
-
-    def _choose(self, over: NDArray[np.intp], max_rows: int, key: bytes) -> None:
-        """Find the hash up to which rows of people with too many count."""
-        names = list(self.people.places)  # in the order of their numbers
-        self.seeds[over] = [keyed(names[person], key, b"rows") for person in over.tolist()]
-        whose = np.repeat(over, self.rows[over])
-        first = np.cumsum(self.rows[over]) - self.rows[over]
-        hashes = hashed(self.seeds[whose], np.arange(len(whose)) - np.repeat(first, self.rows[over]))
-        order = np.lexsort((hashes, whose))
-        self.most[over] = hashes[order][first + max_rows - 1]
-
-
-class _Choice:
-    """Which rows count, part after part of one pass."""
-
-    def __init__(self, limits: _Limits, unit: Unit) -> None:
-        self._limits = limits
-        self._own = unit.missing == "own"
-        self._seen = np.zeros(len(limits.rows), dtype=np.int64)
-
-    def of(self, raw: Raw) -> NDArray[np.bool_]:
-        """Tell which rows of the next part count."""
-        limits = self._limits
-        places = limits.people.find(raw)
-        known = np.flatnonzero(places >= 0)
-        whose = places[known]
-        place = self._seen[whose] + _among_own(whose)
-        self._seen += np.bincount(whose, minlength=len(self._seen))
-        keep = places == -1 if self._own else np.zeros(len(places), dtype=np.bool_)
-        keep[known] = (place < limits.rows[whose]) & (hashed(limits.seeds[whose], place) <= limits.most[whose])
-        return keep
+    @cached_property
+    def _whose(self) -> NDArray[np.int32]:
+        """Whose each row is, as in `_passed`, where every pass gives the same."""
+        people, everybody = self._everybody
+        whose = everybody.copy()
+        if self._unit.missing == "own":
+            whose[whose == NOBODY] = len(people)
+        whose[whose == UNKNOWN] = NOBODY
+        for rows, _, _, counts in self._choices():
+            people_of = whose[rows[counts]]
+            whose[rows] = NOBODY
+            whose[rows[counts]] = people_of
+        return whose
 
 
-def _among_own(whose: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Give each row its place among those of its person, from 0 on."""
-    order = np.argsort(whose, kind="stable")
-    ranked = whose[order]
-    first = np.searchsorted(ranked, ranked)
-    found = np.empty(len(whose), dtype=np.intp)
-    found[order] = np.arange(len(whose)) - first
-    return found
-
-
-def hashed(seeds: NDArray[np.uint64], places: NDArray[np.intp]) -> NDArray[np.uint64]:
-    """Mix seeds with places: of one seed, different places have different hashes [1]_.
-
-    References
-    ----------
-    .. [1] Steele, Lea and Flood (2014). Fast splittable pseudorandom number generators. OOPSLA.
-    """
-    with np.errstate(over="ignore"):
-        z = seeds + (places.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return np.asarray(z ^ (z >> np.uint64(31)))
-
-
-def _only(column: Raw, keep: NDArray[np.bool_]) -> Raw:
+def _only(column: Raw, keep: NDArray[np.bool_] | NDArray[np.intp]) -> Raw:
     """Leave out rows of a raw column."""
     return Dictionary(column.codes[keep], column.values) if isinstance(column, Dictionary) else column[keep]

@@ -12,7 +12,8 @@ import numpy as np
 from dfprivacy._table.batch import described
 from dfprivacy._table.declare import bounds_of
 from dfprivacy._table.frames import Dictionary, Read
-from dfprivacy._table.people import Named, keyed
+from dfprivacy._table.hashing import keyed_numbers
+from dfprivacy._table.ids import NOBODY
 from dfprivacy.errors import SchemaError, quoted
 from dfprivacy.schema import Column
 from dfprivacy.schema.values import plain_number
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy._table.batch import Batch
-    from dfprivacy._table.frames import Frame, Raw
+    from dfprivacy._table.frames import Raw
+    from dfprivacy._table.people import BoundedFrame
     from dfprivacy.schema import Schema, Unit
 
 __all__ = ["How", "OfPerson", "PerFrame", "read_aggregates"]
@@ -135,7 +137,7 @@ class PerFrame:
 
     Parameters
     ----------
-    frame : Frame
+    frame : BoundedFrame
         The table.
     read : callable
         Given reads, gives batches of the rows that count and a mask of those that are asked for.
@@ -156,7 +158,7 @@ class PerFrame:
 
     def __init__(
         self,
-        frame: Frame,
+        frame: BoundedFrame,
         read: Callable[[Sequence[Read]], Iterator[tuple[Batch, NDArray[np.bool_] | None]]],
         unit: Unit,
         key: bytes,
@@ -206,19 +208,30 @@ class PerFrame:
         """Read the rows once: how many people there are, and their columns."""
         who = Read(self._unit.column, "people")
         of = (each.of for each in self._columns if each.of is not None)
-        named, asked = Named(), np.zeros(0, dtype=np.bool_)
+        people, unnamed = self._frame.people, 0
+        asked = np.zeros(len(people), dtype=np.bool_)
         folded = [_Folded(each) for each in self._columns]
         for batch, mask in self._read([who, *dict.fromkeys(described(column) for column in of)]):
-            whose = named.number(batch.raw[who], own=True)
+            whose = _numbers(batch.raw[who])
+            own = np.flatnonzero(whose == NOBODY)
+            whose[own] = len(people) + unnamed + np.arange(len(own))  # each a person of its own
+            unnamed += len(own)
             chosen = np.arange(batch.size) if mask is None else np.flatnonzero(mask)
-            asked = _longer(asked, len(named.places), fill=0)
+            asked = _longer(asked, len(people) + unnamed, fill=0)
             asked[whose[chosen]] = True
             for each in folded:
-                each.add(batch, chosen, whose[chosen], len(named.places))
+                each.add(batch, chosen, whose[chosen], len(people) + unnamed)
         there = np.flatnonzero(asked)
-        names = list(named.places)  # in the order of their numbers
-        order = np.argsort([keyed(names[person], self._key, b"order") for person in there.tolist()], kind="stable")
+        named, own = there[there < len(people)], there[there >= len(people)] - len(people)
+        hashes = people.hashes(named, self._key, b"order"), keyed_numbers(own, self._key, b"own order")
+        order = np.argsort(np.concatenate(hashes), kind="stable")
         return len(there), {each.asked.name: each.raw(there[order]) for each in folded}
+
+
+def _numbers(raw: Raw) -> NDArray[np.intp]:
+    if not isinstance(raw, Dictionary):
+        raise TypeError
+    return raw.codes
 
 
 class _Folded:

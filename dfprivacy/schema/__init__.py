@@ -65,6 +65,11 @@ Neighbors = Literal["replace_one", "add_remove"]
 Codes: TypeAlias = "NDArray[np.intp]"
 
 OTHER = "other"
+UNDECLARED = (
+    "If there should be more rows, compare their values with what was declared of the columns: one that does not "
+    "fit counts nowhere."
+)
+"""What notes say where a number of rows is hardly more than noise; a refusal would tell of rows."""
 _FLOAT_EXACT = 2**53  # float64 holds every integer up to here
 _SAID = 1000  # characters of a list of categories in an error
 _LUT_SPAN = 1 << 16  # widest range of integer categories that is looked up in a table
@@ -532,6 +537,11 @@ class Schema:
 
     def _column(self, name: object) -> Column:
         known = self._known(name)
+        if self.unit is not None and known == self.unit.column:
+            raise SchemaError(
+                f"Column {known!r} says whose a row is, and is in no question.",
+                f"view.per({known!r}) makes a table with one row for each.",
+            )
         return self.columns.get(known, Column(known))
 
     def _known(self, name: object) -> str:

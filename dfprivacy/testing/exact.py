@@ -24,9 +24,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +40,8 @@ from dfprivacy.testing.redraw import alike, redraw
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from dfprivacy.testing.cases import Case, Row
     from dfprivacy.testing.harness import Draw
     from dfprivacy.testing.redraw import Redraw
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
 __all__ = ["Family", "Loss", "distance", "families", "loss_between", "measured", "worst", "worst_pair"]
 
 _RESTARTS = 3
+_WHOLE = 2**63
+_SQUARED = {"gaussian", SURVEY}  # kinds of draws with Gaussian noise
 
 
 @dataclass(frozen=True)
@@ -324,39 +329,65 @@ def _climb(
     return row, trace
 
 
-def _distances(a: Recording, b: Recording) -> tuple[Fraction, Fraction, Fraction] | None:
-    """Distance over scale of draws of pure noise, squared L2 over variance of Gaussian ones; None if not alike.
+Price = tuple[str, float, Fraction | int]  # what the price of a step follows from: kind of draw, scale, loss
 
-    And the probability that a table shows a key that the other does not have: the larger of the two.
+
+def _apart(a: Recording, b: Recording) -> tuple[Counter[Price], Fraction] | None:
+    """Count the steps that draws are apart, squared for Gaussian ones, by what a step costs; None if not alike.
+
+    And find the probability that a table shows a key that the other does not have: the larger of the two.
     """
     if len(a.draws) != len(b.draws):
         return None
-    pure, gaussian = Fraction(0), Fraction(0)
+    steps: Counter[Price] = Counter()
     own = [Fraction(0), Fraction(0)]
     for mine, its in zip(a.draws, b.draws, strict=True):
-        same = (mine.kind, mine.scale, mine.law) == (its.kind, its.scale, its.law)
-        if same and mine.kind == DISCOVERY:
-            shared, *alone = _of_keys(mine, its)
-            pure += shared * mine.loss
-            own = [sum(pair, Fraction(0)) for pair in zip(own, alone, strict=True)]
-            continue
-        if same and mine.kind == SURVEY:
-            squared, *alone = _of_survey(mine, its)
-            gaussian += squared
-            own = [sum(pair, Fraction(0)) for pair in zip(own, alone, strict=True)]
-            continue
-        if not same or mine.sums.shape != its.sums.shape:
+        if (mine.kind, mine.scale, mine.law) != (its.kind, its.scale, its.law):
             return None
-        steps = [abs(int(x) - int(y)) for x, y in zip(mine.sums.ravel(), its.sums.ravel(), strict=True)]
-        if mine.kind in {"laplace", "cube"}:
-            pure += (sum(steps) if mine.kind == "laplace" else max(steps)) / Fraction(mine.scale)
-        elif mine.kind == "arc":
-            pure += sum(step > 0 for step in steps) * mine.loss
-        elif mine.kind in {"selection", "sparse vector", "rank", "test"}:
-            pure += max(steps) * mine.loss
+        if mine.kind in {DISCOVERY, SURVEY}:
+            count, *alone = (_of_keys if mine.kind == DISCOVERY else _of_survey)(mine, its)
+            own = [sum(pair, Fraction(0)) for pair in zip(own, alone, strict=True)]
+        elif mine.sums.shape != its.sums.shape:
+            return None
         else:
-            gaussian += sum(step * step for step in steps) / (Fraction(mine.scale) ** 2 - Fraction(1, 11))
-    return pure, gaussian, max(own)
+            count = _steps(mine, its)
+        steps[mine.kind, mine.scale, mine.loss or 0] += count
+    return steps, max(own)
+
+
+def _steps(mine: Draw, its: Draw) -> int:
+    """Count the steps that sums are apart, in the norm in which the loss of such a draw grows."""
+    larger, smaller = np.maximum(mine.sums, its.sums), np.minimum(mine.sums, its.sums)
+    steps: NDArray[Any] = np.asarray(larger - smaller).view(np.uint64)  # two clamped sums may be 2^63 apart
+    far = int(steps.max(initial=0))
+    if mine.kind not in {"laplace", "gaussian", "arc"}:
+        return far
+    if mine.kind == "arc":
+        return int(np.count_nonzero(steps))
+    if far * far * steps.size >= _WHOLE:
+        steps = steps.astype(object)
+    return int((steps if mine.kind == "laplace" else steps * steps).sum())
+
+
+@cache
+def _price(kind: str, scale: float, loss: Fraction | int) -> tuple[Fraction, float]:
+    """Give the loss for each step, of Gaussian noise mu squared for each squared step, exactly and in a float."""
+    exact = Fraction(loss)
+    if kind in _SQUARED:
+        exact = 1 / (Fraction(scale) ** 2 - Fraction(1, 11))
+    elif kind in {"laplace", "cube"}:
+        exact = 1 / Fraction(scale)
+    return exact, float(exact)
+
+
+def _distances(a: Recording, b: Recording) -> tuple[Fraction, Fraction, Fraction] | None:
+    """Give the loss of pure noise, mu squared of Gaussian noise, and the probability of a key of its own."""
+    if (apart := _apart(a, b)) is None:
+        return None
+    totals = [Fraction(0), Fraction(0)]
+    for price, count in apart[0].items():
+        totals[price[0] in _SQUARED] += count * _price(*price)[0]
+    return totals[0], totals[1], apart[1]
 
 
 def _of_keys(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:
@@ -371,15 +402,15 @@ def _of_keys(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:
     return shared, alone[0], alone[1]
 
 
-def _of_survey(a: Draw, b: Draw) -> tuple[Fraction, Fraction, Fraction]:
-    """Squared distance of shared counts over the variance, and the probability that each shows a key of its own."""
+def _of_survey(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:
+    """Squared distance of shared counts, and the probability that each shows a key of its own."""
     counts, others = (dict(zip(draw.keys, draw.sums.tolist(), strict=True)) for draw in (a, b))
     shared = sum((count - others[key]) ** 2 for key, count in counts.items() if key in others)
     alone = [
         sum((_reaches(count, a.scale, a.law) for key, count in mine.items() if key not in its), Fraction(0))
         for mine, its in ((counts, others), (others, counts))
     ]
-    return shared / (Fraction(a.scale) ** 2 - Fraction(1, 11)), alone[0], alone[1]
+    return shared, alone[0], alone[1]
 
 
 def _reaches(count: int, scale: float, threshold: int) -> Fraction:
@@ -396,28 +427,13 @@ def _shown(count: int, scale: float, threshold: int) -> Fraction:
 
 def distance(a: Recording, b: Recording) -> float:
     """Say how far apart two tables are, to climb by, in floating point; infinite if not alike."""
-    if any(draw.kind in {DISCOVERY, SURVEY} for draw in a.draws):
-        found = _distances(a, b)
-        far = found is None or found[2] > min(a.delta, b.delta)
-        return math.inf if found is None or far else float(found[0]) + math.sqrt(found[1])
-    if len(a.draws) != len(b.draws):
+    apart = _apart(a, b)
+    if apart is None or (apart[1] and apart[1] > min(a.delta, b.delta)):
         return math.inf
-    pure = squared = 0.0
-    for mine, its in zip(a.draws, b.draws, strict=True):
-        if (mine.kind, mine.scale, mine.law) != (its.kind, its.scale, its.law) or mine.sums.shape != its.sums.shape:
-            return math.inf
-        steps = np.abs((mine.sums - its.sums).astype(np.float64))
-        if mine.kind == "laplace":
-            pure += float(steps.sum()) / mine.scale
-        elif mine.kind == "gaussian":
-            squared += float(steps @ steps if steps.ndim == 1 else np.square(steps).sum()) / mine.scale**2
-        elif mine.kind == "cube":
-            pure += float(steps.max(initial=0.0)) / mine.scale
-        elif mine.kind == "arc":
-            pure += int(np.count_nonzero(steps)) * float(mine.loss)
-        else:
-            pure += float(steps.max(initial=0.0)) * float(mine.loss)
-    return pure + math.sqrt(squared)
+    totals = [0.0, 0.0]
+    for price, count in apart[0].items():
+        totals[price[0] in _SQUARED] += count * _price(*price)[1]
+    return totals[0] + math.sqrt(totals[1])
 
 
 def loss_between(a: Recording, b: Recording, pair: tuple[Row | None, Row | None], table: str) -> Loss:

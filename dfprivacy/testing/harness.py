@@ -35,10 +35,11 @@ from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import Dictionary, Raw, Read
 from dfprivacy.errors import DPError
 from dfprivacy.schema.values import plain_number
+from dfprivacy.testing.noise import Seeded
 from dfprivacy.view import GroupedView, PrivateFrame
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -306,36 +307,35 @@ class Replay:
         self.draws: list[Draw] = []
         self.given: list[NDArray[np.int64]] = []
         self.opaque = False
-        self._chance = np.random.default_rng(seed)
+        self._seeded = Seeded(seed)
         self._seed = seed
         self._transcript = transcript
         self._until = until
 
     def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Write down a request for Laplace noise, and answer it."""
-        return self._answer("laplace", values, scale)
+        return self._added("laplace", values, scale)
 
     def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Write down a request for Gaussian noise, and answer it."""
-        return self._answer("gaussian", values, scale)
+        return self._added("gaussian", values, scale)
 
     def cube(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Write down a request for noise of the cube, and answer it."""
-        return self._answer("cube", values, scale)
+        return self._added("cube", values, scale)
 
     def arc(self, labels: NDArray[np.int64], arc: response.Arc) -> NDArray[np.int64]:
         """Write down a request for one message a row, and answer it."""
         response.check(labels, arc)
         draw = Draw("arc", labels.copy(), float(arc.reach), arc.epsilon, arc)
-        chance = self._chance.integers(arc.weight, size=labels.shape)
-        return self._replay(draw, arc.moved(labels, chance), labels.shape)
+        return self._replay(draw, lambda: self._seeded.arc(labels, arc), labels.shape)
 
     def noisy_top_k(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
         """Write down a request for a selection, and answer it."""
         noise.check(values, scale)
         draw = Draw("selection", values.copy(), scale, 2 * k / Fraction(scale), (k, flip))
-        noisy = values / scale + self._chance.gumbel(size=values.shape)
-        return [int(at) for at in self._replay(draw, np.argsort(-noisy, kind="stable")[:k], (k,))]
+        answer = self._replay(draw, lambda: np.array(self._seeded.noisy_top_k(values, scale, k, flip=flip)), (k,))
+        return [int(at) for at in answer]
 
     def sparse_vector(self, gaps: NDArray[np.int64], scales: tuple[float, float], most: int) -> NDArray[np.bool_]:
         """Write down a request for comparisons with thresholds, and answer it."""
@@ -343,65 +343,59 @@ class Replay:
             noise.check(gaps, scale)
         loss = 1 / Fraction(scales[0]) + 2 * most / Fraction(scales[1])
         draw = Draw("sparse vector", gaps.copy(), scales[1], loss, (scales, most))
-        limit = self._chance.laplace(0.0, scales[0])
-        reached = gaps + self._chance.laplace(0.0, scales[1], size=gaps.shape) >= limit
-        positives = np.flatnonzero(reached)
-        stop = positives[most - 1] + 1 if positives.size >= most else gaps.size
-        return self._replay(draw, reached[:stop], None)
+        return self._replay(draw, lambda: self._seeded.sparse_vector(gaps, scales, most), None)
 
     def permutation_rank(self, values: NDArray[np.int64], scale: float) -> int:
         """Write down a request for the place of the first value among all, and answer it."""
         noise.check(values, scale)
-        noisy = values + self._chance.laplace(0.0, scale, size=values.shape)
         draw = Draw("rank", values.copy(), scale, 4 / Fraction(scale))
-        return int(self._replay(draw, np.array([(noisy >= noisy[0]).sum()]), (1,))[0])
+        return int(self._replay(draw, lambda: np.array([self._seeded.permutation_rank(values, scale)]), (1,))[0])
 
     def permutation_decision(self, values: NDArray[np.int64], scale: float, most: int) -> bool:
         """Write down a request for the decision of a permutation test, and answer it."""
         noise.check(values, scale)
         draw = Draw("test", values.copy(), scale, 2 / Fraction(scale), most)
-        noisy = values + self._chance.laplace(0.0, scale, size=values.shape)
-        return bool(self._replay(draw, np.array([(noisy >= noisy[0]).sum() <= most]), (1,))[0])
+        answer = self._replay(
+            draw, lambda: np.array([self._seeded.permutation_decision(values, scale, most)]), (1,)
+        )
+        return bool(answer[0])
 
     def discover(self, counts: Mapping[Any, int], scale: float, threshold: int) -> dict[Any, int]:
         """Write down a request for the keys that enough rows hold, and answer it."""
         sums = np.array([*counts.values()], dtype=np.int64)
         noise.check(sums, scale)
         draw = Draw(DISCOVERY, sums, scale, 1 / Fraction(scale), (scale, threshold), tuple(counts))
-        noisy = sums + np.rint(self._chance.laplace(0.0, scale, size=sums.shape)).astype(np.int64)
-        shown = [pair for pair in zip(counts, noisy.tolist(), strict=True) if pair[1] >= threshold]
-        answer = np.empty(len(shown), dtype=object)
-        answer[:] = shown
-        return dict(self._replay(draw, answer, None))
+        return dict(self._replay(draw, lambda: _pairs(self._seeded.discover(counts, scale, threshold)), None))
 
     def survey(self, counts: Mapping[Any, int], scale: float, threshold: int) -> dict[Any, int]:
         """Write down a request for the same with Gaussian noise, and answer it."""
         sums = np.array([*counts.values()], dtype=np.int64)
         noise.check(sums, scale)
         draw = Draw(SURVEY, sums, scale, law=threshold, keys=tuple(counts))
-        noisy = sums + np.rint(self._chance.normal(0.0, scale, size=sums.shape)).astype(np.int64)
-        shown = [pair for pair in zip(counts, noisy.tolist(), strict=True) if pair[1] >= threshold]
-        answer = np.empty(len(shown), dtype=object)
-        answer[:] = shown
-        return dict(self._replay(draw, answer, None))
+        return dict(self._replay(draw, lambda: _pairs(self._seeded.survey(counts, scale, threshold)), None))
 
     def generator(self) -> np.random.Generator:
         """Make a generator that is the same on all tables."""
         return np.random.default_rng(self._seed)
 
-    def _replay(self, draw: Draw, answer: NDArray[Any], shape: tuple[int, ...] | None) -> NDArray[Any]:
+    def _added(self, kind: str, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Answer with noisy sums, with noise alone where a transcript has none of this shape."""
+        noise.check(values, scale)
+        start = values if self._transcript is None else np.zeros_like(values)
+        add = getattr(self._seeded, kind)
+        return self._replay(Draw(kind, values.copy(), scale), lambda: add(start, scale), values.shape)
+
+    def _replay(
+        self, draw: Draw, answer: Callable[[], NDArray[Any]], shape: tuple[int, ...] | None
+    ) -> NDArray[Any]:
         at = len(self.draws)
         self.draws.append(draw)
         transcript = self._transcript or ()
-        if at < len(transcript) and shape in (None, transcript[at].shape):
-            answer = transcript[at].copy()
-        return self._give(answer)
-
-    def _give(self, answer: NDArray[Any]) -> NDArray[Any]:
-        self.given.append(answer)
+        known = at < len(transcript) and shape in (None, transcript[at].shape)
+        self.given.append(transcript[at].copy() if known else answer())
         if len(self.given) == self._until:
             raise Curtain
-        return answer
+        return self.given[-1]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -410,19 +404,12 @@ class Replay:
         self.opaque = True
         return found
 
-    def _answer(self, kind: str, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        noise.check(values, scale)
-        at = len(self.draws)
-        self.draws.append(Draw(kind, values.copy(), scale))
-        draw = self._chance.normal if kind == "gaussian" else self._chance.laplace
-        moved = np.rint(draw(0.0, scale, size=values.shape)).astype(np.int64)
-        if self._transcript is None:
-            answer = values + moved
-        elif at < len(self._transcript) and self._transcript[at].shape == values.shape:
-            answer = self._transcript[at].copy()
-        else:
-            answer = moved
-        return self._give(answer)
+
+def _pairs(shown: Mapping[Any, int]) -> NDArray[np.object_]:
+    """Give keys and their counts as one array of pairs."""
+    pairs = np.empty(len(shown), dtype=object)
+    pairs[:] = [*shown.items()]
+    return pairs
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["seeded_noise"]
+__all__ = ["Seeded", "seeded_noise"]
 
 
-class _Seeded(noise.FromLaplace):
+class Seeded(noise.FromLaplace):
     """Noise from a NumPy generator: right in distribution, and known to whoever knows the seed."""
 
     name = "NOT PRIVATE: seeded pseudo-random noise for tests"
@@ -94,5 +94,5 @@ def seeded_noise(seed: int) -> Iterator[noise.Sampler]:
     >>> bool((once == again).all()), first.private
     (True, False)
     """
-    with noise.use(_Seeded(seed)) as sampler:
+    with noise.use(Seeded(seed)) as sampler:
         yield sampler

@@ -65,7 +65,8 @@ class _OfPeople(Harness):
             unit=_UNIT,
             size=self.people if case.neighbors == "replace_one" else None,
         )
-        view = PrivateFrame(Target(account, Table(BoundedFrame(frame, _UNIT, _KEY), schema)))
+        rows = BoundedFrame(frame, _UNIT, _KEY, tuple(schema.columns.values()))
+        view = PrivateFrame(Target(account, Table(rows, schema)))
         if self.per:
             view = view.per(_WHO).agg(
                 {name: "last" if name in case.categories else "mean" for name in case.columns}

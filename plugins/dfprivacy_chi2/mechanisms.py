@@ -252,7 +252,7 @@ def chi2(
     ...                    categories={"ill": [False, True], "arm": ["drug", "placebo"]}, public=["arm"])
     >>> test = trial.chi2("ill", "arm", epsilon=0.5)
     >>> test.rejected, test.direction, test.low < 0.2 < test.high
-    (True, 'True is more frequent in drug than in placebo', True)
+    (True, 'ill = True is more frequent in arm = drug than in arm = placebo', True)
     """
     if nan_policy == "raise":
         curator.refuse_missing(x, by)

@@ -11,8 +11,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
+from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes
-from dfprivacy.schema import as_probability
+from dfprivacy.schema import UNDECLARED, as_probability
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import TAU
 from dfprivacy_chi2.laws import folded_sf, normal_laplace_sf
@@ -125,10 +126,20 @@ class Chi2(Release):
 
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
-        names = ["statistic", "pvalue", "rejected", "direction", "shares", "effect", "estimate", "low", "high"]
+        names = ["statistic", "pvalue", "rejected", "direction", "effect", "estimate", "low", "high"]
         names += ["missing"] * (self.missing is not None and self.missing > 2 * (self.missing_standard_error or 0))
         names += ["method", "sizes", "guarantee", "notes"]
         return tuple(name for name in names if getattr(self, name) not in {None, ""})
+
+    def _grid(self) -> Grid | None:
+        """Show the share of each category in each group."""
+        if not self.shares:
+            return None
+        rows = [
+            (str(name), *(f"{share:.3f}" for share in of))
+            for name, of in zip(self.groups, self.shares, strict=True)
+        ]
+        return Grid((f"shares of {self.x} in {self.by}", *map(str, self.categories)), rows)
 
     @property
     def scale(self) -> float:
@@ -245,7 +256,7 @@ class Chi2(Release):
         totals = np.maximum(noisy.sum(axis=1, keepdims=True), 1e-9)
         shares = tuple(tuple(map(float, each)) for each in noisy / totals)
         if table is None:
-            note = "uninformative: too few rows for this noise in any two categories and groups; spend more"
+            note = f"Uninformative: too few rows for this noise in any two categories and groups. {UNDECLARED}"
             return replace(self, shares=shares, effect="Cramér's V", low=0.0, high=1.0, notes=(note,))
         pvalue = min(max(table.pvalue(table.statistic), 0.0), 1.0)
         low, high = table.interval(self.confidence)
@@ -421,7 +432,8 @@ class Chi2(Release):
     def _direction(self, apart: float, *, clear: bool) -> str | None:
         """Say in which group X = 1 is more frequent."""
         one, other = self.groups if apart >= 0 else self.groups[::-1]
-        return f"{self.categories[1]} is more frequent in {one} than in {other}" if clear else None
+        where = f"{self.by} = {one} than in {self.by} = {other}"
+        return f"{self.x} = {self.categories[1]} is more frequent in {where}" if clear else None
 
     def _interval(self, confidence: float) -> ConfidenceInterval:
         """Give the absolute differences that two tests of level (1 - confidence)/2, one on either side, leave.
@@ -481,7 +493,7 @@ class _Reject:
     alpha: float
 
     def __call__(self, alpha: float = 0.05) -> bool:
-        _renamed("reject()", "rejected; at another level compare pvalue with it: it")
+        _renamed("reject()", "rejected, or pvalue <= alpha at another level,")
         return self.pvalue <= as_probability(alpha, "alpha")
 
     def __bool__(self) -> bool:

@@ -130,14 +130,15 @@ class NoisyTable:
     def _noise(self) -> tuple[Array, Array]:
         """Squared lengths of the projected noise, and the share of each."""
         units, shares = _drawn(math.prod(np.shape(self.counts)))
-        draws = units.reshape(_DRAWS, *np.shape(self.counts)) * np.array(self.scales)
-        roots = np.sqrt(self.expected)
-        scaled = draws / roots
-        of_rows, of_columns = np.sqrt(self.expected.sum(axis=1)), np.sqrt(self.expected.sum(axis=0))
-        of_rows, of_columns = of_rows / np.linalg.norm(of_rows), of_columns / np.linalg.norm(of_columns)
-        scaled = scaled - of_rows[:, None] * (of_rows @ scaled)[:, None, :]
-        scaled = scaled - (scaled @ of_columns)[:, :, None] * of_columns
-        return np.asarray((scaled**2).sum(axis=(1, 2))), shares
+        of_rows, of_columns = (_off(np.sqrt(self.expected.sum(axis=axis))) for axis in (1, 0))
+        projected = np.kron(of_rows, of_columns) * np.ravel(np.array(self.scales) / np.sqrt(self.expected))
+        return np.asarray(((units @ projected.T) ** 2).sum(axis=1)), shares
+
+
+def _off(direction: Array) -> Array:
+    """Project off a direction."""
+    unit = direction / np.linalg.norm(direction)
+    return np.asarray(np.eye(unit.size) - np.outer(unit, unit))
 
 
 @lru_cache(maxsize=4)

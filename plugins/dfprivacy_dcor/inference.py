@@ -173,7 +173,8 @@ class Numbers:
         notes = [] if self.informative else [UNINFORMATIVE]
         q, noise = self.values[5], self.scales[5]
         if 1 - q > _SEEN * noise > 0:
-            notes.append(f"about {1 - q:.1%} of the rows are left out: a value is missing")
+            gone = f"{min(1 - q, 1.0):.1%}"
+            notes.append(f"about {gone} of the rows are left out: a value is missing, or none that was declared")
         return tuple(notes)
 
 

@@ -164,7 +164,9 @@ def _(
     if not (message.informative and deviation >= SEEN * scales[1]):
         notes.append(UNINFORMATIVE)
     if 1 - complete > SEEN * scales[3] > 0:
-        notes.append(f"about {1 - complete:.1%} of the rows are left out: a value is missing")
+        notes.append(
+            f"about {1 - complete:.1%} of the rows are left out: a value is missing, or none that was declared"
+        )
     return SharedCorrelation(
         squared=min(max(squared / denominator, 0.0), 1.0),
         low=low,

@@ -271,7 +271,7 @@ def _cell(asked: Asked, measured: Measured, confidence: float) -> Cell:
     own = measured.sums[column.name]
     if asked.statistic == "missing":
         gone, error = sums.missing(own)
-        return _NONE_LOST if gone is None else (gone, error, *sums.between(own.possible[:, 3], confidence))
+        return _NONE_LOST if gone is None else (gone, error, *sums.between(own.possible[3], confidence))
     of = _OF_SUMS[asked.statistic]
     draws = of(own.possible, column)
     return float(of(own.found, column)), sums.spread(draws), *sums.between(draws, confidence)

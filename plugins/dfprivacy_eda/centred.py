@@ -10,7 +10,7 @@ import numpy as np
 
 from dfprivacy import Column, Curator, features
 from dfprivacy.statistics import OfSums
-from dfprivacy_eda.sums import Sums, laplace_draws, moments
+from dfprivacy_eda.sums import Sums, moments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -130,7 +130,7 @@ def mean(curator: Curator, column: Column, nan_policy: NanPolicy, *, alone: bool
     if not (alone and gaps and _enough(curator)):
         return moments(curator, column, nan_policy)
     guess = moments(curator, column, nan_policy, share=_GUESS)
-    if not len(guess.noise):
+    if not guess.scales.any():
         return guess
     t, _, _ = curator.settled(_about(guess))
     found = curator.measure(Centred(column, gaps, t))
@@ -154,12 +154,12 @@ def variance(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
     if not many:
         found = curator.measure(Spread(column, (), (-1.0, 1.0), 0.0))
         counted = not (column.filled or nan_policy == "fill")
-        blank = Sums(np.empty(0), np.empty((0, 0)), np.zeros((4, 0)), np.array([n, 0.0, 0, 0]), counted)
+        blank = Sums(np.empty(0), np.empty(0), np.zeros((4, 0)), np.array([n, 0.0, 0, 0]), counted)
         scale = float(found.scales[0]) * 4
         return _joined(blank, float(found.values[0]) * 4, scale, *_squares(blank), 0.0)
     share = _GUESS if gaps else Fraction(1, math.isqrt(int(typical * curator.epsilon)))
     guess = moments(curator, column, nan_policy, share=share)
-    if not len(guess.noise):
+    if not guess.scales.any():
         return guess
     t, v, rows = curator.settled(_about(guess))
     scale = (2 + 4 * abs(t) * bool(gaps)) / (float(share) * curator.epsilon * rows)
@@ -195,10 +195,8 @@ def _joined(
     guess: Sums, value: float, scale: float, whole: NDArray[np.float64], start: NDArray[np.float64], v: float | None
 ) -> Sums:
     """Put together what two steps measured."""
-    noise = laplace_draws(1) * scale
-    if guess.noise.size or not scale:
-        noise = np.column_stack([guess.noise, noise[: len(guess.noise)]])
-    return Sums(np.append(guess.values, value), noise, whole, start, guess.counted, v)
+    scales = np.append(guess.scales, scale)
+    return Sums(np.append(guess.values, value), scales, whole, start, guess.counted, v)
 
 
 def _halves(curator: Curator, column: Column, gaps: tuple[Column, ...], nan_policy: NanPolicy) -> Sums:
@@ -207,8 +205,7 @@ def _halves(curator: Curator, column: Column, gaps: tuple[Column, ...], nan_poli
     measured = curator.sum(features.Given(*gaps, of=of, tally=(0, 1)) if gaps else of)
     values, scales = measured.values, measured.scales
     whole = np.array([[1.0, 1, 0], [1, -1, 0], [0, 0, 0], [0, 0, 1]])[:, : len(values)]
-    noise = laplace_draws(len(values)) * scales if scales.any() else np.empty((0, len(values)))
-    return Sums(values, noise, whole, np.zeros(4), bool(gaps) or not (column.filled or nan_policy == "fill"))
+    return Sums(values, scales, whole, np.zeros(4), bool(gaps) or not (column.filled or nan_policy == "fill"))
 
 
 def total(curator: Curator, column: Column, nan_policy: NanPolicy) -> tuple[float, float]:

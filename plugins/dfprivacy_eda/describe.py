@@ -358,12 +358,10 @@ def _sums(values: Any, cube: tuple[int, float], rows: float, grown: Grown, *, ex
     """
     d, b = cube
     gone, error = grown.missing
-    noise = sums.cube_draws(d, b, 3)
-    noise[:, 0] *= not exact
-    noise = np.column_stack([noise, sums.laplace_draws(1)[:, 0] * (error or 0.0) / math.sqrt(2)])
     whole = np.array([[1, 0, 0, -1], [0, 1, 0, 0], [1 / 2, 0, 1 / 2, -1 / 2], [0, 0, 0, 1]])
     found = np.array([rows, *values, gone or 0.0])
-    return Sums(found, noise if b else noise[:0], whole, np.zeros(4), gone is not None)
+    scales = np.array([0.0 if exact else b, b, b, (error or 0.0) / math.sqrt(2)]) * (b > 0)
+    return Sums(found, scales, whole, np.zeros(4), gone is not None, cube=(d, 3))
 
 
 @describe.concludes
@@ -405,7 +403,7 @@ def _of_number(column: Column, measured: Sums, grown: Grown, confidence: float) 
         cells[name] = (float(of(found, column)), sums.spread(draws), *sums.between(draws, confidence))
     gone, error = sums.missing(measured)
     if gone is not None:
-        cells["missing"] = (gone, error, *sums.between(possible[:, 3], confidence))
+        cells["missing"] = (gone, error, *sums.between(possible[3], confidence))
     z = float(ndtri((1 + confidence) / 2))
     values = np.clip(grown.tree.quantiles(_QUARTILES), column.low, column.high).tolist()
     lows, highs = (np.clip(ends, column.low, column.high).tolist() for ends in grown.tree.intervals(_QUARTILES, z))

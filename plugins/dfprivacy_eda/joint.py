@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfprivacy import Column, Curator, features
-from dfprivacy_eda import sums
 from dfprivacy_eda.quantiles import Grown, Layout, layout
 from dfprivacy_eda.sums import Sums
 
@@ -127,28 +126,22 @@ class Summed:
 
         The sum of y² is half of that of 2y²-1 and of the rows with a value.
         """
-        noise = sums.cube_draws(self.dimension, self.scale, 4)
-        noise[:, 0] *= self.variance > 0
-        noise[:, 1] *= degree > 0
-        noise[:, 2] *= degree > 1
         values = self.parts[name].values if name in self.parts else np.zeros(0)
         found = np.array([self.rows, 0.0, 0.0, 0.0])
         found[1 : 1 + degree] = values[:degree]
-        counted = complete or name in self.told
+        scales = self.scale * np.array([self.variance > 0, degree > 0, degree > 1, False])
+        whole = np.array([[1, 0, 0, -1], [0, 1, 0, 0], [1 / 2, 0, 1 / 2, -1 / 2], [0, 0, 0, 1]])
+        counted, of_cube = complete or name in self.told, 4
         if name in self.told and degree:
-            found[3] = values[degree] / self.weight
-            noise[:, 3] /= self.weight
+            found[3], scales[3] = values[degree] / self.weight, self.scale / self.weight
         elif name in self.told:  # those with a value were counted
-            found[3] = self.rows - values[0]
-            noise[:, 3] = noise[:, 0] - noise[:, 3]
+            found[3], scales[3] = values[0], self.scale
+            whole[[0, 3]] = [0, 0, 0, 1], [1, 0, 0, -1]
         elif tree is not None and tree.missing[0] is not None:
             gone, error = tree.missing
-            found[3], counted = gone, True
-            noise[:, 3] = sums.laplace_draws(1)[:, 0] * (error or 0.0) / math.sqrt(2)
-        else:
-            noise[:, 3] = 0.0
-        whole = np.array([[1, 0, 0, -1], [0, 1, 0, 0], [1 / 2, 0, 1 / 2, -1 / 2], [0, 0, 0, 1]])
-        return Sums(found, noise if noise.any() else noise[:0], whole, np.zeros(4), counted)
+            found[3], scales[3] = gone, (error or 0.0) / math.sqrt(2)
+            counted, of_cube = True, 3
+        return Sums(found, scales, whole, np.zeros(4), counted, cube=(self.dimension, of_cube))
 
 
 def measured_trees(

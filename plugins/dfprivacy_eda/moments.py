@@ -37,7 +37,8 @@ def _concluded(
     """Give a number, with the interval in which the table's own lies."""
     draws = of(measured.possible, column)
     low, high = sums.between(draws, confidence)
-    if sums.between(measured.possible[:, 0], confidence)[0] < 1:  # there may be no row with a value
+    rows = measured.possible[0]
+    if rows.min() < 1 and sums.between(rows, confidence)[0] < 1:  # there may be no row with a value
         low, high = possible
     left, error = sums.missing(measured)
     return ColumnStatistic(
@@ -101,7 +102,7 @@ def mean(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit", co
     population the sum of y² is needed as well, so there is one step, with (y, 1-y², y²/2) where the number of rows
     is private, of sensitivity 3/2 if rows come and go.
 
-    **Statistics.** Intervals are quantiles of 20,000 draws of the noise, whose law is public, and of the
+    **Statistics.** Intervals are quantiles of 10,000 draws of the noise, whose law is public, and of the
     normal distribution of a mean for a population.
 
     References

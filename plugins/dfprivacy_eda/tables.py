@@ -12,6 +12,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Release
 from dfprivacy.markup import Grid
+from dfprivacy.schema import UNDECLARED
 from dfprivacy_eda import plots
 from dfprivacy_eda.results import records, tidy
 from dfprivacy_eda.simplex import project
@@ -127,7 +128,9 @@ class _Counted(Release):
     def _notes(self) -> list[str]:
         notes = []
         if self.reach and self.raw.size and float(self.raw.max()) < 2 * self.reach:
-            notes.append("No count is clearly above the noise: there is too little data for this epsilon.")
+            notes.append(
+                f"No count is clearly above the noise: there is too little data for this epsilon. {UNDECLARED}"
+            )
         if (self.raw < 0).any():
             notes.append(
                 "Counts below 0 became 0 and others smaller, so small ones are too large; raw is unbiased."

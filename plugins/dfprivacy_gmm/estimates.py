@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from dfprivacy.schema import UNDECLARED
 from dfprivacy_gmm.repair import spectral_noise
 
 if TYPE_CHECKING:
@@ -237,6 +238,8 @@ class Estimates:
                 doubts.append((group, "the noise could be all of its number of rows: its numbers say nothing"))
             elif size <= d:
                 doubts.append((group, f"it has about {max(size, 0):.0f} rows, too few for {d} columns"))
+        if (self.sums.sizes < _SIGNIFICANT * self.sums.size_sd).all():
+            doubts.append((None, f"hardly a row was counted. {UNDECLARED.rstrip('.')}"))
         for group, (covariance, noise) in enumerate(zip(self.covariances, self.noise, strict=True)):
             if spectral_noise(noise) >= max(np.trace(covariance) / d, 0.0):
                 place = None if len(self.covariances) < len(self.means) else group

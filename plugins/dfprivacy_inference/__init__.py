@@ -12,24 +12,14 @@ from dfprivacy_inference.assuming import differ, differences, flips, lives, shar
 from dfprivacy_inference.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_inference.expecting import expect_curves, expect_means, expect_pairs, expect_shares
 from dfprivacy_inference.explaining import find_k, find_signed, find_survival, find_two
-from dfprivacy_inference.proportions import (
-    McNemar,
-    Proportions,
-    check_mcnemar,
-    check_proportions,
-    mcnemar,
-    proportions,
-)
+from dfprivacy_inference.gehan import check_survival, survival_test
+from dfprivacy_inference.kruskal import check_k, kruskal
+from dfprivacy_inference.mannwhitney import check_two, mannwhitneyu
+from dfprivacy_inference.mcnemar import McNemar, check_mcnemar, mcnemar
+from dfprivacy_inference.proportions import Proportions, check_proportions, proportions
 from dfprivacy_inference.rank_results import KruskalWallis, MannWhitney, SurvivalTest, Wilcoxon
-from dfprivacy_inference.ranks import check_k, check_two, kruskal, mannwhitneyu
 from dfprivacy_inference.signed import check_pairs, wilcoxon
-from dfprivacy_inference.survival import (
-    SurvivalCurves,
-    check_curves,
-    check_survival,
-    kaplan_meier,
-    survival_test,
-)
+from dfprivacy_inference.survival import SurvivalCurves, check_curves, kaplan_meier
 
 __all__ = [
     "Anova",

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import Column, Curator, NanPolicy, Probability, Release, features, mechanism
-from dfprivacy.plotting import axes
+from dfprivacy.plotting import axes, forest_height, ink
+from dfprivacy.schema import UNDECLARED
 from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
 from dfprivacy_inference.welch import Sums, doubtful, holm, skewed
 
@@ -126,13 +127,13 @@ class Anova(Release):
         matplotlib.axes.Axes
             The axes.
         """
-        ax = axes(ax)
+        ax = axes(ax, height=forest_height(len(self.groups)))
         at = range(len(self.groups))
         reach = [
             [mean - low for mean, low in zip(self.means, self.lows, strict=True)],
             [high - mean for mean, high in zip(self.means, self.highs, strict=True)],
         ]
-        ax.errorbar(self.means, list(at), xerr=np.maximum(reach, 0.0), fmt="s", color="black", capsize=3)
+        ax.errorbar(self.means, list(at), xerr=np.maximum(reach, 0.0), fmt="s", color=ink(ax), capsize=3)
         ax.set(
             yticks=list(at),
             yticklabels=[f"{group} (n≈{size:.0f})" for group, size in zip(self.groups, self.sizes, strict=True)],
@@ -311,7 +312,7 @@ def _notes(sums: Sums, p: float, alpha: float) -> tuple[str, ...]:
     if doubtful(sums):
         notes.append(
             "A group is small, or its size or variance may be mostly noise: do not trust the p-value and the "
-            "intervals. More epsilon, more rows, or kruskal() would help."
+            f"intervals. More epsilon, more rows, or kruskal() would help. {UNDECLARED}"
         )
     elif skewed(sums, p, alpha):
         notes.append("The p-value takes the data to be near normal: if they are skewed, it could be too small.")

@@ -12,7 +12,8 @@ from dfprivacy_inference.asking import groups_of
 from dfprivacy_inference.curves import Curve
 from dfprivacy_inference.explaining import POWER, rows_of
 from dfprivacy_inference.laws import normal_laplace_quantile
-from dfprivacy_inference.survival import EACH, edges_of
+from dfprivacy_inference.survival import EACH
+from dfprivacy_inference.times import edges_of
 from dfprivacy_inference.two_groups import SLACK
 from dfprivacy_inference.welch import Sums
 from dfprivacy_inference.wilson import Share, combined, from_counts, from_halves, of_known_rows

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dfprivacy import ConfidenceInterval, NanPolicy, Release
-from dfprivacy.plotting import axes
+from dfprivacy import ArgumentError, ConfidenceInterval, NanPolicy, Release
+from dfprivacy.plotting import axes, ink
 from dfprivacy_inference.laws import Alternative
 
 __all__ = ["KruskalWallis", "MannWhitney", "SurvivalTest", "Wilcoxon", "plain"]
@@ -83,7 +83,7 @@ class _TwoGroupTest(_Test):
             [low, high], [0, 0], color="tab:blue", lw=3, label=f"{self.confidence:.0%} interval, noise included"
         )
         if self.effect is not None:
-            ax.plot(self.effect, 0, "o", color="black", label="effect")
+            ax.plot(self.effect, 0, "o", color=ink(ax), label="effect")
         ax.axvline(0.5, color="grey", ls=":", label="alike")
         first, second = self.groups
         ax.set(xlim=(0, 1), yticks=[], xlabel=f"P({first} > {second})", title=f"p = {self.pvalue:.3g}")
@@ -267,6 +267,20 @@ class Wilcoxon(_Test):
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
         return self._seen("statistic", "pvalue", "alpha", "rejected", "effect", "method", "rows")
+
+    def confidence_interval(self) -> ConfidenceInterval:
+        """Refuse: there is none for this effect.
+
+        Raises
+        ------
+        ArgumentError
+            Always, with the reason.
+        """
+        raise ArgumentError(
+            "There is no interval for the effect of signed ranks: how far their sum varies where the hypothesis "
+            "does not hold depends on the law of the differences, and no bound for all laws is narrow enough.",
+            "The effect is an estimate. ttest() has an interval for a mean, mannwhitneyu() one for two groups.",
+        )
 
 
 def plain(values: Any) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""``view.kaplan_meier`` and ``view.survival_test``: how long until something happens, and whether groups differ."""
+"""``view.kaplan_meier``: how long until something happens, in groups."""
 
 from __future__ import annotations
 
@@ -10,24 +10,18 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, Release, features, mechanism
 from dfprivacy.plotting import axes
-from dfprivacy_inference.asking import check_apart, groups_of, pair_of, public_sizes
+from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
 from dfprivacy_inference.curves import Curve
-from dfprivacy_inference.laws import Alternative
-from dfprivacy_inference.rank_results import SurvivalTest
-from dfprivacy_inference.ranks import TwoMeasured, conclude_two, measure_two
-from dfprivacy_inference.scores import GehanScores
+from dfprivacy_inference.times import check_times, edges_of, events_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dfprivacy.release import NoisyValue
 
-__all__ = ["EACH", "SurvivalCurves", "check_curves", "check_survival", "edges_of", "kaplan_meier", "survival_test"]
+__all__ = ["EACH", "SurvivalCurves", "check_curves", "kaplan_meier"]
 
-_INTERVALS_MAX = 1000
 EACH = 25.0
 """Rows times epsilon that an interval should have."""
-_PAIR = (0, 1)
+_NUMBERS = 10  # at risk that fit below a curve, at most
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -124,9 +118,9 @@ class SurvivalCurves(Release):
         matplotlib.axes.Axes
             The axes.
         """
-        ax = axes(ax)
         names = self.groups or ("all",)
-        shown = np.unique(np.linspace(0, len(self.edges) - 2, min(len(self.edges) - 1, 8)).round().astype(int))
+        ax = axes(ax, height=3.2 + 0.15 * len(names))
+        shown = range(0, len(self.edges) - 1, -(-(len(self.edges) - 1) // _NUMBERS))
         below: dict[str, Any] = {"textcoords": "offset points", "fontsize": "small", "annotation_clip": False}
         ax.annotate("at risk", (0, 0), (-8, -44), xycoords="axes fraction", ha="right", **below)
         for at, name in enumerate(names):
@@ -222,7 +216,7 @@ def kaplan_meier(
     True
     """
     ends = edges_of(time, edges)
-    cells: features.RowFeatures = features.OneHot(event, groups=_events(event)) * features.Bins(time, ends)
+    cells: features.RowFeatures = features.OneHot(event, groups=events_of(event)) * features.Bins(time, ends)
     if by is not None:
         kept = groups_of(by, groups, least=1)
         public_sizes(curator, by, kept)
@@ -287,48 +281,6 @@ def _rows(values: Any) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(float(value) for value in each) for each in values)
 
 
-def _events(event: Column) -> tuple[Any, Any]:
-    """Give the categories of an event, then of none; an error if they are not 1 and 0."""
-    known = event.categories or ()
-    if len(known) != 2 or any(isinstance(each, str) for each in known) or {*known} != {*_PAIR}:  # noqa: PLR2004
-        raise ArgumentError(
-            f"The categories of {event.name!r} are {list(known)!r}, which are not 0 and 1.",
-            f"Declare categories={{{event.name!r}: [0, 1]}}, or [False, True], where 1 is the event.",
-        )
-    return known[known.index(1)], known[known.index(0)]
-
-
-def edges_of(time: Column, edges: Sequence[float] | int) -> NDArray[np.float64]:
-    """Give the ends of the intervals; an error if they do not cover the bounds."""
-    if isinstance(edges, int | np.integer) and not isinstance(edges, bool):
-        if not 1 <= edges <= _INTERVALS_MAX:
-            raise ArgumentError(f"edges={edges} intervals are too many, or none.", f"From 1 to {_INTERVALS_MAX}.")
-        return np.linspace(time.low, time.high, int(edges) + 1)
-    try:
-        found = np.array([float(edge) for edge in edges])  # type: ignore[union-attr]
-    except (TypeError, ValueError):
-        raise ArgumentError(f"edges={edges!r} are no times.", "Give a list of rising times, or a number.") from None
-    if not 1 < len(found) <= _INTERVALS_MAX + 1 or not np.isfinite(found).all() or (np.diff(found) <= 0).any():
-        raise ArgumentError("Edges must be finite and rise.", f"Give 2 to {_INTERVALS_MAX + 1} of them, each once.")
-    if found[0] > time.low or found[-1] < time.high:
-        raise ArgumentError(
-            f"The edges, {found[0]:g} to {found[-1]:g}, do not cover the bounds of {time.name!r}, {time.low:g} to "
-            f"{time.high:g}.",
-            "Times beyond them would be counted in the first or the last interval. Widen the edges.",
-        )
-    return found
-
-
-def _check_times(time: Column, event: Column) -> None:
-    check_apart(time, event)
-    if time.low < 0:
-        raise ArgumentError(
-            f"The bounds of {time.name!r} begin at {time.low:g}: a time cannot be negative.",
-            "Declare bounds from 0 on.",
-        )
-    _events(event)
-
-
 def check_curves(
     time: Column,
     event: Column,
@@ -339,7 +291,7 @@ def check_curves(
     **_: Any,
 ) -> None:
     """Refuse what is no survival, before anything is paid."""
-    _check_times(time, event)
+    check_times(time, event)
     edges_of(time, edges)
     if by is None:
         if groups is not None:
@@ -347,107 +299,3 @@ def check_curves(
         return
     check_apart(time, event, by)
     groups_of(by, groups, least=1)
-
-
-@mechanism(columns={"time": "numeric", "event": "category", "by": "category"})
-def survival_test(
-    curator: Curator,
-    time: Column,
-    event: Column,
-    by: Column,
-    *,
-    groups: Sequence[Any] | None = None,
-    nan_policy: NanPolicy = "omit",
-) -> TwoMeasured:
-    """Test whether one of two groups tends to live longer (Gehan-Wilcoxon).
-
-    Parameters
-    ----------
-    time : str
-        A column of times with bounds, 0 or above. They may be loose: times count by their order only.
-    event : str
-        Whether the time is that of the event, or of the last look (censored): a column with the categories 0 and 1,
-        or False and True.
-    by : str
-        A column with categories.
-    groups : list or tuple of two categories, optional
-        The groups to compare, the first with the second; default: the column's, if it has two.
-    nan_policy : {"omit", "fill", "raise"}
-        As in `kaplan_meier`.
-    alternative : {"two-sided", "less", "greater"}
-        What is suspected of the first group: ``"greater"``, that it lives longer.
-    alpha : float
-        The level at which `rejected` decides.
-    confidence : float
-        Coverage of the interval for the effect.
-
-    Returns
-    -------
-    SurvivalTest
-        With scipy's names: ``statistic``, ``pvalue``.
-
-    Raises
-    ------
-    ArgumentError
-        If an argument cannot be used; nothing is charged.
-    BudgetExceeded
-        If the account cannot pay; nothing is charged.
-
-    Notes
-    -----
-    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation, as ``mannwhitneyu``: of two
-    rows one surely lives longer, or the other does, or nobody can tell, which is all that the proof there needs.
-
-    **Statistics.** As there, with the variance of times none of which is censored or equal to another, which is the
-    largest: conservative where many are. A log-rank test looks at later differences more; its noise is much larger.
-
-    References
-    ----------
-    .. [1] Gehan (1965). A generalized Wilcoxon test for comparing arbitrarily singly-censored samples. Biometrika
-       52.
-
-    Examples
-    --------
-    >>> import numpy as np, pandas as pd, dfprivacy as dp
-    >>> df = pd.DataFrame({"months": np.r_[np.arange(1000) % 30, np.arange(1000) % 60],
-    ...                    "died": [1, 1, 1, 0] * 500, "arm": ["old"] * 1000 + ["new"] * 1000})
-    >>> view = dp.protect(df, "survival-test-example", epsilon=1, ledger="memory:", bounds={"months": (0, 60)},
-    ...                   categories={"died": [0, 1], "arm": ["new", "old"]})
-    >>> view.survival_test("months", "died", by="arm", epsilon=1).pvalue < 0.001
-    True
-    """
-    scores = GehanScores(time, event, curator.gaps([time], nan_policy))
-    return measure_two(curator, scores, by, pair_of(by, groups), ties=False)
-
-
-@survival_test.concludes
-def _(
-    measured: TwoMeasured,
-    time: Column,
-    event: Column,
-    by: Column,
-    *,
-    groups: Sequence[Any] | None,
-    nan_policy: NanPolicy,
-    alternative: Alternative = "two-sided",
-    alpha: Probability = 0.05,
-    confidence: Probability = 0.95,
-) -> SurvivalTest:
-    """Conclude from the noisy statistic."""
-    said = conclude_two(measured, by, pair_of(by, groups), alternative, alpha, confidence, "any")
-    two, sizes = said.pop("two"), said["sizes"]
-    return SurvivalTest(
-        statistic=None if sizes is None else 2 * float(two.rank_sum),
-        time=time.name,
-        event=event.name,
-        by=by.name,
-        nan_policy=nan_policy,
-        **said,
-    )
-
-
-def check_survival(time: Column, event: Column, by: Column, *, groups: Sequence[Any] | None, **_: Any) -> None:
-    """Refuse what is no survival of two groups, before anything is paid."""
-    _check_times(time, event)
-    check_apart(time, event, by)
-    pair_of(by, groups)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from dfprivacy.schema import UNDECLARED
 from dfprivacy_kernel.chi_squared import Conclusion, conclude, conclude_apart, conclude_paired
 from dfprivacy_kernel.mmd import Measured, MeasuredPairs
 from dfprivacy_kernel.moments import Contrast, Party
@@ -175,4 +176,4 @@ _RARE = (
     "One group has more than ten times the rows of the other: if what differs are few rows with rare values, a "
     "p-value below 1% may be several times too small. That of method='permutation' is exact."
 )
-_FEW = "Complete rows are too few beside the noise in their number: this answer tells nothing."
+_FEW = f"Complete rows are too few beside the noise in their number: this answer tells nothing. {UNDECLARED}"

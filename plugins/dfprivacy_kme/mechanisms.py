@@ -12,6 +12,7 @@ from scipy.stats import poisson
 
 from dfprivacy import ArgumentError, NanPolicy, Range, mechanism
 from dfprivacy.features import Count, Fourier, Given, Nystrom, ProductKernel, Stack, gaussian_frequencies, spread
+from dfprivacy.schema import UNDECLARED
 from dfprivacy_kme.embedding import Space, coded
 from dfprivacy_kme.fitting import absolute, hull, shrunk
 from dfprivacy_kme.release import KME, grid
@@ -321,7 +322,9 @@ def _concluded(measured: Measured, represent: Represent) -> KME:
 def _notes(measured: Measured, space: Space) -> tuple[str, ...]:
     notes = []
     if measured.size < _TOLD * (measured.count_noise or 0.0):
-        notes.append("Complete rows are too few beside the noise in their number: this release tells nothing.")
+        notes.append(
+            f"Complete rows are too few beside the noise in their number: this release tells nothing. {UNDECLARED}"
+        )
     seen = float((space.features(grid(space)) ** 2).sum(axis=1).mean())
     if seen < _SEEN:
         notes.append(

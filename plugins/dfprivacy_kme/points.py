@@ -35,12 +35,15 @@ class TwoSample(NamedTuple):
         Level of the decision.
     rejected : bool
         Whether one population is rejected.
+    notes : tuple of str
+        What to know before trusting the p-value.
     """
 
     statistic: float
     pvalue: float
     alpha: float
     rejected: bool
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)

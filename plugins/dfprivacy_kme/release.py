@@ -31,6 +31,11 @@ __all__ = ["KME", "Expectation", "grid"]
 _RIDGES = np.geomspace(1e-14, 1e4, 55)
 _DRAWS, _DRAWS_SEED = 4999, 20_180_710  # public: it makes p-values reproducible
 _CLEARLY = 3.0  # standard errors above 0 from which a number of missing rows is shown
+_SMALL, _UNEQUAL = 0.01, 10.0
+_RARE = (
+    "One sample has more than ten times the rows of the other: if what differs are few rows with rare values, a "
+    "p-value below 1% may be too small. proportions() and chi2() count such rows."
+)
 _MASSES = 5  # of the noise's standard deviation, below which a conditional says little
 
 
@@ -272,7 +277,8 @@ class KME(WeightedPoints):
         -----
         A parametric bootstrap: under the null hypothesis both samples are drawn from one population, for which both
         embeddings' points stand, each by how well it is known; then comes the noise. The level is nominal as far as
-        these points stand for the population.
+        these points stand for the population. Those of a sample that is far smaller than the other may have one or
+        two rows with rare values, or none: a p-value below 1% says so.
         """
         alpha = as_probability(alpha, "alpha")
         mine, others, space = self._samples(other)
@@ -282,7 +288,9 @@ class KME(WeightedPoints):
         psi, share = pooled(mine, others, space)
         extreme = int(np.sum(null_distances(mine, others, psi, share, _DRAWS, rng) >= statistic))
         pvalue = (1 + extreme) / (1 + _DRAWS)
-        return TwoSample(statistic, pvalue, alpha, pvalue <= alpha)
+        sizes = mine.size, others.size
+        doubtful = pvalue < _SMALL and max(sizes) > _UNEQUAL * min(sizes)
+        return TwoSample(statistic, pvalue, alpha, pvalue <= alpha, (_RARE,) if doubtful else ())
 
     def _samples(self, other: object) -> tuple[Sample, Sample, Space]:
         """Give both embeddings in the coordinates of a space that they have in common."""

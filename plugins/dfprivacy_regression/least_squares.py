@@ -48,6 +48,17 @@ class Known:
     moments: Numbers
     covariance: Numbers
 
+    @classmethod
+    def assumed(cls, design: Design, n: int) -> Known:
+        """Give moments for a plan: numbers vary by a third of half their bounds, categories are alike in size."""
+        index = design.index()
+        diagonal = index.diagonal()
+        moments = np.zeros(index.max() + 1)
+        moments[diagonal] = n / 9
+        moments[diagonal[design.dummies]] = n / (1 + design.width)
+        moments[0] = n
+        return cls(design, moments, np.zeros((len(moments),) * 2))
+
     def matrix(self, moments: Numbers) -> Numbers:
         """Put moments into M, shape (..., q + 1, q + 1)."""
         found: Numbers = moments[..., self.design.index()]

@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.special import expit, ndtri
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
-from dfprivacy.plotting import axes
+from dfprivacy.plotting import axes, forest_height, ink
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -217,17 +217,25 @@ class Regression(Release):
         matplotlib.axes.Axes
             The axes.
         """
-        ax = axes(ax)
         names = [name for name in self.params if name != "Intercept"]
+        ax = axes(ax, height=forest_height(len(names)))
         places = range(len(names))[::-1]
         for place, name in zip(places, names, strict=True):
             if math.isfinite(self.low[name]):
                 ax.plot([self.low[name], self.high[name]], [place] * 2, color="tab:blue", lw=2)
             if (value := self.params[name]) is not None:
-                ax.plot(value, place, "s", color="black")
+                ax.plot(value, place, "s", color=ink(ax))
         ax.axvline(0, color="grey", lw=1, ls=":")
-        ax.set(yticks=[*places], yticklabels=names, xlabel=f"change of {self.formula.partition(' ~ ')[0]}")
+        what = f"{self._coefficient} of {self.formula.partition(' ~ ')[0]}"
+        ax.set(
+            yticks=[*places],
+            yticklabels=names,
+            ylim=(-0.6, len(names) - 0.4),
+            xlabel=f"{what}, {self.confidence:.0%} intervals, noise included",
+        )
         return ax
+
+    _coefficient: ClassVar[str] = "change"
 
     _title: ClassVar[str] = "Regression"
 
@@ -317,6 +325,7 @@ class Logit(Regression):
     """
 
     _title = "Logit"
+    _coefficient = "change of the log-odds"
 
     def _quality(self) -> str:
         return "log-odds"

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Score"]
 
+_STEPS = float(2**24)  # in 1: products of two whole numbers of steps, and sums of norm 1 of them, fit 53 bits
+
 
 @final
 class Score(features.RowFeatures):
@@ -34,13 +36,16 @@ class Score(features.RowFeatures):
     c : float
         Where residuals are clipped.
     tilt : ndarray of shape (q, q), optional
-        The vectors a_j, each with an L1 norm of at most 1, so that u_j is in [-1, 1].
+        The vectors a_j, each with an L1 norm of at most 1, so that u_j is in [-1, 1]. They, and x in u_j, are
+        rounded to whole steps of 2^-24: then no sum is, and a product of matrices gives every row the same u_j
+        among any others.
     """
 
     def __init__(self, design: Design, b: Numbers, c: float, tilt: Numbers | None = None) -> None:
         self.design = design
         self.columns = design.columns
-        self.b, self.c, self.tilt = b, c, tilt
+        self.b, self.c = b, c
+        self.tilt = None if tilt is None else np.trunc(tilt * _STEPS)
         q = design.width
         self.shape = (q + 1 + (0 if tilt is None else q),)
 
@@ -56,11 +61,13 @@ class Score(features.RowFeatures):
         found[0] = psi
         np.multiply(x, psi, out=found[1:q])
         np.multiply(psi, psi, out=found[q])
-        for j, a in enumerate(() if self.tilt is None else self.tilt):
-            u = np.full(batch.size, a[0])
-            for ak, xk in zip(a[1:], x, strict=True):
-                u += ak * xk
-            np.multiply(np.multiply(u, u, out=u), found[q], out=found[q + 1 + j])
+        if self.tilt is not None:
+            x *= _STEPS
+            u = np.matmul(self.tilt[:, 1:], np.rint(x, out=x), out=found[q + 1 :])
+            u += _STEPS * self.tilt[:, :1]
+            u /= _STEPS**2
+            u *= u
+            u *= found[q]
         found[q:] *= 2
         found[q:] -= 1
         return found.T

@@ -25,8 +25,8 @@ under differential privacy. DBSec 2017, LNCS 10359, 123-141.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -86,25 +86,6 @@ class Result:
     method: Method
     alternative: Alternative
     _hypothesis: Hypothesis = field(repr=False, compare=False)
-
-    def parts(self, groups: Sequence[Sequence[Group]]) -> Iterator[Result]:
-        """Give the tests of arrays of groups one by one.
-
-        Parameters
-        ----------
-        groups : sequence of sequences of Group
-            The releases that each test is of.
-
-        Yields
-        ------
-        Result
-            A test of numbers, whose interval has to be taken from this one.
-        """
-        names = ("statistic", "pvalue", "df", "estimate", "standard_error", "noise_standard_error", "shape")
-        numbers = [np.broadcast_to(getattr(self, name), len(groups)).tolist() for name in names]
-        variances = [np.broadcast_to(each, len(groups)).tolist() for each in self.variances]
-        for own, each, of in zip(zip(*numbers, strict=True), zip(*variances, strict=True), groups, strict=True):
-            yield replace(self, **dict(zip(names, own, strict=True)), variances=each, groups=tuple(of))
 
     def interval(self, confidence: float = 0.95) -> tuple[Real, Real]:
         """Give a confidence interval for the mean, or for the difference of means.

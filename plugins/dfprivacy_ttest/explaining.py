@@ -57,10 +57,14 @@ def findings(
     known |= {"epsilon": 1.5 / scale, "neighbors": "add_remove", "ratio": None if by is None else 1.0}
     rows = sample_size(0.8, effect=-effect if alternative == "less" else effect, **known)
     each = "" if by is None else " in each group"
-    return {f"an effect of {effect:.3g} is found {given}": f"from {rows:,} rows{each}"}
+    planned = {f"an effect of {effect:.3g} is found {given}": f"from {rows:,} rows{each}"}
+    if curator.size is None:
+        return planned
+    alike = [curator.size] if by is None else [curator.size / 2] * 2  # the best that groups of private sizes can be
+    return {**planned, **_about_noise(scale * column.half, sd, alike)}
 
 
-def _about_noise(scale: float, sd: float, sizes: list[float]) -> dict[str, str]:
+def _about_noise(scale: float, sd: float, sizes: Sequence[float]) -> dict[str, str]:
     """Say what would help where the noise, of this scale in each sum, will be most of the error."""
     noise = math.sqrt(sum(2 * (scale / n) ** 2 for n in sizes))
     times = noise / (sd * math.sqrt(sum(1 / n for n in sizes)))

@@ -14,7 +14,7 @@ from dfprivacy.errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["LEAST", "Array", "Group", "Real", "along", "plain", "side_by_side", "truncated"]
+__all__ = ["LEAST", "SIZE", "Array", "Group", "Real", "plain", "side_by_side", "truncated"]
 
 Array: TypeAlias = NDArray[np.float64]
 Real: TypeAlias = float | Array
@@ -23,6 +23,7 @@ LEAST = 1e-9
 """A variance for data that are constant."""
 
 SIZE_FLOOR = 5.0
+SIZE = 2  # the place of the size among the numbers of a group
 _DOUBTFUL = 5.0  # standard deviations: a noisy size should be as large as that to divide by
 
 
@@ -64,22 +65,24 @@ class Group:
     def __post_init__(self) -> None:
         if not all(np.all(np.isfinite(getattr(self, field.name))) for field in dataclasses.fields(self)):
             raise ArgumentError("A released value is not finite.", "Release the sums again.")
-        if np.min([self.scale_total, self.scale_squares, self.scale_size, self.scale_both]) < 0:
+        if any(
+            np.any(np.less(s, 0)) for s in (self.scale_total, self.scale_squares, self.scale_size, self.scale_both)
+        ):
             raise ArgumentError("A scale of noise is negative.", "Give the scales of the noise that was added.")
         if np.any((self.size_variance == 0) & (np.asarray(self.size) < 2)):  # noqa: PLR2004
             raise ArgumentError("A group has fewer than two rows.", "A t-test needs two rows in every group.")
 
     @classmethod
-    def measured(cls, sums: Sequence[float], scales: Sequence[float], size: float | None) -> Group:
+    def measured(cls, sums: Sequence[Real], scales: Sequence[Real], size: Real | None) -> Group:
         """Take what was measured: sums of (y, y²) of a public number of rows, (y, 1-y², rows), or (y, 1-y², y²).
 
         Parameters
         ----------
-        sums : sequence of float
+        sums : sequence of float or ndarray
             The noisy sums.
-        scales : sequence of float
+        scales : sequence of float or ndarray
             The scale of the noise in each.
-        size : float or None
+        size : float, ndarray or None
             The number of rows, where it is public; those with a missing value are then among them.
 
         Returns
@@ -96,6 +99,11 @@ class Group:
         total, rest, present = sums  # of (y, 1-y², 1)
         noise, noise_rest, noise_size = scales
         return cls(total, present - rest, present, noise, noise_rest, 0.0, noise_size)
+
+    def listed(self, many: int) -> list[list[float]]:
+        """Give each number of so many groups as a list, in the order of the fields, where `SIZE` is the size."""
+        each = (getattr(self, field.name) for field in dataclasses.fields(self))
+        return [np.broadcast_to(numbers, many).tolist() for numbers in each]
 
     @cached_property
     def size_variance(self) -> Real:
@@ -155,12 +163,6 @@ class Group:
         n = np.maximum(self.n - self.scale_size * size - self.scale_both * both, 2.0)
         total = self.total - self.scale_total * alone
         return total, self.squares - self.scale_squares * squares - self.scale_both * both, n
-
-
-def along(groups: Sequence[Group]) -> Group:
-    """Give groups that are asked one by one as one group of arrays."""
-    each = np.array([dataclasses.astuple(group) for group in groups], dtype=np.float64)
-    return Group(*each.T)
 
 
 def side_by_side(*groups: Group) -> Group:

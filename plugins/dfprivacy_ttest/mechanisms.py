@@ -135,13 +135,13 @@ def _(
         confidence=confidence,
         nan_policy=nan_policy,
     )
-    return question.conclude([_groups(*each) for each in measured])
+    return question.conclude(*_groups(measured))
 
 
 def estimate(measured: Measured, column: Column) -> float:
     """Give the mean, or the first mean minus the second, without the test."""
-    groups, *_ = _groups(*measured)
-    means = [float(group.mean) * column.half + column.mid for group in groups]
+    groups, *_ = _groups([measured])
+    means = [float(group.mean[0]) * column.half + column.mid for group in groups]
     return means[0] - means[1] if len(means) > 1 else means[0]
 
 
@@ -254,7 +254,7 @@ def _(
         confidence=confidence,
         nan_policy=nan_policy,
     )
-    return question.conclude([_groups(*each) for each in measured])
+    return question.conclude(*_groups(measured))
 
 
 def check_z(column: Column, *, popmean: float, sigma: float, **_: Any) -> None:
@@ -294,18 +294,22 @@ def _measure(
 
 
 def _groups(
-    measured: NoisyValue, sizes: NDArray[np.float64] | None
-) -> tuple[list[Group], float | None, float | None]:
-    """Take the sums and the rows of each group, and how many rows were left out of public groups."""
-    values, scales = (np.atleast_2d(part) for part in (measured.values, measured.scales))
-    known = [None] * len(values) if sizes is None else [float(size) for size in sizes]
+    every: Sequence[Measured],
+) -> tuple[list[Group], NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """Take the sums and the rows of each group, and how many rows were left out of public groups; of all tests."""
+    sums, sizes = zip(*every, strict=True)
+    values, scales = (
+        np.stack([np.atleast_2d(each) for each in of], axis=-1)
+        for of in ([m.values for m in sums], [m.scales for m in sums])
+    )
+    known = None if sizes[0] is None else np.stack(sizes, axis=-1)
     groups = [
-        Group.measured([float(x) for x in sums], [float(x) for x in scale], size)
-        for sums, scale, size in zip(values, scales, known, strict=True)
+        Group.measured(own, noise, None if known is None else known[at])
+        for at, (own, noise) in enumerate(zip(values, scales, strict=True))
     ]
-    if sizes is None or values.shape[1] == 2:  # noqa: PLR2004 - all rows were counted
+    if known is None or values.shape[1] == 2:  # noqa: PLR2004 - all rows were counted
         return groups, None, None
-    return groups, float((sizes - values[:, -1]).sum()), float(np.sqrt(2 * np.square(scales[:, -1]).sum()))
+    return groups, (known - values[:, -1]).sum(axis=0), np.sqrt(2 * np.square(scales[:, -1]).sum(axis=0))
 
 
 def public_sizes(curator: Curator, by: Column | None, pair: tuple[Any, ...] | None) -> NDArray[np.float64] | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from dfprivacy.schema import UNDECLARED
 from dfprivacy_ttest.group import Array
 
 if TYPE_CHECKING:
@@ -23,39 +24,54 @@ _LOOSE = 1.0  # from this many on ranks find more
 _HIDDEN = 4.0  # a variance that is no farther from 0 than twice its noise
 _SIZE = (
     "The size of a group may be mostly noise, so nothing can be divided by it: do not trust the p-value and the "
-    "interval. More epsilon, or more rows, would help."
+    f"interval. More epsilon, or more rows, would help. {UNDECLARED}"
 )
 _RANKS = {1: "wilcoxon()", 2: "mannwhitneyu()"}  # of one group, and of two
+_SHAPE = (
+    "The p-value takes the data to be near normal. If their spread came from few values far from the rest, "
+    "it could be {:.2g}."
+)
 _UNDEFINED = "Undefined: a noisy variance is not positive, so the naive statistic does not exist."
 
 
-def notes(result: Result, alpha: float, *, known_sd: bool) -> tuple[str, ...]:
-    """Say what to know about the test of one release.
+def notes(result: Result, tests: int, alpha: float, *, known_sd: bool) -> list[tuple[str, ...]]:
+    """Say what to know about tests.
 
     Parameters
     ----------
     result : Result
-        The test, of numbers, not of arrays.
+        The tests, of arrays.
+    tests : int
+        How many they are.
     alpha : float
-        The level at which it decides.
+        The level at which they decide.
     known_sd : bool
         Whether the standard deviation was given.
 
     Returns
     -------
-    tuple of str
-        Sentences; none if there is nothing to know.
+    list of tuple of str
+        For each test sentences; none if there is nothing to know.
     """
     if result.method == "naive":
-        return (_UNDEFINED,) if np.isnan(result.statistic) else ()
-    found = [_SIZE] if _doubtful_size(result) else []
-    found += _about_noise(result)
-    if not known_sd and _shape_decides(result, alpha):
-        found.append(
-            "The p-value takes the data to be near normal. If their spread came from few values far from the rest, "
-            f"it could be {float(worst_pvalue(result)):.2g}."
+        undefined = np.broadcast_to(np.isnan(result.statistic), tests)
+        return [(_UNDEFINED,) if each else () for each in undefined]
+    worst = worst_pvalue(result)
+    decides = False if known_sd else _shape_decides(result, alpha, worst)
+    noise, error = np.asarray(result.noise_standard_error), np.asarray(result.standard_error)
+    ratio = noise / np.maximum(np.sqrt(np.maximum(error**2 - noise**2, 0)), 1e-12)
+    unsure = np.asarray(result.shape) < _HIDDEN  # then what is taken for the spread is an upper end of it
+    reach = len(result.groups)  # of y in [-1, 1], or of a difference: the half of what there can be
+    facts = np.broadcast_arrays(_doubtful_size(result), decides, worst, ratio, unsure, 2 * error >= reach)
+    each = zip(*(np.broadcast_to(fact, tests).tolist() for fact in facts), strict=True)
+    return [
+        (
+            *((_SIZE,) if doubtful else ()),
+            *_about_noise(times, reach, hidden=hidden, wide=wide),
+            *((_SHAPE.format(p),) if shape else ()),
         )
-    return tuple(found)
+        for doubtful, shape, p, times, hidden, wide in each
+    ]
 
 
 def unreliable(result: Result, alpha: float) -> NDArray[np.bool_]:
@@ -73,7 +89,7 @@ def unreliable(result: Result, alpha: float) -> NDArray[np.bool_]:
     ndarray of bool
         Whether there is such a note.
     """
-    return _doubtful_size(result) | _shape_decides(result, alpha)
+    return _doubtful_size(result) | _shape_decides(result, alpha, worst_pvalue(result))
 
 
 def worst_pvalue(result: Result) -> Array:
@@ -110,23 +126,20 @@ def worst_pvalue(result: Result) -> Array:
     return np.asarray(ndtr(-moved))
 
 
-def _shape_decides(result: Result, alpha: float) -> NDArray[np.bool_]:
+def _shape_decides(result: Result, alpha: float, worst: Array) -> NDArray[np.bool_]:
     """Whether a hypothesis is rejected that the worst p-value would not reject."""
-    return (np.asarray(result.pvalue) <= alpha) & (worst_pvalue(result) > _SLACK * alpha)
+    return (np.asarray(result.pvalue) <= alpha) & (worst > _SLACK * alpha)
 
 
 def _doubtful_size(result: Result) -> NDArray[np.bool_]:
     return functools.reduce(np.logical_or, (group.doubtful_size for group in result.groups))
 
 
-def _about_noise(result: Result) -> list[str]:
-    noise, whole = float(result.noise_standard_error), float(result.standard_error)
-    times = noise / max((whole**2 - noise**2) ** 0.5, 1e-12)
-    hidden = bool(np.asarray(result.shape) < _HIDDEN)  # then what is taken for the spread is an upper end of it
-    reach = len(result.groups)  # of y in [-1, 1], or of a difference: the half of what there can be
+def _about_noise(times: float, reach: int, *, hidden: bool, wide: bool) -> list[str]:
+    """Say of one test whether noise matters more than sampling."""
     found = []
     if times > (1.0 if hidden else _NOISY):
-        opening = "Uninformative: the noise is as wide as the bounds. " if 2 * whole >= reach else ""
+        opening = "Uninformative: the noise is as wide as the bounds. " if wide else ""
         much, least = f"{times:.2g} times", "at least " if hidden else ""
         found.append(
             f"{opening}The noise is {least}{much} the error of sampling; {much} the epsilon, bounds {much} as "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,13 +11,13 @@ import numpy as np
 from dfprivacy import ConfidenceInterval, NanPolicy, Release
 from dfprivacy.plotting import axes
 from dfprivacy_ttest.calibrated import Alternative, Method, Result, one_sample_t, one_sample_z, two_sample_t
-from dfprivacy_ttest.group import Group, along
+from dfprivacy_ttest.group import SIZE, Array, Group, Real
 from dfprivacy_ttest.notes import notes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    Measured = tuple[Sequence[Group], float | None, float | None]
+    from numpy.typing import NDArray
 
 __all__ = ["Question", "TTest"]
 
@@ -104,54 +104,60 @@ class Question:
         low, high = (float(end) * self.half + self.origin for end in result.interval(confidence))
         return ConfidenceInterval(low, high)
 
-    def conclude(self, every: Sequence[Measured]) -> list[TTest]:
+    def conclude(
+        self, groups: Sequence[Group], missing: Array | None, missing_standard_error: Array | None
+    ) -> list[TTest]:
         """Test, and return to the column's units.
 
         Parameters
         ----------
-        every : sequence of tuple
-            For each test one or two groups, how many rows were left out, and how sure that is. The laws of all are
-            computed as arrays.
+        groups : sequence of Group
+            One or two, of arrays with a number for each test.
+        missing, missing_standard_error : ndarray or None
+            How many rows were left out of each test, and how sure that is.
 
         Returns
         -------
         list of TTest
             The results.
         """
-        groups = [measured for measured, *_ in every]
-        result = self.test([along(each) for each in zip(*groups, strict=True)])
-        ends = [np.asarray(end) * self.half + self.origin for end in result.interval(self.confidence)]
-        parts = zip(result.parts(groups), zip(*ends, strict=True), every, strict=True)
-        return [self._said(part, float(low), float(high), *each) for part, (low, high), each in parts]
+        result = self.test(groups)
+        low, high = result.interval(self.confidence)
+        one_each = {
+            "statistic": result.statistic,
+            "pvalue": result.pvalue,
+            "rejected": np.asarray(result.pvalue) <= self.alpha,
+            "df": result.df,
+            "estimate": np.asarray(result.estimate) * self.half + self.origin,
+            "standard_error": np.asarray(result.standard_error) * self.half,
+            "noise_standard_error": np.asarray(result.noise_standard_error) * self.half,
+            "low": np.asarray(low) * self.half + self.origin,
+            "high": np.asarray(high) * self.half + self.origin,
+            "missing": missing,
+            "missing_standard_error": missing_standard_error,
+        }
+        tests = np.size(groups[0].total)
+        fields = zip(*(_listed(numbers, tests) for numbers in one_each.values()), strict=True)
+        means = zip(*(_listed(group.mean * self.half + self.mid, tests) for group in groups), strict=True)
+        released = zip(*(zip(*group.listed(tests), strict=True) for group in groups), strict=True)
+        said = notes(result, tests, self.alpha, known_sd=self.sigma is not None)
+        asked = vars(self)
+        return [
+            TTest(
+                **asked,
+                **dict(zip(one_each, own, strict=True)),
+                means=mean,
+                sizes=tuple(numbers[SIZE] for numbers in sums),
+                notes=note,
+                released=sums,
+            )
+            for own, mean, note, sums in zip(fields, means, said, released, strict=True)
+        ]
 
-    def _said(
-        self,
-        result: Result,
-        low: float,
-        high: float,
-        measured: Sequence[Group],
-        missing: float | None,
-        missing_standard_error: float | None,
-    ) -> TTest:
-        said = notes(result, self.alpha, known_sd=self.sigma is not None)
-        return TTest(
-            **vars(self),
-            statistic=float(result.statistic),
-            pvalue=float(result.pvalue),
-            rejected=bool(result.pvalue <= self.alpha),
-            df=float(result.df),
-            estimate=float(result.estimate) * self.half + self.origin,
-            standard_error=float(result.standard_error) * self.half,
-            noise_standard_error=float(result.noise_standard_error) * self.half,
-            means=tuple(float(group.mean) * self.half + self.mid for group in measured),
-            sizes=tuple(float(group.size) for group in measured),
-            missing=missing,
-            missing_standard_error=missing_standard_error,
-            low=low,
-            high=high,
-            notes=said,
-            released=tuple(astuple(group) for group in measured),
-        )
+
+def _listed(numbers: Real | NDArray[np.bool_] | None, tests: int) -> list[Any]:
+    """Give a number for each test, or None for each."""
+    return [None] * tests if numbers is None else np.broadcast_to(numbers, tests).tolist()
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

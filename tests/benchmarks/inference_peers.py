@@ -2,27 +2,37 @@
 
     python tests/benchmarks/inference_peers.py ranks --runs 300
     python tests/benchmarks/inference_peers.py ols --runs 60
+    python tests/benchmarks/inference_peers.py curves --runs 2000
     python tests/benchmarks/inference_peers.py speed
 
 ``ranks``: powers at level .05 and ε = 1 of ``mannwhitneyu`` and ``kruskal``, by `dfprivacy.power`, beside the
 test of Couch et al. (2019), |D| with noise of the scale (n - 1)/ε, and, for several groups, the F1 test of Swanberg
 et al. (2019), 70% of its budget for the sum between groups. ``ols``: root mean squared errors of slopes, beside
 AdaSSP (Wang 2018; δ = 1e-6) on the same tables, and the figures of dp-statsmodels (δ = 1e-5), which are those of
-its repository. ``speed``: CPU time of a million rows, beside scipy's and NumPy's on one core.
+its repository. ``curves``: root mean squared errors of survival curves at the ends of intervals, from the curve of
+the same intervals without noise, beside four estimators on the same tables; those are of statsmodels (heart
+transplants) and of lifelines (lung cancer, breast cancer), which has to be installed. DP-Surv keeps as many
+coefficients as turn out best. ``speed``: CPU time of a million rows, beside scipy's and NumPy's on one core.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import itertools
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from results import recorded
-from scipy import stats
+from scipy import fft, stats
+from scipy.optimize import isotonic_regression
+from statsmodels.datasets import heart
 
 import dfprivacy as dp
+from dfprivacy_inference.curves import estimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,6 +160,122 @@ def ols(runs: int) -> None:
             )
 
 
+def studies() -> dict[str, tuple[np.ndarray, np.ndarray, float]]:
+    """Give times, events, and an end of time that is known beforehand."""
+    df = heart.load_pandas().data
+    found = {"heart": (df["survival"].to_numpy(), df["censors"].to_numpy() == 1, 1800.0)}
+    lifelines = importlib.util.find_spec("lifelines")
+    if lifelines is None or lifelines.origin is None:
+        raise SystemExit("Install lifelines: its tables of survival are asked.")
+    folder = Path(lifelines.origin).parent / "datasets"
+    lung, breast = pd.read_csv(folder / "lung.csv"), pd.read_csv(folder / "gbsg2.csv")
+    found["lung"] = lung["time"].to_numpy(), lung["status"].to_numpy() == lung["status"].max(), 1100.0
+    found["gbsg2"] = breast["time"].to_numpy(), breast["cens"].to_numpy() == 1, 2700.0
+    return found
+
+
+def survival_of(d: np.ndarray, c: np.ndarray, n: np.ndarray | float) -> np.ndarray:
+    """Give a product of 1 - d/r, with the number at risk counted down from the first: r_j = r_{j-1} - d - c."""
+    left = np.asarray(n)[..., None] - np.cumsum(d + c, axis=-1) + d + c
+    hazard = np.divide(d, left, out=np.ones_like(d), where=left > 0)
+    return np.cumprod(1 - np.clip(hazard, 0, 1), axis=-1)
+
+
+def risk_table(rng: np.random.Generator, d: np.ndarray, c: np.ndarray, epsilon: float, runs: int) -> np.ndarray:
+    """Noise on the first number at risk, on events and on censored times (Gondara and Wang 2020)."""
+    first = d.sum() + c.sum() + rng.laplace(0, 2 / epsilon, runs)
+    d, c = (each + rng.laplace(0, 2 / epsilon, (runs, len(each))) for each in (d, c))
+    return np.clip(np.minimum.accumulate(survival_of(d, c, first), axis=1), 0, 1)
+
+
+def dp_matrix(rng: np.random.Generator, d: np.ndarray, c: np.ndarray, epsilon: float, runs: int) -> np.ndarray:
+    """Noise on events and on censored times, rounded and clipped at 0; rows are known (Rahimian et al.)."""
+    n = d.sum() + c.sum()
+    noisy = [np.rint(each + rng.laplace(0, 2 / epsilon, (runs, len(each)))).clip(0) for each in (d, c)]
+    return survival_of(noisy[0], noisy[1], float(n))
+
+
+def chances(d: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Give the probability of an event in each interval, and of none: what DP-Prob adds noise to."""
+    survival = np.append(1.0, survival_of(d.astype(float), c.astype(float), float(d.sum() + c.sum())))
+    return np.append(-np.diff(survival), survival[-1])
+
+
+def waves(d: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Give the discrete cosine transform of the curve, which DP-Surv adds noise to."""
+    survival = np.append(1.0, survival_of(d.astype(float), c.astype(float), float(d.sum() + c.sum())))
+    return np.asarray(fft.dct(survival, norm="ortho"))
+
+
+def dp_prob(rng: np.random.Generator, d: np.ndarray, c: np.ndarray, scale: float, runs: int) -> np.ndarray:
+    """Noise on the probability of each interval, clipped and normed (Rahimian et al.)."""
+    noisy = np.clip(chances(d, c) + rng.laplace(0, scale, (runs, len(d) + 1)), 0, None)
+    noisy /= np.maximum(noisy.sum(axis=1, keepdims=True), 1e-12)
+    return 1 - np.cumsum(noisy, axis=1)[:, :-1]
+
+
+def dp_surv(
+    rng: np.random.Generator, d: np.ndarray, c: np.ndarray, scale: float, runs: int, kept: int
+) -> np.ndarray:
+    """Noise on the first coefficients of the transform, the others 0, and the curve made to fall (the same)."""
+    noisy = waves(d, c) + rng.laplace(0, scale, (runs, len(d) + 1))
+    noisy[:, kept:] = 0
+    curves = fft.idct(noisy, norm="ortho", axis=1)
+    curves[:, 0] = 1.0
+    return np.array([isotonic_regression(each, increasing=False).x for each in curves])[:, 1:].clip(0, 1)
+
+
+def farthest(f: Callable[..., np.ndarray], d: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Give how far another value of one row moves the first coordinates of what noise is added to, in L1."""
+    cells, here = np.concatenate([d, c]), f(d, c)
+    most = np.zeros(len(here))
+    for old, new in itertools.permutations(range(len(cells)), 2):
+        if cells[old]:
+            moved = cells.copy()
+            moved[old] -= 1
+            moved[new] += 1
+            most = np.maximum(most, np.cumsum(np.abs(f(*np.split(moved, 2)) - here)))
+    return most
+
+
+def curves(runs: int) -> None:
+    """Errors of survival curves, and how much more than they say one row moves what the last two release."""
+    rng, few = np.random.default_rng(97), min(runs, 200)
+    with recorded(
+        *("peers_curves", "table", "rows", "intervals", "ε", "ours", "risk table", "DP-Matrix"),
+        *("DP-Prob", "times ε", "with the noise for ε", "DP-Surv", "times ε", "with the noise for ε"),
+    ) as row:
+        for (name, (t, event, end)), intervals in itertools.product(studies().items(), (10, 20)):
+            edges, n = np.linspace(0, end, intervals + 1), len(t)
+            d, c = (np.histogram(t[event == here], edges)[0] for here in (True, False))
+            exact, theirs = estimate(d, c, 0.0).survival, survival_of(d.astype(float), c.astype(float), float(n))
+            prob = farthest(chances, d, c)[-1] * d.sum() / 2
+            surv = farthest(waves, d, c)[:-1] / np.sqrt(np.arange(1, intervals + 1) * intervals) * n
+            for epsilon in (0.1, 0.5, 1.0, 2.0, 10.0):
+                b = 2 / epsilon
+                events, censored = (each + rng.laplace(0, b, (runs, intervals)) for each in (d, c))
+                shown = [rmse(estimate(events, censored, 3 * b).survival, exact)]
+                shown += [rmse(f(rng, d, c, epsilon, runs), theirs) for f in (risk_table, dp_matrix)]
+                shown += [rmse(dp_prob(rng, d, c, times * b / d.sum(), runs), theirs) for times in (1.0, prob)]
+                ways = []
+                for times in (np.ones(intervals), surv):
+                    errors = {}
+                    for kept in range(1, intervals, 2):
+                        scale = times[kept - 1] * np.sqrt(kept * intervals) / n / epsilon
+                        errors[kept] = rmse(dp_surv(rng, d, c, scale, few, kept), theirs)
+                    best = min(errors, key=errors.__getitem__)
+                    ways += [errors[best], surv[best - 1]]
+                cells = [*(f"{each:.3f}" for each in shown[:4]), f"{prob:.1f}", f"{shown[4]:.3f}"]
+                row(
+                    name, n, intervals, f"{epsilon:g}", *cells, f"{ways[0]:.3f}", f"{ways[1]:.1f}", f"{ways[2]:.3f}"
+                )
+
+
+def rmse(found: np.ndarray, exact: np.ndarray) -> float:
+    """Root mean squared error."""
+    return float(np.sqrt(np.mean(np.square(found - exact))))
+
+
 def seconds(work: Callable[[], object], times: int = 3) -> float:
     """Least CPU time."""
     found = []
@@ -190,13 +316,13 @@ def speed() -> None:
 def main() -> None:
     """Choose."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("ranks", "ols", "speed"))
+    parser.add_argument("what", choices=("ranks", "ols", "curves", "speed"))
     parser.add_argument("--runs", type=int, default=200)
     asked = parser.parse_args()
     if asked.what == "speed":
         speed()
     else:
-        {"ranks": ranks, "ols": ols}[asked.what](asked.runs)
+        {"ranks": ranks, "ols": ols, "curves": curves}[asked.what](asked.runs)
 
 
 if __name__ == "__main__":

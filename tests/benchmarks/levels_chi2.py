@@ -133,7 +133,7 @@ def of_association(design: Design, rng, seconds: float):
 def of_calibrated(design: Design, rng, seconds: float, *, omit: bool):
     """The default: a signed difference, judged by a noisy number of X = 1."""
     shares, (n1, n0), epsilon = categories(design, rng, two=True), design.sizes, design.epsilon
-    end, rejected, runs = time.perf_counter() + seconds, np.zeros(3, dtype=int), 0
+    end, rejected, runs = time.process_time() + seconds, np.zeros(3, dtype=int), 0
     noise, scale = 1 / (0.9 * epsilon * min(n1, n0)), 10 / epsilon
     shown = design if omit else replace(design, missing=(0.0, 0.0))
     about = {
@@ -146,7 +146,7 @@ def of_calibrated(design: Design, rng, seconds: float, *, omit: bool):
     }
     deviations = (noise, scale, 2 * scale, 2 * scale) if omit else (noise, scale)
     about |= {"alpha": 0.05, "noise_standard_error": tuple(math.sqrt(2) * each for each in deviations)}
-    while time.perf_counter() < end and runs < MOST:
+    while time.process_time() < end and runs < MOST:
         for counts in drawn(shown, shares, 100, rng):
             apart = float(difference(counts[None])[0]) / min(n1, n0) + rng.laplace(0, noise)
             half = float((counts[:, 1] - counts[:, 0]).sum()) / 2 + rng.laplace(0, scale)
@@ -164,11 +164,11 @@ def of_table(design: Design, rng, seconds: float, *, private: bool):
     shares = shares[shares > 0]
     n, moved = sum(design.sizes), 2 if design.neighbors == "replace_one" else 1
     of_groups, gone = np.array(design.sizes) / n, np.array(design.missing)
-    end, rejected, runs, void = time.perf_counter() + seconds, np.zeros(3, dtype=int), 0, 0
+    end, rejected, runs, void = time.process_time() + seconds, np.zeros(3, dtype=int), 0, 0
     if len(shares) < 2:
         shares = np.array([1.0, 0.0])
     cells = np.outer(of_groups * (1 - gone), shares).ravel()
-    while time.perf_counter() < end and runs < MOST:
+    while time.process_time() < end and runs < MOST:
         if private:
             block = rng.multinomial(n, [*cells, max(0.0, 1 - cells.sum())], 50)[:, :-1].reshape(50, 2, -1)
         else:

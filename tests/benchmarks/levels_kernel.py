@@ -163,7 +163,8 @@ def main() -> int:
     heads = ("columns", "data", "designs", "answers", "uninformative", *(f"{a:.1%}" for a in LEVELS))
     for method in arguments.methods:
         print(f"\n{method}\n")
-        with recorded(f"levels_kernel_{METHODS[method]}", *heads, keep=not arguments.only) as row:
+        name = f"levels_kernel_{METHODS[method]}" + ("" if 1 in arguments.columns else "_several")
+        with recorded(name, *heads, keep=not arguments.only) as row:
             for columns in arguments.columns:
                 counted = {kind: np.zeros(2 + len(LEVELS), dtype=int) for kind in DATA}
                 number = dict.fromkeys(DATA, 0)

@@ -120,7 +120,7 @@ def test_the_signed_test():
     assert (found.effect, found.estimate) == ("difference", pytest.approx(apart, abs=1e-4))
     assert found.low < apart < found.high
     more, fewer = ("drug", "placebo") if apart > 0 else ("placebo", "drug")
-    assert found.direction == f"True is more frequent in {more} than in {fewer}"
+    assert found.direction == f"ill = True is more frequent in arm = {more} than in arm = {fewer}"
     assert found.statistic <= textbook.statistic * 1.01  # at a share of 1/2
     assert textbook.pvalue <= found.pvalue <= 0.1
     assert any("at least as large" in note for note in found.notes)
@@ -683,7 +683,7 @@ def test_few_rows_with_private_groups(rows):
         assert view.budget.spent == 0
     else:
         assert view.chi2("ill", "smoker", nan_policy="fill", epsilon=1).sizes == (2,)
-    assert any("uninformative" in note for note in view.chi2("ill", "smoker", epsilon=1).notes)
+    assert any("Uninformative" in note for note in view.chi2("ill", "smoker", epsilon=1).notes)
 
 
 def test_groups_too_large_for_the_distance():

@@ -68,7 +68,7 @@ def test_the_difference_of_two_groups_is_found_and_its_interval_holds_it(survey,
     assert test.low < exact < test.high
     assert exact == pytest.approx(test.estimate, abs=15 * test.noise_standard_error[0])
     if method == "calibrated":
-        assert test.direction == "True is more frequent in False than in True"
+        assert test.direction == "affair = True is more frequent in devout = False than in devout = True"
 
 
 def test_every_method_finds_what_the_test_without_privacy_finds(survey):

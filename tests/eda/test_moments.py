@@ -156,10 +156,9 @@ def test_intervals_cover(law, epsilon):
         [[0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 2 / 3]] if private else
         [[0, 0, -2], [1, 0, 0], [0, 1, 0], [0, 0, 2]]
     )  # fmt: skip
-    noise = sums.laplace_draws(len(truth))[::4] * scale
     inside = dict.fromkeys(known, 0)
     for values in truth + rng.laplace(size=(runs, len(truth))) * scale:
-        measured = Sums(values, noise, np.array(whole, float), np.array([0 if private else n, 0.0, 0, 0]), True)
+        measured = Sums(values, scale, np.array(whole, float), np.array([0 if private else n, 0.0, 0, 0]), True)
         for name, value in known.items():
             low, high = sums.between(getattr(sums, name)(measured.possible, COLUMN), 0.95)
             inside[name] += low - 1e-9 <= value <= high + 1e-9
@@ -200,13 +199,12 @@ def test_intervals_of_a_population_cover(epsilon):
     """Over 800 samples with noise, 95 % intervals hold the mean of what the rows are a sample of."""
     rng = np.random.default_rng(7)
     runs, n = 800, 400
-    noise = sums.laplace_draws(2) * np.array([2, 4]) / epsilon
     whole = np.array([[0, 0], [1, 0], [0, 1], [0, 0.0]])
     inside = 0
     for _ in range(runs):
         y = rng.uniform(-0.5, 0.3, n)
         values = np.array([y.sum(), (y**2).sum()]) + rng.laplace(size=2) * np.array([2, 4]) / epsilon
-        measured = Sums(values, noise, whole, np.array([n, 0.0, 0, 0]), False)
+        measured = Sums(values, np.array([2, 4]) / epsilon, whole, np.array([n, 0.0, 0, 0]), False)
         low, high = sums.between(sums.sampled(measured, COLUMN), 0.95)
         inside += low <= 45 <= high
 

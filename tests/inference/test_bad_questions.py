@@ -1,13 +1,15 @@
-"""Questions that cannot be answered, of either library: refused with the reason before anything is paid."""
+"""Questions that cannot be answered, of every library: refused with the reason before anything is paid."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import dfprivacy as dp
+from dfprivacy.testing.noise import seeded_noise
 
 N = 60
 QUESTIONS = {
@@ -39,9 +41,11 @@ QUESTIONS = {
 }
 
 
-@pytest.fixture(scope="module", params=[pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
-def view(request):
-    """A table with what is bad."""
+KINDS = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "polars-lazy": pl.LazyFrame, "pyarrow": pa.table}
+
+
+def table(kind):
+    """A table with what is bad, and how it is declared."""
     rng = np.random.default_rng(1)
     columns = {
         "x": rng.normal(size=N),
@@ -53,15 +57,20 @@ def view(request):
         "e": rng.integers(0, 2, N),
         "three": rng.integers(0, 3, N),
     }
-    return dp.protect(
-        request.param(columns),
-        f"bad-questions-{request.param.__module__}",
-        epsilon=1,
-        ledger="memory:",
-        public=["solo"],
-        bounds={"x": (-4, 4), "z": (-4, 4), "t": (0, 10)},
-        categories={"g": ["a", "b"], "one": ["a"], "solo": ["r", "s"], "e": [0, 1], "three": [0, 1, 2]},
-    )
+    declared = {
+        "epsilon": 1,
+        "public": ["solo"],
+        "bounds": {"x": (-4, 4), "z": (-4, 4), "t": (0, 10)},
+        "categories": {"g": ["a", "b"], "one": ["a"], "solo": ["r", "s"], "e": [0, 1], "three": [0, 1, 2]},
+    }
+    return KINDS[kind](columns), declared
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def view(request):
+    """Protect it."""
+    frame, declared = table(request.param)
+    return dp.protect(frame, f"bad-questions-{request.param}", ledger="memory:", **declared)
 
 
 @pytest.mark.parametrize("what", QUESTIONS)
@@ -80,3 +89,37 @@ def test_more_coefficients_than_rows(view):
     with pytest.raises(dp.ArgumentError, match="1 rows cannot tell"):
         view.where(solo="s").ols("x ~ z + t", epsilon=0.5)
     assert view.budget.spent == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_releases_of_two_ledgers(kind, tmp_path):
+    """Two answers, each paid in a ledger of its own, are not combined, and neither account pays."""
+    frame, declared = table(kind)
+    view = dp.protect(frame, f"one-of-two-{kind}", ledger="memory:", **declared)
+    other = dp.protect(frame, "elsewhere", ledger=tmp_path / "other.sqlite", **declared)
+    mine, theirs = view.where(solo="r").mean("x", epsilon=0.1), other.mean("x", epsilon=0.1)
+    spent = view.budget.spent, other.budget.spent
+
+    for ask in (lambda: mine - theirs, lambda: dp.combine(lambda a, b: a.value + b.value, mine, theirs)):
+        with pytest.raises(dp.ArgumentError, match="two ledgers"):
+            ask()
+    assert (view.budget.spent, other.budget.spent) == spent
+
+
+def test_what_only_the_noise_could_tell_says_so():
+    """A constant and a doubled regressor, with bounds, are private facts: answered, and called uninformative."""
+    columns = {"x": np.arange(N) % 7.0, "flat": np.ones(N), "y": np.arange(N) % 5.0}
+    frame = pd.DataFrame({**columns, "same": columns["x"]})
+    view = dp.protect(
+        frame,
+        "told-by-noise",
+        epsilon=9,
+        ledger="memory:",
+        bounds={"x": (0, 6), "same": (0, 6), "flat": (0, 2), "y": (0, 4)},
+    )
+
+    for formula in ("y ~ x + flat", "y ~ x + same"):
+        with seeded_noise(1):
+            fit = view.ols(formula, epsilon=1)
+        assert not fit.informative
+        assert fit.notes[0].startswith("Uninformative")

@@ -227,7 +227,7 @@ def test_every_way_of_asking_answers(constructor, terms):
     )
     assert one.lows[0] < 0.3 < one.highs[0]
     assert pairs.rejected
-    assert str(each).count("shares") == 3
+    assert len(each.releases) == 3
     if "public" in terms:
         assert means.missing == pytest.approx(60, abs=10)
         assert shares.missing == pytest.approx(60, abs=10)

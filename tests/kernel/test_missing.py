@@ -102,11 +102,12 @@ def test_moments_of_complete_rows():
     x = np.where(ARMS == "a", GAPS, 1.1 * GAPS)
     there = ~np.isnan(x)
 
-    omitted = protect(x).kernel_two_sample(["x"], **asked)
-    dropped = protect(x[there], ARMS[there]).kernel_two_sample(["x"], nan_policy="fill", **asked)
+    with seeded_noise(7):  # the noise in the least of the standard errors is a fifth of it
+        omitted = protect(x).kernel_two_sample(["x"], **asked)
+        dropped = protect(x[there], ARMS[there]).kernel_two_sample(["x"], nan_policy="fill", **asked)
 
     assert dropped.differences == pytest.approx(omitted.differences, abs=0.01)
-    assert dropped.standard_errors == pytest.approx(omitted.standard_errors, rel=0.5)  # noise is a tenth of them
+    assert dropped.standard_errors == pytest.approx(omitted.standard_errors, rel=0.5)
     assert dropped.sizes == pytest.approx(omitted.sizes, abs=1)
 
 

@@ -163,6 +163,20 @@ def test_releases_of_other_kernels_are_not_compared():
             one.two_sample(other)
 
 
+@pytest.mark.parametrize(("rows", "noted"), [(60, True), (600, False)])
+def test_a_small_pvalue_of_a_small_sample_is_noted(rows, noted):
+    """A few unlike rows in a sample of a tenth and less of the other are not trusted below 1%."""
+    with seeded_noise(7):
+        release = protect({"x": np.repeat([0.0, 1.0], [1960, 40])}, bounds={"x": (0, 1)}).kme_release(
+            ["x"], epsilon=20, delta=1e-6
+        )
+    unlike, alike = (release.two_sample({"x": np.arange(rows) < share * rows}) for share in (0.2, 0.02))
+
+    assert unlike.pvalue < 0.01 < alike.pvalue
+    assert any("rare values" in note for note in unlike.notes) == noted
+    assert alike.notes == ()
+
+
 @pytest.mark.statistical
 def test_a_few_public_rows_are_not_always_another_population():
     """Forty rows of a rare category, half of the time without a single one, are told apart as seldom as is said."""

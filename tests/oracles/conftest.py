@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
-import venv
 
 import pytest
 
@@ -15,25 +13,26 @@ def pytest_configure(config):
     )
 
 
-def _installed(home, *packages):
-    """Install packages into a fresh environment, and give its Python."""
-    venv.create(home, with_pip=True)
-    python = home / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
-    done = subprocess.run(
-        [python, "-m", "pip", "install", "--quiet", *packages], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        pytest.skip(f"pip could not install {packages}: {done.stderr.strip().splitlines()[-1:]}")
-    return python
+@pytest.fixture(scope="session")
+def installed(environment, tmp_path_factory):
+    """The Python of a fresh environment with some packages."""
+
+    def install(*packages):
+        try:
+            return environment(tmp_path_factory.mktemp("peers"), *packages)
+        except subprocess.CalledProcessError as failed:
+            pytest.skip(f"uv could not install {packages}: {failed.stderr.strip().splitlines()[-1:]}")
+
+    return install
 
 
 @pytest.fixture(scope="session")
-def dp_accounting(tmp_path_factory):
+def dp_accounting(installed):
     """The Python of a fresh environment with Google's dp-accounting."""
-    return _installed(tmp_path_factory.mktemp("dp-accounting"), "dp-accounting>=0.6")
+    return installed("dp-accounting>=0.6")
 
 
 @pytest.fixture(scope="session")
-def inference_peers(tmp_path_factory):
+def inference_peers(installed):
     """The Python of a fresh environment with lifelines and pingouin."""
-    return _installed(tmp_path_factory.mktemp("inference-peers"), "lifelines>=0.30", "pingouin>=0.5.5")
+    return installed("lifelines>=0.30", "pingouin>=0.5.5")

@@ -140,14 +140,17 @@ def test_the_other_category_turns_the_signs(ask):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("rows", "shift", "slope"), [(1000, -1.0, 0.7), (6000, -1.0, 1.5), (6000, -3.2, 0.7)])
-def test_intervals_cover(ask, rows, shift, slope):
-    """Of 120 tables, a rare outcome and a strong slope among them."""
+@pytest.mark.parametrize(
+    ("rows", "shift", "slope", "neighbors"),
+    [(1000, -1.0, 0.7, "replace_one"), (6000, -1.0, 1.5, "add_remove"), (6000, -3.2, 0.7, "replace_one")],
+)
+def test_intervals_cover(ask, rows, shift, slope, neighbors):
+    """Of 120 tables, a rare outcome, a strong slope, and rows that come and go among them."""
     fits = []
     for seed in range(120):
         df = table(rows, 100 + seed, shift, slope).assign(b=0.0)
         with seeded_noise(seed):
-            fits.append(ask(df).logit("ill ~ a + C(g)", epsilon=2))
+            fits.append(ask(df, neighbors=neighbors).logit("ill ~ a + C(g)", epsilon=2))
 
     assert sum(fit.low["a"] <= slope <= fit.high["a"] for fit in fits) >= 97  # below it: 1e-6
 

@@ -181,10 +181,12 @@ def test_it_is_written_as_statsmodels_prints_it(protect):
 
 
 def test_it_is_explained(protect):
-    few, many = (protect(table(rows)).explain("ols", FORMULA, epsilon=1).findings for rows in (100, 4000))
+    plans = [protect(table(rows)).explain("ols", FORMULA, epsilon=1) for rows in (100, 4000)]
+    few, many = (plan.findings for plan in plans)
 
     assert few["stages"].startswith("one")
     assert many["stages"].startswith("two")
+    assert [each.what.split("(")[0] for each in plans[1].measurements] == ["the sum of Stack", "the sum of Score"]
     assert [*few.values()][1] > [*many.values()][1] > 0
     assert "two stages" in protect(neighbors="add_remove").explain("ols", FORMULA, epsilon=1).findings
 

@@ -147,7 +147,7 @@ def test_naive_is_undefined_without_a_positive_variance():
     assert math.isnan(result.statistic)
     assert math.isnan(result.pvalue)
     assert all(math.isnan(end) for end in result.interval())
-    assert notes(result, 0.05, known_sd=False)[0].startswith("Undefined")
+    assert notes(result, 1, 0.05, known_sd=False)[0][0].startswith("Undefined")
 
 
 @pytest.mark.parametrize("alternative", ALTERNATIVES)
@@ -272,7 +272,7 @@ def test_leaving_rows_out_costs_complete_data_hardly_any_accuracy(mean, most):
 )
 def test_notes(group, mean, words):
     """What makes a result doubtful or uninformative is said, and nothing else."""
-    found = notes(one_sample_t(group, mean), 0.05, known_sd=False)
+    (found,) = notes(one_sample_t(group, mean), 1, 0.05, known_sd=False)
 
     assert len(found) == len(words), found
     assert all(word in note for word, note in zip(words, found, strict=True))
@@ -285,7 +285,7 @@ def test_a_shape_that_cannot_decide_is_not_mentioned():
 
     assert (result.pvalue, float(worst_pvalue(result))) == pytest.approx((0.0238, 0.0509), abs=1e-3)
     assert [bool(unreliable(result, level)) for level in (0.01, 0.03, 0.04, 0.05)] == [False, True, True, False]
-    assert notes(one_sample_z(group, sd=0.0975), 0.04, known_sd=True) == ()
+    assert notes(one_sample_z(group, sd=0.0975), 1, 0.04, known_sd=True) == [()]
 
 
 def test_two_groups_of_one_shape_and_size_are_not_skewed():

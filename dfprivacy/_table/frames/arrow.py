@@ -117,9 +117,9 @@ def raw(column: pa.Array, read: Read) -> Raw:
             return missing(len(column))
         return _dictionary(pc.dictionary_encode(column.cast(pa.large_binary())))
     if read.domain == "people" and pa.types.is_integer(column.type):
-        encoded = pc.dictionary_encode(column)
-        codes = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        return Dictionary(codes.astype(np.intp), encoded.dictionary.to_pylist())
+        places = np.where(column.is_null().to_numpy(zero_copy_only=False), -1, np.arange(len(column)))
+        values = column.fill_null(0).to_numpy(zero_copy_only=False)
+        return Dictionary(places, values)  # people are numbered for all engines alike
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
         # A date is no category, though it stands for a number.
         return _days(column) if read.domain is None else missing(len(column))

@@ -96,8 +96,7 @@ def _raw(column: pd.Series[Any], read: Read) -> Raw:
         array: Any = column.array
         return arrow.raw(array.__arrow_array__().combine_chunks(), read)
     if read.domain == "people" and types.is_integer_dtype(dtype):
-        codes, values = pd.factorize(column)
-        return Dictionary(codes, values.tolist())
+        return _whole(column)
     if isinstance(dtype, pd.SparseDtype):
         sparse: Any = column.sparse
         return _raw(sparse.to_dense(), read)
@@ -118,6 +117,13 @@ def _raw(column: pd.Series[Any], read: Read) -> Raw:
         return Dictionary(codes, list(values))
     # pandas would take unlike objects for one if they say they are equal; which one must not depend on other rows.
     return Dictionary(np.arange(len(column)), list(column))
+
+
+def _whole(column: pd.Series[Any]) -> Dictionary:
+    if isinstance(column.dtype, np.dtype):
+        return Dictionary(np.arange(len(column)), column.to_numpy())  # people are numbered for all engines alike
+    codes, values = pd.factorize(column)
+    return Dictionary(codes, values.tolist())
 
 
 def _categorical(column: pd.Series[Any], read: Read) -> Raw:

@@ -150,6 +150,12 @@ def _raw(column: pl.Series, read: Read) -> Raw:
     if dtype == pl.Object:
         values = column.to_list()
         return _numbers_of(values) if read.domain is None else Dictionary(np.arange(len(values)), values)
+    if read.domain == "people" and dtype.is_integer() and dtype not in (pl.Int128, pl.UInt128):
+        places = np.arange(len(column))
+        if column.null_count():
+            places[column.is_null().to_numpy()] = -1
+            column = column.fill_null(0)
+        return Dictionary(places, column.to_numpy())  # people are numbered for all engines alike
     if read.domain == "people" and dtype.is_integer():
         distinct = column.drop_nulls().unique().sort()
         places = column.rank("dense").cast(pl.Int64).fill_null(0).to_numpy() - 1

@@ -1,0 +1,190 @@
+"""Choose k rows of each person by hashes of what rows hold, whatever the order of rows."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfprivacy._table.hashing import mixed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from dfprivacy._table.hashing import Hashes
+
+__all__ = ["Choice", "Chosen", "counting", "parts"]
+
+_HALF = np.uint64(32)
+_TOGETHER = 1 << 22  # rows that are chosen from at once, at some 60 bytes each, unless one person has more
+
+
+def parts(rows: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Give people in parts that have not too many rows: the first of a part, and the one after its last.
+
+    Parameters
+    ----------
+    rows : ndarray of int of shape (people,)
+        How many rows each has.
+
+    Yields
+    ------
+    tuple of int
+        Numbers of people.
+    """
+    part = (np.cumsum(rows) - 1) // _TOGETHER
+    firsts = np.flatnonzero(np.diff(part, prepend=-1)).tolist()
+    yield from itertools.pairwise([*firsts, len(rows)])
+
+
+def counting(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.intp]:
+    """Choose at most so many rows of each person: those with the least hashes.
+
+    Parameters
+    ----------
+    whose : ndarray of int of shape (rows,)
+        Whose each row is.
+    hashes : ndarray of uint64 of shape (rows,)
+        Of what each holds. A person's equal rows get hashes of their own, in the order in which they stand.
+    most : int
+        How many count, k.
+
+    Returns
+    -------
+    ndarray of int
+        The rows that count, in order.
+    """
+    if not len(whose):
+        return np.zeros(0, dtype=np.intp)
+    both = _packed(whose, hashes)
+    ranked = np.sort(both)
+    people = (ranked >> _HALF).astype(np.intp)
+    first = np.flatnonzero(np.append(True, people[1:] != people[:-1]))
+    last = np.minimum(first + most, np.append(first[1:], len(ranked))) - 1
+    limits = np.zeros(int(people[-1]) + 1, dtype=np.uint64)
+    limits[people[first]] = ranked[last]
+    counts = both <= limits[whose]
+    alike = ranked[1:] == ranked[:-1]  # equal rows, or hashes of which half is equal
+    if alike.any():
+        unclear = np.zeros(len(limits), dtype=np.bool_)
+        unclear[people[1:][alike]] = True
+        rows = np.flatnonzero(unclear[whose])
+        counts[rows] = False
+        counts[rows[_with_equal_rows(whose[rows], hashes[rows], most)]] = True
+    return np.flatnonzero(counts)
+
+
+def _with_equal_rows(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.intp]:
+    """Choose where rows of one person may be equal."""
+    order = _ordered(whose, hashes)
+    ranked, content = whose[order], hashes[order]
+    equal = (ranked[1:] == ranked[:-1]) & (content[1:] == content[:-1])
+    content = mixed(content, _rank(np.append(True, ~equal)).astype(np.uint64))
+    again = _ordered(ranked, content)
+    order, ranked = order[again], ranked[again]
+    return order[_rank(np.append(True, ranked[1:] != ranked[:-1])) < most]
+
+
+class Chosen:
+    """What counts of people with more than k rows: contents of rows, by their hashes, and how often each.
+
+    Parameters
+    ----------
+    whose : ndarray of int of shape (rows,)
+        Of all rows that count, whose they are.
+    hashes : ndarray of uint64 of shape (rows,)
+        And the hashes of what they hold.
+    people : int
+        How many there are.
+
+    Attributes
+    ----------
+    times : ndarray of int of shape (contents,)
+        How often each content counts: of one person, k times all together.
+    """
+
+    def __init__(self, whose: NDArray[np.integer], hashes: Hashes, people: int) -> None:
+        order = _ordered(whose, hashes)
+        whose, hashes = whose[order], hashes[order]
+        new = np.ones(len(whose), dtype=np.bool_)
+        new[1:] = (whose[1:] != whose[:-1]) | (hashes[1:] != hashes[:-1])
+        self.times = np.diff(np.flatnonzero(new), append=len(new))
+        self._hashes = hashes[new]
+        self._ends = np.searchsorted(whose[new], np.arange(people + 1))
+        self._steps = int(np.diff(self._ends).max(initial=0)).bit_length()
+
+    def find(self, whose: NDArray[np.integer], hashes: Hashes) -> NDArray[np.intp]:
+        """Give the place of each content of a person, -1 if it does not count, by bisection."""
+        low, high = self._ends[whose], self._ends[whose + 1]
+        end = high
+        for _ in range(self._steps):
+            middle = (low + high) // 2
+            less = (low < high) & (self._hashes[np.minimum(middle, len(self._hashes) - 1)] < hashes)
+            low, high = np.where(less, middle + 1, low), np.where(less, high, middle)
+        there = low < end
+        there[there] = self._hashes[low[there]] == hashes[there]
+        return np.where(there, low, -1)
+
+
+def _packed(whose: NDArray[np.integer], hashes: Hashes) -> Hashes:
+    """Put a person, of whom there are fewer than 2^32, before the first half of a hash."""
+    both = whose.astype(np.uint64) << _HALF
+    both |= hashes >> _HALF
+    return both
+
+
+def _ordered(whose: NDArray[np.integer], hashes: Hashes) -> NDArray[np.intp]:
+    """Give an order by person, then by hash; what is alike stays in its order."""
+    both = _packed(whose, hashes)
+    order = np.argsort(both, kind="stable")
+    both = both[order]
+    alike = np.flatnonzero(both[1:] == both[:-1])
+    if np.any(hashes[order[alike]] > hashes[order[alike + 1]]):  # half a hash was not enough
+        return np.lexsort((hashes, whose))
+    return order
+
+
+def _rank(new: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Give each place its distance from the last one before it, or itself, where something new begins."""
+    places = np.arange(len(new))
+    return places - np.maximum.accumulate(np.where(new, places, 0))
+
+
+class Choice:
+    """Which rows count, part after part of one pass of the data."""
+
+    def __init__(self, chosen: Chosen, people: int, most: int) -> None:
+        self._chosen = chosen
+        self._most = most
+        self._used = np.zeros(len(chosen.times), dtype=np.intp)
+        self._rows = np.zeros(people, dtype=np.intp)
+
+    def of_many(self, whose: NDArray[np.integer], hashes: Hashes) -> NDArray[np.bool_]:
+        """Tell which rows count of people with more than k, numbered among these."""
+        places = self._chosen.find(whose, hashes)
+        keep = places >= 0
+        keep[keep] = self._first(self._used, places[keep], self._chosen.times[places[keep]])
+        return keep
+
+    def of_few(self, whose: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Tell which rows count of people who had at most k: all, unless this pass gives more."""
+        return self._first(self._rows, whose, self._most)
+
+    @staticmethod
+    def _first(
+        used: NDArray[np.intp], places: NDArray[np.integer], most: NDArray[np.intp] | int
+    ) -> NDArray[np.bool_]:
+        """Tell which are the first so many of each place."""
+        before = used[places]
+        np.add.at(used, places, 1)
+        keep = used[places] <= most
+        if not keep.all():
+            order = np.argsort(places, kind="stable")
+            rank = np.empty(len(places), dtype=np.intp)
+            ranked = places[order]
+            rank[order] = _rank(np.append(True, ranked[1:] != ranked[:-1]))
+            keep = before + rank < most
+        return np.asarray(keep)

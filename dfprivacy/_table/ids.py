@@ -1,0 +1,253 @@
+"""Who the people of a table are: whole numbers and texts, numbered and counted as arrays."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, TypeAlias
+from uuid import UUID
+
+import numpy as np
+
+from dfprivacy._table.frames import Dictionary
+from dfprivacy._table.hashing import keyed_numbers, keyed_texts, mixed
+from dfprivacy.schema.values import plain_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy._table.frames import Raw
+    from dfprivacy._table.hashing import Hashes
+
+__all__ = ["NOBODY", "UNKNOWN", "People"]
+
+Name: TypeAlias = int | str
+Numbers: TypeAlias = "NDArray[np.intp]"
+
+NOBODY, UNKNOWN = -1, -2
+_WHOLE_MAX = 2**53  # below it float64 holds every whole number
+_LEAST, _LARGEST = -(2**63), 2**63 - 1  # of int64
+_LOOSE = 16  # a table by id has at most so many entries for each person
+
+
+class People:
+    """The people whom a column names, and how many rows each has.
+
+    First all rows are counted, part after part; then everybody has a number: first whoever is named by a whole
+    number, in the order of these, then whoever is named by a text.
+
+    Attributes
+    ----------
+    rows : ndarray of int of shape (people,)
+        How many rows each has, by number.
+    """
+
+    def __init__(self) -> None:
+        self._whole = np.zeros(0, dtype=np.int64)
+        self._whole_rows = np.zeros(0, dtype=np.int64)
+        self._texts: defaultdict[Name, int] = defaultdict()
+        self._texts.default_factory = self._texts.__len__  # whoever is new gets the next number
+        self._texts_rows = np.zeros(0, dtype=np.int64)
+        self._places: _Places | None = None
+
+    def __len__(self) -> int:
+        return len(self._whole) + len(self._texts)
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """How many rows each has, by number."""
+        return np.concatenate([self._whole_rows, self._texts_rows])
+
+    def count(self, raw: Raw) -> Numbers | None:
+        """Count the rows of each person in a part of the column.
+
+        Returns
+        -------
+        ndarray of int of shape (rows,) or None
+            Numbers among those who are named by texts, -1 for nobody; None if somebody is named by a whole number.
+        """
+        if not isinstance(raw, Dictionary):
+            raise TypeError
+        values, codes = raw.values, raw.codes
+        if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and _fits(values):
+            self._count_whole(*_counted(values[codes[codes >= 0]].astype(np.int64, copy=False)))
+            return None
+        names = _names(values)
+        times = np.bincount(codes[codes >= 0], minlength=len(values))
+        whole, places = _whole(names)
+        if len(whole):
+            different, inverse = np.unique(whole, return_inverse=True)
+            rows = np.zeros(len(different), dtype=np.int64)
+            np.add.at(rows, inverse, times[places])
+            self._count_whole(different, rows)
+        known = [
+            NOBODY if name is None or (type(name) is int and _is_whole(name)) else self._texts[name]
+            for name in names
+        ]
+        found: Numbers = np.array([*known, NOBODY], dtype=np.intp)[codes]
+        rows = np.bincount(found[found >= 0], minlength=len(self._texts))
+        rows[: len(self._texts_rows)] += self._texts_rows
+        self._texts_rows = rows
+        return None if len(whole) else found
+
+    def _count_whole(self, numbers: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
+        """Add rows of people who are named by whole numbers, each there once and in order."""
+        if not len(self._whole):
+            self._whole, self._whole_rows = numbers, rows
+            return
+        at = np.searchsorted(self._whole, numbers)
+        known = self._whole[np.minimum(at, len(self._whole) - 1)] == numbers
+        self._whole_rows[at[known]] += rows[known]
+        self._whole = np.insert(self._whole, at[~known], numbers[~known])
+        self._whole_rows = np.insert(self._whole_rows, at[~known], rows[~known])
+
+    def among_all(self, texts: Numbers) -> Numbers:
+        """Give the numbers of people of whom `count` gave those among texts."""
+        return np.where(texts >= 0, texts + len(self._whole), texts)
+
+    def find(self, raw: Raw) -> Numbers:
+        """Give each row the number of its person: -1 where it names nobody, -2 where somebody who is not known."""
+        if not isinstance(raw, Dictionary):
+            raise TypeError
+        if self._places is None:
+            self._places = _Places(self._whole)
+        values = raw.values
+        if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and _fits(values):
+            known = self._places.find(values.astype(np.int64, copy=False))
+        else:
+            known = self._find_names(_names(values), self._places)
+        found: Numbers = np.append(known, NOBODY)[raw.codes]  # the code -1 (missing) is the last entry
+        return found
+
+    def _find_names(self, names: Sequence[Name | None], places: _Places) -> Numbers:
+        texts = np.array([self._texts.get(name, UNKNOWN) for name in names], dtype=np.intp)  # type: ignore[arg-type]
+        found = self.among_all(texts)
+        found[[name is None for name in names]] = NOBODY
+        whole, at = _whole(names)
+        found[at] = places.find(whole)
+        return found
+
+    def hashes(self, people: Numbers, key: bytes, purpose: bytes) -> Hashes:
+        """Give a keyed hash of the name of each of some people."""
+        found = np.empty(len(people), dtype=np.uint64)
+        whole = people < len(self._whole)
+        found[whole] = keyed_numbers(self._whole[people[whole]], key, purpose)
+        if not whole.all():
+            names = list(self._texts)  # in the order of their numbers
+            texts = [_text(names[person]) for person in (people[~whole] - len(self._whole)).tolist()]
+            found[~whole] = keyed_texts(texts, key, purpose)
+        return found
+
+    @property
+    def names(self) -> Sequence[Any] | NDArray[np.int64]:
+        """Who they are, by number."""
+        return [*self._whole.tolist(), *self._texts] if self._texts else self._whole
+
+
+class _Places:
+    """Where a whole number is among different ones that are in order."""
+
+    def __init__(self, numbers: NDArray[np.int64]) -> None:
+        self._numbers = numbers
+        self._low = int(numbers[0]) if len(numbers) else 0
+        self._high = int(numbers[-1]) if len(numbers) else -1
+        self._close = self._high - self._low < _LOOSE * len(numbers)
+        if self._close:
+            self._table = np.full(self._high - self._low + 1, UNKNOWN, dtype=np.intp)
+            self._table[numbers - self._low] = np.arange(len(numbers))
+        else:
+            self._scatter()
+
+    def _scatter(self) -> None:
+        """Make a hash table: each number is in the first free slot from its own on."""
+        self._bits = max(len(self._numbers) - 1, 1).bit_length() + 1
+        self._table = np.full(1 << self._bits, UNKNOWN, dtype=np.intp)
+        left = np.arange(len(self._numbers))
+        slots = self._slots(self._numbers)
+        while len(left):
+            free = self._table[slots] == UNKNOWN
+            self._table[slots[free]] = left[free]  # of several, one stays
+            more = self._table[slots] != left
+            left, slots = left[more], (slots[more] + 1) & ((1 << self._bits) - 1)
+
+    def _slots(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        hashes = mixed(np.zeros(1, dtype=np.uint64), np.ascontiguousarray(numbers).view(np.uint64))
+        return (hashes >> np.uint64(64 - self._bits)).astype(np.int64)
+
+    def find(self, numbers: NDArray[np.int64]) -> Numbers:
+        """Give the place of each number, -2 where there is none."""
+        if not len(self._numbers):
+            return np.full(len(numbers), UNKNOWN, dtype=np.intp)
+        if self._close:
+            inside = (numbers >= self._low) & (numbers <= self._high)
+            found = self._table[np.where(inside, numbers, self._low) - self._low]
+            return np.where(inside, found, UNKNOWN)
+        slots = self._slots(numbers)
+        found = self._table[slots]
+        other = np.flatnonzero((found != UNKNOWN) & (self._numbers[found] != numbers))
+        for _ in range(len(self._table)):
+            if not len(other):
+                break
+            slots[other] = (slots[other] + 1) & ((1 << self._bits) - 1)
+            found[other] = self._table[slots[other]]
+            other = other[(found[other] != UNKNOWN) & (self._numbers[found[other]] != numbers[other])]
+        return found
+
+
+def _fits(values: NDArray[Any]) -> bool:
+    return values.dtype != np.uint64 or int(values.max(initial=0)) <= _LARGEST
+
+
+def _counted(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Give the numbers that occur, in order, and how often."""
+    if not len(numbers):
+        return numbers, np.zeros(0, dtype=np.int64)
+    low, high = int(numbers.min()), int(numbers.max())
+    if high - low < _LOOSE * len(numbers):
+        times = np.bincount(numbers - low)
+        different = np.flatnonzero(times)
+        return different + low, times[different]
+    different, times = np.unique(numbers, return_counts=True)
+    return different, times
+
+
+def _names(values: Sequence[object] | NDArray[Any]) -> Sequence[Name | None]:
+    """Give what values share if they name one person: whole numbers, or text; None for all else."""
+    if set(map(type, values)) == {str}:
+        return values  # type: ignore[return-value]
+    return [_name(value) for value in values]
+
+
+def _name(value: object) -> Name | None:
+    text = str(value) if isinstance(value, UUID) else plain_text(value)
+    if text is not None or isinstance(value, bool | np.bool_):
+        return text
+    try:
+        if isinstance(value, np.integer | int):
+            return int(value)
+        if isinstance(value, float | np.floating | Decimal) and math.isfinite(value):
+            whole = int(value)
+            return whole if value == whole and abs(whole) < _WHOLE_MAX else None
+    except Exception:  # noqa: BLE001 - an error would tell on its row
+        return None
+    return None
+
+
+def _is_whole(name: Name) -> bool:
+    """Whether a name is a number that fits int64; a larger one is kept beside the texts."""
+    return isinstance(name, int) and _LEAST <= name <= _LARGEST
+
+
+def _whole(names: Sequence[Name | None]) -> tuple[NDArray[np.int64], Numbers]:
+    """Give the names that are numbers of int64, and their places."""
+    if set(map(type, names)) == {str}:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.intp)
+    at = [place for place, name in enumerate(names) if name is not None and _is_whole(name)]
+    return np.array([names[place] for place in at], dtype=np.int64), np.array(at, dtype=np.intp)
+
+
+def _text(name: Name) -> str:
+    return name if isinstance(name, str) else f"number {name}"

@@ -1,0 +1,201 @@
+"""What all tests of two groups share: the measurement of a rank sum, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy import Column, Curator
+from dfprivacy.schema import UNDECLARED
+from dfprivacy_inference import two_groups
+from dfprivacy_inference.asking import enough, public_sizes, whole
+from dfprivacy_inference.laws import Alternative
+from dfprivacy_inference.rank_results import plain
+from dfprivacy_inference.statistics import RankSum, RankSumOfKnownGroups, RankSumPerRow
+from dfprivacy_inference.two_groups import ENOUGH, Shapes, TwoGroups, coarse
+
+if TYPE_CHECKING:
+    from dfprivacy.release import NoisyValue
+    from dfprivacy_inference.scores import Scores
+
+__all__ = ["TwoMeasured", "conclude_two", "measure_two"]
+
+_ROWS_FOR_COMPLETE = 13  # from which on counting complete rows is free, by the proof
+
+
+@dataclass(frozen=True)
+class TwoMeasured:
+    """Noisy numbers about two groups, and what they are.
+
+    Attributes
+    ----------
+    noisy : NoisyValue
+        The coordinates of a statistic.
+    n : int or None
+        Number of rows, None where it is private.
+    rows : tuple of two int, or None
+        Rows of each group, where they are public.
+    sizes, complete, ties : bool
+        Which coordinates beyond the first there are.
+    shift : float or None
+        What was selected from a grid of shifts.
+    """
+
+    noisy: NoisyValue
+    n: int | None
+    rows: tuple[int, int] | None
+    sizes: bool = False
+    complete: bool = False
+    ties: bool = False
+    shift: float | None = None
+
+
+def measure_two(
+    curator: Curator,
+    scores: Scores,
+    by: Column,
+    pair: tuple[Any, Any],
+    *,
+    share: Fraction | None = None,
+    ties: bool,
+) -> TwoMeasured:
+    """Measure the rank sum of the first of two groups.
+
+    Parameters
+    ----------
+    curator : Curator
+        Who measures.
+    scores : Scores
+        What is compared.
+    by : Column
+        The column of the groups.
+    pair : tuple of two categories
+        The groups.
+    share : Fraction, optional
+        The part of the call's budget.
+    ties : bool
+        Whether to measure ties, if there is enough budget for it.
+
+    Returns
+    -------
+    TwoMeasured
+        The noisy numbers.
+    """
+    codes = (by.code(pair[0]), by.code(pair[1]))
+    rows = public_sizes(curator, by, pair)
+    n = enough(curator.size if rows is None else sum(rows))
+    if n is None:
+        noisy = curator.measure(RankSumPerRow(scores, by, codes), share=share)
+        return TwoMeasured(noisy, None, None)
+    on = n * curator.epsilon * float(share or 1) >= ENOUGH
+    ties = ties and on
+    told = two_groups.TIES if ties else 0.0
+    if rows is not None:
+        complete = bool(scores.gaps)
+        known = (rows[0], rows[1])
+        noisy = curator.measure(
+            RankSumOfKnownGroups(scores, by, codes, known, complete=complete, ties=told), share=share
+        )
+        return TwoMeasured(noisy, n, known, complete=complete, ties=ties)
+    complete = bool(scores.gaps) or not (by.other and whole(by, pair))
+    on = on and (n >= _ROWS_FOR_COMPLETE or not complete)
+    statistic = RankSum(
+        scores,
+        by,
+        codes,
+        n,
+        sizes=two_groups.SIZES if on else 0.0,
+        complete=two_groups.COMPLETE if on and complete else 0.0,
+        ties=told if on else 0.0,
+    )
+    return TwoMeasured(
+        curator.measure(statistic, share=share), n, None, sizes=on, complete=on and complete, ties=ties and on
+    )
+
+
+def two_of(measured: TwoMeasured) -> TwoGroups:
+    """Read what was measured."""
+    values, scales = list(measured.noisy.values), [float(scale) for scale in measured.noisy.scales]
+    if measured.n is None:
+        return two_groups.per_row(values, scales)
+    if measured.rows is not None:
+        return two_groups.known_groups(
+            values, scales, measured.rows, complete=measured.complete, ties=measured.ties
+        )
+    return two_groups.tapered(
+        values, scales, measured.n, sizes=measured.sizes, complete=measured.complete, ties=measured.ties
+    )
+
+
+def conclude_two(
+    measured: TwoMeasured,
+    by: Column,
+    pair: tuple[Any, Any],
+    alternative: Alternative,
+    alpha: float,
+    confidence: float,
+    shapes: Shapes,
+) -> dict[str, Any]:
+    """Give the fields of a result that all tests of two groups have, and what they follow from as ``"two"``."""
+    two = two_of(measured)
+    p = float(two.pvalue(alternative))
+    ends = two.interval(confidence, shapes)
+    missing = error = None
+    if measured.n is not None and measured.complete and whole(by, pair):
+        scales, values = measured.noisy.scales, measured.noisy.values
+        counted, noise = (
+            (values[2], scales[2]) if measured.rows is None else (values[1:3].sum(), scales[1] * 2**0.5)
+        )
+        missing, error = float(measured.n - counted), float(2**0.5 * noise)
+    return {
+        "two": two,
+        "pvalue": p,
+        "alpha": alpha,
+        "rejected": p <= alpha,
+        "effect": None if two.effect is None else float(two.effect),
+        "low": None if ends is None else float(ends[0]),
+        "high": None if ends is None else float(ends[1]),
+        "confidence": confidence,
+        "sizes": None if two.sizes is None else plain(two.sizes),
+        "groups": pair,
+        "alternative": alternative,
+        "missing": missing,
+        "missing_standard_error": error,
+        "notes": _notes(two, measured),
+        "released": plain(measured.noisy.values),
+        "noise_standard_error": plain(np.sqrt(2) * measured.noisy.scales),
+    }
+
+
+def _notes(two: TwoGroups, measured: TwoMeasured) -> tuple[str, ...]:
+    """Say what to know about a test of two groups."""
+    notes = []
+    if two.sizes is None:
+        notes.append(
+            "There is no effect size: the sizes of the groups are private, and are measured only from "
+            f"{ENOUGH / (measured.n or 1):.2g} of epsilon on. The p-value is conservative unless they are alike."
+        )
+    elif measured.rows is None and min(float(each) for each in two.sizes) < _doubtful(measured):
+        notes.append(
+            f"The size of a group may be mostly noise: the effect and its interval say little. {UNDECLARED}"
+        )
+    if measured.ties and bool(coarse(two, measured.noisy.values[3])):
+        notes.append(
+            "Most values are equal, and few others are in the smaller group: the normal law is not good enough for "
+            "small p-values. proportions() and chi2() count."
+        )
+    times = float(2**0.5 * two.statistic_scale / two.statistic_sd)
+    if times > 2:  # noqa: PLR2004
+        notes.append(
+            f"The noise is {times:.2g} times the error of sampling; {times:.2g} times the epsilon, or "
+            f"{times**2:.2g} times the rows, would level them."
+        )
+    return tuple(notes)
+
+
+def _doubtful(measured: TwoMeasured) -> float:
+    """Give the size below which a noisy size is mostly noise."""
+    return float(3 * 2**0.5 * measured.noisy.scales[1])

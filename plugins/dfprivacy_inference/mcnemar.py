@@ -1,0 +1,205 @@
+"""``view.mcnemar``: how often something happens in two columns, row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy import Column, ConfidenceInterval, Curator, NanPolicy, Probability, Release, mechanism
+from dfprivacy_inference.asking import check_apart
+from dfprivacy_inference.laws import Alternative, pvalue
+from dfprivacy_inference.outcomes import Discordant
+from dfprivacy_inference.two_groups import SLACK
+from dfprivacy_inference.wilson import from_halves
+
+if TYPE_CHECKING:
+    from dfprivacy.release import NoisyValue
+
+__all__ = ["McNemar", "check_mcnemar", "mcnemar"]
+
+_CLEARLY = 3.0  # standard errors above none
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class McNemar(Release):
+    """Result of a private test of paired outcomes.
+
+    Attributes
+    ----------
+    statistic : float
+        How many more rows have the outcome in the first column alone than in the second alone, with noise.
+    pvalue : float
+        Probability, if both are as many, of a statistic at least as extreme; noise included.
+    alpha : float
+        The level of the test.
+    rejected : bool
+        Whether the null hypothesis is rejected at that level.
+    discordant : float
+        Noisy number of rows with the outcome in one column alone.
+    odds_ratio : float
+        Rows with the outcome in the first column alone, over those in the second alone.
+    low, high : float
+        Ends of its confidence interval.
+    confidence : float
+        Its coverage.
+    column, other, success, alternative, nan_policy
+        What was asked.
+    notes : tuple of str
+        What to know before trusting the numbers.
+    released : tuple of float
+        Half of the statistic and half of `discordant`, as they were measured.
+    noise_standard_error : float
+        The standard error that privacy adds to each of these.
+    """
+
+    statistic: float
+    pvalue: float
+    alpha: float
+    rejected: bool
+    discordant: float
+    odds_ratio: float
+    low: float
+    high: float
+    confidence: float
+    column: str
+    other: str
+    success: Any
+    alternative: Alternative
+    nan_policy: NanPolicy
+    notes: tuple[str, ...]
+    released: tuple[float, ...]
+    noise_standard_error: float
+
+    _shown = ("statistic", "pvalue", "alpha", "rejected", "discordant", "odds_ratio", "low", "high", "notes")
+
+    def confidence_interval(self) -> ConfidenceInterval:
+        """Interval for the odds ratio.
+
+        Returns
+        -------
+        ConfidenceInterval
+            ``low`` and ``high``.
+        """
+        return ConfidenceInterval(self.low, self.high)
+
+
+@mechanism(columns={"column": "category", "other": "category"})
+def mcnemar(
+    curator: Curator, column: Column, other: Column, *, success: Any, nan_policy: NanPolicy = "omit"
+) -> tuple[NoisyValue, int | None]:
+    """Test whether something happens as often in one column as in another, row by row.
+
+    Parameters
+    ----------
+    column : str
+        A column with categories.
+    other : str
+        Another one.
+    success : category
+        What may happen, a category of both.
+    nan_policy : {"omit", "fill", "raise"}
+        ``"omit"``: a row in which either is missing does not count. ``"fill"``: it counts where the column has the
+        category ``"other"`` for it. ``"raise"``: it is refused, where the columns are public.
+    alternative : {"two-sided", "less", "greater"}
+        What is suspected of the first column.
+    alpha : float
+        The level at which `rejected` decides.
+    confidence : float
+        Coverage of the interval for the odds ratio.
+
+    Returns
+    -------
+    McNemar
+        With the names of statsmodels and scipy: ``statistic``, ``pvalue``.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument cannot be used; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. Half of the difference and
+    half of the sum of the two numbers of discordant rows move by 1 together if one row changes, comes or goes, in
+    L1.
+
+    **Statistics.** The p-value is that of the normal law, for as many discordant rows as the noise leaves likely,
+    with the noise of their difference in it. The interval is Wilson's with the noise inside, for the share of one
+    kind of discordant rows, as odds.
+
+    References
+    ----------
+    .. [1] McNemar (1947). Note on the sampling error of the difference between correlated proportions or
+       percentages. Psychometrika 12.
+
+    Examples
+    --------
+    >>> import pandas as pd, dfprivacy as dp
+    >>> df = pd.DataFrame({"before": ["ill"] * 600 + ["well"] * 400, "after": ["ill"] * 300 + ["well"] * 700})
+    >>> view = dp.protect(df, "mcnemar-example", epsilon=1, ledger="memory:",
+    ...                   categories={"before": ["ill", "well"], "after": ["ill", "well"]})
+    >>> view.mcnemar("before", "after", success="ill", epsilon=1).pvalue < 0.001
+    True
+    """
+    if nan_policy == "raise":
+        curator.refuse_missing(column, other)
+    codes = (column.code(success), other.code(success))
+    return curator.sum(Discordant(column, other, codes)), curator.size
+
+
+@mcnemar.concludes
+def _(
+    measured: tuple[NoisyValue, int | None],
+    column: Column,
+    other: Column,
+    *,
+    success: Any,
+    nan_policy: NanPolicy,
+    alternative: Alternative = "two-sided",
+    alpha: Probability = 0.05,
+    confidence: Probability = 0.95,
+) -> McNemar:
+    """Conclude from the two halves."""
+    noisy, n = measured
+    half, both = (float(value) for value in noisy.values)
+    scale = float(noisy.scales[0])
+    most = max(2 * both + SLACK * 2 * scale, 1.0)
+    most = most if n is None else min(most, float(max(n, 1)))
+    p = float(pvalue(2 * half, np.sqrt(most), 2 * scale, alternative))
+    share = from_halves(half, both, scale, confidence)
+
+    def odds(of: Any) -> float:
+        part = float(of)
+        return part / (1 - part) if part < 1 else float("inf")
+
+    hidden = 2 * both < _CLEARLY * 2 * np.sqrt(2) * scale
+    return McNemar(
+        statistic=2 * half,
+        pvalue=p,
+        alpha=alpha,
+        rejected=p <= alpha,
+        discordant=max(2 * both, 0.0),
+        odds_ratio=odds(share.estimate),
+        low=odds(share.low),
+        high=odds(share.high),
+        confidence=confidence,
+        column=column.name,
+        other=other.name,
+        success=(column.categories or ())[column.code(success)],
+        alternative=alternative,
+        nan_policy=nan_policy,
+        notes=("The number of discordant rows is not clearly above its noise.",) if hidden else (),
+        released=(half, both),
+        noise_standard_error=float(np.sqrt(2) * scale),
+    )
+
+
+def check_mcnemar(column: Column, other: Column, *, success: Any, **_: Any) -> None:
+    """Refuse what cannot be compared, before anything is paid."""
+    check_apart(column, other)
+    column.code(success)
+    other.code(success)
