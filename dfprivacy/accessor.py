@@ -1,4 +1,4 @@
-"""``df.dp`` on pandas and Polars frames.
+"""``df.dp`` on the frames of pandas, Polars, Dask and Spark.
 
 The accessor keeps no state: the view of a frame is found by the identity of the frame object. It is made anew at
 every access and never stored on the frame, so it makes no reference cycle that would keep a large table alive.
@@ -27,7 +27,7 @@ class Accessor:
 
     Parameters
     ----------
-    frame : pandas.DataFrame, polars.DataFrame or polars.LazyFrame
+    frame : DataFrame of pandas, Polars, Dask or Spark, or polars.LazyFrame
         The frame.
     """
 
@@ -92,14 +92,15 @@ class _Attribute:
 
 
 def install() -> None:
-    """Give the frames of pandas and Polars their ``dp``, as soon as the library is imported."""
+    """Give the frames of pandas, Polars, Dask and Spark their ``dp``, as soon as the library is imported."""
 
-    def pandas(module: ModuleType) -> None:
+    def frames(module: ModuleType) -> None:
         module.DataFrame.dp = _Attribute()
 
     def polars(module: ModuleType) -> None:
         module.DataFrame.dp = _Attribute()
         module.LazyFrame.dp = _Attribute()
 
-    wrapt.register_post_import_hook(pandas, "pandas")
+    for module in ("pandas", "dask.dataframe", "pyspark.sql.dataframe"):
+        wrapt.register_post_import_hook(frames, module)
     wrapt.register_post_import_hook(polars, "polars")

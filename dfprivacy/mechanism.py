@@ -650,7 +650,8 @@ def _union(
 def refuse_data(what: str, value: object) -> None:
     """Refuse a column or a table: nothing that a question is made of may be data, for it is kept and quoted."""
     library = type(value).__module__.partition(".")[0]
-    if isinstance(value, Sized) and library in {"pandas", "polars", "pyarrow"}:
+    tables = {"pandas", "polars", "pyarrow", "duckdb", "_duckdb", "dask", "pyspark"}
+    if isinstance(value, Sized) and library in tables:
         raise ArgumentError(
             f"{what} is a {type(value).__name__}; questions are made of public values only.",
             "Pass the name of a column, or the values as numbers, strings or a list of them.",

@@ -87,7 +87,7 @@ def protect(
 
     Parameters
     ----------
-    df : pandas.DataFrame, polars.DataFrame, polars.LazyFrame or object with an Arrow C stream
+    df : table of pandas, Polars, Arrow, DuckDB, Dask or Spark, or object with an Arrow C stream
         The table, one row for each person, unless `unit` says whose a row is.
     name : str
         The data set's name: its account in the ledger. A name never gets a second budget.

@@ -261,7 +261,10 @@ def test_the_class_has_the_accessor_itself():
     assert pd.DataFrame.dp is pl.DataFrame.dp is pl.LazyFrame.dp is dp.accessor.Accessor
 
 
-HEAVY = ("opendp", "scipy", "sqlalchemy", "pandas", "polars", "pyarrow", "matplotlib", "dfprivacy_ttest")
+HEAVY = (
+    *("opendp", "scipy", "sqlalchemy", "matplotlib", "dfprivacy_ttest"),
+    *("pandas", "polars", "pyarrow", "duckdb", "dask", "distributed", "pyspark"),
+)
 
 
 def test_importing_dfprivacy_loads_nothing_heavy():

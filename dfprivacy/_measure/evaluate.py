@@ -15,14 +15,15 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from dfprivacy._privacy.grid import exact_exponent
 from dfprivacy._table.batch import BATCH_ROWS, batches, gathered, number, reads_of
-from dfprivacy._table.conditions import IsIn
+from dfprivacy._table.conditions import IsIn, Satisfies, kept_by
 from dfprivacy._table.frames import redact_errors
+from dfprivacy._table.frames.engine import ClusterFrame, EngineFrame
 from dfprivacy._table.keys import held, key_read, ordered, surveyed
 from dfprivacy._table.people import BoundedFrame
 from dfprivacy._table.per import PerFrame
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._table.batch import Batch
     from dfprivacy._table.conditions import Condition
-    from dfprivacy._table.frames import Frame, Read
+    from dfprivacy._table.frames import Frame, Read, Rows
     from dfprivacy._table.keys import Key
     from dfprivacy._table.per import OfPerson
     from dfprivacy.local import RowLabels
@@ -220,47 +221,67 @@ class Table:
 
     def _summed(self, features: RowFeatures, k: int) -> list[int]:
         """Read the rows, and add them up."""
-        total = [0] * features.summands
-        pending = np.zeros(features.summands, dtype=np.int64)
-
-        def add_up(read: Selected) -> None:
-            for count, (batch, mask) in enumerate(read, start=1):
-                pending[:] += features.total(batch, mask, k).astype(np.int64)
-                if count % _FLUSH == 0:
-                    flush()
-            flush()
-
-        def flush() -> None:
-            total[:] = map(operator.add, total, pending.tolist())
-            pending[:] = 0
-
-        self._read(features.reads, add_up)
+        sums = self._fold(features.reads, Sums(features, k), portable=features.portable)
+        total = [sum(each) for each in zip([0] * features.summands, *sums, strict=True)]
         return redact_errors(lambda: features.image(total, k))
 
     def _read(self, reads: Iterable[Read], use: Callable[[Selected], None]) -> None:
-        """Let `use` see the rows in batches, the tables of a union one after the other; `ReadError` if it fails."""
+        """Let `use` see the rows in order, the tables of a union one after the other; `ReadError` if it fails."""
         for part in self.parts or (self,):
-            seen = 0
+            part._here(part.rows, reads, use)  # noqa: SLF001 - of our own kind
 
-            def count(rows: int) -> None:
-                nonlocal seen
-                seen += rows
-                bar.update(rows)
+    def _fold(self, reads: Sequence[Read], use: Callable[[Selected], T], *, portable: bool = True) -> list[T]:
+        """Give what `use` makes of the rows of each table, and of each part of one whose rows are elsewhere.
 
-            # A warning of NumPy's would tell on a row.
-            with np.errstate(all="ignore"), progress(part.schema.size) as bar:
-                read = part._batches(part.rows, reads, count)  # noqa: SLF001 - of our own kind
-                redact_errors(partial(use, read))
-            part._check_size(seen)  # noqa: SLF001
+        There, a copy of it does; nothing goes with it but code and public facts. `ReadError` if it fails.
+        """
+        values: list[T] = []
+        for part in self.parts or (self,):
+            frame = part._narrowed  # noqa: SLF001
+            if isinstance(frame, ClusterFrame):
+                values += part._elsewhere(frame, reads, use, portable=portable)  # noqa: SLF001
+            else:
+                values.append(part._here(frame, reads, use))  # noqa: SLF001
+        return values
 
-    def _batches(self, frame: Frame, reads: Iterable[Read], count: Callable[[int], None]) -> Selected:
-        """Rows in batches, with a mask of those that the view selects."""
-        marked = self.mark[0].name if self.mark else None
-        for batch, mask in batches(frame, [read for read in reads if read.name != marked], self.conditions):
-            count(batch.size)
-            if self.mark:
-                batch.mark(*self.mark)
-            yield batch, mask
+    def _here(self, frame: Frame, reads: Iterable[Read], use: Callable[[Selected], T]) -> T:
+        """Let `use` see the rows in this process."""
+        task = Task(tuple(reads), self.conditions, self.mark, use)
+        # A warning of NumPy's would tell on a row.
+        with np.errstate(all="ignore"), self._counting(frame) as count:
+            return redact_errors(partial(task, frame, count))
+
+    def _elsewhere(
+        self, frame: ClusterFrame, reads: Iterable[Read], use: Callable[[Selected], T], *, portable: bool
+    ) -> list[T]:
+        """Let copies of `use` see the rows where they are."""
+        task = Task(tuple(reads), self.conditions, self.mark, use)
+        portable &= not any(isinstance(condition, Satisfies) for condition in self.conditions)
+        with self._counting(frame) as count:
+            return frame.fold(task.needed, task, count, portable=portable)
+
+    @property
+    def _narrowed(self) -> Frame:
+        """The frame, which may leave out rows that public conditions do not select."""
+        frame = self.rows
+        public = [condition for condition in self.conditions if condition.public]
+        return frame.keeping(kept_by(public)) if public and isinstance(frame, EngineFrame) else frame
+
+    @contextmanager
+    def _counting(self, frame: Frame) -> Iterator[Callable[[int], None]]:
+        """Count the rows that are read, and show it; `ReadError` if their number is not the public one."""
+        seen = 0
+
+        def count(rows: int) -> None:
+            nonlocal seen
+            seen += rows
+            bar.update(rows)
+
+        with progress(self.schema.size) as bar:
+            yield count
+        if self.schema.size is not None and isinstance(frame, EngineFrame) and frame.keep:
+            seen = redact_errors(frame.rows)  # not all were read
+        self._check_size(seen)
 
     def _check_size(self, seen: int) -> None:
         if self.schema.size not in {None, seen}:
@@ -334,21 +355,78 @@ class Table:
     def keys(self, columns: Sequence[Column]) -> dict[Key, int]:
         """How many selected rows hold each key, keys in an order of their own; `ReadError` if it fails."""
         found: Counter[Key] = Counter()
-        self._read([key_read(column) for column in columns], lambda read: found.update(held(read, columns)))
+        for part in self._fold([key_read(column) for column in columns], partial(held, columns=columns)):
+            found.update(part)
         return ordered(found)
 
     def survey(self, columns: Sequence[Column], edges: NDArray[np.float64]) -> dict[Key, int]:
         """How many selected rows hold each value and kind of value of each column; `ReadError` if it fails."""
         found: Counter[Key] = Counter()
         reads = [read for column in columns for read in (number(column), key_read(column))]
-        self._read(reads, lambda read: found.update(surveyed(read, columns, edges)))
+        for part in self._fold(reads, partial(surveyed, columns=columns, edges=edges)):
+            found.update(part)
         return ordered(found)
 
     def gathered(self, columns: Sequence[Column]) -> Batch:
         """All selected rows as one batch; `ReadError` if it fails."""
-        found: list[Batch] = []
-        self._read(reads_of(columns), lambda read: found.append(gathered(read, columns)))
+        found = self._fold(reads_of(columns), partial(gathered, columns=columns))
         return found[0] if len(found) == 1 else gathered(((part, None) for part in found), columns)
+
+
+@dataclass(frozen=True)
+class Task(Generic[T]):
+    """What is done with rows where they are: which columns and rows, and what is made of them."""
+
+    reads: tuple[Read, ...]
+    conditions: tuple[Condition, ...]
+    mark: tuple[Column, int] | None
+    use: Callable[[Selected], T]
+
+    def __call__(self, rows: Rows, count: Callable[[int], None]) -> T:
+        """Read the rows, counted, and use them."""
+        return self.use(self._selected(rows, count))
+
+    @property
+    def needed(self) -> list[Read]:
+        """What is read, that of conditions included."""
+        return [*self._own, *(read for condition in self.conditions for read in condition.reads)]
+
+    @property
+    def _own(self) -> list[Read]:
+        marked = self.mark[0].name if self.mark else None
+        return [read for read in self.reads if read.name != marked]
+
+    def _selected(self, rows: Rows, count: Callable[[int], None]) -> Selected:
+        """Rows in batches, with a mask of those that the view selects."""
+        for batch, mask in batches(rows, self._own, self.conditions):
+            count(batch.size)
+            if self.mark:
+                batch.mark(*self.mark)
+            yield batch, mask
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Exact sums of features over selected rows, in steps of 2 to the minus k."""
+
+    features: RowFeatures
+    k: int
+
+    def __call__(self, read: Selected) -> list[int]:
+        """Read the rows, and add them up."""
+        total = [0] * self.features.summands
+        pending = np.zeros(self.features.summands, dtype=np.int64)
+
+        def flush() -> None:
+            total[:] = map(operator.add, total, pending.tolist())
+            pending[:] = 0
+
+        for count, (batch, mask) in enumerate(read, start=1):
+            pending += self.features.total(batch, mask, self.k).astype(np.int64)
+            if count % _FLUSH == 0:
+                flush()
+        flush()
+        return total
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfprivacy._table.frames import Frame, Raw, Read
+from dfprivacy._table.frames import Raw, Read, Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -132,14 +132,14 @@ def described(column: Column) -> Read:
 
 
 def batches(
-    frame: Frame, reads: Iterable[Read], conditions: tuple[Condition, ...]
+    rows: Rows, reads: Iterable[Read], conditions: tuple[Condition, ...]
 ) -> Iterator[tuple[Batch, NDArray[np.bool_] | None]]:
-    """Rows of a frame in batches of at most `BATCH_ROWS`, with a mask of the rows that all conditions select.
+    """Rows in batches of at most `BATCH_ROWS`, with a mask of the rows that all conditions select.
 
     The mask is None where every row counts.
     """
     needed = dict.fromkeys([*reads, *(read for c in conditions for read in c.reads)])
-    for size, raw in frame.batches(tuple(needed), BATCH_ROWS):
+    for size, raw in rows.batches(tuple(needed), BATCH_ROWS):
         batch = Batch(size, raw)
         mask = None
         for c in conditions:

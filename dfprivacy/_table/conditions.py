@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from dfprivacy._table.batch import category, described, number
+from dfprivacy.engines import Keep
 from dfprivacy.errors import SchemaError
-from dfprivacy.schema import Category, Column, Schema, as_number
+from dfprivacy.schema import OTHER, Category, Column, Schema, as_number, codes_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from numpy.typing import NDArray
 
     from dfprivacy._table.batch import Batch
@@ -138,6 +141,26 @@ class Satisfies:
 
     def __str__(self) -> str:
         return "a Python function holds"
+
+
+def kept_by(conditions: Iterable[Condition]) -> Iterator[Keep]:
+    """Say which rows are enough, by conditions that all must hold: what an engine may use to read less.
+
+    Every row that is selected is kept, however its value is written and however it is rounded.
+    """
+    for each in conditions:
+        name = each.columns[0].name
+        if isinstance(each, Between):  # a number beyond a bound counts as the bound
+            low = None if each.low <= each.column.low else each.low
+            high = None if each.high >= each.column.high else each.high
+            if low is not None or high is not None:
+                yield Keep(name, low, high)
+        elif isinstance(each, IsIn) and not (each.column.other and OTHER in each.categories):
+            codes = set(each.column.codes(each.categories))
+            values = [value for value, code in codes_of(each.column.categories or ()).items() if code in codes]
+            numbers = [value for value in values if isinstance(value, float)]
+            texts = tuple(value[1] for value in values if isinstance(value, tuple))
+            yield Keep(name, min(numbers, default=None), max(numbers, default=None), texts)
 
 
 class Presence(Enum):

@@ -28,7 +28,7 @@ Norm = float  # 1, 2 or infinity
 _NORMS = (1, 2, math.inf)
 _DERIVED = {
     *("reads", "dimension", "summands", "support", "counts"),
-    *("sensitivity", "steps", "total", "totals", "image", "stacked"),
+    *("portable", "sensitivity", "steps", "total", "totals", "image", "stacked"),
 }
 _PIECE = 1 << 17  # numbers at a time, which fit the cache
 FEW = 5  # places from which on np.bincount is faster than a product of matrices; both are exact
@@ -94,6 +94,11 @@ class RowFeatures(ABC):
     @property
     def counts(self) -> bool:
         """Whether every coordinate of every row is a whole number, so that no grid rounds it."""
+        return False
+
+    @property
+    def portable(self) -> bool:
+        """Whether all processors give the same bits: by arithmetic, roots and roundings, which IEEE 754 settles."""
         return False
 
     @abstractmethod

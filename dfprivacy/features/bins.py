@@ -130,6 +130,11 @@ class Bins(RowFeatures):
             places[gone] = self.bins
         return places
 
+    @property
+    def portable(self) -> bool:
+        """Whether all processors give the same bits."""
+        return True
+
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
         return np.array([self.image(row, 0) for row in self.steps(batch, 0)], dtype=np.float64)

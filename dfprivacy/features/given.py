@@ -120,6 +120,11 @@ class Given(RowFeatures):
             gone = gone | batch.missing(column)
         return gone
 
+    @property
+    def portable(self) -> bool:
+        """Whether all processors give the same bits."""
+        return self.of.portable
+
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
         inner = np.asarray(self.of.rows(batch), dtype=np.float64).reshape(batch.size, self.of.dimension)

@@ -27,6 +27,11 @@ class Count(RowFeatures):
     columns = ()
     shape = (1,)
 
+    @property
+    def portable(self) -> bool:
+        """Whether all processors give the same bits."""
+        return True
+
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
         return np.ones((batch.size, 1))
@@ -133,6 +138,11 @@ class Moments(RowFeatures):
                 square -= unit
             else:
                 square /= 2
+
+    @property
+    def portable(self) -> bool:
+        """Whether all processors give the same bits."""
+        return True
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""

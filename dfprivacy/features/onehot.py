@@ -120,6 +120,11 @@ class OneHot(RowFeatures):
         """The features whose sums lie one after the other along the last axis."""
         return self.of.stacked if self.of else ()
 
+    @property
+    def portable(self) -> bool:
+        """Whether all processors give the same bits."""
+        return self.of is None or self.of.portable
+
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
         hot = np.eye(len(self.groups) + 1)[self._place[batch.codes(self.by)], :-1]

@@ -153,6 +153,11 @@ class Outer(RowFeatures):
             squares += each * each
         y *= radius / np.sqrt(np.maximum(squares, radius * radius, out=squares), out=squares)
 
+    @property
+    def portable(self) -> bool:
+        """Whether all processors give the same bits."""
+        return True
+
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
         steps = self.steps(batch, 0)

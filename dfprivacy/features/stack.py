@@ -82,6 +82,11 @@ class Stack(RowFeatures):
         """The features whose sums lie one after the other."""
         return self.features
 
+    @property
+    def portable(self) -> bool:
+        """Whether all processors give the same bits."""
+        return all(each.portable for each in self.features)
+
     def rows(self, batch: Batch) -> NDArray[Any]:
         """Return the vectors of a batch."""
         return np.hstack([np.reshape(each.rows(batch), (batch.size, each.dimension)) for each in self.features])

@@ -19,8 +19,10 @@ import sys
 import threading
 import warnings
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from dfprivacy.engines import Engine
 from dfprivacy.errors import ArgumentError, ReadError
 
 if TYPE_CHECKING:
@@ -55,7 +57,15 @@ class Read(NamedTuple):
     domain: tuple[object, ...] | EllipsisType | Literal["people"] | None = None
 
 
-class Frame(Protocol):
+class Rows(Protocol):
+    """Rows that can be read."""
+
+    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
+        """Rows, in order, in batches of at most `size`: the number of rows, and the raw columns."""
+        ...
+
+
+class Frame(Rows, Protocol):
     """What the house asks of a frame."""
 
     @property
@@ -76,10 +86,6 @@ class Frame(Protocol):
         """Raise a `ReadError`, before anything is charged, if no rows can be read in this process."""
         ...
 
-    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Rows, in order, in batches of at most `size`: the number of rows, and the raw columns."""
-        ...
-
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
         """All rows of some columns, in order, as lists of Python values: for public columns only."""
         ...
@@ -95,7 +101,9 @@ class Frame(Protocol):
 
 
 # Where the frames of each library are adapted; a library that nobody imported has no frames to adapt.
-_ADAPTERS = {"polars": "dfprivacy._table.frames.polars", "pandas": "dfprivacy._table.frames.pandas"}
+_ADAPTERS = {"polars": "polars", "pandas": "pandas"}
+_ENGINES = {"pyarrow": "dataset", "duckdb": "duckdb", "_duckdb": "duckdb", "dask": "dask", "pyspark": "spark"}
+ENTRY_POINTS = "dfprivacy.frames"
 
 
 def adapt(frame: object) -> Frame:
@@ -103,8 +111,9 @@ def adapt(frame: object) -> Frame:
 
     Parameters
     ----------
-    frame : pandas.DataFrame, polars.DataFrame, polars.LazyFrame or object with an Arrow C stream
-        The table.
+    frame : object
+        The table: of pandas, Polars, Arrow, DuckDB, Dask or Spark, of an engine that has an entry point, or
+        anything with an Arrow C stream.
 
     Returns
     -------
@@ -118,16 +127,39 @@ def adapt(frame: object) -> Frame:
     """
     for library, adapter in _ADAPTERS.items():
         if library in sys.modules:
-            adapted: Frame | None = importlib.import_module(adapter).adapt(frame)
+            adapted: Frame | None = importlib.import_module(f"{__name__}.{adapter}").adapt(frame)
             if adapted is not None:
                 return adapted
+    if (engine := _engine(frame)) is not None:
+        of_engine: Frame = importlib.import_module(f"{__name__}.engine").framed(engine)
+        return of_engine
     if hasattr(frame, "__arrow_c_stream__"):
-        arrow: Frame = importlib.import_module("dfprivacy._table.frames.arrow").adapt(frame)
+        arrow: Frame = importlib.import_module(f"{__name__}.arrow").adapt(frame)
         return arrow
     raise ArgumentError(
         f"A {type(frame).__name__} is not a table this library can read.",
-        "Pass a pandas DataFrame, a Polars DataFrame or LazyFrame, or an object with an Arrow C stream.",
+        "Pass a DataFrame of pandas, Polars, Dask or Spark, a Polars LazyFrame, a table or data set of Arrow, a "
+        "DuckDB relation, or an object with an Arrow C stream.",
     )
+
+
+def _engine(frame: object) -> object | None:
+    """Find the engine of a frame by the library that its class, or one it extends, is from."""
+    if isinstance(frame, Engine):
+        return frame
+    for library in dict.fromkeys(kind.__module__.partition(".")[0] for kind in type(frame).__mro__):
+        if library in _ENGINES:
+            engine = importlib.import_module(f"{__name__}.{_ENGINES[library]}").adapt(frame)
+            if engine is not None:
+                return engine  # type: ignore[no-any-return]
+            continue
+        if library in {*_ADAPTERS, "builtins"}:  # to look for entry points takes milliseconds
+            continue
+        for entry in entry_points(group=ENTRY_POINTS, name=library):
+            engine = entry.load()(frame)
+            if engine is not None:
+                return engine  # type: ignore[no-any-return]
+    return None
 
 
 def redact_errors(work: Callable[[], T]) -> T:

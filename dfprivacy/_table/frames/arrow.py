@@ -28,7 +28,7 @@ def adapt(frame: Any) -> Frame:
     if isinstance(frame, pa.RecordBatchReader):
         raise ArgumentError(
             "A RecordBatchReader can be read once only, and every question reads the table again.",
-            "Pass the table, data set or query it comes from.",
+            "Pass the table it comes from, or a pyarrow.dataset.Dataset, which is as large as the disk.",
         )
     with suppress(Exception):  # its text may quote the data
         return ArrowFrame(frame)

@@ -1,0 +1,258 @@
+"""Tables of engines that give their rows as other tables, in this process or where the rows are."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import pickle
+import platform
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+from dfprivacy._table.frames import Raw, Read, adapt, redact_errors
+from dfprivacy.engines import Cluster, Engine, Keep
+from dfprivacy.errors import PluginError, ReadError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from dfprivacy._table.frames import Frame
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class EngineFrame:
+    """A table of an engine as batches of raw columns.
+
+    Parameters
+    ----------
+    engine : Engine
+        Reads the rows.
+    keep : tuple of Keep
+        Which of them may be left out.
+    """
+
+    engine: Engine
+    keep: tuple[Keep, ...] = ()
+
+    @property
+    def library(self) -> str:
+        """Whose tables releases make."""
+        return self.engine.library
+
+    @property
+    def settled(self) -> bool:
+        """Whether every pass gives the same rows in the same order."""
+        return self.engine.settled
+
+    @cached_property
+    def _empty(self) -> Frame:
+        return adapt(self.engine.empty())
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Column names in order."""
+        return self._empty.columns
+
+    def names_people(self, name: str) -> bool:
+        """Whether the type of a column can name people."""
+        return self._empty.names_people(name)
+
+    def rows(self) -> int:
+        """Count the rows."""
+        return int(self.engine.rows())
+
+    def ready(self) -> None:
+        """Do nothing: whether an engine answers is seen when it is asked."""
+
+    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
+        """Rows in batches of at most `size`."""
+        return Part(self.engine.parts(self.needed(reads), self.keep)).batches(reads, size)
+
+    def needed(self, reads: Iterable[Read]) -> list[str]:
+        """Name the columns that are read: to count rows, some column."""
+        return list(dict.fromkeys(read.name for read in reads)) or list(self.columns[:1])
+
+    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
+        """All rows of some columns as lists."""
+        values: dict[str, list[Any]] = {name: [] for name in names}
+        for table in self.engine.parts(list(names), self.keep):
+            for name, more in adapt(table).lists(names).items():
+                values[name].extend(more)
+        return values
+
+    def keeping(self, keep: Iterable[Keep]) -> EngineFrame:
+        """Leave out rows where the engine can, by conditions that fit the types of their columns."""
+        types: Any = getattr(self.engine.empty(), "schema", None)
+        if not hasattr(types, "field"):  # no table of Arrow's
+            return self
+        fitting = (_fitting(each, types.field(each.column).type) for each in keep)
+        return replace(self, keep=tuple(each for each in fitting if each is not None))
+
+
+def _fitting(keep: Keep, dtype: Any) -> Keep | None:
+    """Give what a condition says of a column of this type, if anything."""
+    from pyarrow import types
+
+    if keep.texts is not None and (types.is_string(dtype) or types.is_large_string(dtype)):
+        return Keep(keep.column, texts=keep.texts)
+    if keep.low is None and keep.high is None:
+        return None
+    if types.is_integer(dtype):
+        limits = np.iinfo(dtype.to_pandas_dtype())  # the house compares the nearest float64, which may be beside it
+        low = None if keep.low is None else math.floor(math.nextafter(keep.low, -math.inf))
+        high = None if keep.high is None else math.ceil(math.nextafter(keep.high, math.inf))
+        return Keep(
+            keep.column,
+            None if low is None else min(max(low, limits.min), limits.max),
+            None if high is None else min(max(high, limits.min), limits.max),
+        )
+    return Keep(keep.column, keep.low, keep.high) if types.is_float32(dtype) or types.is_float64(dtype) else None
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some tables, one after the other, as batches of raw columns."""
+
+    tables: Iterator[object]
+
+    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
+        """Rows in batches of at most `size`."""
+        for table in self.tables:
+            yield from adapt(table).batches(reads, size)
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[T]):
+    """What comes back from one part: a value and how many rows were read, and by what, or the type of an error."""
+
+    value: T
+    rows: int
+    by: tuple[str, ...]
+    failed: str = ""
+
+
+class ClusterFrame(EngineFrame):
+    """A table whose rows are elsewhere: what can be done there is."""
+
+    engine: Cluster
+
+    def fold(
+        self,
+        reads: Iterable[Read],
+        work: Callable[[Part, Callable[[int], None]], T],
+        count: Callable[[int], None],
+        *,
+        portable: bool,
+    ) -> list[T]:
+        """Do some work where the rows are, part by part.
+
+        Parameters
+        ----------
+        reads : iterable of Read
+            What it reads.
+        work : callable
+            Given a part and what counts its rows, returns what can be pickled. It travels by cloudpickle.
+        count : callable
+            Told of rows as parts are done.
+        portable : bool
+            Whether the work gives the same bits on all processors.
+
+        Returns
+        -------
+        list
+            What it returned for each part, in order.
+        """
+        import cloudpickle
+
+        travelling = _travelling(cloudpickle.dumps(work))
+        outcomes: list[Outcome[T] | None] = []
+
+        def bring() -> None:
+            for written in self.engine.run(self.needed(reads), self.keep, travelling):
+                outcome: Outcome[T] | None = pickle.loads(written) if written else None  # noqa: S301 - our own
+                outcomes.append(outcome)
+                if outcome is None or outcome.failed:
+                    break
+                count(outcome.rows)
+
+        redact_errors(bring)
+        return [_checked(outcome, portable=portable) for outcome in outcomes]
+
+
+def _checked(outcome: Outcome[T] | None, *, portable: bool) -> T:
+    """Give the value of an outcome; `ReadError` if there is none that can be added to those of others."""
+    if outcome is None:
+        raise ReadError(
+            "A worker has no dfprivacy, or lacks what it needs.",
+            "Install the same version of dfprivacy on all workers: pip install dfprivacy.",
+        )
+    if outcome.by[0] != here()[0]:
+        raise ReadError(
+            f"A worker has dfprivacy {outcome.by[0]}, and this process {here()[0]}.",
+            "Install the same version on all workers.",
+        )
+    if outcome.failed:
+        raise ReadError(f"On a worker: {outcome.failed}", "The cluster's custodian can read a part there.")
+    if not portable and outcome.by != here():
+        raise ReadError(
+            "A worker's processor, NumPy or C library is not like this process's, and may give exponentials and "
+            "cosines another last bit: the sum would depend on who reads which row.",
+            "Use workers of one kind, like the driver's; counts, moments and their products need no such.",
+        )
+    return outcome.value
+
+
+def framed(engine: object) -> Frame:
+    """Take an engine into the house."""
+    if not isinstance(engine, Engine):
+        raise PluginError(
+            f"A {type(engine).__name__} is no engine.", "Let the entry point return a dfprivacy.engines.Engine."
+        )
+    return ClusterFrame(engine) if isinstance(engine, Cluster) else EngineFrame(engine)
+
+
+def _travelling(work: bytes) -> Callable[[Iterator[object]], bytes]:
+    """Wrap work so that it is pickled with its code: a worker without the package can say so."""
+
+    def run(tables: Iterator[object]) -> bytes:
+        try:
+            from dfprivacy._table.frames.engine import worked
+        except ImportError:
+            return b""
+        return worked(work, tables)
+
+    return run
+
+
+def worked(work: bytes, tables: Iterator[object]) -> bytes:
+    """Do the work on a worker; an error is named and not raised, for its text and arguments may quote the data."""
+    rows = 0
+
+    def count(more: int) -> None:
+        nonlocal rows
+        rows += more
+
+    def value() -> object:
+        with np.errstate(all="ignore"):
+            return pickle.loads(work)(Part(tables), count)  # noqa: S301 - it comes from the driver
+
+    try:
+        return pickle.dumps(Outcome(redact_errors(value), rows, here()))
+    except ReadError as error:
+        return pickle.dumps(Outcome(None, rows, here(), str(error.what)))
+
+
+@cache
+def here() -> tuple[str, ...]:
+    """Say what decides the last bits of an answer: the package, and then NumPy, the C library and the processor."""
+    module = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
+    features = importlib.import_module(f"{module}._multiarray_umath").__cpu_features__
+    able = ",".join(sorted(name for name, has in features.items() if has))
+    libc = "-".join(platform.libc_ver())
+    return version("dfprivacy"), np.__version__, platform.system(), platform.machine(), libc, able

@@ -1,0 +1,88 @@
+"""DataFrames of Spark: batches of Arrow, on the executors that have them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, functions
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from dfprivacy.engines import Cluster, Engine, Keep
+from dfprivacy.errors import MissingDependency
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+try:
+    import pyarrow as pa
+except ImportError:
+    raise MissingDependency(
+        "Reading a DataFrame of Spark needs pyarrow.", 'Install it: pip install "dfprivacy[spark]".'
+    ) from None
+
+
+def adapt(frame: object) -> Engine | None:
+    """Return the engine of a DataFrame of Spark, None for anything else."""
+    return SparkEngine(frame) if isinstance(frame, DataFrame) else None
+
+
+class SparkEngine(Cluster):
+    """A DataFrame of Spark, a plan that is run anew at every pass."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        self._frame = frame
+
+    def empty(self) -> pa.Table:
+        """Return a table without rows."""
+        return to_arrow_schema(self._frame.schema).empty_table()
+
+    def rows(self) -> int:
+        """Count the rows."""
+        return self._frame.count()
+
+    def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.Table]:
+        """Fetch the batches, a partition at a time."""
+
+        def write(batches: Iterable[Any]) -> Iterator[Any]:
+            import pyarrow as pa
+
+            for batch in batches:
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, batch.schema) as stream:
+                    stream.write_batch(batch)
+                yield pa.record_batch([pa.array([sink.getvalue().to_pybytes()], pa.binary())], ["part"])
+
+        for row in self._selected(columns, keep).mapInArrow(write, "part binary").toLocalIterator():
+            yield pa.ipc.open_stream(row.part).read_all()
+
+    def run(
+        self, columns: Sequence[str], keep: Sequence[Keep], work: Callable[[Iterator[object]], bytes]
+    ) -> Iterator[bytes]:
+        """Call a function on each partition."""
+
+        def once(batches: Iterable[Any]) -> Iterator[Any]:  # pickled with its code: see `Cluster.run`
+            import pyarrow as pa
+
+            written = work(pa.Table.from_batches([batch]) for batch in batches)
+            yield pa.record_batch([pa.array([written], pa.binary())], ["part"])
+
+        for row in self._selected(columns, keep).mapInArrow(once, "part binary").collect():
+            yield bytes(row.part)
+
+    def _selected(self, columns: Sequence[str], keep: Sequence[Keep]) -> DataFrame:
+        frame = self._frame
+        for each in keep:
+            frame = frame.filter(_condition(each))
+        return frame.select(*map(_column, columns))
+
+
+def _column(name: str) -> Any:
+    return functions.col("`" + name.replace("`", "``") + "`")
+
+
+def _condition(keep: Keep) -> Any:
+    column = _column(keep.column)
+    if keep.texts is not None:
+        return column.isin(*keep.texts)
+    low = functions.lit(True) if keep.low is None else column >= keep.low
+    return low if keep.high is None else low & (column <= keep.high)

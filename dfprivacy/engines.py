@@ -1,0 +1,107 @@
+"""What somebody writes who wants tables of another engine protected: where its rows are, and how they are read.
+
+An engine gives its rows as tables of pandas, Polars or Arrow, part after part, and only the columns that are asked
+for. What the values mean is decided by the house, in one place for every engine. One whose rows are on other
+machines is a `Cluster`: it also runs a function where each part is, and brings back bytes.
+
+An engine is found by an entry point of the group ``dfprivacy.frames``, which has the name of the engine's top-level
+module and leads to a function: given a frame, it returns an `Engine`, or None if the frame is not of its kind.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+__all__ = ["Cluster", "Engine", "Keep"]
+
+
+@dataclass(frozen=True)
+class Keep:
+    """A condition on a public column that an engine may use to read less.
+
+    It keeps more rows than are asked for, never fewer; rows are chosen by the house afterwards.
+
+    Attributes
+    ----------
+    column : str
+        Of whole numbers or floats if there are limits, of text if there are texts.
+    low, high : float or None
+        The numbers that are kept; None where there is no limit. A missing number may go.
+    texts : tuple of str or None
+        The texts that are kept.
+    """
+
+    column: str
+    low: float | None = None
+    high: float | None = None
+    texts: tuple[str, ...] | None = None
+
+
+class Engine(ABC):
+    """A table of some engine.
+
+    Attributes
+    ----------
+    library : {"pyarrow", "pandas", "polars"}
+        Whose tables releases make for the owner of such a table.
+    settled : bool
+        Whether every pass gives the same rows in the same order, unless somebody changes the table.
+    """
+
+    library: str = "pyarrow"
+    settled: bool = False
+
+    @abstractmethod
+    def empty(self) -> object:
+        """Return a table of pandas, Polars or Arrow without rows: the columns and their types."""
+
+    @abstractmethod
+    def rows(self) -> int:
+        """Count the rows."""
+
+    @abstractmethod
+    def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[object]:
+        """Read some columns, part after part.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Which; at least one.
+        keep : sequence of Keep
+            What may be used to read less. Only engines whose `empty` is a table of Arrow's are given any.
+
+        Yields
+        ------
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            Rows that are together in memory, in order.
+        """
+
+
+class Cluster(Engine):
+    """A table whose rows are in other processes, or on other machines."""
+
+    @abstractmethod
+    def run(
+        self, columns: Sequence[str], keep: Sequence[Keep], work: Callable[[Iterator[object]], bytes]
+    ) -> Iterator[bytes]:
+        """Call a function where the rows are, once for each part, and bring back what it returns.
+
+        Parameters
+        ----------
+        columns, keep
+            As for `parts`.
+        work : callable
+            Takes the tables of one part. It can be pickled by cloudpickle, and holds code and public numbers only.
+            It does not raise: an error could quote the data.
+
+        Yields
+        ------
+        bytes
+            One for each part, in order. A part that is worked through twice counts once; one that fails makes this
+            fail.
+        """

@@ -1,0 +1,416 @@
+"""The same whole numbers wherever the rows are: on one machine, in other processes, in any parts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+import cloudpickle
+import dask
+import dask.dataframe as dd
+import distributed
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+import dfprivacy as dp
+from dfprivacy import features
+from dfprivacy._measure.evaluate import Table, Task
+from dfprivacy._plugins.loader import registry
+from dfprivacy._table.frames import adapt
+from dfprivacy._table.frames.engine import ClusterFrame, EngineFrame, Part
+from dfprivacy.testing.cases import cases_of
+from dfprivacy.testing.noise import seeded_noise
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have the tests
+pytestmark = pytest.mark.filterwarnings("ignore")  # of what starts clusters
+long = pytest.mark.skipif(
+    "DFPRIVACY_TEST_CLUSTERS" not in os.environ, reason="starts more workers: tox -e clusters"
+)
+
+ROWS = 150
+TERMS = {"epsilon": 1000, "delta": "0.1", "accounting": "basic"}
+rng = np.random.default_rng(20_261_122)
+
+
+def numbers(low, high):
+    return np.where(rng.random(ROWS) < 0.1, np.nan, rng.uniform(low, high, ROWS))
+
+
+def texts(values):
+    return rng.choice(np.array([*values, None], dtype=object), ROWS)
+
+
+# The columns of all cases of all bundled methods, with what is out of bounds, in no category, and missing.
+DATA = pd.DataFrame(
+    {
+        "x": numbers(-4, 5),
+        "y": numbers(-0.5, 2.5),
+        "z": numbers(-2.2, 2.2),
+        "w": numbers(-0.1, 1.1),
+        "t": numbers(-0.1, 2.1),
+        "e": rng.integers(0, 2, ROWS),
+        "by": texts("ab"),
+        "g": texts("abc12"),
+        "h": texts("pqruvwz"),
+        "k": texts("ab"),
+    }
+)
+ARROW = pa.Table.from_pandas(DATA, preserve_index=False)
+CUTS = [[ROWS], [0, 1, 1, 70, ROWS], [50, 100, 100, ROWS]]
+
+
+def pieces(cuts):
+    """Cut the rows; some pieces are empty."""
+    return [DATA.iloc[start:end] for start, end in zip([0, *cuts], [*cuts, ROWS], strict=True)]
+
+
+def ask(name, case, frame, at=""):
+    """Ask what an audit asks."""
+
+    def view(which):
+        return dp.protect(
+            frame,
+            f"{name} {at} {which}",
+            **TERMS,
+            bounds=dict(case.bounds),
+            categories=dict(case.categories),
+            public=list(case.public),
+            missing=dict(case.missing),
+            neighbors=case.neighbors,
+        )
+
+    asked, arguments = view("one"), dict(case.arguments)
+    if case.where:
+        asked = asked.where(**case.where)
+    if case.group_by:
+        asked = asked.group_by(case.group_by)
+    if case.other:
+        arguments[case.other] = view("other")
+    if case.delta:
+        arguments["delta"] = 1e-5
+    with seeded_noise(1):
+        return getattr(asked, name)(**arguments, epsilon=1)
+
+
+@pytest.fixture(scope="session")
+def tasks():
+    """What all bundled methods do with rows, by method, as their audits ask them."""
+    by_method, fold = {}, Table._fold
+
+    def note(table, reads, use, *, portable=True):
+        for part in table.parts or (table,):
+            task = Task(tuple(reads), part.conditions, part.mark, use)
+            by_method.setdefault(name, {})[cloudpickle.dumps(task)] = task
+        return fold(table, reads, use, portable=portable)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Table, "_fold", note)
+        patch.setenv("DFPRIVACY_LEDGER", "memory:")
+        for name, mechanism in registry().mechanisms.items():
+            for at, case in enumerate(cases_of(mechanism)):
+                try:
+                    ask(name, case, DATA, at)
+                except dp.ArgumentError:  # of another number of rows
+                    assert name in {"dcor_with", "kernel_message", "dcor_message"}
+    return by_method
+
+
+class Every:
+    """Many tasks of the same rows, at once."""
+
+    def __init__(self, tasks):
+        self.tasks = tasks
+
+    def __call__(self, part, count):
+        tables = list(part.tables)
+        return [plain(task(type(part)(iter(tables)), count)) for task in self.tasks]
+
+
+def plain(value):
+    """What comes of a task, as plain numbers."""
+    return value if isinstance(value, list | Counter) else gathered(value)
+
+
+def gathered(batch):
+    """The rows that a statistic of whole columns gets, sorted: those of several parts are put together."""
+    kept = [*batch._cleaned.values(), *batch._encoded.values()]
+    return Counter(zip(*(column.tolist() for column in kept), strict=True))
+
+
+def added(values):
+    """What the parts give together."""
+    first = values[0]
+    if isinstance(first, list):
+        return [sum(each) for each in zip(*values, strict=True)]
+    return sum(values, Counter())
+
+
+def values_of(frame, tasks):
+    """What tasks give of a frame, wherever its rows are."""
+    adapted = adapt(frame)
+    needed = dict.fromkeys(read for task in tasks for read in task.needed)
+    if not isinstance(adapted, EngineFrame):
+        return [plain(task(adapted, lambda _: None)) for task in tasks]
+    if not isinstance(adapted, ClusterFrame):
+        return Every(tasks)(Part(adapted.engine.parts(adapted.needed(needed), ())), lambda _: None)
+    parts = adapted.fold(needed, Every(tasks), lambda _: None, portable=False)
+    return [added(values) for values in zip(*parts, strict=True)]
+
+
+# ---- the engines -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def dask_cluster():
+    """A cluster of Dask's: two processes."""
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        distributed.LocalCluster(2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """A session of Spark with two Python workers."""
+    sql = pytest.importorskip("pyspark.sql")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.sql.shuffle.partitions", "3").getOrCreate()
+    yield session
+    session.stop()
+
+
+def of_pandas(_):
+    return [DATA, DATA.iloc[::-1], DATA.convert_dtypes(), DATA.convert_dtypes(dtype_backend="pyarrow")]
+
+
+def of_polars(_):
+    frame = pl.from_arrow(ARROW)
+    return [frame, frame.lazy(), pl.concat([frame[:3], frame[3:3], frame[3:]], rechunk=False)]
+
+
+def of_arrow(request):
+    folder = request.getfixturevalue("tmp_path")
+    for at, piece in enumerate(pieces(CUTS[1])):
+        pq.write_table(pa.Table.from_pandas(piece, ARROW.schema), folder / f"{at}.parquet", row_group_size=40)
+    return [
+        ARROW,
+        ds.dataset(folder),
+        ds.dataset(ARROW),
+        ds.dataset([ds.dataset(ARROW[:9]), ds.dataset(ARROW[9:])]),
+    ]
+
+
+def of_duckdb(request):
+    path = request.getfixturevalue("tmp_path") / "rows.parquet"
+    pq.write_table(ARROW, path, row_group_size=40)
+    connection = duckdb.connect()
+    return [connection.from_arrow(ARROW), connection.read_parquet(str(path)).order("x")]
+
+
+def as_it_is(piece):
+    return piece
+
+
+def of_dask(_):
+    return [dd.from_map(as_it_is, pieces(cuts), meta=DATA.iloc[:0]) for cuts in CUTS]
+
+
+def of_distributed(request):
+    return of_dask(request) if request.getfixturevalue("dask_cluster") else []
+
+
+def of_spark(request):
+    session = request.getfixturevalue("spark")
+    frame = session.createDataFrame(ARROW)
+    return [
+        frame.coalesce(1),
+        frame.repartition(4),
+        frame.filter("x > 0 or x is null").union(frame.filter("x <= 0")),
+    ]
+
+
+ENGINES = {
+    "pandas": of_pandas,
+    "polars": of_polars,
+    "arrow": of_arrow,
+    "duckdb": of_duckdb,
+    "dask": of_dask,
+    "distributed": of_distributed,
+    "spark": of_spark,
+}
+
+
+@pytest.fixture(params=ENGINES)
+def frames(request):
+    """The same rows as frames of one engine, in several parts; a cluster's is the one in use."""
+    made = ENGINES[request.param](request)
+    if request.param == "distributed":
+        with request.getfixturevalue("dask_cluster").as_current():
+            yield made
+    else:
+        yield made
+
+
+def test_every_method_gets_the_same_whole_numbers(tasks, frames):
+    """What every bundled method sums or counts of rows is the same on every engine, in any parts, to the bit."""
+    every = [task for of_method in tasks.values() for task in of_method.values()]
+    expected = [plain(task(adapt(DATA), lambda _: None)) for task in every]
+
+    for frame in frames:
+        assert expected == values_of(frame, every)
+
+
+def test_every_method_that_reads_rows_is_among_them(tasks):
+    """Only methods that take messages, row by row, and those that refuse this table are not compared."""
+    assert set(registry().mechanisms) - set(tasks) <= {"dcor_message", "dcor_with", "kernel_message"}
+
+
+def test_a_spark_frame_has_a_view(spark):
+    """``df.dp`` is on Spark's frames; rows of people and public values come to this process in order."""
+    frame = spark.createDataFrame(ARROW).coalesce(1)
+    bounded = {"bounds": {"x": (-2, 4)}, "categories": {"g": ["a", "b"], "by": ["a", "b"]}}
+    frame.dp.protect("spark", epsilon=10, **bounded, public=["by"])
+    same = dp.protect(ARROW, "arrow", epsilon=10, **bounded, public=["by"])
+    with seeded_noise(5):
+        there = frame.dp.where(by="a").ttest("x", by="g", groups=("a", "b"), epsilon=1)
+    with seeded_noise(5):
+        here = same.where(by="a").ttest("x", by="g", groups=("a", "b"), epsilon=1)
+    column = same.schema.columns["by"]
+
+    assert (here.statistic, here.sizes) == (there.statistic, there.sizes)
+    assert same._target.table.public_values(column) == frame.dp.view._target.table.public_values(column)
+
+
+PAGE = Path(__file__).parents[1] / "docs/howto/engines.md"
+
+
+def of_the_page(library, folder, monkeypatch):
+    """Run the commands of the page for a cluster, on two files of its kind; the answers there, and in memory."""
+    n = 400
+    arm = np.array(["drug", "placebo"] * (n // 2))
+    data = pa.table(
+        {"arm": arm, "weight": rng.normal(80, 12, n) - 9 * (arm == "drug"), "visits": rng.poisson(3, n)}
+    )
+    (folder / "trial").mkdir()
+    for at in range(2):
+        pq.write_table(data[at * 200 : at * 200 + 200], folder / f"trial/{at}.parquet")
+    terms = {"epsilon": 4, "bounds": {"weight": (40, 160), "visits": (0, 20)}, "public": ["arm"]}
+    terms["categories"] = {"arm": ["drug", "placebo"]}
+    monkeypatch.chdir(folder)
+    blocks = re.findall(r"```py\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    (block,) = [each for each in blocks if library in each]
+    block = block.replace('parquet("trial")', f"parquet({str(folder / 'trial')!r})")  # Spark may run elsewhere
+    names = {"terms": terms}
+    with seeded_noise(3):
+        exec(block, names)  # noqa: S102 - our own
+    with seeded_noise(3):
+        here = dp.protect(data, "in memory", **terms).ttest("weight", by="arm", epsilon=1)
+    return names, names["there"], here
+
+
+def test_the_page_runs_on_spark(spark, tmp_path, monkeypatch):
+    """The commands of the documentation for Spark give the answer that the rows have in memory."""
+    _, there, here = of_the_page("pyspark", tmp_path, monkeypatch)
+
+    assert here.statistic == there.statistic
+
+
+@long
+def test_the_page_runs_on_dask(tmp_path, monkeypatch):
+    """The commands of the documentation for a cluster of Dask's do so as well."""
+    names, there, here = of_the_page("distributed", tmp_path, monkeypatch)
+    names["client"].shutdown()
+
+    assert here.statistic == there.statistic
+
+
+# ---- Dask ------------------------------------------------------------------------------------------------
+
+BOUNDS = {"epsilon": 10, "bounds": {"x": (-2, 4), "y": (0, 2)}, "categories": {"g": ["a", "b"]}}
+
+
+@pytest.fixture
+def frame(dask_cluster):
+    """The rows, in four parts on a cluster of two processes."""
+    with dask_cluster.as_current():
+        yield dd.from_map(as_it_is, pieces(CUTS[2]), meta=DATA.iloc[:0])
+
+
+def exact(frame, made, k=30):
+    """The exact sum of features."""
+    view = dp.protect(frame, "exact", **BOUNDS)
+    return view._target.table.total(made(view.schema.numeric("x")), k)
+
+
+class Deadly(features.RowFeatures):
+    """A number whose reader is killed: the first to come, or everybody."""
+
+    shape = (1,)
+
+    def __init__(self, column, marker):
+        self.columns, self.marker = (column,), marker
+
+    def rows(self, batch):
+        import os
+        from pathlib import Path
+
+        if os.getpid() != self.driver and self.marker != "always":
+            with contextlib.suppress(FileExistsError):
+                Path(self.marker).touch(exist_ok=False)
+                os._exit(1)
+        elif os.getpid() != self.driver:
+            os._exit(1)
+        return batch.standardized(self.columns[0])[:, None]
+
+    driver = os.getpid()
+
+    def radius(self, norm):
+        return 1.0
+
+
+def test_a_dask_frame_has_a_view(frame):
+    """``df.dp`` is on Dask's frames, and asks what pandas' frames are asked, with the same answer."""
+    answers = []
+    for each in (frame, DATA.copy()):
+        each.dp.protect(f"view of {type(each)}", **BOUNDS)
+        with seeded_noise(5):
+            answers.append(each.dp.ttest("x", by="g", groups=("a", "b"), epsilon=1))
+
+    assert answers[0].statistic == answers[1].statistic
+    assert answers[0].sizes == answers[1].sizes
+
+
+def test_a_worker_that_is_killed(frame, tmp_path):
+    """The sum is the right one when a worker dies in the middle and another reads its part."""
+    marker = tmp_path / "killed"
+
+    assert exact(DATA, lambda x: Deadly(x, "always")) == exact(frame, lambda x: Deadly(x, str(marker)))
+    assert marker.exists()
+
+
+@long
+def test_workers_that_are_killed_again_and_again(frame):
+    """Dask gives up, and there is no sum."""
+    with pytest.raises(dp.ReadError, match="KilledWorker"):
+        exact(frame, lambda x: Deadly(x, "always"))
+
+
+def test_people_on_a_cluster(frame):
+    """Whose rows count is chosen in this process, in the order of the rows."""
+    views = [dp.protect(each, "people", **BOUNDS, unit="by", max_rows=7) for each in (frame, DATA)]
+    x = views[0].schema.numeric("x")
+
+    assert len({tuple(view._target.table.total(features.Moments(x), 30)) for view in views}) == 1

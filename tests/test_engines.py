@@ -1,0 +1,415 @@
+"""Tables of other engines: read where they are, as little as is asked for, and with nothing taken along."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import signal
+import subprocess
+import sys
+
+import cloudpickle
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+import dfprivacy as dp
+from dfprivacy._measure.evaluate import Table
+from dfprivacy._table.conditions import condition
+from dfprivacy._table.frames import adapt
+from dfprivacy.engines import Cluster, Engine
+from dfprivacy.features import Kernel, Moments, OneHot, ProductKernel, spread
+
+DATA = {
+    "x": [0.0, 1.0, 2.0, None, 4.0, 5.0, float("nan"), 7.0] * 5,
+    "n": [1, 2, 3, 4, None, 6, 7, 8] * 5,
+    "g": ["a", "b", None, "c", "a", "b", "1", "a"] * 5,
+}
+TERMS = {"epsilon": 10, "bounds": {"x": (0, 6), "n": (2, 7)}, "categories": {"g": ["a", "b", 1]}}
+ARROW = pa.table(DATA)
+RUN = """
+import sys, pickle
+{before}
+import cloudpickle, pyarrow
+work, tables = pickle.load(sys.stdin.buffer)
+pickle.dump([pickle.loads(work)(iter([table])) for table in tables], sys.stdout.buffer)
+"""
+
+
+class Rented(Cluster):
+    """An engine of a third party's, whose rows are read by a process of their own."""
+
+    def __init__(self, parts, before="", settled=False):
+        self.tables, self.before, self.settled = parts, before, settled
+        self.sent, self.read = [], []
+
+    def empty(self):
+        return self.tables[0].slice(0, 0)
+
+    def rows(self):
+        return sum(table.num_rows for table in self.tables)
+
+    def parts(self, columns, keep):
+        self.read.append((list(columns), list(keep)))
+        return (table.select(columns) for table in self.tables)
+
+    def run(self, columns, keep, work):
+        self.sent.append(cloudpickle.dumps(work))
+        given = pickle.dumps((self.sent[-1], list(self.parts(columns, keep))))
+        command = [sys.executable, "-c", RUN.format(before=self.before)]
+        worker = subprocess.run(command, input=given, capture_output=True, check=True)
+        yield from pickle.loads(worker.stdout)  # noqa: S301
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A distribution that adds an engine by its entry point."""
+    (tmp_path / "rented.py").write_text("made = None\n\n\nclass Frame:\n    engine = None\n")
+    metadata = tmp_path / "rented-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: rented\nVersion: 1\n")
+    (metadata / "entry_points.txt").write_text("[dfprivacy.frames]\nrented = rented:made\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import rented
+
+    rented.made = lambda frame: frame.engine
+    yield rented.Frame
+    del sys.modules["rented"]
+
+
+def rented(installed, *parts, **said):
+    frame = installed()
+    frame.engine = Rented(parts or (ARROW[:7], ARROW[7:7], ARROW[7:]), **said)
+    return frame
+
+
+def table(frame, conditions=None, **said):
+    """A frame as the curator sees it."""
+    from dfprivacy._table.declare import read_schema
+
+    terms = {"bounds": TERMS["bounds"], "categories": TERMS["categories"], "public": (), "missing": None}
+    adapted = adapt(frame)
+    schema = read_schema(adapted, **{**terms, **said}, neighbors="replace_one")
+    chosen = (condition(schema, name, wanted) for name, wanted in (conditions or {}).items())
+    return Table(adapted, schema, tuple(chosen))
+
+
+def total(table, k=30):
+    """A sum that looks at every kind of column."""
+    schema = table.schema
+    return table.total(OneHot(schema.categorical("g")) * Moments(schema.numeric("x"), count=True), k)
+
+
+# ---- engines of third parties ----------------------------------------------------------------------------
+
+
+def test_a_third_party_adds_an_engine(installed):
+    """A class whose library has an entry point is read by what that leads to, in another process."""
+    frame = rented(installed)
+
+    assert total(table(ARROW)) == total(table(frame))
+    assert frame.engine.read[-1][0] == ["g", "x"]
+
+
+def test_what_is_no_engine_is_refused(installed):
+    """An entry point that leads to something else is named."""
+    frame = installed()
+    frame.engine = [1, 2]
+
+    with pytest.raises(dp.PluginError, match=r"list is no engine.*dfprivacy\.engines\.Engine"):
+        adapt(frame)
+
+
+class Named(pickle.Unpickler):
+    """Reads a pickle, and notes whatever it names."""
+
+    def __init__(self, written):
+        super().__init__(io.BytesIO(written))
+        self.names = set()
+
+    def find_class(self, module, name):
+        self.names.add(f"{module}.{name}")
+        return super().find_class(module, name)
+
+
+def named_in(written):
+    """What a pickled function names, and what the bytes in its closure do."""
+    reader = Named(written)
+    function = reader.load()
+    inside = [cell.cell_contents for cell in function.__closure__ if isinstance(cell.cell_contents, bytes)]
+    names = set(reader.names)
+    for each in inside:
+        reader = Named(each)
+        reader.load()
+        names |= reader.names
+    return names
+
+
+def test_nothing_travels_but_code_and_public_facts(installed):
+    """What a worker gets names no ledger, no noise and no account."""
+    frame = rented(installed)
+    view = dp.protect(frame, "a-secret-account", **TERMS)
+    view.where(n=(3, 5)).ttest("x", popmean=1, epsilon=1)
+    view.group_by("g").mean("x", epsilon=1)
+    sent = frame.engine.sent
+
+    named = set().union(*map(named_in, sent))
+    kinds = {name for name in named if name.startswith("dfprivacy.")}
+    parts = {name.split(".")[1] for name in kinds}
+    assert {"dfprivacy._measure.evaluate.Task", "dfprivacy.schema.Column"} <= kinds
+    assert parts <= {"_measure", "_table", "features", "schema"}
+    assert not [name for name in named if name.partition(".")[0] in {"opendp", "sqlalchemy"}]
+    assert not [written for written in sent if b"a-secret-account" in written]
+
+
+def test_rows_of_people_are_chosen_here(installed):
+    """With a unit the rows come to the driver, where the key is, and nothing is sent."""
+    data = ARROW.append_column("who", pa.array([str(at % 9) for at in range(ARROW.num_rows)]))
+    frame = rented(installed, data[:7], data[7:], settled=True)
+    view = dp.protect(frame, "people", **TERMS, unit="who", max_rows=3)
+    same = dp.protect(data, "people", **TERMS, unit="who", max_rows=3)
+    column = view.schema.numeric("x")
+
+    assert view._target.table.total(Moments(column), 30) == same._target.table.total(Moments(column), 30)
+    assert frame.engine.sent == []
+
+
+# ---- workers that are not like the driver ----------------------------------------------------------------
+
+
+def test_a_worker_without_the_package(installed):
+    """It is said what is missing there; what was charged stays charged, and the next question is answered."""
+    frame = rented(installed, before="sys.modules['dfprivacy'] = None")
+    view = dp.protect(frame, "bare", **TERMS)
+
+    with pytest.raises(dp.ReadError, match=r"worker has no dfprivacy.*stays charged.*pip install"):
+        view.mean("x", epsilon=1)
+
+    frame.engine.before = ""
+    assert view.budget.spent == 1
+    assert view.mean("x", epsilon=2).privacy.epsilon == 2
+
+
+OTHER = "import os; os.environ['NPY_DISABLE_CPU_FEATURES'] = {!r}"
+
+
+def test_a_worker_with_another_processor(installed):
+    """Sums of arithmetic are the same there; those of exponentials are refused, for a last bit may differ."""
+    from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+
+    able = [name for name in __cpu_dispatch__ if __cpu_features__[name]]
+    if not able:
+        pytest.skip("NumPy has one way only on this processor")
+    frame = rented(installed, before=OTHER.format(" ".join(able)))
+    here, there = table(ARROW), table(frame)
+    x = here.schema.numeric("x")
+    kernel = Kernel(ProductKernel((x,)), spread((x,), 4))
+
+    assert total(here) == total(there)
+    with pytest.raises(dp.ReadError, match="is not like this process's"):
+        there.total(kernel, 30)
+    with pytest.raises(dp.ReadError, match="is not like this process's"):
+        table(frame, {"x": (0, 6)}).total(kernel, 30)
+
+
+def test_what_fails_on_a_worker_quotes_nothing(installed, capfd):
+    """A part that cannot be read fails with the type of the error alone, on the worker too."""
+    frame = rented(installed, ARROW[:7], ARROW[7:].rename_columns(["x", "n", "canary"]))
+    frame.engine.parts = lambda columns, keep: iter(frame.engine.tables)
+
+    with pytest.raises(dp.ReadError, match=r"On a worker: .* withheld") as caught:
+        total(table(frame))
+
+    assert "canary" not in str(caught.value) + "".join(capfd.readouterr())
+
+
+# ---- less is read ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["dataset", "duckdb"])
+def reader(request, tmp_path):
+    """What makes a frame of Parquet files that Arrow or DuckDB reads."""
+
+    def make(data, rows=10):
+        path = tmp_path / "rows.parquet"
+        pq.write_table(data, path, row_group_size=rows)
+        return ds.dataset(path) if request.param == "dataset" else duckdb.connect().read_parquet(str(path))
+
+    return make
+
+
+WANTED = [
+    {"x": (1, 4)},
+    {"x": (2, 6)},
+    {"x": (0, 2.5)},
+    {"n": (3, 7)},
+    {"n": (3.5, 5)},
+    {"g": "a"},
+    {"g": [1, "b"]},
+    {"g": "b", "n": (2, 4)},
+    {"x": dp.present},
+    {"n": dp.missing},
+]
+
+
+@pytest.mark.parametrize("wanted", WANTED, ids=str)
+@pytest.mark.parametrize("missing", [None, {"x": 3, "n": 4, "g": "other"}], ids=["left out", "filled"])
+def test_public_conditions_are_used_to_read_less(reader, wanted, missing):
+    """What an engine leaves out no condition selects, whatever is missing, out of bounds or written otherwise."""
+    said = {"public": ["x", "n", "g"], "missing": missing}
+    frame = reader(ARROW)
+    here, there = table(ARROW, wanted, **said), table(frame, wanted, **said)
+
+    assert total(here) == total(there)
+
+
+def test_what_is_not_selected_is_not_read(reader):
+    """Rows that public conditions exclude are not given by the engine; nor are columns that nobody asks for."""
+    frame = adapt(reader(ARROW))
+    chosen = table(reader(ARROW), {"n": (3, 5), "g": ["a", "b"]}, public=["n", "g"])
+    kept = chosen._narrowed
+
+    parts = list(kept.engine.parts(["n"], kept.keep))
+
+    assert {("n",)} == {tuple(part.column_names) for part in parts}
+    assert {value for part in parts for value in part["n"].to_pylist()} <= {2, 3, 4, 5, 6}
+    assert sum(part.num_rows for part in parts) < ARROW.num_rows == frame.rows()
+
+
+@pytest.mark.parametrize("values", [[2**53 + 1, 2**53, 5, -(2**53) - 1], [0, 1, 2, 250]])
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "float32", "float64"])
+def test_limits_of_every_type(reader, values, dtype):
+    """Numbers that float64 rounds are kept as the house reads them."""
+    numbers = [each for each in values if dtype != "uint8" or 0 <= each < 256]
+    data = pa.table(
+        {"n": pa.array(np.array(numbers).astype(dtype)), "x": [1.0] * len(numbers), "g": ["a"] * len(numbers)}
+    )
+    for limits in [(2**53, 2**54), (-(2**53), 1), (0.5, 1.5), (5, 5), (-300, 300)]:
+        said = {"public": ["n"], "bounds": {"x": (0, 6), "n": (-(2**60), 2**60)}}
+
+        assert total(table(data, {"n": limits}, **said)) == total(table(reader(data), {"n": limits}, **said))
+
+
+def test_private_conditions_stay_here(reader):
+    """What is read less by would show in the time that it takes: only public conditions are."""
+    chosen = table(reader(ARROW), {"n": (3, 5)})
+
+    assert chosen._narrowed.keep == ()
+
+
+def test_a_column_that_fails_is_not_read_for_another():
+    """A query's column that nobody asks for is not computed."""
+    relation = duckdb.connect().sql("select range::double as x, error('canary') as bad from range(20)")
+    view = dp.protect(relation, "columns", epsilon=1, bounds={"x": (0, 20), "bad": (0, 1)}, size=20)
+
+    assert view.mean("x", epsilon=0.5).privacy.epsilon == 0.5
+    with pytest.raises(dp.ReadError, match="withheld"):
+        view.mean("bad", epsilon=0.5)
+
+
+# ---- what goes wrong -------------------------------------------------------------------------------------
+
+
+def test_a_reader_that_can_be_read_once_is_refused():
+    """A stream is no table: the way out is named."""
+    with pytest.raises(dp.ArgumentError, match=r"once only.*pyarrow\.dataset\.Dataset"):
+        dp.protect(ARROW.to_reader(), "stream", **TERMS)
+
+
+@pytest.mark.parametrize(
+    "scan", [ds.dataset, pl.scan_parquet, lambda path: duckdb.connect().read_parquet(str(path))]
+)
+@pytest.mark.parametrize("change", ["gone", "cut"])
+def test_a_file_that_is_gone_or_cut(scan, change, tmp_path, capfd):
+    """A file that disappears, or ends early, gives an error without a quotation, and no half of a sum."""
+    path = tmp_path / "canary.parquet"
+    pq.write_table(ARROW, path, row_group_size=5)
+    view = dp.protect(scan(path), "file", **TERMS)
+    if change == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:200])
+
+    with pytest.raises(dp.ReadError, match="stays charged") as caught:
+        view.mean("x", epsilon=1)
+
+    assert "canary" not in str(caught.value) + "".join(capfd.readouterr())
+    assert view.budget.spent == 1
+
+
+class Stopped(Engine):
+    """A data set during which somebody presses Ctrl-C, once."""
+
+    settled = True
+
+    def __init__(self):
+        self.presses = 0
+
+    def empty(self):
+        return ARROW[:0]
+
+    def rows(self):
+        return ARROW.num_rows
+
+    def parts(self, columns, keep):
+        yield ARROW[:20].select(columns)
+        if self.presses:
+            self.presses -= 1
+            signal.raise_signal(signal.SIGINT)
+        yield ARROW[20:].select(columns)
+
+
+def test_control_c_in_the_middle(installed):
+    """An interrupt stops the pass: the charge is kept, nothing is answered, and the next question is."""
+    frame = installed()
+    frame.engine = Stopped()
+    view = dp.protect(frame, "stopped", **TERMS)
+    frame.engine.presses = 1
+
+    with pytest.raises(KeyboardInterrupt):
+        view.mean("x", epsilon=1)
+
+    assert view.budget.spent == 1
+    assert len(view.releases) == 0
+    assert view.mean("x", epsilon=2).privacy.epsilon == 2
+
+
+def test_a_table_that_grew(installed):
+    """Another number of rows than was counted is refused, also where not all rows are read."""
+    frame = rented(installed, ARROW[:7], ARROW[7:])
+    for where in ({}, {"n": (3, 5)}):
+        view = dp.protect(frame, f"grown {where}", **TERMS, public=["n"], size=41)
+        view = view.where(**where) if where else view
+
+        with pytest.raises(dp.ReadError, match="another number"):
+            view.mean("x", epsilon=1)
+
+
+def test_parts_of_different_types(installed):
+    """A column may be numbers in one part, text or nothing in another: each value counts as it does alone."""
+    kinds = [
+        pa.table({"x": pa.array([1, 2], pa.int8()), "g": pa.array(["a", "zzz"]).dictionary_encode()}),
+        pa.table({"x": pa.array([3.5, None]), "g": pa.array(["b", None])}),
+        pa.table({"x": pa.array([None, None], pa.null()), "g": pa.array([1, 7], pa.uint64())}),
+        pa.table({"x": pa.array([2**63, 2**64 - 1], pa.uint64()), "g": pa.array([None, None], pa.null())}),
+        pa.table({"x": pa.array(["3", "x"]), "g": pa.array([1.0, 1e300])}),
+    ]
+    alone = [total(table(kind, bounds={"x": (0, 6)})) for kind in kinds]
+
+    assert [sum(each) for each in zip(*alone, strict=True)] == total(
+        table(rented(installed, *kinds), bounds={"x": (0, 6)})
+    )
+
+
+def test_frames_of_pandas_are_parts_too(installed):
+    """An engine may give its rows as frames of pandas or Polars."""
+    frame = rented(installed)
+    frame.engine.empty = lambda: pd.DataFrame(DATA).iloc[:0]
+    frame.engine.parts = lambda columns, keep: iter([pd.DataFrame(DATA)[:9], pl.DataFrame(DATA, strict=False)[9:]])
+
+    assert total(table(ARROW)) == total(table(frame))
