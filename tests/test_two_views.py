@@ -229,9 +229,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.parametrize(("at", "charged"), [(1, 0), (2, 0), (3, 0), (4, 0), (5, 1)])
+@pytest.mark.parametrize(("at", "charged"), [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0), (7, 1)])
 def test_a_crash_leaves_both_or_neither(ledger, at, charged):
-    """A process killed at any of the four writes has charged nobody; killed after the commit, both."""
+    """A process killed at any of the six writes has charged nobody; killed after the commit, both."""
     one, two = protect("one", epsilon=1), protect("two", epsilon=1)
 
     run = subprocess.run([sys.executable, "-c", INTERRUPT, str(ledger), str(at)], check=False, timeout=600)

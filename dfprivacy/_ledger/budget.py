@@ -168,21 +168,21 @@ class Releases(Sequence[Release]):
         return "\n  ".join([*lines, *(self._grid().lines(_WIDE) if len(self) else ())])
 
     def _grid(self) -> Grid:
-        return questions_grid([self._asked[answer.call] for answer in self._answers], self._ledger)
+        return questions_grid([self._asked[answer.call] for answer in self._answers], self._ledger, full=False)
 
     def _repr_html_(self) -> str:
         caption = f"{len(self)} release{'' if len(self) == 1 else 's'}"
         return self._grid().html(caption)
 
 
-def questions_grid(asked: Sequence[Asked], ledger: Ledger) -> Grid:
-    """Make a table of what was asked."""
+def questions_grid(asked: Sequence[Asked], ledger: Ledger, *, full: bool = True) -> Grid:
+    """Make a table of what was asked, with all arguments or as it was typed."""
     with ledger.decoding():
         rows = [
             (
                 each.at.isoformat(sep=" ", timespec="seconds"),
                 each.analyst or "?",
-                each.text,
+                each.text if full else each.brief,
                 _price(each),
             )
             for each in asked

@@ -42,6 +42,8 @@ class Asked:
         How many of its measurements were in the ledger already.
     answered : bool
         Whether it was answered: what fails after it has measured stays charged.
+    typed : str
+        The call as it was typed, what is long cut short; empty where the answer does not say.
     """
 
     call: str
@@ -53,6 +55,12 @@ class Asked:
     delta: Fraction
     reused: int
     answered: bool
+    typed: str = ""
+
+    @property
+    def brief(self) -> str:
+        """The question in one line."""
+        return self.typed or self.text
 
     @property
     def text(self) -> str:
@@ -101,6 +109,7 @@ def asked_of(account: Account) -> dict[str, Asked]:
                 delta=paid.get(call, [Fraction(0)] * 2)[1],
                 reused=_reused(kept),
                 answered=kept is not None,
+                typed=_typed(kept),
             )
     return found
 
@@ -175,8 +184,18 @@ def _shown(value: Any) -> str:
     return repr(value)
 
 
+def _typed(answer: Answer | None) -> str:
+    privacy = _privacy(answer)
+    where = " and ".join(map(str, privacy.get("where", ())))
+    return str(privacy.get("question", "")) + (f" where {where}" if where else "")
+
+
+def _privacy(answer: Answer | None) -> Mapping[str, Any]:
+    return {} if answer is None else answer.release.get("privacy") or {}
+
+
 def _reused(answer: Answer | None) -> int:
-    privacy = None if answer is None else answer.release.get("privacy")
+    privacy = _privacy(answer)
     return sum(bool(noise.get("reused")) for noise in privacy["noise"]) if privacy else 0
 
 

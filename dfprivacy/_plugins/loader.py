@@ -64,6 +64,7 @@ RESERVED = frozenset(
         "releases",
         "schema",
         "select",
+        "to_toml",
         "view",
         "where",
     }
