@@ -32,13 +32,15 @@ if TYPE_CHECKING:
 def pytest_collection() -> None:
     """Import every module, so that documents of the same find it there and make no second one of it.
 
-    What is copied by value where a class has two modules would be a class of its own.
+    What is copied by value where a class has two modules would be a class of its own. Adapters have no examples, and
+    not every environment has their engines.
     """
+    adapters = {f"dfprivacy._table.frames.{engine}" for engine in ("dask", "duckdb", "spark")}
     plugins = ("chi2", "dcor", "eda", "gmm", "inference", "kernel", "kme", "regression", "ttest")
     for name in ("dfprivacy", *(f"dfprivacy_{each}" for each in plugins)):
         package = importlib.import_module(name)
         for module in pkgutil.walk_packages(package.__path__, f"{name}."):
-            if not module.name.endswith("__main__"):
+            if not module.name.endswith("__main__") and module.name not in adapters:
                 importlib.import_module(module.name)
 
 
