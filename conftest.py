@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def pytest_collection() -> None:
     """Import every module, so that documents of the same find it there and make no second one of it.
 
-    What is copied by value where a class has two modules would be a class of its own. Adapters have no examples, and
-    not every environment has their engines.
+    What is copied by value where a class has two modules would be a class of its own. Adapters have no examples,
+    and not every environment has their engines.
     """
     adapters = {f"dfprivacy._table.frames.{engine}" for engine in ("dask", "duckdb", "spark")}
     plugins = ("chi2", "dcor", "eda", "gmm", "inference", "kernel", "kme", "regression", "ttest")
