@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 
 from dfprivacy import ArgumentError, NanPolicy, Probability, Range, Release, mechanism
-from dfprivacy.plotting import axes
+from dfprivacy.plotting import axes, ink
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import checked_rate, different, public_groups, two_categories
 from dfprivacy_chi2.counts import Difference
@@ -130,7 +130,7 @@ class Chi2Many(Release):
                 self.differences,
                 yerr=self.noise_standard_error[-1],
                 fmt="o",
-                color="black",
+                color=ink(ax),
                 label="noisy difference",
             )
         ax.plot(places[hit], thresholds[hit], "^", color="tab:blue", label="discovered")

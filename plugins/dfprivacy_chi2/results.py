@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.markup import Grid
-from dfprivacy.plotting import axes
+from dfprivacy.plotting import axes, ink
 from dfprivacy.schema import UNDECLARED, as_probability
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import TAU
@@ -290,7 +290,7 @@ class Chi2(Release):
                 side = -1 if self.method in {"calibrated", "signed"} and number < 0 else 1
                 ax.axvline(side * at, color="tab:red", ls=style, label=f"significant at {alpha:.0%}")
         spread = None if of_table else self.noise_standard_error[0]
-        ax.errorbar(number, 0, xerr=spread, fmt="o", color="black", capsize=4, label="released, with noise")
+        ax.errorbar(number, 0, xerr=spread, fmt="o", color=ink(ax), capsize=4, label="released, with noise")
         what = "χ²" if of_table else f"{self.method}"
         ax.set(yticks=[], xlabel=f"{what} of {self.x} by {self.by}", title=f"p = {self.pvalue:.3g}")
         ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.3), ncols=3, fontsize="small", frameon=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy import Release
-from dfprivacy.plotting import axes
+from dfprivacy.plotting import axes, ink
 from dfprivacy_dcor.inference import Numbers
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class IndependenceTest(Release):
             ax.axvline(self.alpha, color="grey", ls=":", label="level")
             title = f"independence is {'' if self.rejected else 'not '}rejected"
         else:
-            ax.plot(self.pvalue, 0, "o", color="black", label="p-value")
+            ax.plot(self.pvalue, 0, "o", color=ink(ax), label="p-value")
             title = f"p = {self.pvalue:.3g}"
         ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=f"{', '.join(self.x)} and {', '.join(self.y)}", title=title)
         ax.legend(fontsize="small", frameon=False)
@@ -184,7 +184,7 @@ class Screening(Release):
         if self.estimates:
             for place, each in zip(places, self.estimates, strict=True):
                 ax.plot([each.low, each.high], [place, place], color="tab:orange", lw=5)
-                ax.plot(each.correlation, place, "o", color="black")
+                ax.plot(each.correlation, place, "o", color=ink(ax))
             ax.set(xlim=(-0.02, 1.02), xlabel=f"distance correlation with {self.target}")
         else:
             ax.barh(places, [len(places) - place for place in places])
@@ -263,7 +263,7 @@ def _drawn(ax: Any, release: DistanceCorrelation | SharedCorrelation, estimate: 
     """Draw an interval within 0 and 1, and the estimate in it."""
     ends = [release.low, release.high]
     ax.plot(ends, [0, 0], color="tab:orange", lw=5, label=f"{release.confidence:.0%} interval")
-    ax.plot(estimate, 0, "o", color="black", label="estimate")
+    ax.plot(estimate, 0, "o", color=ink(ax), label="estimate")
     ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=what)
     ax.legend(fontsize="small", frameon=False)
     return ax

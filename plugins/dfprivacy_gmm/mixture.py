@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from dfprivacy import ArgumentError
-from dfprivacy.plotting import axes
+from dfprivacy.plotting import axes, ink
 from dfprivacy_gmm.gaussians import matrix
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class MixtureModel:
             low, high = self.bounds[0]
             x = np.linspace(low, high, 400)
             parts = np.exp(self._log_joint(x[:, None]))
-            ax.plot(x, parts.sum(axis=1), color="black", label="density")
+            ax.plot(x, parts.sum(axis=1), color=ink(ax), label="density")
             ax.plot(x, parts, ls=":")
             ax.set(xlabel=self.columns[0])
             return ax

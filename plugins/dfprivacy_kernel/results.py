@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
-from dfprivacy.plotting import axes
+from dfprivacy.plotting import axes, ink
 from dfprivacy.release import renamed
 from dfprivacy.schema import as_probability
 from dfprivacy_kernel.mmd import Measured
@@ -170,7 +170,7 @@ class KernelTest(Release):
             (np.full(len(at), self.noise_standard_error), "tab:blue", 7, "of it from noise"),
         ):
             ax.errorbar(at, self.differences, yerr=reach * errors, fmt="none", color=color, lw=width, label=label)
-        ax.plot(at, self.differences, "o", color="black", label="witness")
+        ax.plot(at, self.differences, "o", color=ink(ax), label="witness")
         ax.axhline(0, color="grey", ls=":")
         if not line:
             ax.set_xticks(at)

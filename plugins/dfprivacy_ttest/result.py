@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import ConfidenceInterval, NanPolicy, Release
-from dfprivacy.plotting import axes
+from dfprivacy.plotting import axes, ink
 from dfprivacy_ttest.calibrated import Alternative, Method, Result, one_sample_t, one_sample_z, two_sample_t
 from dfprivacy_ttest.group import SIZE, Array, Group, Real
 from dfprivacy_ttest.notes import notes
@@ -291,7 +291,7 @@ class TTest(Release):
             ax.plot(ends, [0, 0], color="tab:orange", lw=3, label=f"{self.confidence:.0%} interval, noise included")
         inner = self.estimate + (ends - self.estimate) * (sampling / self.standard_error)
         ax.plot(inner, [0, 0], color="tab:blue", lw=7, solid_capstyle="butt", label="of it from sampling")
-        ax.plot(self.estimate, 0, "o", color="black", label="estimate")
+        ax.plot(self.estimate, 0, "o", color=ink(ax), label="estimate")
         ax.axvline(0.0 if self.by is not None else self.popmean, color="grey", ls=":", label="null hypothesis")
         what = self.column
         if self.groups is not None:

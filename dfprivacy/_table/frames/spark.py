@@ -38,7 +38,7 @@ class SparkEngine(Cluster):
 
     def rows(self) -> int:
         """Count the rows."""
-        return self._frame.count()
+        return int(self._frame.count())
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.Table]:
         """Fetch the batches, a partition at a time."""
