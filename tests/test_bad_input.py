@@ -225,7 +225,12 @@ BAD_TABLES = {
     "number": (lambda: 5, ArgumentError, "A int is not a table", "Pass a DataFrame of pandas"),
     "nothing": (lambda: None, ArgumentError, "A NoneType is not a table", "Pass a DataFrame of pandas"),
     "mapping": (lambda: DATA, ArgumentError, "A dict is not a table", "Pass a DataFrame of pandas"),
-    "array": (lambda: np.array(DATA["age"]), ArgumentError, "A ndarray is not a table", "Pass a DataFrame of pandas"),
+    "array": (
+        lambda: np.array(DATA["age"]),
+        ArgumentError,
+        "A ndarray is not a table",
+        "Pass a DataFrame of pandas",
+    ),
     "class": (lambda: pd.DataFrame, ArgumentError, "type", "Pass a"),
     "pandas column": (lambda: pd.Series(DATA["age"]), ArgumentError, "Series", "Pass a"),
     "polars column": (lambda: pl.Series(DATA["age"]), ArgumentError, "Series", "Pass a"),
