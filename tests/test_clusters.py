@@ -173,6 +173,8 @@ def values_of(frame, tasks):
 @pytest.fixture(scope="session")
 def dask_cluster():
     """A cluster of Dask's: two processes."""
+    if "DFPRIVACY_TEST_CLUSTERS" not in os.environ:
+        pytest.skip("starts workers: tox -e clusters")
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 1}),
         distributed.LocalCluster(2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
