@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import reprlib
 import traceback
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -40,6 +41,11 @@ __all__ = ["Question", "held"]
 T = TypeVar("T")
 
 _SHOWN_MAX = 60  # characters of an argument
+_SHORT = reprlib.Repr()
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = (
+    _SHOWN_MAX  # items, of which each is a character
+)
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 4 * _SHOWN_MAX
 
 
 @dataclass(frozen=True)
@@ -123,7 +129,7 @@ class Question:
             if signature[name].kind is signature[name].POSITIONAL_OR_KEYWORD
             else f"{name}={_short(value)}"
             for name, value in self.given.items()
-            if repr(value) != repr(signature[name].default)
+            if _short(value) != _short(signature[name].default)
         ]
         return f"{self.mechanism.name}({', '.join(told)})"
 
@@ -323,8 +329,8 @@ class Question:
 
 
 def _short(value: object) -> str:
-    """Write an argument; what is long, such as a key for each row, or a release, only by its beginning or class."""
-    text = f"a {type(value).__name__}" if isinstance(value, Release) else repr(value)
+    """Write an argument; of what is long, such as a key for each row, only the beginning is ever written."""
+    text = f"a {type(value).__name__}" if isinstance(value, Release) else _SHORT.repr(value)
     return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
 
 
