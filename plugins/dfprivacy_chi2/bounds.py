@@ -118,12 +118,14 @@ def type_ii_bound(
 
     Parameters
     ----------
-    n1, n0, epsilon, statistic, tau, threshold, sensitivity
+    n1, n0, epsilon
         As for `gamma_error`.
     base : float
         Share of X = 1 in the second group.
     difference : float
         Share in the first group minus `base`.
+    statistic, tau, threshold, sensitivity
+        As for `gamma_error`.
 
     Returns
     -------

@@ -44,7 +44,6 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             case(arguments=some, **_MANY, **public),
             case(arguments={**some, "nan_policy": "fill"}, **_MANY, **public),
             case(arguments={**some, "method": "select", "max_rejections": 2}, **_MANY, **public),
-            case(arguments={**some, **_CIRCLE}, **_MANY, **public),
             case(arguments={**some, **_CIRCLE, "method": "select", "score": "distance"}, **_MANY, **public),
         ]
     return [
