@@ -141,8 +141,8 @@ def type_ii_bound(
 
     Examples
     --------
-    >>> round(type_ii_bound(500, 500, 1.0, base=0.3, difference=0.2), 4)
-    0.0001
+    >>> round(type_ii_bound(200, 200, 0.5, base=0.3, difference=0.2), 3)
+    0.087
     """
     tau = checked_tau(tau)
     p1, p0 = base + difference, base
@@ -152,7 +152,7 @@ def type_ii_bound(
     order = np.argsort(law.points)
     chi2, below = law.points[order], np.cumsum(law.weights[order])
     below /= below[-1]
-    possible = chi2[np.searchsorted(below, np.linspace(0, 0.5, _GAMMAS) ** 2)]
+    possible = chi2[np.searchsorted(below, np.geomspace(1e-14, 0.5, _GAMMAS))]
     gammas = np.maximum(possible - tau, 0.0)
     less = np.searchsorted(chi2, tau + gammas)
     beta = np.where(less > 0, below[less - 1], 0.0)
