@@ -112,8 +112,8 @@ def chi2_many(
     :math:`P(f_k + \nu_k - \rho > t_k) = \alpha/K`. The union bound then holds whatever the dependence between the
     columns, because it needs nothing but each column's own law. The largest probability over all shares of X = 1,
     and over all rows that may be left out, is bounded, with a proof; for the circle it is the largest over a grid
-    of shares. The paper's algorithms [1]_ draw the threshold's noise again after each rejection, leave it out of
-    the null law, and do not divide α.
+    of shares. The paper's Algorithm 3 [1]_ draws the threshold's noise again after each rejection, leaves it out of
+    the null law, and does not divide α.
 
     References
     ----------

@@ -104,6 +104,18 @@ def test_combining_knows_the_estimate():
     assert dp.combine(lambda test: 2 * test.estimate, found).estimate == pytest.approx(2 * found.estimate)
 
 
+@pytest.mark.parametrize("n", [2, 5, 40])
+def test_the_printed_queries_cost_twice_what_is_said(n):
+    """One row of a table of zeros in [0, 1] moves mean and variance by all of their sensitivity, 1/n, at once."""
+    zeros, one = np.zeros(n), np.eye(n)[0]
+
+    moved = [abs(f(one) - f(zeros)) for f in (np.mean, lambda x: np.var(x, ddof=1))]
+    loss = sum(move / (1 / (n * 0.3)) for move in moved)  # of two Laplace noises of scale 1/(n ε), ε = 0.3
+
+    assert moved == pytest.approx([1 / n, 1 / n])
+    assert loss == pytest.approx(2 * 0.3)
+
+
 def released(rng, n, epsilon, sd, runs, mean=0.0):
     """Many releases of two queries of a normal sample, in units of y."""
     y = np.clip(rng.normal(mean, sd, (runs, n)), -1, 1)

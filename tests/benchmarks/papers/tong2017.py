@@ -244,6 +244,8 @@ def figures() -> None:
             plain = [float(row[names.index("no privacy")].split()[0]) for row in rows]
             ax.plot([int(row[2]) for row in rows], plain, ":", color=GREY, label="no privacy")
             ax.set(xscale="log", xlabel="n", title=f"{d} columns", ylim=(0, 0.55))
+            ax.minorticks_off()
+            ax.set_xticks([int(row[2]) for row in rows], [f"{int(row[2]):,}" for row in rows])
         parts[0].set_ylabel("error")
         parts[0].legend(fontsize="xx-small", frameon=False, labelcolor=GREY)
         save(figure, figure_name)
