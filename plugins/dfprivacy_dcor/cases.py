@@ -57,6 +57,10 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             case(arguments={"columns": ["x", "z"], **paper}, bounds=_BOUNDS, delta="1/100000"),
             case(arguments={"columns": ["x", "z"], **paper, "split": False}, bounds=_BOUNDS, delta="1/100000"),
         ],
+        "hsic": [
+            case(arguments=pair, bounds=two, tightness=_PLANE),
+            case(arguments={"x": ["x", "z"], "kernel": "laplace"}, bounds=_BOUNDS, tightness=_LINE),
+        ],
         "dcor_with": [
             case(arguments=heard, bounds={"y": two["y"]}, tightness=_CENTRE),
             case(arguments={**heard, "nan_policy": "fill"}, bounds={"y": two["y"]}, tightness=_LINE),
