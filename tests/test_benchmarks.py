@@ -74,7 +74,7 @@ def test_a_benchmark_keeps_what_it_prints(tmp_path, monkeypatch, capsys):
     """What was printed is what is kept, with the command, without the folders of the machine."""
     monkeypatch.setattr(results, "FOLDER", tmp_path)
     monkeypatch.setattr(
-        sys, "argv", ["/somewhere/speed.py", "--rows", "10", "/somewhere/else/adult.csv", "--a=/b/c d"]
+        sys, "argv", [f"{tmp_path.parent}/speed.py", "--rows", "10", "/somewhere/else/adult.csv", "--a=/b/c d"]
     )
 
     with results.recorded("name", "what", "measured") as row:
