@@ -26,6 +26,7 @@ COUNT = itertools.count()
 X, Y, Z = (dp.Column(name, bounds=(0.0, 1.0), fill=0.5) for name in "xyz")
 FAR = dp.Column("far", bounds=(1e16, 1e16 + 4), fill=1e16)
 G = dp.Column("g", categories=("a", "b", "c"))
+OTHER = dp.Column("o", categories=("a", "other"), other=True)
 
 
 class Rows:
@@ -119,6 +120,8 @@ PAIRS = {
     "wide": ((X,), (Y,), "gaussian", 30.0, 0.85),
     "a plane": ((X, Z), (Y,), "gaussian", 2.0, 0.7),
     "categories": ((X,), (G,), "gaussian", 1.0, 0.7),
+    "two categories": ((X,), (OTHER,), "gaussian", 1.0, 0.9),  # on a line: no √1.5, though 1 - k is no metric
+    "a plane and two categories": ((X, Z), (OTHER,), "gaussian", 1.0, 0.9),
     "few floats": ((FAR,), (Y,), "gaussian", 1.0, 0.85),
     "public": ((replace(X, public=True),), (Y,), "gaussian", 1.0, 0.8),
 }
