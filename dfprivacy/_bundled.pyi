@@ -7,6 +7,7 @@ from dfprivacy.release import Groups
 from dfprivacy.view import PrivateFrame
 from dfprivacy_chi2 import Chi2, Chi2Many
 from dfprivacy_dcor import (
+    HSIC,
     DistanceCorrelation,
     DistanceMessage,
     Estimate,
@@ -261,6 +262,7 @@ class BundledMethods:
         length: float = 1.0,
         blocks: int | None = None,
         split: bool = True,
+        calibration: Literal["analytic", "kenthapadi"] = "analytic",
         keys: str | Sequence[str | int] | None = None,
         seed: int = 0,
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
@@ -297,6 +299,19 @@ class BundledMethods:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> SharedCorrelation | Estimate: ...
+    def hsic(
+        self,
+        x: str | Sequence[str],
+        y: str | Sequence[str] | None = None,
+        *,
+        kernel: Literal["gaussian", "laplace", "distance"] = "gaussian",
+        lengthscale: float | None = None,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        alpha: float = 0.05,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> HSIC: ...
     def ttest(
         self,
         column: str,
@@ -860,6 +875,7 @@ class BundledGroups:
         length: float = 1.0,
         blocks: int | None = None,
         split: bool = True,
+        calibration: Literal["analytic", "kenthapadi"] = "analytic",
         keys: str | Sequence[str | int] | None = None,
         seed: int = 0,
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
@@ -896,6 +912,19 @@ class BundledGroups:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> Groups[SharedCorrelation]: ...
+    def hsic(
+        self,
+        x: str | Sequence[str],
+        y: str | Sequence[str] | None = None,
+        *,
+        kernel: Literal["gaussian", "laplace", "distance"] = "gaussian",
+        lengthscale: float | None = None,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        alpha: float = 0.05,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Groups[HSIC]: ...
     def ttest(
         self,
         column: str,
