@@ -42,7 +42,7 @@ from dfprivacy_inference import (
     Wilcoxon,
 )
 from dfprivacy_kernel import KernelMessage, KernelTest
-from dfprivacy_kme import KME
+from dfprivacy_kme import KME, WeightedPoints
 from dfprivacy_regression import OLS, Logit
 from dfprivacy_ttest import TTest
 
@@ -224,11 +224,26 @@ class BundledMethods:
         points: Any = None,
         n_points: int | None = None,
         represent: Literal["hull", "weights", "l1", "bayes"] = "hull",
+        calibration: Literal["analytic", "classical"] = "analytic",
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
         epsilon: float | str | None = None,
         delta: float | str | None = None,
         fresh: bool = False,
     ) -> KME: ...
+    def kme_exponential(
+        self,
+        columns: Sequence[str],
+        *,
+        categories: Sequence[str] | None = None,
+        lengthscale: float | Mapping[str, float] | None = None,
+        mismatch: float | Mapping[str, float] = 0.5,
+        points: Any = None,
+        n_points: int | None = None,
+        n_rows: int = 3,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> WeightedPoints: ...
     def dcor(
         self,
         x: str | Sequence[str],
@@ -815,11 +830,26 @@ class BundledGroups:
         points: Any = None,
         n_points: int | None = None,
         represent: Literal["hull", "weights", "l1", "bayes"] = "hull",
+        calibration: Literal["analytic", "classical"] = "analytic",
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
         epsilon: float | str | None = None,
         delta: float | str | None = None,
         fresh: bool = False,
     ) -> Groups[KME]: ...
+    def kme_exponential(
+        self,
+        columns: Sequence[str],
+        *,
+        categories: Sequence[str] | None = None,
+        lengthscale: float | Mapping[str, float] | None = None,
+        mismatch: float | Mapping[str, float] = 0.5,
+        points: Any = None,
+        n_points: int | None = None,
+        n_rows: int = 3,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Groups[WeightedPoints]: ...
     def dcor(
         self,
         x: str | Sequence[str],
