@@ -57,6 +57,11 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         case(arguments={**moments, "local": True, "n_locations": 1}, **public, delta=1e-6),
         case(arguments={**grouped, "method": "permutation", "n_permutations": 19}, **public),
         case(arguments={**grouped, "method": "whitened", "n_permutations": 19}, **public),
+        # As printed: two draws of noise at half of the price each cost less than one price together.
+        case(arguments={**moments, "variant": "tcmc", "n_locations": 1}, **public, delta=1e-6, tightness=0.6),
+        case(
+            arguments={**moments, **gaps, "variant": "nte", "n_locations": 1}, **public, delta=1e-6, tightness=0.6
+        ),
         case(
             arguments={**grouped, "columns": ["x"], "categories": ["h"]},
             bounds=bounds,
