@@ -238,7 +238,8 @@ def test_the_index_of_sources_names_tests_that_there_are():
 
 def rows_of(page):
     """Cells of each row of the tables of a page, without their heads."""
-    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+    text = re.sub(r"(?s)<!-- table: .*?<!-- end -->", "", (ROOT / page).read_text(encoding="utf-8"))
+    lines = text.splitlines()
     return [re.split(r" ?\| ?", line)[1:-1] for line in lines if re.match(r"\| (?!---|in the paper|source)", line)]
 
 

@@ -22,7 +22,8 @@ PAGES = sorted(page for page in (ROOT / "docs/papers").glob("*.md") if page.stem
 
 def rows(page: Path) -> list[list[str]]:
     """Cells of each row of a page: in the paper, here, what differs and why, run by."""
-    lines = page.read_text(encoding="utf-8").splitlines()
+    text = re.sub(r"(?s)<!-- table: .*?<!-- end -->", "", page.read_text(encoding="utf-8"))  # what was measured
+    lines = text.splitlines()
     return [re.split(r" ?\| ?", line)[1:-1] for line in lines if re.match(r"\| (?!---|in the paper)", line)]
 
 
