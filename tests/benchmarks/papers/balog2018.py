@@ -139,10 +139,10 @@ def picture(drawn):
     )
     figure, axes = plt.subplots(1, 4, figsize=(11, 3), sharey=True, constrained_layout=True)
     for ax, name in zip(axes, dict.fromkeys(each[0] for each in drawn), strict=True):
-        for (_, epsilon, sizes, errors, bound), color in zip(
-            (each for each in drawn if each[0] == name), ("tab:orange", "tab:blue"), strict=True
-        ):
+        lines = [each[1:] for each in drawn if each[0] == name]
+        for (epsilon, sizes, errors, _), color in zip(lines, ("tab:orange", "tab:blue"), strict=True):
             ax.loglog(sizes, errors, "o-", color=color, label=f"ε = {epsilon:g}")
+        _, sizes, errors, bound = lines[-1]
         top, bottom = map(int, bound.split("/"))
         slope = np.array(sizes, dtype=float) ** (top / bottom)
         ax.loglog(sizes, errors[0] * slope / slope[0], ":", color=grey, label=f"N^({bound})")
@@ -208,8 +208,10 @@ def algorithm2(runs):
                     printed = [
                         truth.of_points(*reduced_by_gradient(phi, W, beta, M, 0.0, 200.0, rng)) for M in sizes
                     ]
-                    view = dp.protect(pd.DataFrame(rows, columns=names), f"paper-{D}-{seed}-{epsilon}",
-                                      epsilon=50, delta=1e-3, ledger="memory:", bounds=dict.fromkeys(names, (0, 200)))  # fmt: skip
+                    frame, bounds = pd.DataFrame(rows, columns=names), dict.fromkeys(names, (0, 200))
+                    view = dp.protect(
+                        frame, f"{D}-{seed}-{epsilon}", epsilon=50, delta=1e-3, ledger="memory:", bounds=bounds
+                    )
                     asked = {"gamma": gamma, "features": "fourier", "n_points": J // 2, "represent": "l1",
                              "nan_policy": "fill", "epsilon": epsilon, "delta": DELTA}  # fmt: skip
                     with seeded_noise(seed):
