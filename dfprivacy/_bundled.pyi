@@ -41,7 +41,7 @@ from dfprivacy_inference import (
     SurvivalTest,
     Wilcoxon,
 )
-from dfprivacy_kernel import KernelMessage, KernelTest
+from dfprivacy_kernel import KernelLocations, KernelMessage, KernelTest
 from dfprivacy_kme import KME, WeightedPoints
 from dfprivacy_regression import OLS, Logit
 from dfprivacy_ttest import TTest
@@ -188,6 +188,23 @@ class BundledMethods:
         delta: float | str | None = None,
         fresh: bool = False,
     ) -> KernelMessage: ...
+    def kernel_locations(
+        self,
+        columns: Sequence[str],
+        *,
+        by: str | None = None,
+        groups: Sequence[Any] | None = None,
+        other: PrivateFrame | None = None,
+        lengthscale: float | None = None,
+        locations: Sequence[Any] | None = None,
+        n_candidates: int = 200,
+        n_locations: int = 5,
+        categories: Sequence[str] | None = None,
+        mismatch: float = 0.5,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> KernelLocations: ...
     def kernel_two_sample(
         self,
         columns: Sequence[str],
@@ -797,6 +814,23 @@ class BundledGroups:
         delta: float | str | None = None,
         fresh: bool = False,
     ) -> Groups[KernelMessage]: ...
+    def kernel_locations(
+        self,
+        columns: Sequence[str],
+        *,
+        by: str | None = None,
+        groups: Sequence[Any] | None = None,
+        other: PrivateFrame | None = None,
+        lengthscale: float | None = None,
+        locations: Sequence[Any] | None = None,
+        n_candidates: int = 200,
+        n_locations: int = 5,
+        categories: Sequence[str] | None = None,
+        mismatch: float = 0.5,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Groups[KernelLocations]: ...
     def kernel_two_sample(
         self,
         columns: Sequence[str],

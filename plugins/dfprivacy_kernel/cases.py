@@ -31,6 +31,12 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             case(arguments={**few, **gaps, "n_locations": 1}, bounds=bounds, delta=1e-6),
         ]
     groups = {"g": ["a", "b"]}
+    if mechanism.name == "kernel_locations":
+        # Of two choices, the second is among fewer. Only one of two scores moves by all it can.
+        chosen = {"columns": ["x"], "by": "g", "lengthscale": 0.4, "locations": [[-3.0], [1.5]], "n_locations": 1}
+        return [
+            case(arguments=chosen, bounds=bounds, categories=groups, public=["g"]),
+        ]
     grouped = {**few, "by": "g"}
     known = {"bounds": bounds, "categories": groups}
     public = {**known, "public": ["g"]}

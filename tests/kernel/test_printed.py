@@ -12,6 +12,7 @@ from scipy.stats import chi2, norm
 
 import dfprivacy as dp
 from dfprivacy.testing.noise import seeded_noise
+from dfprivacy_kernel.embedding import embed, points_of
 from dfprivacy_kernel.moments import Party, Scales
 from dfprivacy_kernel.printed import Printed, conclude_printed, reaches, weighted_chi_squared
 
@@ -265,3 +266,18 @@ def test_the_ridge_of_the_whitened_statistic_may_be_given():
     assert view.kernel_two_sample(
         ["x"], by="g", method="whitened", gamma=0.05, epsilon=9, n_permutations=199
     ).rejected
+
+
+# Appendix C.1
+
+
+def test_noise_of_nystrom_features_is_a_path_of_a_gaussian_process():
+    """Alike in all coordinates of the span of landmarks, at the landmarks it has the kernel as its covariance."""
+    columns = [dp.Column(name, bounds=ends) for name, ends in BOUNDS.items()]
+    embedding = embed("nystrom", columns, (1.5,), points_of(columns, None, 12))
+    (part,) = embedding.parts
+    K = part.features(embedding.points)
+    to_values = np.linalg.inv(embedding.map)
+
+    assert to_values @ to_values.T == pytest.approx(K, abs=1e-6)
+    assert np.trace(np.linalg.solve(K, to_values @ to_values.T)) == pytest.approx(12, abs=1e-4)  # J, without bound

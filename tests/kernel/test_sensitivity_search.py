@@ -18,6 +18,7 @@ from dfprivacy._table.batch import Batch
 from dfprivacy.schema import Column
 from dfprivacy_kernel.embedding import embed, points_of
 from dfprivacy_kernel.groups import Groups
+from dfprivacy_kernel.locations import Witness
 from dfprivacy_kernel.moments import Differences, Summaries
 from dfprivacy_kernel.pairs import Flipped, PairedSeparation, PairedSpread, PairedSummary
 from dfprivacy_kernel.permutations import Rearranged, Whitened
@@ -259,6 +260,9 @@ def questions(mixture, sizes):
         given = mixture.columns
         asked["summaries, complete"] = Summaries(gaps, located, mixture.kind, sizes, given), 2, "complete"
         asked["summary, complete"] = Summaries(None, located, mixture.kind, [total], given), 2, "one table"
+        if mixture.kind == "me":
+            asked["witness"] = Witness(known, located), math.inf, "public"
+            asked["witness, complete"] = Witness(gaps, located), math.inf, "complete"
         if mixture.kind != "nystrom":
             plain = replace(located, centre=0.0)
             for degree in (1, 2):
@@ -313,6 +317,7 @@ def test_no_tables_move_more_than_is_claimed(name):
         ("differences", "waves", (300, 300), 1, 0.8),
         ("summaries", "waves", (300, 300), 1, 0.8),
         ("summary of pairs", "waves", (2, 2), 4, 0.5),
+        ("witness, complete", "locations", (300, 300), 1, 0.8),
         ("printed 1, complete", "waves", (3, 120), 1, 0.6),
         ("printed 2, complete", "waves", (3, 120), 1, 0.65),
         ("printed 1 of a row of a pair", "waves", (300, 300), 0, 0.75),
