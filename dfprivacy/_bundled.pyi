@@ -42,8 +42,8 @@ from dfprivacy_inference import (
     SurvivalTest,
     Wilcoxon,
 )
-from dfprivacy_kernel import KernelMessage, KernelTest
-from dfprivacy_kme import KME
+from dfprivacy_kernel import KernelLocations, KernelMessage, KernelTest
+from dfprivacy_kme import KME, WeightedPoints
 from dfprivacy_regression import OLS, Logit
 from dfprivacy_ttest import TTest
 
@@ -190,11 +190,29 @@ class BundledMethods:
         mismatch: float = 0.5,
         locations: Sequence[Any] | None = None,
         n_locations: int = 5,
+        variant: Literal["nte"] | None = None,
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
         epsilon: float | str | None = None,
         delta: float | str | None = None,
         fresh: bool = False,
     ) -> KernelMessage: ...
+    def kernel_locations(
+        self,
+        columns: Sequence[str],
+        *,
+        by: str | None = None,
+        groups: Sequence[Any] | None = None,
+        other: PrivateFrame | None = None,
+        lengthscale: float | None = None,
+        locations: Sequence[Any] | None = None,
+        n_candidates: int = 200,
+        n_locations: int = 5,
+        categories: Sequence[str] | None = None,
+        mismatch: float = 0.5,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> KernelLocations: ...
     def kernel_two_sample(
         self,
         columns: Sequence[str],
@@ -211,6 +229,8 @@ class BundledMethods:
         n_permutations: int = 499,
         paired: bool = False,
         local: bool = False,
+        variant: Literal["tcmc", "nte"] | None = None,
+        gamma: float | None = None,
         categories: Sequence[str] | None = None,
         mismatch: float = 0.5,
         pvalue: bool = False,
@@ -232,11 +252,26 @@ class BundledMethods:
         points: Any = None,
         n_points: int | None = None,
         represent: Literal["hull", "weights", "l1", "bayes"] = "hull",
+        calibration: Literal["analytic", "classical"] = "analytic",
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
         epsilon: float | str | None = None,
         delta: float | str | None = None,
         fresh: bool = False,
     ) -> KME: ...
+    def kme_exponential(
+        self,
+        columns: Sequence[str],
+        *,
+        categories: Sequence[str] | None = None,
+        lengthscale: float | Mapping[str, float] | None = None,
+        mismatch: float | Mapping[str, float] = 0.5,
+        points: Any = None,
+        n_points: int | None = None,
+        n_rows: int = 3,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> WeightedPoints: ...
     def dcor(
         self,
         x: str | Sequence[str],
@@ -803,11 +838,29 @@ class BundledGroups:
         mismatch: float = 0.5,
         locations: Sequence[Any] | None = None,
         n_locations: int = 5,
+        variant: Literal["nte"] | None = None,
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
         epsilon: float | str | None = None,
         delta: float | str | None = None,
         fresh: bool = False,
     ) -> Groups[KernelMessage]: ...
+    def kernel_locations(
+        self,
+        columns: Sequence[str],
+        *,
+        by: str | None = None,
+        groups: Sequence[Any] | None = None,
+        other: PrivateFrame | None = None,
+        lengthscale: float | None = None,
+        locations: Sequence[Any] | None = None,
+        n_candidates: int = 200,
+        n_locations: int = 5,
+        categories: Sequence[str] | None = None,
+        mismatch: float = 0.5,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Groups[KernelLocations]: ...
     def kernel_two_sample(
         self,
         columns: Sequence[str],
@@ -824,6 +877,8 @@ class BundledGroups:
         n_permutations: int = 499,
         paired: bool = False,
         local: bool = False,
+        variant: Literal["tcmc", "nte"] | None = None,
+        gamma: float | None = None,
         categories: Sequence[str] | None = None,
         mismatch: float = 0.5,
         pvalue: bool = False,
@@ -845,11 +900,26 @@ class BundledGroups:
         points: Any = None,
         n_points: int | None = None,
         represent: Literal["hull", "weights", "l1", "bayes"] = "hull",
+        calibration: Literal["analytic", "classical"] = "analytic",
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
         epsilon: float | str | None = None,
         delta: float | str | None = None,
         fresh: bool = False,
     ) -> Groups[KME]: ...
+    def kme_exponential(
+        self,
+        columns: Sequence[str],
+        *,
+        categories: Sequence[str] | None = None,
+        lengthscale: float | Mapping[str, float] | None = None,
+        mismatch: float | Mapping[str, float] = 0.5,
+        points: Any = None,
+        n_points: int | None = None,
+        n_rows: int = 3,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Groups[WeightedPoints]: ...
     def dcor(
         self,
         x: str | Sequence[str],
