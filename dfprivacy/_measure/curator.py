@@ -39,6 +39,7 @@ from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.grid import exact_exponent
 from dfprivacy._privacy.losses import Approximate, BoundedRange, Gaussian, Pure
 from dfprivacy._table.batch import BATCH_ROWS
+from dfprivacy._table.sample import SampledFrame
 from dfprivacy.errors import ArgumentError, LedgerError, PluginError
 from dfprivacy.features import Count, Given, OneHot, RowFeatures
 from dfprivacy.features.base import enforced
@@ -900,7 +901,8 @@ class Curator:
 
     def _refuse_held(self) -> None:
         """Refuse what is not declared of a sample that holds what is."""
-        if self._table.sample is not None and not self._table.rows.settled:
+        frame = self._table.frame
+        if isinstance(frame, SampledFrame) and not frame.frame.settled:
             raise ArgumentError(
                 "A sample of a query, a stream or a cluster holds declared columns, and this looks beyond.",
                 "Ask it of the whole table.",

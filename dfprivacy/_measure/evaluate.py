@@ -429,8 +429,8 @@ class Table:
             return
         if (needed := VALUE_BYTES * columns * size) > self.memory:
             raise ArgumentError(
-                f"{query.of.describe()} needs {columns} columns of {size} rows at once: {needed:.3g} bytes, and they "
-                f"may take {self.memory:.3g}.",
+                f"{query.of.describe()} needs {columns} columns of {size} rows at once: {needed:.3g} bytes, where "
+                f"they may take {self.memory:.3g}.",
                 _SMALLER,
             )
 

@@ -19,7 +19,6 @@ from dfprivacy._table.people import BoundedFrame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from fractions import Fraction
 
     from numpy.typing import NDArray
