@@ -239,24 +239,25 @@ def test_shares_that_cannot_be_used_are_refused(share):
 
 def test_what_has_no_proof_is_refused(bits):
     """Samples of samples, of people by row, beside another table, without a price; a sample of none."""
-    view, delta = protected(), protected(name="delta", delta=0.3)
+    numbers = {"columns": table(x=[0.5] * ROWS), "bounds": {"x": (0, 1)}, "categories": {}}
+    view, delta = protected(**numbers), protected(name="delta", delta=0.3, **numbers)
     people = protected(name="people", unit="pid", max_rows=2)
     half = view.sample("1/2")
     refused = [
         lambda: half.sample("1/2"),
         lambda: people.sample("1/2").per("pid"),
         lambda: view.sample("1/25"),
-        lambda: half.kernel_two_sample(protected(name="other"), epsilon=1),
-        lambda: protected(name="other").kernel_two_sample(half, epsilon=1),
-        lambda: delta.sample("1/10").kme_release(["x"], epsilon=1, delta=0.2),
+        lambda: half.kernel_two_sample(["x"], other=protected(name="other", **numbers), epsilon=1),
+        lambda: protected(name="other", **numbers).kernel_two_sample(["x"], other=half, epsilon=1),
+        lambda: delta.sample("1/10").kme_release(["x"], epsilon=1, delta="1/5"),
         lambda: copy.deepcopy(view._target.table).sampled(Fraction(1, 2)),
     ]
 
     for ask in refused:
-        with pytest.raises((dp.ArgumentError, dp.NotProtected)):
+        with pytest.raises((dp.ArgumentError, dp.NotProtected), match=r"sample|none|carries"):
             ask()
     with pytest.raises(dp.NotProtected):
-        PrivateFrame(copy.deepcopy(half._target)).bits("x", epsilon=1)
+        PrivateFrame(copy.deepcopy(half._target)).mean("x", epsilon=1)
     assert not any(each.budget.spent for each in (view, delta, people))
 
 
