@@ -140,7 +140,9 @@ class People:
         found[whole] = keyed_numbers(self._whole[people[whole]], key, purpose)
         if not whole.all():
             names = list(self._texts)  # in the order of their numbers
-            texts = [_text(names[person]) for person in (people[~whole] - len(self._whole)).tolist()]
+            texts = [names[person] for person in (people[~whole] - len(self._whole)).tolist()]
+            if set(map(type, texts)) != {str}:
+                texts = [_text(name) for name in texts]
             found[~whole] = keyed_texts(texts, key, purpose)
         return found
 
