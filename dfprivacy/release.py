@@ -125,6 +125,8 @@ class Privacy:
         The call as it would be typed, without its price, and the columns by whose groups it was asked.
     where : tuple of str
         Which rows were asked, in words; empty where all were.
+    sample : str
+        The secret sample that was asked, in words; empty where no sample was drawn.
     """
 
     epsilon: float
@@ -141,6 +143,7 @@ class Privacy:
     max_rows: int = 1
     question: str = ""
     where: tuple[str, ...] = ()
+    sample: str = ""
 
     @property
     def asked(self) -> str:
@@ -148,13 +151,18 @@ class Privacy:
         if not self.question:
             return ""
         rows = f", where {' and '.join(self.where)}" if self.where else ""
-        return f"{self.question} of {self.account!r}{rows}"
+        of = f"{self.sample} of {self.account!r}" if self.sample else repr(self.account)
+        return f"{self.question} of {of}{rows}"
 
     @property
     def note(self) -> str:
-        """What misleads who reads the result as if every row were another person; empty if each is."""
-        if self.max_rows <= 1:
-            return ""
+        """What misleads who reads the result as if every row of the table were in it, and another person."""
+        of = f"the table is here {self.sample}: counts, sums and intervals for its own number are the sample's"
+        notes = [of] if self.sample else []
+        return "; ".join(notes + ([self._several] if self.max_rows > 1 else []))
+
+    @property
+    def _several(self) -> str:
         return (
             f"up to {self.max_rows} rows are of one {self.unit!r}, and rows of one are alike: standard errors, "
             f"p-values and intervals take them for different ones and are too small; ask view.per({self.unit!r})"
