@@ -142,16 +142,20 @@ def known_sizes(
     Returns
     -------
     tuple
-        n, shares and τ for the p-value, and the noisy sizes, or None.
+        Rows with a value, shares and their τ for the p-value, and the noisy sizes, or None.
     """
     counts = np.array(values[1 : k + 1]) if sizes else None
     scale = float(scales[1])
-    tau = float(np.clip(values[-1] + SLACK * scales[-1], _TIES_MIN, 1.0)) if ties else 1.0
+    tau = values[-1] + SLACK * scales[-1] if ties else 1.0
     if counts is None:
         whole = float(n or 0)
-        return whole, np.full(k, 1 / k) if rows is None else np.array(rows) / whole, tau, None
+        shares = np.full(k, 1 / k) if rows is None else np.array(rows) / whole
+        return whole, shares, float(np.clip(tau, _TIES_MIN, 1.0)), None
     together = float(counts.sum() + SLACK * scale * np.sqrt(2 * k))
     whole = max(together if n is None else min(together, n), 4.0)
+    if n is not None:  # what is measured is the scores' part of those of all rows, with a value or without
+        tau *= (n**3 - n) / (whole**3 - whole)
+    tau = float(np.clip(tau, _TIES_MIN, 1.0))
     if rows is not None:
         counts = np.clip(counts, 0, rows)
     return whole, shares_towards_equal(counts, max(float(counts.sum()), 1.0), scale), tau, counts
