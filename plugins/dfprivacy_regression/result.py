@@ -243,6 +243,13 @@ class Regression(Release):
         """Say how good the fit is."""
         raise NotImplementedError
 
+    def _variance(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Give the variance of predictions, which has no end where nothing is known of a coefficient."""
+        known = np.where(np.isfinite(self.covariance), self.covariance, 0.0)
+        lost = np.isinf(np.diag(self.covariance))
+        found: NDArray[np.float64] = np.einsum("ni,ij,nj->n", x, known, x)
+        return np.where((x[:, lost] != 0).any(axis=1), np.inf, found)
+
     def _estimates(self) -> NDArray[np.float64]:
         """Give the coefficients as one vector."""
         if any(value is None for value in self.params.values()):
@@ -302,7 +309,7 @@ class OLS(Regression):
         x = self._design(at)
         mean = x @ self._estimates()
         scale = self.scale or 0.0
-        variance = np.einsum("ni,ij,nj->n", x, self.covariance, x)
+        variance = self._variance(x)
         z = float(stats.t.ppf((1 + self.confidence) / 2, max(self.nobs - x.shape[1], 1)))
         error, whole = np.sqrt(variance), np.sqrt(variance + scale)
         return self._table(
@@ -366,7 +373,7 @@ class Logit(Regression):
         """
         x = self._design(at)
         logits = x @ self._estimates()
-        reach = float(ndtri((1 + self.confidence) / 2)) * np.sqrt(np.einsum("ni,ij,nj->n", x, self.covariance, x))
+        reach = float(ndtri((1 + self.confidence) / 2)) * np.sqrt(self._variance(x))
         ends = {"probability": logits, "low": logits - reach, "high": logits + reach}
         return self._table({name: expit(values).tolist() for name, values in ends.items()})
 
