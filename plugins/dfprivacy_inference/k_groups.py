@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,8 +57,14 @@ def draws_of_sums(shares: Array, count: int = _DRAWS) -> Array:
     ndarray of shape (count, k)
         Draws.
     """
-    e = np.random.default_rng(9).normal(size=(count, len(shares))) * np.sqrt(shares)
+    e = _normal(count, len(shares)) * np.sqrt(shares)
     return np.asarray(e - shares * e.sum(axis=1, keepdims=True))
+
+
+@lru_cache(maxsize=8)
+def _normal(count: int, k: int) -> Array:
+    """Draw normal variables, always the same ones."""
+    return np.random.default_rng(9).normal(size=(count, k))
 
 
 def pvalue_of_t(t: float, scale: float, n: float, shares: Array, tau: float) -> float:
