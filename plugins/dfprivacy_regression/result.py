@@ -223,13 +223,12 @@ class Regression(Release):
         for place, name in zip(places, names, strict=True):
             if math.isfinite(self.low[name]):
                 ax.plot([self.low[name], self.high[name]], [place] * 2, color="tab:blue", lw=2)
-            if (value := self.params[name]) is not None:
-                ax.plot(value, place, "s", color=ink(ax))
+                ax.plot(self.params[name], place, "s", color=ink(ax))
         ax.axvline(0, color="grey", lw=1, ls=":")
         what = f"{self._coefficient} of {self.formula.partition(' ~ ')[0]}"
         ax.set(
             yticks=[*places],
-            yticklabels=names,
+            yticklabels=[name if math.isfinite(self.low[name]) else f"{name}: not known" for name in names],
             ylim=(-0.6, len(names) - 0.4),
             xlabel=f"{what}, {self.confidence:.0%} intervals, noise included",
         )
