@@ -429,6 +429,24 @@ def test_groups_share_a_copy_of_what_the_first_one_asked():
     assert [1, 1, 2] == prices
 
 
+def test_what_is_made_of_public_values_is_made_once_for_all_groups():
+    """Groups get the same object for the same arguments, and one query of it; other calls one of their own."""
+    whole = table(pd.DataFrame(DATA))
+    x, y = whole.schema.columns["x"], whole.schema.columns["y"]
+
+    with whole.groups((whole.schema.columns["g"],)) as parts:
+        first, same = (part.made(Moments, (x,)) for part in parts[:2])
+        other = parts[1].made(Moments, (y,))
+        queries = [part.read(each) for part, each in zip(parts, (first, same), strict=False)]
+        queries.append(parts[1].read(other))
+
+    assert first is same
+    assert queries[0] is queries[1]
+    assert first is not queries[0].of
+    assert (x, y) == (queries[0].of.columns[0], queries[2].of.columns[0])
+    assert whole.made(Moments, (x,)) is not whole.made(Moments, (x,))
+
+
 def test_features_that_cannot_be_pickled_twice_are_refused():
     """What changes its mind about being copied is the plugin's fault."""
     whole = table(pd.DataFrame(DATA))

@@ -92,8 +92,8 @@ class Table:
         parts = []
         for place, key in enumerate(itertools.product(*(column.categories or () for column in by))):
             chosen = (IsIn(column, (value,)) for column, value in zip(by, key, strict=True))
-            passes = _Passes(self, by, place, common)
-            parts.append(replace(self, conditions=(*self.conditions, *chosen), by=by, passes=passes))
+            where, passes = (*self.conditions, *chosen), _Passes(self, by, place, common)
+            parts.append(Table(self.frame, self.schema, where, by, self.mark, self.parts, passes))
         try:
             yield parts
         finally:
@@ -106,6 +106,10 @@ class Table:
     def once(self, query: Query, about: tuple[object, ...], work_out: Callable[[], T]) -> T:
         """Work out what follows from a query, public numbers and `about`: once for all groups of a call."""
         return self.passes.once(query, about, work_out) if self.passes else work_out()
+
+    def made(self, make: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+        """Make something of public arguments: once for all groups of a call."""
+        return self.passes.made(make, arguments) if self.passes else make(*arguments)
 
     def per_person(self, unit: Unit, key: bytes, columns: tuple[OfPerson, ...]) -> Table:
         """Give the table of the people among the view's rows, one row each.
@@ -297,7 +301,8 @@ class Table:
         data: Any
         if (features := query.features) is not None:
             fine = exact_exponent(features.radius(L2), BATCH_ROWS)
-            sums = np.ldexp(np.array([float(t) for t in self.total(features, fine)]), -fine)
+            written = self.once(query, ("features",), lambda: _pickled(features)) if self.passes else b""
+            sums = np.ldexp(np.array([float(t) for t in self.total(features, fine, written)]), -fine)
             data = sums.reshape(features.shape) / np.broadcast_to(features.weights, features.shape)
         else:
             data = self.gathered(query.columns)
@@ -478,6 +483,14 @@ class Query:
         return math.prod(self.shape)
 
 
+@dataclass
+class _Made:
+    """Something that was made once for all groups, which keeps its identity taken, and the query that asks it."""
+
+    value: object
+    query: Query | None = None
+
+
 @dataclass(frozen=True)
 class _Common:
     """What the groups of a call have in common: what is public, the exact sums so far, and noisy parts of them.
@@ -486,6 +499,7 @@ class _Common:
     """
 
     queries: dict[bytes, Query] = field(default_factory=dict)
+    made: dict[int, _Made] = field(default_factory=dict)
     worked_out: dict[tuple[object, ...], Any] = field(default_factory=dict)
     sums: dict[tuple[bytes, int], list[int]] = field(default_factory=dict)
     noisy: dict[tuple[bytes, int, Law], dict[int, NDArray[np.int64]]] = field(default_factory=dict)
@@ -513,6 +527,22 @@ class _Passes:
 
     def read(self, asked: RowFeatures | Statistic) -> Query:
         """Give a copy of what is asked, with what it said when a group first asked the same."""
+        made = self.common.made.get(id(asked))  # which nobody writes to; anything else may have changed meanwhile
+        if made is None:
+            return self._read(asked)
+        if made.query is None:
+            made.query = self._read(asked)
+        return made.query
+
+    def made(self, make: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+        """Make something of public arguments, when the first group asks for it."""
+        key = (make, *arguments)
+        if key not in self.common.worked_out:
+            self.common.worked_out[key] = value = make(*arguments)
+            self.common.made[id(value)] = _Made(value)
+        return cast("T", self.common.worked_out[key])
+
+    def _read(self, asked: RowFeatures | Statistic) -> Query:
         try:
             key = pickle.dumps(asked)  # several times faster than what follows, where names are all that it takes
         except Exception:  # noqa: BLE001 - whatever it is, it does not travel by name
@@ -556,7 +586,7 @@ class _Passes:
         if not first:  # groups before it were kept in the ledger
             first.append(self.place)
         if first == [self.place] and key not in sums:
-            product = OneHot(*self.by, of=features)
+            product = OneHot(*self.by, of=copied(features))
             if product.summands <= _TOGETHER:
                 sums[key] = self.whole.total(product, k)
         return key

@@ -151,8 +151,9 @@ class Bins(RowFeatures):
 
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:  # noqa: ARG002
         """Return the same for the rows at each place below `bins`, shape (bins, summands)."""
-        both = np.where(place < bins, place * self.summands + self.places(batch), bins * self.summands)
-        counts = np.bincount(both, minlength=bins * self.summands + 1)[:-1]
+        both = place * self.summands
+        both += self.places(batch)
+        counts = np.bincount(both, minlength=(bins + 1) * self.summands)[: bins * self.summands]
         return counts.astype(np.float64).reshape(bins, self.summands)
 
     def image(self, total: list[int], k: int) -> list[int]:

@@ -159,10 +159,13 @@ class Given(RowFeatures):
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         """Return the same for the rows at each place below `bins`, shape (bins, summands)."""
         gone = self._gone(batch)
-        inside = np.where(gone, bins, place) if gone.any() else place
+        complete = not gone.any()
+        inside = place if complete else np.where(gone, bins, place)
         totals = self.of.totals(batch, inside, bins, k)
         if (tally := self._tallied(k)) is None:
             return totals
+        if complete and not tally[0]:  # nothing is counted, as is most often so
+            return np.column_stack([totals, np.zeros(bins)])
         rows, left = (np.bincount(each, minlength=bins + 1)[:bins] for each in (place, inside))
         return np.column_stack([totals, left * tally[0] + (rows - left) * tally[1]])
 

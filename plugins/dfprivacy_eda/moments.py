@@ -38,21 +38,21 @@ def _concluded(
 ) -> ColumnStatistic:
     """Give a number, with the interval in which the table's own lies."""
     drawn = measured.drawn(3 if squares else 2)
-    draws = of(drawn, column)
+    every, rows = of(drawn, column), drawn[0, :-1]
+    draws, value, count = every[:-1], float(every[-1]), float(drawn[0, -1])
     low, high = sums.between(draws, confidence)
-    rows = drawn[0]
     if rows.min() < 1 and sums.between(rows, confidence)[0] < 1:  # there may be no row with a value
         low, high = possible
     left, error = sums.missing(measured)
     return ColumnStatistic(
-        value=float(of(measured.found, column)),
+        value=value,
         low=low,
         high=high,
         confidence=confidence,
         noise_standard_error=sums.spread(draws),
         statistic=name,
         column=column.name,
-        count=float(measured.found[0]) + min(left or 0.0, 0.0),  # none are missing if fewer than none are
+        count=count + min(left or 0.0, 0.0),  # none are missing if fewer than none are
         missing=None if left is None else max(left, 0.0),
         missing_standard_error=error,
         notes=_notes(low, high, possible),
