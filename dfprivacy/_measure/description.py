@@ -73,19 +73,16 @@ class Origins(dict[str, str]):
     def __init__(self, origins: Mapping[str, str]) -> None:
         super().__init__({_HOUSE: f"{_HOUSE} {_version()}", **origins})
         self.texts: dict[int, tuple[object, str]] = {}
-        self._kinds: dict[type, tuple[str | None, frozenset[str]]] = {}
+        self._kinds: dict[type, str | None] = {}
 
-    def kind(self, kind: type) -> tuple[str | None, frozenset[str]]:
-        """Name an installed class, None for any other, and its attributes that follow from others."""
+    def kind(self, kind: type) -> str | None:
+        """Name an installed class and its distribution, None for any other."""
         if kind not in self._kinds:
-            name = f"{kind.__module__}:{kind.__qualname__}"
             origin = self.get(kind.__module__.partition(".")[0])
             found = getattr(sys.modules.get(kind.__module__), kind.__qualname__, None)
             slots = any(vars(each).get("__slots__") for each in kind.__mro__)
-            every = (one for each in kind.__mro__ for one in vars(each))
-            own = {one for one in every if isinstance(getattr(kind, one, None), cached_property)}
-            known = None if origin is None or found is not kind or slots else f"{name}, {origin}"
-            self._kinds[kind] = known, _WORKED_OUT.get(name, frozenset()) | own
+            known = origin is not None and found is kind and not slots
+            self._kinds[kind] = f"{kind.__module__}:{kind.__qualname__}, {origin}" if known else None
         return self._kinds[kind]
 
     def once(self, value: T, write: Callable[[T, Origins], str]) -> str:
@@ -232,11 +229,14 @@ def _written(value: Any, kind: type, known: Origins) -> str:
 
 def _object(value: Any, kind: type, known: Origins) -> str:
     """Write an object of an installed class, by its attributes."""
-    name, later = known.kind(kind)
+    name = known.kind(kind)
     if name is None or not hasattr(value, "__dict__"):
         raise _UndescribedError
+    later = _WORKED_OUT.get(name.partition(",")[0], frozenset())
     attributes = {
-        attribute: _text(item, known) for attribute, item in sorted(vars(value).items()) if attribute not in later
+        attribute: _text(item, known)
+        for attribute, item in sorted(vars(value).items())
+        if attribute not in later and not isinstance(getattr(kind, attribute, None), cached_property)
     }
     if kind is OneHot:
         attributes["groups"] = _text(sorted(value.by.codes(value.groups)), known)

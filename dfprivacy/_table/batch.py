@@ -38,6 +38,7 @@ class Batch:
     _cleaned: dict[Column, NDArray[np.float64]] = field(default_factory=dict)
     _encoded: dict[Column, Codes] = field(default_factory=dict)
     _missing: dict[Column, NDArray[np.bool_]] = field(default_factory=dict)
+    _gaps: dict[Column, bool] = field(default_factory=dict)
 
     def mark(self, column: Column, code: int) -> None:
         """Let a column have the same category in every row."""
@@ -48,7 +49,7 @@ class Batch:
         """Numbers of a column within its bounds, shape (size,). Not to be written to."""
         if column not in self._cleaned:
             raw = self.raw[number(column)]
-            self._cleaned[column] = column.clean(raw)  # type: ignore[arg-type]
+            self._cleaned[column], self._gaps[column] = column.cleaned(raw)  # type: ignore[arg-type]
         return self._cleaned[column]
 
     def standardized(self, column: Column) -> NDArray[np.float64]:
@@ -92,6 +93,23 @@ class Batch:
                 else column.missing(self.raw[described(column)])
             )
         return self._missing[column]
+
+    def has_missing(self, column: Column) -> bool:
+        """Tell whether the value of a column is missing in any row; for nothing, if `values` looked at it before.
+
+        Parameters
+        ----------
+        column : Column
+            As for `missing`.
+
+        Returns
+        -------
+        bool
+            Whether `missing` has a row.
+        """
+        if column not in self._gaps:
+            self._gaps[column] = bool(self.missing(column).any())
+        return self._gaps[column]
 
 
 def number(column: Column) -> Read:
