@@ -39,6 +39,7 @@ class Batch:
     _encoded: dict[Column, Codes] = field(default_factory=dict)
     _missing: dict[Column, NDArray[np.bool_]] = field(default_factory=dict)
     _gaps: dict[Column, bool] = field(default_factory=dict)
+    _at: tuple[NDArray[np.intp] | None, list[NDArray[np.bool_]]] = (None, [])
 
     def mark(self, column: Column, code: int) -> None:
         """Let a column have the same category in every row."""
@@ -70,6 +71,12 @@ class Batch:
             matches: NDArray[np.bool_] = self._encoded[column] == code
             return matches
         return column.among(self.raw[category(column)], code)
+
+    def at_each(self, place: NDArray[np.intp], bins: int) -> list[NDArray[np.bool_]]:
+        """Tell for each of some places which rows are there; for nothing, if the same array was asked for last."""
+        if self._at[0] is not place or len(self._at[1]) != bins:
+            self._at = place, [place == each for each in range(bins)]
+        return self._at[1]
 
     def missing(self, column: Column) -> NDArray[np.bool_]:
         """Tell in which rows the value of a column is missing, whatever it counts as.

@@ -157,8 +157,8 @@ class OneHot(RowFeatures):
         """Return the same for the rows at each place below `bins`, shape (bins, summands)."""
         groups = len(self.groups)
         if self._single and bins <= _FEW:
-            inside = batch.among(self.by, int(self._codes[0]))
-            numbers = [np.count_nonzero(inside & (place == each)) for each in range(bins)]
+            inside = np.ascontiguousarray(batch.among(self.by, int(self._codes[0])))
+            numbers = [np.count_nonzero(inside & there) for there in batch.at_each(place, bins)]
             return np.ldexp(np.array(numbers, dtype=np.float64), k)[:, None]
         own = self._places(batch)
         both = np.where((place < bins) & (own < groups), place * groups + own, bins * groups)
