@@ -26,8 +26,10 @@ from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
 from dfprivacy.errors import ArgumentError, PluginError, SchemaError
 from dfprivacy.features import (
+    Bins,
     Count,
     Fourier,
+    Given,
     Kernel,
     Moments,
     Nystrom,
@@ -377,6 +379,27 @@ def test_statistics_of_the_same_sums_share_a_pass():
     assert [whole] == counted
     alone = [replace(part, passes=None).value(query, K)[0] for part, query in zip(parts, asked, strict=True)]
     assert alone == found
+
+
+@pytest.mark.parametrize("where", CONDITIONS)
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("k", [0, K, 60, -3])
+def test_many_cells_are_counted_as_few_are(where, missing, k, monkeypatch):
+    """Where there are more coordinates than rows in a batch, rows are gathered first; the integers are the same."""
+    whole = table(pd.DataFrame(DATA), where)
+    x, by, other = (whole.schema.columns[name] for name in "xgh")
+    of = Bins(x, np.linspace(-1, 3, 65), widths=(16, 1), weights=(2, 1), missing=missing)
+    every = [of, Stack(of), Given(x, of=of), OneHot(by, of=of), OneHot(by, other, of=Given(x, of=of))]
+
+    few = [whole.total(each, k) for each in every]
+    for module in (evaluate, rows):
+        monkeypatch.setattr(module, "BATCH_ROWS", 16)
+    with monkeypatch.context() as patch:
+        for kind in {type(each) for each in every}:
+            patch.setattr(kind, "total", None)
+        many = [whole.total(each, k) for each in every]
+
+    assert few == many
 
 
 @dp.mechanism(columns={"column": "numeric"})

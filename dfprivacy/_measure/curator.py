@@ -1034,7 +1034,8 @@ class Curator:
                 f"{statistic.describe()} looks at public columns only.", "Compute it without a privacy budget."
             )
         epsilon, _ = self._share(share)
-        grid = grid_for(self._table, query, math.inf, epsilon)
+        about = "decision", epsilon
+        grid = self._table.once(query, about, lambda: grid_for(self._table, query, math.inf, epsilon))
         return Decision(what, kind, epsilon, grid.k, math.ceil(grid.steps), self._copy(query))
 
     def _copy(self, query: Query) -> Query:

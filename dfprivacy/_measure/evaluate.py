@@ -419,15 +419,30 @@ class Sums:
 
     def __call__(self, read: Selected) -> list[int]:
         """Read the rows, and add them up."""
-        total = [0] * self.features.summands
-        pending = np.zeros(self.features.summands, dtype=np.int64)
+        summands = self.features.summands
+        total = [0] * summands
+        pending = np.zeros(summands, dtype=np.int64)
+        cells: list[NDArray[np.intp]] = []
+
+        def count_cells() -> None:
+            if cells:
+                pending[:] += np.bincount(np.concatenate(cells), minlength=summands + 1)[:summands]
+                cells.clear()
 
         def flush() -> None:
+            count_cells()
             total[:] = map(operator.add, total, pending.tolist())
             pending[:] = 0
 
         for count, (batch, mask) in enumerate(read, start=1):
-            pending += self.features.total(batch, mask, self.k).astype(np.int64)
+            # Where there are more coordinates than rows in a batch, most of a sum would be zeros.
+            own = self.features.cells(batch, mask) if summands > BATCH_ROWS else None
+            if own is None:
+                pending += self.features.total(batch, mask, self.k).astype(np.int64)
+            else:
+                cells.append(own)
+                if len(cells) * BATCH_ROWS >= summands:
+                    count_cells()
             if count % _FLUSH == 0:
                 flush()
         flush()

@@ -163,6 +163,13 @@ class Given(RowFeatures):
         left = batch.size if mask is None else np.count_nonzero(mask)
         return np.append(total, left * tally[0] + (rows - left) * tally[1])
 
+    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> NDArray[np.intp] | None:
+        """Return the coordinate in which each complete row counts, of features that count each in one."""
+        cells = self.of.cells(batch, mask) if self.tally is None else None
+        if cells is None or self._is_complete(batch):
+            return cells
+        return np.where(self._gone(batch), self.summands, cells)
+
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         """Return the same for the rows at each place below `bins`, shape (bins, summands)."""
         complete = self._is_complete(batch)

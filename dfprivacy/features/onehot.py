@@ -153,6 +153,14 @@ class OneHot(RowFeatures):
             place = np.where(mask, place, len(self.groups))
         return self._sums(batch, place, len(self.groups), k).ravel()
 
+    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> NDArray[np.intp] | None:
+        """Return the coordinate in which each row counts, of features that count each in one."""
+        within = self.of.cells(batch, mask) if self.of else None
+        if self.of is None or within is None:
+            return None
+        own, width = self._places(batch), self.of.summands
+        return np.where((own < len(self.groups)) & (within < width), own * width + within, self.summands)
+
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         """Return the same for the rows at each place below `bins`, shape (bins, summands)."""
         groups = len(self.groups)
