@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._call.kept import Kept
+from dfprivacy._privacy.losses import Cube
 from dfprivacy.errors import PluginError
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class GroupPayer:
     all groups' sums together, because the curator takes the sensitivity of them all (`Table.sensitivity`).
     """
 
-    def __init__(self, call: CallPayer, paid: set[tuple[int, PrivacyLoss]]) -> None:
+    def __init__(self, call: CallPayer, paid: set[tuple[int, object]]) -> None:
         self.epsilon = call.epsilon
         self.delta = call.delta
         self._call = call
@@ -105,9 +106,9 @@ class GroupPayer:
     def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
         """Charge what no other group has paid."""
         for loss in losses:
-            if (self._next, loss) not in self._paid:
+            if (self._next, _priced(loss)) not in self._paid:
                 self._call.pay([loss], reserve)
-                self._paid.add((self._next, loss))
+                self._paid.add((self._next, _priced(loss)))
             self._next += 1
 
     def spare(self, losses: Sequence[PrivacyLoss]) -> None:
@@ -130,6 +131,11 @@ class Unpaid:
     def spare(self, losses: Sequence[PrivacyLoss]) -> None:
         """Note what need not be charged."""
         self.spared += epsilon_of(losses)
+
+
+def _priced(loss: PrivacyLoss) -> object:
+    """Give what a loss is priced by: noise of the cube by its epsilon alone, whatever the steps of its grid."""
+    return (loss.kind, loss.epsilon) if isinstance(loss, Cube) else loss
 
 
 def epsilon_of(losses: Sequence[PrivacyLoss]) -> Fraction:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from dfprivacy._measure.curator import CallBudget
     from dfprivacy._measure.evaluate import Table
-    from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Column
 
@@ -243,7 +242,7 @@ class Question:
 
     def _found_by_group(self, call: CallPayer) -> Groups:
         """Measure all groups, and then conclude for each."""
-        paid: set[tuple[int, PrivacyLoss]] = set()
+        paid: set[tuple[int, object]] = set()
         with self.target.table.groups(self.by) as parts:
             if all(column.public for column in self.by):
                 for part in parts:  # a group that cannot be asked is found before another one has paid

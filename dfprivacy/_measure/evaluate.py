@@ -101,8 +101,8 @@ class Table:
         parts = []
         for place, key in enumerate(itertools.product(*(column.categories or () for column in by))):
             chosen = (IsIn(column, (value,)) for column, value in zip(by, key, strict=True))
-            passes = _Passes(self, by, place, common)
-            parts.append(replace(self, conditions=(*self.conditions, *chosen), by=by, passes=passes))
+            where, passes = (*self.conditions, *chosen), _Passes(self, by, place, common)
+            parts.append(Table(self.frame, self.schema, where, by, self.mark, self.parts, passes))
         try:
             yield parts
         finally:
@@ -115,6 +115,10 @@ class Table:
     def once(self, query: Query, about: tuple[object, ...], work_out: Callable[[], T]) -> T:
         """Work out what follows from a query, public numbers and `about`: once for all groups of a call."""
         return self.passes.once(query, about, work_out) if self.passes else work_out()
+
+    def made(self, make: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+        """Make something of public arguments: once for all groups of a call."""
+        return self.passes.made(make, arguments) if self.passes else make(*arguments)
 
     def per_person(self, unit: Unit, key: bytes, columns: tuple[OfPerson, ...]) -> Table:
         """Give the table of the people among the view's rows, one row each.
@@ -340,7 +344,8 @@ class Table:
         data: Any
         if (features := query.features) is not None:
             fine = exact_exponent(features.radius(L2), BATCH_ROWS)
-            sums = np.ldexp(np.array([float(t) for t in self.total(features, fine)]), -fine)
+            written = self.once(query, ("features",), lambda: _pickled(features)) if self.passes else b""
+            sums = np.ldexp(np.array([float(t) for t in self.total(features, fine, written)]), -fine)
             data = sums.reshape(features.shape) / np.broadcast_to(features.weights, features.shape)
         else:
             data = self.gathered(query.columns)
@@ -476,15 +481,30 @@ class Sums:
 
     def __call__(self, read: Selected) -> list[int]:
         """Read the rows, and add them up."""
-        total = [0] * self.features.summands
-        pending = np.zeros(self.features.summands, dtype=np.int64)
+        summands = self.features.summands
+        total = [0] * summands
+        pending = np.zeros(summands, dtype=np.int64)
+        cells: list[NDArray[np.intp]] = []
+
+        def count_cells() -> None:
+            if cells:
+                pending[:] += np.bincount(np.concatenate(cells), minlength=summands + 1)[:summands]
+                cells.clear()
 
         def flush() -> None:
+            count_cells()
             total[:] = map(operator.add, total, pending.tolist())
             pending[:] = 0
 
         for count, (batch, mask) in enumerate(read, start=1):
-            pending += self.features.total(batch, mask, self.k).astype(np.int64)
+            # Where there are more coordinates than rows in a batch, most of a sum would be zeros.
+            own = self.features.cells(batch, mask) if summands > BATCH_ROWS else None
+            if own is None:
+                pending += self.features.total(batch, mask, self.k).astype(np.int64)
+            else:
+                cells.append(own)
+                if len(cells) * BATCH_ROWS >= summands:
+                    count_cells()
             if count % _FLUSH == 0:
                 flush()
         flush()
@@ -540,6 +560,14 @@ class Query:
         return math.prod(self.shape)
 
 
+@dataclass
+class _Made:
+    """Something that was made once for all groups, which keeps its identity taken, and the query that asks it."""
+
+    value: object
+    query: Query | None = None
+
+
 @dataclass(frozen=True)
 class _Common:
     """What the groups of a call have in common: what is public, the exact sums so far, and noisy parts of them.
@@ -548,6 +576,7 @@ class _Common:
     """
 
     queries: dict[bytes, Query] = field(default_factory=dict)
+    made: dict[int, _Made] = field(default_factory=dict)
     worked_out: dict[tuple[object, ...], Any] = field(default_factory=dict)
     sums: dict[tuple[bytes, int], list[int]] = field(default_factory=dict)
     noisy: dict[tuple[bytes, int, Law], dict[int, NDArray[np.int64]]] = field(default_factory=dict)
@@ -575,6 +604,22 @@ class _Passes:
 
     def read(self, asked: RowFeatures | Statistic) -> Query:
         """Give a copy of what is asked, with what it said when a group first asked the same."""
+        made = self.common.made.get(id(asked))  # which nobody writes to; anything else may have changed meanwhile
+        if made is None:
+            return self._read(asked)
+        if made.query is None:
+            made.query = self._read(asked)
+        return made.query
+
+    def made(self, make: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+        """Make something of public arguments, when the first group asks for it."""
+        key = (make, *arguments)
+        if key not in self.common.worked_out:
+            self.common.worked_out[key] = value = make(*arguments)
+            self.common.made[id(value)] = _Made(value)
+        return cast("T", self.common.worked_out[key])
+
+    def _read(self, asked: RowFeatures | Statistic) -> Query:
         try:
             key = pickle.dumps(asked)  # several times faster than what follows, where names are all that it takes
         except Exception:  # noqa: BLE001 - whatever it is, it does not travel by name
@@ -618,7 +663,7 @@ class _Passes:
         if not first:  # groups before it were kept in the ledger
             first.append(self.place)
         if first == [self.place] and key not in sums:
-            product = OneHot(*self.by, of=features)
+            product = OneHot(*self.by, of=copied(features))
             if product.summands <= _TOGETHER:
                 sums[key] = self.whole.total(product, k)
         return key

@@ -42,6 +42,8 @@ class Batch:
     _cleaned: dict[Column, NDArray[np.float64]] = field(default_factory=dict)
     _encoded: dict[Column, Codes] = field(default_factory=dict)
     _missing: dict[Column, NDArray[np.bool_]] = field(default_factory=dict)
+    _gaps: dict[Column, bool] = field(default_factory=dict)
+    _at: tuple[NDArray[np.intp] | None, list[NDArray[np.bool_]]] = (None, [])
 
     def mark(self, column: Column, code: int) -> None:
         """Let a column have the same category in every row."""
@@ -52,7 +54,7 @@ class Batch:
         """Numbers of a column within its bounds, shape (size,). Not to be written to."""
         if column not in self._cleaned:
             raw = self.raw[number(column)]
-            self._cleaned[column] = column.clean(raw)  # type: ignore[arg-type]
+            self._cleaned[column], self._gaps[column] = column.cleaned(raw)  # type: ignore[arg-type]
         return self._cleaned[column]
 
     def standardized(self, column: Column) -> NDArray[np.float64]:
@@ -73,6 +75,12 @@ class Batch:
             matches: NDArray[np.bool_] = self._encoded[column] == code
             return matches
         return column.among(self.raw[category(column)], code)
+
+    def at_each(self, place: NDArray[np.intp], bins: int) -> list[NDArray[np.bool_]]:
+        """Tell for each of some places which rows are there; for nothing, if the same array was asked for last."""
+        if self._at[0] is not place or len(self._at[1]) != bins:
+            self._at = place, [place == each for each in range(bins)]
+        return self._at[1]
 
     def missing(self, column: Column) -> NDArray[np.bool_]:
         """Tell in which rows the value of a column is missing, whatever it counts as.
@@ -96,6 +104,23 @@ class Batch:
                 else column.missing(self.raw[described(column)])
             )
         return self._missing[column]
+
+    def has_missing(self, column: Column) -> bool:
+        """Tell whether the value of a column is missing in any row; for nothing, if `values` looked at it before.
+
+        Parameters
+        ----------
+        column : Column
+            As for `missing`.
+
+        Returns
+        -------
+        bool
+            Whether `missing` has a row.
+        """
+        if column not in self._gaps:
+            self._gaps[column] = bool(self.missing(column).any())
+        return self._gaps[column]
 
 
 def number(column: Column) -> Read:
