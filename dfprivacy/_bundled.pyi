@@ -7,6 +7,7 @@ from dfprivacy.release import Groups
 from dfprivacy.view import PrivateFrame
 from dfprivacy_chi2 import Chi2, Chi2Many
 from dfprivacy_dcor import (
+    HSIC,
     DistanceCorrelation,
     DistanceMessage,
     Estimate,
@@ -41,8 +42,8 @@ from dfprivacy_inference import (
     SurvivalTest,
     Wilcoxon,
 )
-from dfprivacy_kernel import KernelMessage, KernelTest
-from dfprivacy_kme import KME
+from dfprivacy_kernel import KernelLocations, KernelMessage, KernelTest
+from dfprivacy_kme import KME, WeightedPoints
 from dfprivacy_regression import OLS, Logit
 from dfprivacy_ttest import TTest
 
@@ -189,11 +190,29 @@ class BundledMethods:
         mismatch: float = 0.5,
         locations: Sequence[Any] | None = None,
         n_locations: int = 5,
+        variant: Literal["nte"] | None = None,
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
         epsilon: float | str | None = None,
         delta: float | str | None = None,
         fresh: bool = False,
     ) -> KernelMessage: ...
+    def kernel_locations(
+        self,
+        columns: Sequence[str],
+        *,
+        by: str | None = None,
+        groups: Sequence[Any] | None = None,
+        other: PrivateFrame | None = None,
+        lengthscale: float | None = None,
+        locations: Sequence[Any] | None = None,
+        n_candidates: int = 200,
+        n_locations: int = 5,
+        categories: Sequence[str] | None = None,
+        mismatch: float = 0.5,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> KernelLocations: ...
     def kernel_two_sample(
         self,
         columns: Sequence[str],
@@ -210,6 +229,8 @@ class BundledMethods:
         n_permutations: int = 499,
         paired: bool = False,
         local: bool = False,
+        variant: Literal["tcmc", "nte"] | None = None,
+        gamma: float | None = None,
         categories: Sequence[str] | None = None,
         mismatch: float = 0.5,
         pvalue: bool = False,
@@ -231,11 +252,26 @@ class BundledMethods:
         points: Any = None,
         n_points: int | None = None,
         represent: Literal["hull", "weights", "l1", "bayes"] = "hull",
+        calibration: Literal["analytic", "classical"] = "analytic",
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
         epsilon: float | str | None = None,
         delta: float | str | None = None,
         fresh: bool = False,
     ) -> KME: ...
+    def kme_exponential(
+        self,
+        columns: Sequence[str],
+        *,
+        categories: Sequence[str] | None = None,
+        lengthscale: float | Mapping[str, float] | None = None,
+        mismatch: float | Mapping[str, float] = 0.5,
+        points: Any = None,
+        n_points: int | None = None,
+        n_rows: int = 3,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> WeightedPoints: ...
     def dcor(
         self,
         x: str | Sequence[str],
@@ -261,6 +297,7 @@ class BundledMethods:
         length: float = 1.0,
         blocks: int | None = None,
         split: bool = True,
+        calibration: Literal["analytic", "kenthapadi"] = "analytic",
         keys: str | Sequence[str | int] | None = None,
         seed: int = 0,
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
@@ -297,6 +334,19 @@ class BundledMethods:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> SharedCorrelation | Estimate: ...
+    def hsic(
+        self,
+        x: str | Sequence[str],
+        y: str | Sequence[str] | None = None,
+        *,
+        kernel: Literal["gaussian", "laplace", "distance"] = "gaussian",
+        lengthscale: float | None = None,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        alpha: float = 0.05,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> HSIC: ...
     def ttest(
         self,
         column: str,
@@ -788,11 +838,29 @@ class BundledGroups:
         mismatch: float = 0.5,
         locations: Sequence[Any] | None = None,
         n_locations: int = 5,
+        variant: Literal["nte"] | None = None,
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
         epsilon: float | str | None = None,
         delta: float | str | None = None,
         fresh: bool = False,
     ) -> Groups[KernelMessage]: ...
+    def kernel_locations(
+        self,
+        columns: Sequence[str],
+        *,
+        by: str | None = None,
+        groups: Sequence[Any] | None = None,
+        other: PrivateFrame | None = None,
+        lengthscale: float | None = None,
+        locations: Sequence[Any] | None = None,
+        n_candidates: int = 200,
+        n_locations: int = 5,
+        categories: Sequence[str] | None = None,
+        mismatch: float = 0.5,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Groups[KernelLocations]: ...
     def kernel_two_sample(
         self,
         columns: Sequence[str],
@@ -809,6 +877,8 @@ class BundledGroups:
         n_permutations: int = 499,
         paired: bool = False,
         local: bool = False,
+        variant: Literal["tcmc", "nte"] | None = None,
+        gamma: float | None = None,
         categories: Sequence[str] | None = None,
         mismatch: float = 0.5,
         pvalue: bool = False,
@@ -830,11 +900,26 @@ class BundledGroups:
         points: Any = None,
         n_points: int | None = None,
         represent: Literal["hull", "weights", "l1", "bayes"] = "hull",
+        calibration: Literal["analytic", "classical"] = "analytic",
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
         epsilon: float | str | None = None,
         delta: float | str | None = None,
         fresh: bool = False,
     ) -> Groups[KME]: ...
+    def kme_exponential(
+        self,
+        columns: Sequence[str],
+        *,
+        categories: Sequence[str] | None = None,
+        lengthscale: float | Mapping[str, float] | None = None,
+        mismatch: float | Mapping[str, float] = 0.5,
+        points: Any = None,
+        n_points: int | None = None,
+        n_rows: int = 3,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Groups[WeightedPoints]: ...
     def dcor(
         self,
         x: str | Sequence[str],
@@ -860,6 +945,7 @@ class BundledGroups:
         length: float = 1.0,
         blocks: int | None = None,
         split: bool = True,
+        calibration: Literal["analytic", "kenthapadi"] = "analytic",
         keys: str | Sequence[str | int] | None = None,
         seed: int = 0,
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
@@ -896,6 +982,19 @@ class BundledGroups:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> Groups[SharedCorrelation]: ...
+    def hsic(
+        self,
+        x: str | Sequence[str],
+        y: str | Sequence[str] | None = None,
+        *,
+        kernel: Literal["gaussian", "laplace", "distance"] = "gaussian",
+        lengthscale: float | None = None,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        alpha: float = 0.05,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Groups[HSIC]: ...
     def ttest(
         self,
         column: str,

@@ -302,16 +302,27 @@ def _measure(
 ) -> Measured:
     """Measure the noisy sums of y and y² of all rows or of each group, and their rows where these are private."""
     sizes = public_sizes(curator, by, pair)
-    moments: features.RowFeatures
     gaps = curator.gaps([column], nan_policy)
     if queries == "separately":
         count = sizes is None or bool(gaps)
         return measure_one_by_one(curator, column, by, pair, gaps, count=count), sizes
+    return curator.sum(curator.once(_moments, column, gaps, sizes is None, by, pair)), sizes
+
+
+def _moments(
+    column: Column,
+    gaps: tuple[Column, ...],
+    unknown: bool,  # noqa: FBT001 - as `once` gives it
+    by: Column | None,
+    pair: tuple[Any, ...] | None,
+) -> features.RowFeatures:
+    """Say what is summed; of groups whose number of rows is unknown, rows too."""
+    moments: features.RowFeatures
     if gaps:
-        moments = features.Given(*gaps, of=features.Moments(column, count=True if sizes is None else "beside"))
+        moments = features.Given(*gaps, of=features.Moments(column, count=True if unknown else "beside"))
     else:
-        moments = features.Moments(column, count=sizes is None)
-    return curator.sum(moments if by is None else features.OneHot(by, groups=pair) * moments), sizes
+        moments = features.Moments(column, count=unknown)
+    return moments if by is None else features.OneHot(by, groups=pair) * moments
 
 
 def _groups(
