@@ -26,8 +26,7 @@ NOT_RUN = {
 }  # what others import or start
 SCRIPTS = sorted(
     path.relative_to(BENCHMARKS).as_posix()
-    for folder in (BENCHMARKS, BENCHMARKS / "papers")
-    for path in folder.glob("*.py")
+    for path in (*BENCHMARKS.glob("*.py"), *BENCHMARKS.glob("papers/*.py"))
     if path.stem not in NOT_RUN
 )
 
