@@ -306,11 +306,20 @@ def selected(rng, x, y, candidates, count, phi, epsilon):
     return points[best]
 
 
+def flat(rng, n, *, bump=0.0):
+    """Rows all over a square, of which a part is in one place."""
+    rows = rng.uniform(-6, 6, (n, 2))
+    return np.where(rng.random((n, 1)) < bump, [3.5, -3.5] + 0.5 * rng.standard_normal((n, 2)), rows)
+
+
+DESIGNS["a bump of 5%"] = (2, flat, lambda rng, n: flat(rng, n, bump=0.05))
+
+
 def locations(runs):
     """Power of the moments test at locations that are made up, chosen on a public sample, and selected on rows."""
     heads = ("data, n", "made up", "chosen on a public sample", "selected on a fifth of the rows, for ε/5")
     with recorded("papers_raj2019_locations", *heads) as row:
-        for place, name in enumerate(("SG", "GMD", "GVD", "blobs")):
+        for place, name in enumerate(("SG", "GMD", "GVD", "blobs", "a bump of 5%")):
             d, first, second = DESIGNS[name]
             located, columns = design(name, d, "me", 5)
             width = math.sqrt(d)
