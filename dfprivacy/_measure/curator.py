@@ -39,6 +39,7 @@ from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.grid import exact_exponent
 from dfprivacy._privacy.losses import Approximate, BoundedRange, Gaussian, Pure
 from dfprivacy._table.batch import BATCH_ROWS
+from dfprivacy._table.sample import SampledFrame
 from dfprivacy.errors import ArgumentError, LedgerError, PluginError
 from dfprivacy.features import Count, Given, OneHot, RowFeatures
 from dfprivacy.features.base import enforced
@@ -731,6 +732,7 @@ class Curator:
         if not several:
             raise PluginError("discover() was given no column.", "Name those that hold the keys.")
         self._refuse_several("This shows keys that nobody declared")
+        self._refuse_held()
         self._table.present()  # a copy without rows must not pay
         single = not isinstance(columns, list | tuple)
         if self._table.agreed(several):
@@ -807,6 +809,7 @@ class Curator:
             raise PluginError("survey() takes columns, each once.", "Name those that are wanted.")
         ends = np.asarray(edges, dtype=np.float64)
         self._refuse_several("This shows values that nobody declared")
+        self._refuse_held()
         self._table.present()  # a copy without rows must not pay
         epsilon, delta = self._share(share)
         if not delta > 0:
@@ -915,6 +918,15 @@ class Curator:
                 f"Ask a table with one row each: view.per({unit.column!r}).agg(...).",
             )
 
+    def _refuse_held(self) -> None:
+        """Refuse what is not declared of a sample that holds what is."""
+        frame = self._table.frame
+        if isinstance(frame, SampledFrame) and not frame.frame.settled:
+            raise ArgumentError(
+                "A sample of a query, a stream or a cluster holds declared columns, and this looks beyond.",
+                "Ask it of the whole table.",
+            )
+
     def _noisy(
         self, asked: RowFeatures | Statistic, noise: str, share: object, then: str, *, pool: bool
     ) -> NoisyValue:
@@ -929,6 +941,7 @@ class Curator:
             k = exact_exponent(features.radius(L2), BATCH_ROWS) if features else FINE
             steps = self._table.value(query.copy(), k)
             return measurement(query, np.ldexp(np.array([float(step) for step in steps]), -k), None)
+        self._table.refuse_large(query)
         cost = self._share(share, gaussian=noise == "gaussian")
         if noise == "gaussian":
             check_delta(cost[1])
@@ -1033,6 +1046,7 @@ class Curator:
             raise ArgumentError(
                 f"{statistic.describe()} looks at public columns only.", "Compute it without a privacy budget."
             )
+        self._table.refuse_large(query)
         epsilon, _ = self._share(share)
         about = "decision", epsilon
         grid = self._table.once(query, about, lambda: grid_for(self._table, query, math.inf, epsilon))
@@ -1136,7 +1150,7 @@ class Holder(Curator):
         ReadError
             If the rows could not be read.
         """
-        return self._table.gathered(columns)
+        return self._table.gathered(columns, limited=False)
 
     def _share(self, share: object, *, gaussian: bool = False) -> tuple[Fraction, Fraction]:  # noqa: ARG002
         raise PluginError("Without an epsilon nothing private is measured.", "Compute it from rows().")

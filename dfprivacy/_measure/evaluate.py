@@ -8,25 +8,28 @@ tables, so what the union costs is what each of the two accounts is charged.
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import operator
 import pickle
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from dfprivacy._privacy.grid import exact_exponent
-from dfprivacy._table.batch import BATCH_ROWS, batches, gathered, number, reads_of
-from dfprivacy._table.conditions import IsIn, Satisfies, kept_by
+from dfprivacy._table.batch import BATCH_ROWS, VALUE_BYTES, batches, gathered, number, reads_of
+from dfprivacy._table.conditions import IsIn, Satisfies, kept_by, of_private
 from dfprivacy._table.frames import redact_errors
 from dfprivacy._table.frames.engine import ClusterFrame, EngineFrame
 from dfprivacy._table.keys import held, key_read, ordered, surveyed
 from dfprivacy._table.people import BoundedFrame
 from dfprivacy._table.per import PerFrame
+from dfprivacy._table.sample import Sample, SampledFrame
 from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
 from dfprivacy.features import OneHot, RowFeatures
 from dfprivacy.features.base import enforced
@@ -50,7 +53,7 @@ if TYPE_CHECKING:
     from dfprivacy.schema import Unit
     from dfprivacy.statistics import Statistic
 
-__all__ = ["L2", "Query", "Table", "copied", "union"]
+__all__ = ["L2", "MEMORY", "Query", "Table", "copied", "union"]
 
 T = TypeVar("T")
 Relation = Literal["replace_one", "add_remove"]
@@ -58,6 +61,8 @@ Selected: TypeAlias = "Iterator[tuple[Batch, NDArray[np.bool_] | None]]"
 Law = tuple[str, float]
 L2 = 2
 _TOGETHER = 1 << 22  # sums of one pass, so that many groups of many coordinates fit the memory
+_SMALLER = "Ask a sample, view.sample(0.1), or protect the table with a larger memory=, in bytes."
+MEMORY = 2e9
 _FLUSH = 512  # batches whose float64 totals, each below 2^53, add up in int64
 
 
@@ -67,7 +72,8 @@ class Table:
 
     With `by`, the table is one group of these columns, the same is asked of the others, and `passes` is what they
     share. With `mark`, it is part of a union: the column that tells the tables apart, and this one's code in it. A
-    union has `parts`, no frame.
+    union has `parts`, no frame. With `sample`, every question sees another secret sample of the rows. Whole columns
+    take at most `memory` bytes of this process.
     """
 
     frame: Frame | None
@@ -77,10 +83,13 @@ class Table:
     mark: tuple[Column, int] | None = None
     parts: tuple[Table, ...] = ()
     passes: _Passes | None = field(default=None, repr=False, compare=False)
+    sample: Sample | None = None
+    memory: float = MEMORY
 
     def __reduce__(self) -> tuple[type[Table], tuple[Any, ...]]:
         # What is pickled or copied, a view, a call or whatever holds a table, carries no rows.
-        return Table, (None, self.schema, self.conditions, self.by, self.mark, self.parts)
+        public = (self.schema, self.conditions, self.by, self.mark, self.parts)
+        return Table, (None, *public, None, self.sample, self.memory)
 
     @contextmanager
     def groups(self, by: tuple[Column, ...]) -> Iterator[list[Table]]:
@@ -137,12 +146,46 @@ class Table:
         def read(reads: Sequence[Read]) -> Selected:
             return batches(frame, reads, self.conditions)
 
-        return Table(PerFrame(frame, read, unit, key, columns), schema)
+        return Table(PerFrame(frame, read, unit, key, columns), schema, memory=self.memory)
+
+    def sampled(self, share: Fraction) -> Table:
+        """Give the table of which every question sees another secret sample: docs/explanation/sampling.md.
+
+        Of a public number of rows, a public number is drawn; else everybody is, by chance. Neighbouring samples
+        agree on no column: where a row is not drawn, another one may be in its place.
+        """
+        whole, rows = self.schema, self.schema.size
+        drawn = None if rows is None else math.floor(share * rows)
+        if drawn is not None and rows is not None:
+            share = Fraction(drawn, rows)
+        sample = Sample(share, "" if whole.unit is None else whole.unit.column, drawn, rows)
+        of = None if whole.derived is None else json.loads(whole.derived)
+        schema = replace(
+            whole,
+            columns={name: replace(column, public=False) for name, column in whole.columns.items()},
+            size=drawn,
+            people=None,
+            derived=plain_json({"sample": sample.describe(), "of": of}),
+        )
+        frame, conditions = SampledFrame(self.rows, sample), tuple(map(of_private, self.conditions))
+        return replace(self, frame=frame, schema=schema, conditions=conditions, sample=sample)
+
+    def drawn(self) -> Table:
+        """Draw the sample that one question sees; a table that is none is seen as it is."""
+        if not isinstance(self.frame, SampledFrame):
+            return self
+        return replace(self, frame=self.frame.drawn(self._held, self.memory))
+
+    @property
+    def _held(self) -> tuple[Read, ...]:
+        """What may be read of a sample: all columns of which something is known."""
+        selected = (column for condition in self.conditions for column in condition.columns)
+        return tuple(dict.fromkeys(reads_of((*self.schema.columns.values(), *selected))))
 
     def declaring(self, schema: Schema) -> Table:
         """Give the same rows with other columns declared: by what is known of them, a person's rows are chosen."""
         frame = self.frame
-        if isinstance(frame, BoundedFrame):
+        if isinstance(frame, BoundedFrame | SampledFrame):
             selected = (column for each in self.conditions for column in each.columns)
             frame = frame.knowing(tuple(dict.fromkeys([*schema.columns.values(), *selected])))
         return replace(self, schema=schema, frame=frame)
@@ -372,10 +415,29 @@ class Table:
             found.update(part)
         return ordered(found)
 
-    def gathered(self, columns: Sequence[Column]) -> Batch:
-        """All selected rows as one batch; `ReadError` if it fails."""
-        found = self._fold(reads_of(columns), partial(gathered, columns=columns))
-        return found[0] if len(found) == 1 else gathered(((part, None) for part in found), columns)
+    def gathered(self, columns: Sequence[Column], *, limited: bool = True) -> Batch:
+        """All selected rows as one batch; `ReadError` if it fails, or takes too much memory."""
+        most = self.memory // (VALUE_BYTES * max(1, len(columns))) if limited else math.inf
+        parts = self._fold(reads_of(columns), partial(gathered, columns=columns, most=most))
+        found = [part for part in parts if part is not None]
+        every = found[0] if len(found) == 1 else gathered(((part, None) for part in found), columns, most)
+        if every is None or len(found) < len(parts):
+            raise ReadError(
+                f"Whole columns of these rows take more than the {self.memory:.3g} bytes that they may.", _SMALLER
+            )
+        return every
+
+    def refuse_large(self, query: Query) -> None:
+        """Raise an `ArgumentError` if whole columns of a public number of rows take too much memory."""
+        size, columns = self.schema.size, len(query.columns)
+        if isinstance(query.of, RowFeatures | OfSums) or size is None:
+            return
+        if (needed := VALUE_BYTES * columns * size) > self.memory:
+            raise ArgumentError(
+                f"{query.of.describe()} needs {columns} columns of {size} rows at once: {needed:.3g} bytes, where "
+                f"they may take {self.memory:.3g}.",
+                _SMALLER,
+            )
 
 
 @dataclass(frozen=True)
@@ -650,7 +712,8 @@ def union(first: Table, second: Table, names: tuple[str, str]) -> tuple[Table, C
         None if first.schema.size is None or second.schema.size is None else first.schema.size + second.schema.size,
     )
     parts = tuple(replace(table, mark=(which, code)) for code, table in enumerate((first, second)))
-    return Table(None, schema, (*first.conditions, *second.conditions), parts=parts), which
+    memory = min(first.memory, second.memory)
+    return Table(None, schema, (*first.conditions, *second.conditions), parts=parts, memory=memory), which
 
 
 def _bound(asked: RowFeatures | Statistic, relation: Relation, norm: float, public: frozenset[str]) -> float:

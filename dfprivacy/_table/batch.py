@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 1 << 14
 """Rows in a batch: small enough for the cache, and for float64 to hold exact sums of grid steps."""
+
+VALUE_BYTES = 9
+"""What a value of a whole column takes: eight bytes, and one that says whether it is missing."""
 
 
 @dataclass
@@ -172,8 +176,10 @@ def batches(
         yield batch, mask
 
 
-def gathered(parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: Sequence[Column]) -> Batch:
-    """All rows that are selected in some batches, as one batch."""
+def gathered(
+    parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: Sequence[Column], most: float = math.inf
+) -> Batch | None:
+    """All rows that are selected in some batches, as one batch; None if they are more than `most`."""
     numbers = [c for c in columns if c.bounds is not None]
     labels = [c for c in columns if c.categories is not None]
     values: dict[Column, list[NDArray[np.float64]]] = {c: [] for c in numbers}
@@ -183,6 +189,8 @@ def gathered(parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: S
     for batch, mask in parts:
         chosen = slice(None) if mask is None else mask
         selected += batch.size if mask is None else int(mask.sum())
+        if selected > most:
+            return None
         for c in numbers:
             values[c].append(batch.values(c)[chosen])
         for c in labels:
