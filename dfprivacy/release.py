@@ -364,7 +364,8 @@ class Release:
     @property
     def result(self) -> dict[str, Any]:
         """The fields of the result by name."""
-        return {name: getattr(self, name) for name in _result_names(type(self))}
+        kind: type = type(self)
+        return {name: getattr(self, name) for name in _result_names(kind)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, from which `from_dict` makes the same release again.
@@ -374,9 +375,10 @@ class Release:
         dict
             Strings, numbers, booleans, None, lists and dictionaries.
         """
+        kind: type = type(self)
         return {
-            "type": _kind(type(self)),
-            **{name: _plain(getattr(self, name)) for name in (*_result_names(type(self)), "privacy")},
+            "type": _kind(kind),
+            **{name: _plain(getattr(self, name)) for name in (*_result_names(kind), "privacy")},
         }
 
     @staticmethod
@@ -838,7 +840,7 @@ def plain_json(value: Any) -> str:
 
 
 @cache
-def _result_names(kind: Any) -> tuple[str, ...]:
+def _result_names(kind: type) -> tuple[str, ...]:
     """Name the fields of a result, once for each class: a call by group has hundreds of them."""
     return tuple(f.name for f in dataclasses.fields(kind) if f.name not in {"privacy", "library"})
 
