@@ -122,7 +122,7 @@ class Unpaid:
     def __init__(self, target: Target, epsilon: Fraction, delta: Fraction) -> None:
         self.epsilon = epsilon
         self.delta = delta
-        self.basic_composition = target.payer.basic_composition
+        self.basic_composition = target.payer.basic_composition or target.table.sample is not None
         self.spared = Fraction(0)
 
     def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:

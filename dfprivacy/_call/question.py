@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._measure.curator import CallBudget
     from dfprivacy._measure.evaluate import Table
+    from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Column
 

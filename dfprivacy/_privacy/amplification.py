@@ -18,7 +18,7 @@ def on_sample(epsilon: Fraction, share: Fraction) -> Fraction:
     Parameters
     ----------
     epsilon : Fraction
-        What the table pays, at most 10⁶.
+        What the table pays, from 0 to 10⁶.
     share : Fraction
         The probability q that a sample holds any one person, above 0 and at most 1.
 
@@ -47,4 +47,4 @@ def on_sample(epsilon: Fraction, share: Fraction) -> Fraction:
     more = context.subtract(context.exp(price), Decimal(1))
     many = context.divide(context.multiply(more, Decimal(share.denominator)), Decimal(share.numerator))
     within = context.subtract(context.ln(context.add(Decimal(1), many)), _ERROR)
-    return Fraction(within.quantize(_PLACES, context=context))
+    return max(Fraction(0), Fraction(within.quantize(_PLACES, context=context)))

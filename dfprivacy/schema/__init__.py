@@ -493,7 +493,7 @@ class Schema:
     people : int or None
         The number of people, where it is public and they may have several rows.
     derived : str or None
-        Where rows were made of a person's several ones: of which, and how, as JSON.
+        Where rows were made of a person's several ones, or are a sample: of which, and how, as JSON.
     words : mapping of str to (str, str)
         What columns are called and measured in, where somebody said so: a label and units. Nothing else follows
         from them.
@@ -523,7 +523,7 @@ class Schema:
         Raises
         ------
         SchemaError
-            If rows were made of a person's several ones: a file says what the table is.
+            If rows were made of a person's several ones, or are a sample: a file says what the table is.
 
         Examples
         --------
@@ -541,8 +541,8 @@ class Schema:
         """
         if self.derived is not None:
             raise SchemaError(
-                "These rows were made of a person's several ones, and no file says so.",
-                "Write the schema of the view that per() was asked of.",
+                "These rows were made of others, one for a person or a sample, and no file says so.",
+                "Write the schema of the view of the whole table.",
             )
         said: dict[str, Any] = {"neighbors": self.neighbors}
         if self.unit is not None:

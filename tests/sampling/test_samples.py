@@ -162,7 +162,7 @@ def test_nothing_is_kept_but_the_answer(bits):
     assert not any(record.reused for record in (*part.privacy.noise, *other.privacy.noise))
     assert [each.privacy.replayed for each in (whole, part, other, again)] == [False, False, False, True]
     assert again.value == part.value
-    with pytest.raises(dp.ArgumentError):
+    with pytest.raises(dp.ArgumentError, match="secret sample"):
         dp.combine(lambda r: r.value["spent"], part)
 
 
@@ -256,6 +256,8 @@ def test_what_has_no_proof_is_refused(bits):
     for ask in refused:
         with pytest.raises((dp.ArgumentError, dp.NotProtected), match=r"sample|none|carries"):
             ask()
+    with pytest.raises(dp.SchemaError, match="sample"):
+        half.to_toml()
     with pytest.raises(dp.NotProtected):
         PrivateFrame(copy.deepcopy(half._target)).mean("x", epsilon=1)
     assert not any(each.budget.spent for each in (view, delta, people))
