@@ -163,7 +163,8 @@ class Given(RowFeatures):
         totals = self.of.totals(batch, inside, bins, k)
         if (tally := self._tallied(k)) is None:
             return totals
-        rows, left = (np.bincount(each, minlength=bins + 1)[:bins] for each in (place, inside))
+        rows = np.bincount(place, minlength=bins + 1)[:bins]
+        left = rows if inside is place else np.bincount(inside, minlength=bins + 1)[:bins]
         return np.column_stack([totals, left * tally[0] + (rows - left) * tally[1]])
 
     def image(self, total: list[int], k: int) -> list[int]:

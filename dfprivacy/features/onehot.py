@@ -147,9 +147,9 @@ class OneHot(RowFeatures):
             inside = batch.among(self.by, int(self._codes[0]))
             number = np.count_nonzero(inside if mask is None else inside & mask)
             return np.array([math.ldexp(number, k)])
-        place = self._place[batch.codes(self.by)]
+        place = self._placed(batch)
         if mask is not None:
-            place[~mask] = len(self.groups)
+            place = np.where(mask, place, len(self.groups))
         return self._sums(batch, place, len(self.groups), k).ravel()
 
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
@@ -159,9 +159,17 @@ class OneHot(RowFeatures):
             inside = batch.among(self.by, int(self._codes[0]))
             numbers = [np.count_nonzero(inside & (place == each)) for each in range(bins)]
             return np.ldexp(np.array(numbers, dtype=np.float64), k)[:, None]
-        own = self._place[batch.codes(self.by)]
+        own = self._placed(batch)
         both = np.where((place < bins) & (own < groups), place * groups + own, bins * groups)
         return self._sums(batch, both, bins * groups, k).reshape(bins, self.summands)
+
+    def _placed(self, batch: Batch) -> NDArray[np.intp]:
+        """Give the place of each row among the groups. Not to be written to."""
+        codes = batch.codes(self.by)
+        every = len(self.groups) + 1 == len(self._place) and np.array_equal(
+            self._codes, np.arange(len(self._codes))
+        )
+        return codes if every else self._place[codes]
 
     @property
     def _single(self) -> bool:
