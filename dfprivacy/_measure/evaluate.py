@@ -30,6 +30,7 @@ from dfprivacy._table.per import PerFrame
 from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
 from dfprivacy.features import OneHot, RowFeatures
 from dfprivacy.features.base import enforced
+from dfprivacy.features.threads import side_by_side
 from dfprivacy.features.upward import UP, root
 from dfprivacy.progress import progress
 from dfprivacy.release import plain_json
@@ -421,12 +422,16 @@ class Sums:
             total[:] = map(operator.add, total, pending.tolist())
             pending[:] = 0
 
-        for count, (batch, mask) in enumerate(read, start=1):
-            pending += self.features.total(batch, mask, self.k).astype(np.int64)
+        each = side_by_side if self.features.threaded else map
+        for count, sums in enumerate(each(self._of_batch, read), start=1):
+            pending += sums
             if count % _FLUSH == 0:
                 flush()
         flush()
         return total
+
+    def _of_batch(self, selected: tuple[Batch, NDArray[np.bool_] | None]) -> NDArray[np.int64]:
+        return self.features.total(*selected, self.k).astype(np.int64)
 
 
 @dataclass(frozen=True)

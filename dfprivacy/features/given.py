@@ -121,6 +121,11 @@ class Given(RowFeatures):
         return gone
 
     @property
+    def threaded(self) -> bool:
+        """Whether several batches are worked through side by side."""
+        return self.of.threaded
+
+    @property
     def portable(self) -> bool:
         """Whether all processors give the same bits."""
         return self.of.portable

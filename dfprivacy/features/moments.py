@@ -43,7 +43,8 @@ class Count(RowFeatures):
 
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:  # noqa: ARG002
         """Return the same for the rows at each place below `bins`, shape (bins, 1)."""
-        return np.bincount(place, minlength=bins + 1)[:bins, None] * np.rint(2.0**k)
+        rows = np.bincount(place, minlength=bins + 1)[:bins].astype(np.float64)
+        return rows[:, None] * float(np.rint(2.0**k))
 
     @property
     def counts(self) -> bool:
