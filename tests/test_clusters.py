@@ -226,8 +226,7 @@ def of_arrow(request):
 def of_duckdb(request):
     path = request.getfixturevalue("tmp_path") / "rows.parquet"
     pq.write_table(ARROW, path, row_group_size=40)
-    connection = duckdb.connect()
-    return [connection.from_arrow(ARROW), connection.read_parquet(str(path)).order("x")]
+    return [duckdb.from_arrow(ARROW), duckdb.read_parquet(str(path)).order("x")]
 
 
 def as_it_is(piece):
