@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dfprivacy.errors import MissingDependency
 
-__all__ = ["axes", "forest_height", "ink"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["axes", "forest", "forest_height", "ink", "stacked"]
+
+_PANEL = 2.8  # inches of one of several pictures
 
 
 def axes(ax: Any = None, *, height: float = 2.2) -> Any:
@@ -58,3 +63,66 @@ def ink(ax: Any) -> str:
     """
     colour: str = ax.xaxis.label.get_color()
     return colour
+
+
+def forest(labels: Sequence[str], values: Sequence[tuple[float, float, float]], what: str, ax: Any = None) -> Any:
+    """Draw a number and its interval for each of some names, the first on top.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        The names.
+    values : sequence of tuple of three float
+        Of each: the number, and the ends of its interval.
+    what : str
+        What the numbers are.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
+    ax = axes(ax, height=forest_height(len(labels)))
+    for at, (value, low, high) in enumerate(values):
+        ax.plot([low, high], [at, at], color="tab:blue", lw=2)
+        ax.plot(value, at, "s", color=ink(ax))
+    ax.set(yticks=range(len(labels)), yticklabels=labels, ylim=(len(labels) - 0.5, -0.5), xlabel=what)
+    return ax
+
+
+def stacked(labels: Sequence[str], draw: Sequence[Callable[[Any], Any]], ax: Any = None) -> Any:
+    """Draw pictures below each other, on one scale where they show the same.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        A heading for each.
+    draw : sequence of callable
+        Draws each on axes that it is given.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes, with a panel for each picture.
+    """
+    ax = axes(ax, height=_PANEL * len(labels))
+    ax.axis("off")
+    height = 1 / len(labels)
+    panels = [ax.inset_axes((0, 1 - (at + 0.72) * height, 1, 0.55 * height)) for at in range(len(labels))]
+    for at, (panel, label, picture) in enumerate(zip(panels, labels, draw, strict=True)):
+        picture(panel)
+        panel.set_title(label, loc="right")
+        if at and (legend := panel.get_legend()) is not None:
+            legend.remove()  # the first says it for all
+    for one in ("x", "y"):
+        if len({(getattr(panel, f"get_{one}label")(), len(panel.child_axes)) for panel in panels}) == 1:
+            ends = [getattr(panel, f"get_{one}lim")() for panel in panels]
+            falls = ends[0][0] > ends[0][1]
+            reach = min(min(each) for each in ends), max(max(each) for each in ends)
+            for panel in panels:
+                getattr(panel, f"set_{one}lim")(reach[::-1] if falls else reach)
+    return ax

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy.plotting import axes
+from dfprivacy.plotting import axes, ink
 from dfprivacy_eda.wording import number
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dfprivacy_eda.aggregates import Aggregates
     from dfprivacy_eda.bounds import FoundBounds
     from dfprivacy_eda.describe import Description
+    from dfprivacy_eda.profile import Profile
     from dfprivacy_eda.ranked import Quantiles
     from dfprivacy_eda.results import ColumnStatistic
     from dfprivacy_eda.tables import Counts, Crosstab, Histogram
@@ -34,11 +35,14 @@ __all__ = [
     "histogram",
     "matrix",
     "numbers",
+    "profile",
     "quantiles",
     "statistic",
 ]
 
 BAR, SURE, POINT = "#9ec3e6", "#b34700", "#1a1a1a"
+_NONE = "#d0d0d0"
+_TWO_SIDES = 1.96  # standard errors of a 95% interval
 _SERIES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777")
 _MOST_BARS = 40
 _DARK = 0.65  # of the largest number, from which its square is too dark for black
@@ -77,7 +81,7 @@ def statistic(found: ColumnStatistic, ax: Any) -> Any:
         label = f"{_interval(found.confidence)}, for the {found.covers}"
         ax.plot([found.low, found.high], [0, 0], color=SURE, lw=3, label=label)
     ax.plot(
-        found.value, 0, "o", color=POINT, label="released" if sure else "released; its notes say how sure it is"
+        found.value, 0, "o", color=ink(ax), label="released" if sure else "released; its notes say how sure it is"
     )
     ax.set(yticks=[], ylim=(-1, 1), xlabel=f"{found.statistic} of {found.column}".removesuffix(" of "))
     ax.spines["left"].set_visible(False)
@@ -155,7 +159,7 @@ def numbers(found: Aggregates, ax: Any) -> Any:
     for place, (name, value, low, high) in enumerate(drawn):
         panel = ax.inset_axes((0, 1 - (place + 0.6) * height, 1, 0.3 * height))
         panel.plot([low, high], [0, 0], color=SURE, lw=2.5, label=_interval(found.confidence))
-        panel.plot(value, 0, "o", ms=5, color=POINT, label="released")
+        panel.plot(value, 0, "o", ms=5, color=ink(ax), label="released")
         panel.set(yticks=[0], yticklabels=[name], ylim=(-1, 1))
         panel.spines[["left", "top", "right"]].set_visible(False)
         panel.tick_params(axis="y", length=0)
@@ -183,7 +187,7 @@ def crosstab(found: Crosstab, ax: Any) -> Any:
         where = np.arange(len(rows)) + (at - (len(columns) - 1) / 2) * width
         ax.bar(where, heights[:, at], width * 0.92, color=_SERIES[at], label=f"{second} = {category}")
         label = _interval(found.confidence) if at == len(columns) - 1 else None
-        ax.vlines(where, low[:, at], high[:, at], color=POINT, lw=1.5, label=label)
+        ax.vlines(where, low[:, at], high[:, at], color=ink(ax), lw=1.5, label=label)
     slanted = {"rotation": 45, "ha": "right"} if sum(map(len, names)) > _LINE else {}
     ax.set_xticks(range(len(rows)), names, **slanted)
     alike = {"index": f"share within {first}", "columns": f"share within {second}"}
@@ -237,7 +241,7 @@ def quantiles(found: Quantiles, ax: Any) -> Any:
     ends = [np.clip((rows + sign * 2 * error) / total, 0, 1) for sign in (-1, 1)]
     ax.fill_between(at, *ends, **how, color=BAR, lw=0, label="± 2 standard errors")
     drawn = "share of rows up to there"
-    ax.plot(at, rows / total, color=POINT, lw=1, drawstyle="steps-post" if how else "default", label=drawn)
+    ax.plot(at, rows / total, color=ink(ax), lw=1, drawstyle="steps-post" if how else "default", label=drawn)
     ax.hlines(found.q, found.low, found.high, color=SURE, lw=2.5, label=f"{_interval(found.confidence)}s")
     ax.plot(found.values, found.q, "o", ms=4, color=SURE)
     first, last = tree.quantiles([_TAIL, 1 - _TAIL])
@@ -274,14 +278,15 @@ def _panel(ax: Any, found: Description, at: int) -> None:
 
     quartiles = [cell(name) for name in ("25%", "50%", "75%")]
     (first, *_), (middle, *_), (third, *_) = quartiles
-    ax.barh(0, third - first, left=first, height=0.6, color=BAR, edgecolor=POINT, linewidth=0.6)
-    ax.plot([middle, middle], [-0.3, 0.3], color=POINT, lw=2, label="median, within the quartiles")
+    box = {"color": BAR, "edgecolor": POINT, "linewidth": 0.6, "label": "quartiles, and the median between"}
+    ax.barh(0, third - first, left=first, height=0.6, **box)
+    ax.plot([middle, middle], [-0.3, 0.3], color=POINT, lw=2)
     for y, (x, low, high) in zip((0.2, 0.0, -0.2), quartiles, strict=True):  # apart, for they may overlap
         ax.plot([low, high], [y, y], color=SURE, lw=1.5)
         ax.plot(x, y, "o", ms=3, color=SURE)
     value, low, high = cell("mean")
     ax.plot([low, high], [-0.5, -0.5], color=SURE, lw=1.5, label=_interval(found.confidence))
-    ax.plot(value, -0.5, "D", ms=4, color=POINT, label="mean")
+    ax.plot(value, -0.5, "D", ms=4, color=ink(ax), label="mean")
     ax.set(yticks=[0], yticklabels=[found.columns[at]], ylim=(-0.8, 0.5))
     ax.spines[["left", "top", "right"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
@@ -308,6 +313,28 @@ def bounds(found: FoundBounds, edges: NDArray[np.float64], ax: Any) -> Any:
     ax.set(xlabel="values, by powers of two", ylabel="rows")
     ax.set_ylim(bottom=0)
     _legend(_plain(ax))
+    return ax
+
+
+def profile(found: Profile, labels: Sequence[str], ax: Any) -> Any:
+    """Draw for each column how many rows hold a value of its kind, and how many hold nothing, with intervals."""
+    ax = _sized(ax, _ROW * (1.6 * len(labels) + 3))
+    at, error = np.arange(len(labels)), found.noise_standard_error
+    gone = np.array([np.nan if each is None else each for each in found.missing])
+    kinds = (
+        ("rows with a value of its kind", -0.2, np.array(found.rows), BAR),
+        ("rows with none", 0.2, gone, _NONE),
+    )
+    for label, beside, rows, colour in kinds:
+        ax.barh(at + beside, rows, height=0.36, color=colour, edgecolor=POINT, linewidth=0.6, label=label)
+        low, high = np.maximum(rows - _TWO_SIDES * error, 0), rows + _TWO_SIDES * error
+        ax.hlines(at + beside, low, high, color=SURE, lw=2.5, label=None if beside > 0 else _interval(0.95))
+    ax.axvline(found.threshold, color=ink(ax), lw=1, ls="--", label=f"seen from {found.threshold:,} rows on")
+    ax.set_yticks(at, list(labels))
+    ax.invert_yaxis()
+    ax.set(xlabel="rows")
+    ax.set_xlim(left=0)
+    _legend(_plain(ax), ncols=2, loc="lower right", bbox_to_anchor=(1, 1))
     return ax
 
 

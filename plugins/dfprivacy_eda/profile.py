@@ -11,6 +11,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, Release, features, mechanism
 from dfprivacy.schema import OTHER
+from dfprivacy_eda import plots
 from dfprivacy_eda.bounds import EDGES
 from dfprivacy_eda.results import tidy
 from dfprivacy_eda.simplex import project
@@ -27,6 +28,7 @@ _BINS = 32
 _FEW = 20  # different numbers that are codes rather than measurements
 _CODES = 0.95  # of the rows with a number, that such codes make up
 _SHOWN = 4
+_DRAWN = 3  # beside a picture, where there is less room
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -112,6 +114,30 @@ class Profile(Release):
         cells = {name.removesuffix("s") if name == "kinds" else name: getattr(self, name) for name in names}
         frequent = [", ".join(map(str, values[:_SHOWN])) for values in self.values]
         return tidy(self, {"column": self.columns, **cells, "frequent": frequent})
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw how many rows each column holds a value in, and in how many it is missing, with intervals.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        return plots.profile(self, [self._label(at) for at in range(len(self.columns))], ax)
+
+    def _label(self, at: int) -> str:
+        """Give a column's name, its kind, and its bounds or its most frequent values."""
+        kind, low, high = self.kinds[at], self.low[at], self.high[at]
+        if kind is None:
+            return f"{self.columns[at]}: nothing seen"
+        held = ", ".join(map(str, self.values[at][:_DRAWN])) + (", …" if len(self.values[at]) > _DRAWN else "")
+        what = held if low is None or high is None else f"{_written(low, kind)} to {_written(high, kind)}"
+        return f"{self.columns[at]}: {kind}" + (f"\n{what}" if what else "")
 
     def _rows(self) -> list[tuple[str, str]]:
         rows = []

@@ -19,7 +19,7 @@ from dfprivacy.schema.values import days, missing, plain_number
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-_STREAMED = 1 << 17  # rows asked of the streaming engine at a time
+_STREAMED = 1 << 17  # rows asked of the streaming engine at a time, if not more are wanted
 PROBE_SECONDS = 10.0
 _alive: set[int] = set()  # processes in which Polars' threads were seen at work
 
@@ -115,7 +115,7 @@ class PolarsLazyFrame:
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows in batches of at most `size`."""
-        for frame in _stream(self._frame.select(_names(reads, self.columns))):
+        for frame in _stream(self._frame.select(_names(reads, self.columns)), max(size, _STREAMED)):
             yield from _slices(frame, reads, size)
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
@@ -127,7 +127,7 @@ class PolarsLazyFrame:
         return _names_people(self._schema[name])
 
 
-def _stream(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+def _stream(frame: pl.LazyFrame, rows: int = _STREAMED) -> Iterator[pl.DataFrame]:
     """Run a query, and give its rows in order, for messages and statistics are of them.
 
     `collect_batches` would end early, without an error, where a thread of Polars panics: over a file that was cut.
@@ -144,7 +144,7 @@ def _stream(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
 
     def run() -> None:
         try:  # the one place that uses a method which Polars calls unstable
-            frame.sink_batches(put, chunk_size=_STREAMED, maintain_order=True, engine="streaming")
+            frame.sink_batches(put, chunk_size=rows, maintain_order=True, engine="streaming")
         except BaseException as error:  # noqa: BLE001 - a panic of Rust is no Exception
             put(error)
         else:
