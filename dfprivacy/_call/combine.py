@@ -76,6 +76,11 @@ class Combination(Release):
     def __float__(self) -> float:
         return self.estimate
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        errors = {"noise_standard_error": self.noise_standard_error, "low": self.low, "high": self.high}
+        sampling = {"sampling_standard_error": self.sampling_standard_error}
+        return [{"term": self.formula, "estimate": self.estimate, **sampling, **errors, "covers": self.covers}]
+
     def _rows(self) -> list[tuple[str, str]]:
         table = self.covers == "table"
         whose = "the table's own" if table else "the population"

@@ -52,9 +52,9 @@ import numpy as np
 
 from dfprivacy.errors import ArgumentError, SchemaError, quoted
 from dfprivacy.made_up import people, values_of
-from dfprivacy.release import table_of
 from dfprivacy.schema import toml
 from dfprivacy.schema.values import plain_number, plain_text, written
+from dfprivacy.tidy import table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -117,6 +117,12 @@ class Chi2Many(Release):
         rows = super()._rows()
         return rows if self.discoveries else [("discoveries", "none"), *rows]
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State what was tested, against what, and what was decided."""
+        numbers = {"estimate": self.differences or None, "threshold": self.thresholds}
+        decided = {"pvalue": self.pvalues or None, "rejected": [name in self.discoveries for name in self.answered]}
+        return [{"term": self.answered, **numbers, **decided, "n": sum(self.sizes)}]
+
     def plot(self, ax: Any = None) -> Any:
         """Draw what each column that was tested had to exceed, and which did."""
         ax = axes(ax)

@@ -141,6 +141,18 @@ class Chi2(Release):
         ]
         return Grid((f"shares of {self.x} in {self.by}", *map(str, self.categories)), rows)
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the effect and its test, and the share of each category in each group."""
+        ends = {"estimate": self.estimate, "low": self.low, "high": self.high}
+        tested = {"statistic": self.statistic, "pvalue": self.pvalue, "n": sum(self.sizes) or None}
+        term = f"{self.x} by {self.by}"
+        shares = [
+            {"term": f"share of {self.x} = {category} in {self.by} = {group}", "estimate": share}
+            for group, of in zip(self.groups, self.shares or (), strict=bool(self.shares))
+            for category, share in zip(self.categories, of, strict=True)
+        ]
+        return [{"term": term, "effect": self.effect, **ends, **tested}, *shares]
+
     @property
     def scale(self) -> float:
         """The scale of the Laplace noise in what was released first; the old name warns."""

@@ -106,6 +106,13 @@ class DistanceCorrelation(Release):
         numbers = Numbers(self.released, scales, self.rows, self.changes, self.largest)
         return numbers.interval(self.confidence if confidence_level is None else confidence_level, of)
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the distance correlation and its test."""
+        ends = {"low": self.low, "high": self.high, "corrected": self.corrected}
+        tested = {"statistic": self.statistic, "pvalue": self.pvalue, "n": self.rows}
+        term = f"{', '.join(self.x)} and {', '.join(self.y)}"
+        return [{"term": term, "estimate": self.correlation, **ends, **tested}]
+
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate and its interval."""
         what = f"distance correlation of {', '.join(self.x)} and {', '.join(self.y)}"
@@ -139,6 +146,12 @@ class IndependenceTest(Release):
     permutations: int
 
     _shown = ("x", "y", "pvalue", "rejected", "alpha", "permutations")
+
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the test."""
+        term = f"{', '.join(self.x)} and {', '.join(self.y)}"
+        decided = {"pvalue": self.pvalue, "alpha": self.alpha, "rejected": self.rejected}
+        return [{"term": term, **decided, "permutations": self.permutations}]
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the p-value, or the level and the decision."""
@@ -176,6 +189,12 @@ class Screening(Release):
     estimates: tuple[DistanceCorrelation, ...]
 
     _shown = ("features", "target")
+
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State which columns were chosen, and their distance correlations if those were asked for."""
+        known = [each._tidy()[0] for each in self.estimates]  # noqa: SLF001 - of our own kind
+        numbers = {name: [each[name] for each in known] for name in (known[0] if known else ()) if name != "term"}
+        return [{"term": self.features, "target": self.target, "rank": range(1, len(self.features) + 1), **numbers}]
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the chosen columns in order, with their distance correlations if those were asked for."""
@@ -237,6 +256,11 @@ class SharedCorrelation(Release):
     noise_standard_error: tuple[float, ...]
 
     _shown = ("squared", "low", "high", "columns", "other", "notes")
+
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the squared distance correlation."""
+        term = f"{', '.join(self.columns)} and {', '.join(self.other)}"
+        return [{"term": term, "estimate": self.squared, "low": self.low, "high": self.high, "n": self.rows}]
 
     @property
     def scales(self) -> tuple[float, ...]:

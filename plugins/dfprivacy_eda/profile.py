@@ -12,7 +12,6 @@ import numpy as np
 from dfprivacy import ArgumentError, Column, Curator, Release, features, mechanism
 from dfprivacy.schema import OTHER
 from dfprivacy_eda.bounds import EDGES
-from dfprivacy_eda.results import tidy
 from dfprivacy_eda.simplex import project
 
 if TYPE_CHECKING:
@@ -108,10 +107,13 @@ class Profile(Release):
     @property
     def frame(self) -> Any:
         """A row for each column."""
-        names = ("kinds", "missing", "low", "high", "mean", "std", "skewness")
-        cells = {name.removesuffix("s") if name == "kinds" else name: getattr(self, name) for name in names}
+        return self.to_frame()
+
+    def _tidy(self) -> list[dict[str, Any]]:
+        names = ("missing", "low", "high", "mean", "std", "skewness")
+        cells = {name: getattr(self, name) for name in names}
         frequent = [", ".join(map(str, values[:_SHOWN])) for values in self.values]
-        return tidy(self, {"column": self.columns, **cells, "frequent": frequent})
+        return [{"column": self.columns, "kind": self.kinds, **cells, "frequent": frequent}]
 
     def _rows(self) -> list[tuple[str, str]]:
         rows = []

@@ -153,6 +153,20 @@ class GaussianClasses(Predicts, Release):
         """A covariance for each class, shape (classes, columns, columns)."""
         return np.broadcast_to(self.covariances, (len(self.classes), *self.covariances.shape[1:]))
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State share, mean and standard deviation of each column in each class."""
+        d, spreads = len(self.columns), np.sqrt(np.diagonal(self.covariances_, axis1=1, axis2=2))
+        return [
+            {
+                "class": [each for each in self.classes for _ in range(d)],
+                "column": list(self.columns) * len(self.classes),
+                "mean": self.means,
+                "std": spreads,
+                "prior": np.repeat(self.priors, d),
+                "n": np.repeat(self.sizes, d),
+            }
+        ]
+
     @property
     def feature_names_in_(self) -> NDArray[Any]:
         """The columns, as scikit-learn names them."""

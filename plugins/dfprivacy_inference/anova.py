@@ -102,6 +102,29 @@ class Anova(Release):
             "notes",
         )
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the effect, the means, and the differences of every two."""
+        effect = {"standard_error": None, "noise_standard_error": None}
+        effect |= {"low": self.eta_squared_low, "high": self.eta_squared_high}
+        effect |= {"statistic": self.statistic, "pvalue": self.pvalue, "n": sum(self.sizes)}
+        means = {"standard_error": self.standard_errors, "noise_standard_error": self.noise_standard_error}
+        apart = [
+            {"term": f"{a} - {b}", "estimate": difference, "standard_error": error, "pvalue": pvalue}
+            for a, b, difference, error, pvalue in self.comparisons
+        ]
+        return [
+            {"term": "eta squared", "estimate": self.eta_squared, **effect},
+            {
+                "term": [*map(str, self.groups)],
+                "estimate": self.means,
+                **means,
+                "low": self.lows,
+                "high": self.highs,
+                "n": self.sizes,
+            },
+            *apart,
+        ]
+
     def pairwise(self) -> Any:
         """Compare every two groups, corrected by Holm.
 

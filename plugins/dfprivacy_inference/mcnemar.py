@@ -74,6 +74,14 @@ class McNemar(Release):
 
     _shown = ("statistic", "pvalue", "alpha", "rejected", "discordant", "odds_ratio", "low", "high", "notes")
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the odds ratio and its test, and how many rows they follow from."""
+        tested = {"statistic": self.statistic, "pvalue": self.pvalue}
+        return [
+            {"term": "odds ratio", "estimate": self.odds_ratio, "low": self.low, "high": self.high, **tested},
+            {"term": "discordant rows", "estimate": self.discordant},
+        ]
+
     def confidence_interval(self) -> ConfidenceInterval:
         """Interval for the odds ratio.
 

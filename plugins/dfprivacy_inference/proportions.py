@@ -115,6 +115,18 @@ class Proportions(Release):
         """Odds in the first group over those in the second, with their interval."""
         return self._comparison(8)
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the shares, and how every two compare."""
+        names = [*map(str, self.groups)] or [f"{self.column} = {self.success}"]
+        compared = [
+            {"term": f"{what}: {a} {sign} {b}", "estimate": value, "low": low, "high": high}
+            for a, b, *numbers in self.comparisons
+            for at, (what, sign) in enumerate((("difference", "-"), ("risk ratio", "/"), ("odds ratio", "/")))
+            for value, low, high in [numbers[3 * at : 3 * at + 3]]
+        ]
+        shares = {"term": names, "estimate": self.shares, "low": self.lows, "high": self.highs, "n": self.sizes}
+        return [shares, *compared]
+
     def _comparison(self, at: int) -> tuple[float, ConfidenceInterval]:
         if not self.comparisons:
             raise ArgumentError("There is one share, and nothing to compare it with.", "Ask with by=.")

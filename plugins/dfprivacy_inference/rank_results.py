@@ -52,6 +52,14 @@ class _TwoGroupTest(_Test):
     groups: tuple[Any, ...]
     alternative: Alternative
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the effect and its test."""
+        first, second = self.groups
+        n = None if self.sizes is None else sum(self.sizes)
+        numbers = {"estimate": self.effect, "low": self.low, "high": self.high}
+        tested = {"statistic": self.statistic, "pvalue": self.pvalue, "n": n}
+        return [{"term": f"P({first} > {second})", **numbers, **tested}]
+
     def confidence_interval(self) -> ConfidenceInterval:
         """Interval for the effect.
 
@@ -138,6 +146,11 @@ class MannWhitney(_TwoGroupTest):
         shown = ("statistic", "pvalue", "alpha", "rejected", "effect", "low", "high", "shift", "groups", "sizes")
         return self._seen(*shown)
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the effect and its test, and the shift if it was asked for."""
+        shift = [] if self.shift is None else [{"term": "shift", "estimate": self.shift}]
+        return [*super()._tidy(), *shift]
+
     @property
     def rank_biserial(self) -> float | None:
         """Rank-biserial correlation, 2 effect - 1."""
@@ -223,6 +236,12 @@ class KruskalWallis(_Test):
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
         return self._seen("statistic", "pvalue", "alpha", "rejected", "groups", "sizes")
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the test; there is no estimate."""
+        n = None if self.sizes is None else sum(self.sizes)
+        term = f"{self.column} by {self.by}"
+        return [{"term": term, "statistic": self.statistic, "pvalue": self.pvalue, "n": n}]
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Wilcoxon(_Test):
@@ -267,6 +286,13 @@ class Wilcoxon(_Test):
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
         return self._seen("statistic", "pvalue", "alpha", "rejected", "effect", "method", "rows")
+
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the effect and its test."""
+        what = self.column if self.other is None else f"{self.column} - {self.other}"
+        against = f" > {self.popmean:g}" if self.other is None or self.popmean else " > 0"
+        tested = {"statistic": self.statistic, "pvalue": self.pvalue, "n": self.rows}
+        return [{"term": f"P({what}{against})", "estimate": self.effect, **tested}]
 
     def confidence_interval(self) -> ConfidenceInterval:
         """Refuse: there is none for this effect.

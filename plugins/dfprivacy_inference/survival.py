@@ -86,6 +86,20 @@ class SurvivalCurves(Release):
             *("restricted_mean", "restricted_mean_low", "restricted_mean_high", "notes"),
         )
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State how long each group lives; `table` has the curves."""
+        groups = [*map(str, self.groups)] or ["all"]
+        return [
+            {
+                "group": groups,
+                "term": name.replace("_", " "),
+                "estimate": getattr(self, name),
+                "low": getattr(self, f"{name}_low"),
+                "high": getattr(self, f"{name}_high"),
+            }
+            for name in ("median", "restricted_mean")
+        ]
+
     def table(self) -> Any:
         """Give the curves, a row for each group and time.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -106,6 +107,25 @@ class KernelTest(Release):
     def _rows(self) -> list[tuple[str, str]]:
         hidden = self.missing is not None and self.missing < _CLEARLY * (self.missing_standard_error or 0.0)
         return [row for row in super()._rows() if not (hidden and row[0].startswith("missing"))]
+
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the MMD and its test, and where the samples differ, if that was looked at."""
+        mmd = None if self.mmd2 is None else math.sqrt(max(self.mmd2, 0.0))
+        noise = self.noise_standard_error  # in the MMD, or in each difference
+        numbers = {
+            "estimate": mmd,
+            "standard_error": None,
+            "noise_standard_error": None if self.differences else noise,
+        }
+        ends = {"low": self.low, "high": self.high, "statistic": self.statistic, "pvalue": self.pvalue}
+        n = None if self.sizes is None else sum(self.sizes)
+        term = f"MMD of {', '.join(self.columns)}: {self.groups[0]} and {self.groups[1]}"
+        tested = {"term": term, **numbers, **ends, "rejected": self.rejected, "n": n}
+        if not self.differences:
+            return [tested]
+        terms = [f"witness at location {at}" for at in range(len(self.differences))]
+        errors = {"standard_error": self.standard_errors, "noise_standard_error": noise}
+        return [tested, {"term": terms, "estimate": self.differences, **errors}]
 
     def confidence_interval(
         self, confidence_level: float | None = None, *, of: Literal["populations", "samples"] = "populations"

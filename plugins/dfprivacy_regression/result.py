@@ -123,30 +123,19 @@ class Regression(Release):
             columns += [np.broadcast_to(given[name] == each, rows) for each in categories[1:]]
         return np.column_stack(columns).astype(np.float64)
 
-    def to_frame(self, library: str | None = None) -> Any:
-        """Return one row for each coefficient.
-
-        Parameters
-        ----------
-        library : {"pandas", "polars", "pyarrow"}, optional
-            Whose table to make; default: the library's that holds the table that was asked.
-
-        Returns
-        -------
-        pandas.DataFrame, polars.DataFrame or pyarrow.Table
-            The columns name, coef, std_err, t, pvalue, low, high and noise_standard_error.
-        """
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State each coefficient."""
         fields: dict[str, dict[str, Any]] = {
-            "coef": self.params,
-            "std_err": self.bse,
-            "t": self.tvalues,
-            "pvalue": self.pvalues,
+            "estimate": self.params,
+            "standard_error": self.bse,
+            "noise_standard_error": self.noise_standard_errors,
             "low": self.low,
             "high": self.high,
-            "noise_standard_error": self.noise_standard_errors,
+            "statistic": self.tvalues,
+            "pvalue": self.pvalues,
         }
-        table = {"name": [*self.params], **{name: [*values.values()] for name, values in fields.items()}}
-        return self.made_for(library or self.library)._table(table)  # noqa: SLF001 - of our own kind
+        columns = {name: [*values.values()] for name, values in fields.items()}
+        return [{"term": [*self.params], **columns, "n": self.nobs}]
 
     def summary(self) -> str:
         """Return a table as statsmodels prints it.

@@ -256,6 +256,13 @@ class TTest(Release):
                 rows[name] = ", ".join(each)
         return list(rows.items())
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the mean, or the difference of means, and its test."""
+        apart = "" if self.groups is None else f": {self.groups[0]} - {self.groups[1]}"
+        names = ("estimate", "standard_error", "noise_standard_error", "low", "high", "statistic", "df", "pvalue")
+        numbers = {name: getattr(self, name) for name in names}
+        return [{"term": f"{self.column}{apart}", **numbers, "n": sum(self.sizes)}]
+
     @property
     def _sampling(self) -> float:
         noise = 0.0 if self.method == "naive" else self.noise_standard_error
