@@ -43,7 +43,7 @@ __all__ = [
 
 _WIDTH = 100  # of a summary
 _NOTES = frozenset({"note", "notes"})  # rows of sentences, which no column of a table has room for
-_BESIDE = frozenset({"privacy", "library", "words"})  # fields that are not of the result
+_BESIDE = frozenset({"privacy", "library", "column_words"})  # fields that are not of the result
 _BITS_MAX = 14_000  # of a whole number: Python writes no more than 4,300 digits
 
 
@@ -282,13 +282,13 @@ class Release:
         What was paid; filled in when the release leaves the view.
     library : {"pandas", "polars", "pyarrow"}
         Whose tables it makes where it holds one: the library's that holds the table that was asked.
-    words : mapping of str to str
+    column_words : mapping of str to str
         What columns are called and measured in, where the schema says so, for axes of pictures.
     """
 
     privacy: Privacy | None = None
     library: str = "pandas"
-    words: Mapping[str, str] = field(default_factory=dict, repr=False)
+    column_words: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     _shown: ClassVar[tuple[str, ...]] = ()  # the fields that people look at first; all if empty
     _estimate: ClassVar[str] = "estimate"  # the field with the number that arithmetic is about
@@ -348,11 +348,11 @@ class Release:
 
     def made_for(self, library: str, words: Mapping[str, str] | None = None) -> Self:
         """Return the same result for somebody whose tables are this library's, and who calls columns so."""
-        return replace(self, library=library, words=self.words if words is None else words)
+        return replace(self, library=library, column_words=self.column_words if words is None else words)
 
     def _called(self, *columns: str) -> str:
         """Name columns for people: label and units where the schema says them."""
-        return ", ".join(self.words.get(column, column) for column in columns)
+        return ", ".join(self.column_words.get(column, column) for column in columns)
 
     @property
     def _sampling(self) -> float | None:
@@ -376,7 +376,7 @@ class Release:
         return {
             "type": _kind(type(self)),
             **{name: _plain(getattr(self, name)) for name in (*self.result, "privacy")},
-            **({"words": dict(self.words)} if self.words else {}),
+            **({"column_words": dict(self.column_words)} if self.column_words else {}),
         }
 
     @staticmethod
@@ -497,8 +497,8 @@ class Release:
         cells = {name: value for name, value in result.items() if scalar(value)}
         if cells:
             return [dict(list(cells.items())[:COLUMNS_MAX])]
-        terms, values = zip(*leaves(result), strict=True) if any(leaves(result)) else ((), ())
-        return [{"term": terms, "value": values}]
+        places = [*leaves(result)]
+        return [{"term": [place for place, _ in places], "value": [value for _, value in places]}]
 
     def _table(self, columns: Mapping[str, list[Any]]) -> Any:
         """Make a table of lists by column, of the library that holds the table that was asked."""
@@ -551,17 +551,21 @@ class Release:
 
     def _written(self) -> list[Grid]:
         """Give the tables for pages: those of the repr, but estimates in the rows of `to_frame`."""
-        plain = type(self)._tidy is Release._tidy  # noqa: SLF001 - of our own kind
-        if plain or self._grid() is not None:
+        if not self._states:
             return self._grids()
-        blocks = self._tidy()
-        rows = [row for columns in blocks for row in rows_of(columns)]
-        names = [*dict.fromkeys(name for row in rows for name in row)]
-        names = [name for name in names if any(row.get(name) is not None for row in rows)]
-        cells = [["" if (cell := row.get(name)) is None else _text(cell) for name in names] for row in rows]
-        shown = {*names, *(n for n in self.result if any(self.result[n] is v for b in blocks for v in _of(b)))}
+        columns = [_of(block) for block in self._tidy()]
+        table = _tabled(self.records())
+        shown = {
+            *table.heads,
+            *(n for n, own in self.result.items() if any(own is v for of in columns for v in of)),
+        }
         facts = [(name, text) for name, text in self._rows() if name not in shown]
-        return [Grid(names, cells), *([Grid((), facts)] if facts else [])]
+        return [table, *([Grid((), facts)] if facts else [])]
+
+    @property
+    def _states(self) -> bool:
+        """Whether pages show the rows of `to_frame`: the class says which, and has no table of another shape."""
+        return type(self)._tidy is not Release._tidy and self._grid() is None  # noqa: SLF001 - of our own kind
 
     def __repr__(self) -> str:
         lines = [line for grid in self._grids() for line in grid.lines()]
@@ -682,10 +686,11 @@ def _class_of(name: object) -> type[Release] | None:
 
 
 def _result(plain: Mapping[str, Any]) -> dict[str, Any]:
-    words = plain.get("words", {})
+    words = plain.get("column_words", {})
     if "library" in plain or not (isinstance(words, Mapping) and all(isinstance(w, str) for w in words.values())):
         raise TypeError  # whoever asks has a library: it is never written down
-    return {key: _rich(value) for key, value in plain.items() if key not in {"type", "privacy"}}
+    beside = {"type", "privacy", "column_words"}
+    return {**{key: _rich(value) for key, value in plain.items() if key not in beside}, "column_words": dict(words)}
 
 
 _READ = {
@@ -799,6 +804,12 @@ class Groups(Release, Generic[R_co]):
         ]
         return [*own, *common]
 
+    def _written(self) -> list[Grid]:
+        if not all(each._states for each in self.releases):  # noqa: SLF001 - of our own kind
+            return self._grids()
+        facts = self._facts()
+        return [_tabled(self.records()), *([Grid((), facts)] if facts else [])]
+
     def _rows(self) -> list[tuple[str, str]]:
         if self._grid() is not None:
             return self._facts()
@@ -906,6 +917,13 @@ def _rich(value: Any) -> Any:
         case {"$tuple": items}:
             return tuple(_rich(item) for item in items)
     return {key: _rich(item) for key, item in value.items()}
+
+
+def _tabled(rows: Sequence[Mapping[str, Any]]) -> Grid:
+    """Write rows as a table, without columns that say nothing."""
+    names = dict.fromkeys(name for row in rows for name, cell in row.items() if cell is not None)
+    cells = [["" if (cell := row.get(name)) is None else _text(cell) for name in names] for row in rows]
+    return Grid([*names], cells)
 
 
 def _of(columns: Mapping[str, Any]) -> list[Any]:

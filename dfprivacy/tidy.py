@@ -68,7 +68,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     Parameters
     ----------
     value : object
-        Mappings, sequences and arrays of scalars; of anything else its name is given.
+        Releases, mappings, sequences and arrays of scalars; of anything else its name is given.
     path : str
         Where it is.
 
@@ -84,12 +84,12 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """
     if scalar(value):
         yield path, plain_cell(value)
-    elif isinstance(value, Mapping):
-        for key, part in value.items():
+    elif isinstance(value, Mapping) or hasattr(value, "result"):
+        for key, part in getattr(value, "result", value).items():
             yield from leaves(part, f"{path}.{key}" if path else str(key))
     elif isinstance(value, np.ndarray):
-        for at in np.ndindex(value.shape):
-            yield from leaves(value[at], f"{path}[{', '.join(map(str, at))}]")
+        for cell in np.ndindex(value.shape):
+            yield from leaves(value[cell], f"{path}[{', '.join(map(str, cell))}]")
     elif isinstance(value, list | tuple):
         for at, part in enumerate(value):
             yield from leaves(part, f"{path}[{at}]")

@@ -182,18 +182,18 @@ def test_all_that_is_known_stays_in_json(name, answers):
     again = dp.Release.from_json(answers[name].to_json())
 
     assert again == answers[name]
-    assert again.words == answers[name].words
+    assert again.column_words == answers[name].column_words
     assert repr(again.records()) == repr(answers[name].records())  # NaN is not equal to itself
 
 
 @pytest.mark.parametrize("name", ASKED)
 def test_pages_show_the_rows_of_the_table(name, answers):
-    """Summary, Markdown, LaTeX and HTML have the same names of rows."""
+    """Summary, Markdown and HTML have the same rows."""
     answer = answers[name]
     first = next(iter(answer.records()[0].values()))
 
     pages = answer.summary(), answer.to_markdown(), answer._repr_html_()
-    if isinstance(first, str):
+    if isinstance(first, str) and type(answer)._grid is dp.Release._grid:  # others have a matrix of their own
         for page in pages:
             assert first in html.unescape(page)
     assert r"\begin{tabular}" in answer.to_latex()

@@ -148,7 +148,7 @@ class Question:
         question, table = self._prepared(), self.target.table
         release = question._kept() or question._paid()  # noqa: SLF001 - its own
         frame = table.parts[0].frame if table.parts else table.frame
-        words = {name: str(each) for name, each in table.schema.words.items()}
+        words = {name: each.of(name) for name, each in table.schema.words.items()}
         release = release if frame is None else release.made_for(frame.library, words)
         note(question, release)
         return release

@@ -468,6 +468,10 @@ class Words(NamedTuple):
     def __str__(self) -> str:
         return f"{self.label} ({self.units})" if self.label and self.units else self.label or self.units
 
+    def of(self, column: str) -> str:
+        """Name a column for people: its label, else its own name, with the units."""
+        return f"{self.label or column} ({self.units})" if self.units else self.label or column
+
 
 @dataclass(frozen=True)
 class Schema:

@@ -104,7 +104,7 @@ class Anova(Release):
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the effect, the means, and the differences of every two."""
-        effect = {"standard_error": None, "noise_standard_error": None}
+        effect: dict[str, Any] = {"standard_error": None, "noise_standard_error": None}
         effect |= {"low": self.eta_squared_low, "high": self.eta_squared_high}
         effect |= {"statistic": self.statistic, "pvalue": self.pvalue, "n": sum(self.sizes)}
         means = {"standard_error": self.standard_errors, "noise_standard_error": self.noise_standard_error}
