@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 
 from dfprivacy import ArgumentError, NanPolicy, Probability, Range, Release, mechanism
-from dfprivacy.plotting import axes, ink
+from dfprivacy.plotting import axes, below, forest_height, ink, wrapped
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import checked_rate, different, public_groups, two_categories
 from dfprivacy_chi2.counts import Difference
@@ -125,27 +125,25 @@ class Chi2Many(Release):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw what each column that was tested had to exceed, and which did."""
-        ax = axes(ax)
+        ax = axes(ax, height=forest_height(len(self.answered)))
         places = np.arange(len(self.answered))
-        hit = np.isin(self.answered, self.discoveries)
         thresholds = np.array(self.thresholds)
-        ax.plot(places, thresholds, "_", color="tab:red", label="threshold")
+        ax.plot(thresholds, places, "|", color="tab:red", ms=9, mew=2, label="threshold")
         if self.differences:
             ax.errorbar(
-                places,
                 self.differences,
-                yerr=self.noise_standard_error[-1],
+                places,
+                xerr=self.noise_standard_error[-1],
                 fmt="o",
                 color=ink(ax),
                 label="noisy difference",
             )
-        ax.plot(places[hit], thresholds[hit], "^", color="tab:blue", label="discovered")
-        ax.set(
-            xlabel="column, in the order tested",
-            ylabel="absolute difference",
-            title=f"{len(self.discoveries)} found",
-        )
-        ax.legend(fontsize="small", frameon=False)
+        said = {True: ", discovered", False: ""}
+        names = [f"{self._called(name)}{said[name in self.discoveries]}" for name in self.answered]
+        what = f"absolute difference of shares by {self._called(self.by)}"
+        ax.set(yticks=places, yticklabels=names, ylim=(len(places) - 0.4, -0.6), xlabel=wrapped(what, 48))
+        ax.set(xlim=(0, None), title=f"{len(self.discoveries)} found")
+        below(ax)
         return ax
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy import Release
-from dfprivacy.plotting import axes, ink
+from dfprivacy.plotting import axes, ink, wrapped
 from dfprivacy_dcor.inference import Numbers
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class DistanceCorrelation(Release):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate and its interval."""
-        what = f"distance correlation of {', '.join(self.x)} and {', '.join(self.y)}"
+        what = f"distance correlation of {self._called(*self.x)} and {self._called(*self.y)}"
         ax = _drawn(axes(ax), self, self.correlation, what)
         ax.set_title(f"p = {self.pvalue:.3g}")
         return ax
@@ -162,7 +162,8 @@ class IndependenceTest(Release):
         else:
             ax.plot(self.pvalue, 0, "o", color=ink(ax), label="p-value")
             title = f"p = {self.pvalue:.3g}"
-        ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=f"{', '.join(self.x)} and {', '.join(self.y)}", title=title)
+        what = f"p-value, {self._called(*self.x)} and {self._called(*self.y)}"
+        ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=wrapped(what), title=title)
         ax.legend(fontsize="small", frameon=False)
         return ax
 
@@ -204,11 +205,11 @@ class Screening(Release):
             for place, each in zip(places, self.estimates, strict=True):
                 ax.plot([each.low, each.high], [place, place], color="tab:orange", lw=5)
                 ax.plot(each.correlation, place, "o", color=ink(ax))
-            ax.set(xlim=(-0.02, 1.02), xlabel=f"distance correlation with {self.target}")
+            ax.set(xlim=(-0.02, 1.02), xlabel=wrapped(f"distance correlation with {self._called(self.target)}", 56))
         else:
             ax.barh(places, [len(places) - place for place in places])
-            ax.set(xticks=[], xlabel=f"rank by dependence on {self.target}")
-        ax.set_yticks(places, labels=list(self.features))
+            ax.set(xticks=[], xlabel=wrapped(f"rank by dependence on {self._called(self.target)}", 56))
+        ax.set_yticks(places, labels=[*map(self._called, self.features)])
         ax.invert_yaxis()
         return ax
 
@@ -269,7 +270,7 @@ class SharedCorrelation(Release):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate and its interval."""
-        what = f"squared distance correlation of {', '.join(self.columns)} and {', '.join(self.other)}"
+        what = f"squared distance correlation of {self._called(*self.columns)} and {self._called(*self.other)}"
         return _drawn(axes(ax), self, self.squared, what)
 
 
@@ -288,6 +289,6 @@ def _drawn(ax: Any, release: DistanceCorrelation | SharedCorrelation, estimate: 
     ends = [release.low, release.high]
     ax.plot(ends, [0, 0], color="tab:orange", lw=5, label=f"{release.confidence:.0%} interval")
     ax.plot(estimate, 0, "o", color=ink(ax), label="estimate")
-    ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=what)
+    ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=wrapped(what))
     ax.legend(fontsize="small", frameon=False)
     return ax

@@ -173,7 +173,7 @@ class FoundCategories(Release):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw a bar for each value of each column, with its interval."""
-        return plots.categories([self[name] for name in self.columns], ax)
+        return plots.categories([replace(self[name], column_words=self.column_words) for name in self.columns], ax)
 
     @property
     def frame(self) -> Any:

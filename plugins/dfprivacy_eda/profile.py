@@ -11,6 +11,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, Release, features, mechanism
 from dfprivacy.schema import OTHER
+from dfprivacy_eda import plots
 from dfprivacy_eda.bounds import EDGES
 from dfprivacy_eda.simplex import project
 
@@ -103,6 +104,10 @@ class Profile(Release):
         whole = sum(count for _, count in held)
         few = 1 < len(held) <= _FEW and whole >= _CODES * self.rows[at] and self.kinds[at] == "number"
         return sorted(value for value, _ in held) if few else []
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw mean and standard deviation of each column of numbers, on a scale of its own."""
+        return plots.profile(self, ax)
 
     @property
     def frame(self) -> Any:

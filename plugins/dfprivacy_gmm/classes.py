@@ -288,10 +288,15 @@ class GaussianClasses(Predicts, Release):
         for color, name, mean, covariance in zip(colors, self.classes, pair.means_, pair.covariances_, strict=True):
             values, vectors = np.linalg.eigh(covariance)
             ring = np.array([np.cos(circle), np.sin(circle)]).T * np.sqrt(np.maximum(values, 0)) @ vectors.T
-            ax.plot(*mean, "o", color=color, label=f"{self.label} = {name}")
+            ax.plot(*mean, "o", color=color, label=f"{self._called(self.label)} = {name}")
             for times in (1, 2):
                 ax.plot(*(mean + times * ring).T, color=color)
-        ax.set(xlabel=names[0], ylabel=names[1], xlim=lines[0][[0, -1]], ylim=lines[1][[0, -1]])
+        ax.set(
+            xlabel=self._called(names[0]),
+            ylabel=self._called(names[1]),
+            xlim=lines[0][[0, -1]],
+            ylim=lines[1][[0, -1]],
+        )
         ax.legend(fontsize="small", frameon=False)
         return ax
 

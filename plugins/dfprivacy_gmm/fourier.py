@@ -199,7 +199,7 @@ class FourierSketch(Release):
         length = np.linalg.norm(self.frequencies @ Whitening(self.centre, self.covariance).root, axis=1)
         ax.plot(length, np.hypot(self.cosines, self.sines), ".", label="sketch")
         ax.axhline(self.noise_standard_error, color="grey", ls=":", label="standard deviation of the noise")
-        ax.set(xlabel="frequency, per standard deviation", ylabel="size", title=", ".join(self.columns))
+        ax.set(xlabel="frequency, per standard deviation", ylabel="size", title=self._called(*self.columns))
         ax.legend(frameon=False, fontsize="small")
         return ax
 

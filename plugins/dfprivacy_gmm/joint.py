@@ -10,6 +10,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Release
 from dfprivacy.markup import Grid
+from dfprivacy.plotting import panels
 from dfprivacy.release import renamed
 from dfprivacy_gmm.estimates import FEW, Sampling, estimates
 from dfprivacy_gmm.repair import moved, repaired
@@ -241,6 +242,16 @@ class JointMoments(Release):
         if self.by is None:
             return [columns]
         return [{_unused(self.by, tuple(columns)): [each for each in self.groups for _ in range(d)], **columns}]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the mean of each column in each group, with an interval of two standard errors."""
+        groups = [*map(str, self.groups)] if self.by is not None else [""]
+        plots = []
+        for at, column in enumerate(self.columns):
+            mean, reach = self.means[:, at], 2 * self.mean_errors[:, at]
+            what = f"mean of {self._called(column)} ± 2 standard errors, noise included"
+            plots.append((groups, mean.tolist(), (mean - reach).tolist(), (mean + reach).tolist(), what))
+        return panels(ax, plots)
 
     def covariance(self, group: Any = None, library: str | None = None) -> Any:
         """Return the covariances of a group as a table.

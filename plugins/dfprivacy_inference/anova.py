@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import Column, Curator, NanPolicy, Probability, Release, features, mechanism
-from dfprivacy.plotting import axes, forest_height, ink
+from dfprivacy.plotting import axes, forest_height, ink, wrapped
 from dfprivacy.schema import UNDECLARED
 from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
 from dfprivacy_inference.welch import Sums, doubtful, holm, skewed
@@ -161,7 +161,8 @@ class Anova(Release):
             yticks=list(at),
             yticklabels=[f"{group} (n≈{size:.0f})" for group, size in zip(self.groups, self.sizes, strict=True)],
             ylim=(len(self.groups) - 0.5, -0.5),
-            xlabel=f"{self.column}, {self.confidence:.0%} intervals, noise included",
+            xlabel=wrapped(f"{self._called(self.column)}, {self.confidence:.0%} intervals, noise included", 56),
+            ylabel=self._called(self.by),
             title=f"p = {self.pvalue:.3g}",
         )
         return ax

@@ -20,7 +20,7 @@ from dfprivacy import (
     features,
     mechanism,
 )
-from dfprivacy.plotting import axes, forest_height, ink
+from dfprivacy.plotting import axes, forest_height, ink, wrapped
 from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
 from dfprivacy_inference.outcomes import Form, Outcome
 from dfprivacy_inference.wilson import Share, combined, from_counts, from_halves, of_known_rows
@@ -163,13 +163,15 @@ class Proportions(Release):
         ax = axes(ax, height=forest_height(len(self.groups)))
         names = self.groups or ("all",)
         share, low, high = (np.array(each) for each in (self.shares, self.lows, self.highs))
+        what = f"{self._called(self.column)} = {self.success}"
         reach = np.maximum([share - low, high - share], 0.0)
         ax.errorbar(share, list(range(len(names))), xerr=reach, fmt="s", color=ink(ax), capsize=3)
         ax.set(
             yticks=list(range(len(names))),
             yticklabels=[f"{name} (n≈{size:.0f})" for name, size in zip(names, self.sizes, strict=True)],
             ylim=(len(names) - 0.5, -0.5),
-            xlabel=f"share with {self.column} = {self.success}, {self.confidence:.0%} intervals, noise included",
+            xlabel=wrapped(f"share with {what}, {self.confidence:.0%} intervals, noise included", 56),
+            ylabel="" if self.by is None else self._called(self.by),
         )
         return ax
 

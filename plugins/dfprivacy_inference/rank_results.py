@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dfprivacy import ArgumentError, ConfidenceInterval, NanPolicy, Release
-from dfprivacy.plotting import axes, ink
+from dfprivacy.plotting import axes, below, ink, wrapped
 from dfprivacy_inference.laws import Alternative
 
 __all__ = ["KruskalWallis", "MannWhitney", "SurvivalTest", "Wilcoxon", "plain"]
@@ -94,8 +94,10 @@ class _TwoGroupTest(_Test):
             ax.plot(self.effect, 0, "o", color=ink(ax), label="effect")
         ax.axvline(0.5, color="grey", ls=":", label="alike")
         first, second = self.groups
-        ax.set(xlim=(0, 1), yticks=[], xlabel=f"P({first} > {second})", title=f"p = {self.pvalue:.3g}")
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.3), ncols=3, fontsize="small", frameon=False)
+        column = str(getattr(self, "column", None) or getattr(self, "time", ""))
+        what = f"P({first} > {second}), {self._called(column)} by {self._called(self.by)}"
+        ax.set(xlim=(0, 1), yticks=[], xlabel=wrapped(what), title=f"p = {self.pvalue:.3g}")
+        below(ax, ncols=3)
         return ax
 
 
@@ -236,6 +238,22 @@ class KruskalWallis(_Test):
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
         return self._seen("statistic", "pvalue", "alpha", "rejected", "groups", "sizes")
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the statistic and the noise in it; there is no estimate of an effect."""
+        ax, reach = axes(ax), 2 * self.noise_standard_error[0]
+        ax.plot(
+            [self.statistic - reach, self.statistic + reach],
+            [0, 0],
+            color="tab:orange",
+            lw=3,
+            label="± 2 standard errors of the noise",
+        )
+        ax.plot(self.statistic, 0, "o", color=ink(ax), label="released")
+        what = f"T, distance of the rank sums of {self._called(self.column)} by {self._called(self.by)}"
+        ax.set(yticks=[], xlabel=wrapped(what), title=f"p = {self.pvalue:.3g}")
+        below(ax)
+        return ax
+
     def _tidy(self) -> list[dict[str, Any]]:
         """State the test; there is no estimate."""
         n = None if self.sizes is None else sum(self.sizes)
@@ -293,6 +311,23 @@ class Wilcoxon(_Test):
         against = f" > {self.popmean:g}" if self.other is None or self.popmean else " > 0"
         tested = {"statistic": self.statistic, "pvalue": self.pvalue, "n": self.rows}
         return [{"term": f"P({what}{against})", "estimate": self.effect, **tested}]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the effect, from 0 to 1; it has no interval."""
+        ax = axes(ax)
+        ax.plot(self.effect, 0, "o", color=ink(ax), label="effect, without an interval")
+        ax.axvline(0.5, color="grey", ls=":", label="alike")
+        what = self._called(self.column)
+        apart = f" minus {self._called(self.other)}" if self.other is not None else ""
+        two = "the mean of two of " if self.method == "rank" else ""
+        ax.set(
+            xlim=(0, 1),
+            yticks=[],
+            xlabel=wrapped(f"P({two}{what}{apart} > {self.popmean:g})", 56),
+            title=f"p = {self.pvalue:.3g}",
+        )
+        below(ax)
+        return ax
 
     def confidence_interval(self) -> ConfidenceInterval:
         """Refuse: there is none for this effect.

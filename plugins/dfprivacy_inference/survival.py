@@ -153,8 +153,9 @@ class SurvivalCurves(Release):
                     color=line.get_color(),
                     **below,
                 )
-        ax.set(ylim=(0, 1), xlabel=self.time, ylabel="survival")
-        ax.legend(fontsize="small", frameon=False, title=f"{self.confidence:.0%} bands, noise included")
+        whose = "" if self.by is None else f"{self._called(self.by)}, "
+        ax.set(ylim=(0, 1), xlabel=self._called(self.time), ylabel="survival")
+        ax.legend(fontsize="small", frameon=False, title=f"{whose}{self.confidence:.0%} bands, noise included")
         return ax
 
 

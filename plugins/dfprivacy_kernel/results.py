@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
-from dfprivacy.plotting import axes, ink
+from dfprivacy.plotting import axes, below, ink, wrapped
 from dfprivacy.release import renamed
 from dfprivacy.schema import as_probability
 from dfprivacy_kernel.mmd import Measured
@@ -162,7 +162,7 @@ class KernelTest(Release):
         return ConfidenceInterval(*ends)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw where the two samples differ: the witness function at the locations, with its noise.
+        """Draw where the two samples differ, the witness function at the locations, with its noise; else the MMD.
 
         Parameters
         ----------
@@ -174,13 +174,9 @@ class KernelTest(Release):
         matplotlib.axes.Axes
             The axes.
 
-        Raises
-        ------
-        ArgumentError
-            If the method looked at no locations.
         """
         if not self.differences:
-            raise ArgumentError("Only the moments test looks at locations.", 'Use method="moments".')
+            return self._drawn(axes(ax, height=2.6))
         ax = axes(ax)
         line = len(self.columns) == 1 and len(self.locations) == len(self.differences)
         at: Any = [location[0] for location in self.locations] if line else np.arange(len(self.differences))
@@ -194,7 +190,33 @@ class KernelTest(Release):
         ax.axhline(0, color="grey", ls=":")
         if not line:
             ax.set_xticks(at)
-        ax.set_xlabel(self.columns[0] if line else "location")
+        ax.set_xlabel(self._called(*self.columns) if line else f"location among {self._called(*self.columns)}")
         ax.set_ylabel(f"{self.groups[0]} minus {self.groups[1]}")
-        ax.legend()
+        below(ax, ncols=3)
+        return ax
+
+    def _drawn(self, ax: Any) -> Any:
+        """Draw the MMD, its interval and the part of it that privacy adds, as far as the method has them."""
+        if self.low is not None and self.high is not None:
+            label = f"{self.confidence:.0%} interval, noise included"
+            ax.plot([self.low, self.high], [0, 0], color="tab:orange", lw=3, label=label)
+        if self.statistic is not None and self.method == "mmd":
+            noise = self.noise_standard_error or 0.0
+            reach = float(ndtri((1 + self.confidence) / 2)) * noise
+            ends = [max(self.statistic - reach, 0.0), self.statistic + reach]
+            ax.plot(ends, [0, 0], color="tab:blue", lw=7, solid_capstyle="butt", label="of it from noise")
+            ax.plot(self.statistic, 0, "o", color=ink(ax), label="released")
+            what = "maximum mean discrepancy"
+        else:  # a decision, with a p-value at most
+            if self.pvalue is not None:
+                ax.plot(self.pvalue, 0, "o", color=ink(ax), label="p-value")
+            ax.axvline(self.alpha, color="grey", ls=":", label="level")
+            ax.set_xlim(-0.02, 1.02)
+            what = "p-value"
+        about = self._called(*self.columns)
+        decided = f"alike {'is' if self.rejected else 'is not'} rejected"
+        title = decided if self.pvalue is None else f"p = {self.pvalue:.3g}"
+        title = f"{self.groups[0]} and {self.groups[1]}, {title}"
+        ax.set(yticks=[], xlabel=wrapped(f"{what} of {about}"), title=title)
+        below(ax, ncols=3)
         return ax

@@ -245,7 +245,7 @@ class WeightedPoints(Release):
     def plot(self, ax: Any = None) -> Any:
         """Draw the points, areas by weight; the distribution function where there is one column."""
         ax = axes(ax)
-        names = [column.name for column in self._space.columns]
+        names = [self._called(column.name) for column in self._space.columns]
         if len(names) == 1:
             order = np.argsort(self.locations[:, 0])
             ax.step(self.locations[order, 0], np.cumsum(self.weights[order]), where="post")

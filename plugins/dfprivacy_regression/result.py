@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.special import expit, ndtri
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
-from dfprivacy.plotting import axes, forest_height, ink
+from dfprivacy.plotting import axes, forest_height, ink, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -193,6 +193,14 @@ class Regression(Release):
         ]
         return [*rows, *(("note", note) for note in self.notes)]
 
+    def _worded(self, term: str) -> str:
+        """Name a coefficient for people: the column's words, and the category against the first one."""
+        for name, categories in self.factors:
+            for each in categories[1:]:
+                if term == f"C({name})[T.{each}]":
+                    return f"{self._called(name)}: {each}, not {categories[0]}"
+        return self._called(term)
+
     def plot(self, ax: Any = None) -> Any:
         """Draw the coefficients with their intervals, the intercept left out.
 
@@ -215,12 +223,14 @@ class Regression(Release):
             if (value := self.params[name]) is not None:
                 ax.plot(value, place, "s", color=ink(ax))
         ax.axvline(0, color="grey", lw=1, ls=":")
-        what = f"{self._coefficient} of {self.formula.partition(' ~ ')[0]}"
+        outcome, _, event = self.formula.partition(" ~ ")[0].strip("()").partition(" == ")
+        of = self._called(outcome) + (f" = {event.strip(chr(39))}" if event else "")
+        what = f"{self._coefficient} of {of}, {self.confidence:.0%} intervals, noise included"
         ax.set(
             yticks=[*places],
-            yticklabels=names,
+            yticklabels=[*map(self._worded, names)],
             ylim=(-0.6, len(names) - 0.4),
-            xlabel=f"{what}, {self.confidence:.0%} intervals, noise included",
+            xlabel=wrapped(what, 48),
         )
         return ax
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import ConfidenceInterval, NanPolicy, Release
-from dfprivacy.plotting import axes, ink
+from dfprivacy.plotting import axes, below, ink
 from dfprivacy_ttest.calibrated import Alternative, Method, Result, one_sample_t, one_sample_z, two_sample_t
 from dfprivacy_ttest.group import SIZE, Array, Group, Real
 from dfprivacy_ttest.notes import notes
@@ -300,11 +300,11 @@ class TTest(Release):
         ax.plot(inner, [0, 0], color="tab:blue", lw=7, solid_capstyle="butt", label="of it from sampling")
         ax.plot(self.estimate, 0, "o", color=ink(ax), label="estimate")
         ax.axvline(0.0 if self.by is not None else self.popmean, color="grey", ls=":", label="null hypothesis")
-        what = self.column
-        if self.groups is not None:
-            what += f": {self.by} {self.groups[0]} minus {self.groups[1]}"
+        what = self._called(self.column)
+        if self.groups is not None and self.by is not None:
+            what += f": {self._called(self.by)} {self.groups[0]} minus {self.groups[1]}"
         ax.set(yticks=[], xlabel=what, title=f"p = {self.pvalue:.3g}")
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.3), ncols=2, fontsize="small", frameon=False)
+        below(ax)
         return ax
 
 

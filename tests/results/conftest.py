@@ -1,20 +1,15 @@
-"""What every bundled method answers, as people hand it on: rows of a table, a picture in the column's own words."""
+"""An answer of every bundled method, about one made-up table whose columns have words."""
 
 from __future__ import annotations
 
-import html
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 
 import dfprivacy as dp
-from dfprivacy._plugins.loader import registry
 from dfprivacy.testing.noise import seeded_noise
-from dfprivacy.tidy import COLUMNS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,16 +101,14 @@ def table():
     )
 
 
-MAKES = {"pandas": lambda rows: rows, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}
-
-
 def protected(tmp_path_factory, rows):
+    """Protect rows by the schema."""
     path = tmp_path_factory.mktemp("schema") / "clinic.toml"
     path.write_text(SCHEMA, encoding="utf-8")
     return dp.protect(rows, "clinic", schema=path, ledger="memory:")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def answers(tmp_path_factory):
     """What each method answers."""
     view = protected(tmp_path_factory, table())
@@ -123,7 +116,7 @@ def answers(tmp_path_factory):
         return {name: ask(view) for name, ask in ASKED.items()}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def grouped(tmp_path_factory):
     """What some methods answer by group."""
     view = protected(tmp_path_factory, table()).group_by("ward")
@@ -131,69 +124,25 @@ def grouped(tmp_path_factory):
         return {name: ASKED[name](view) for name in ("agg", "crosstab", "describe", "ols", "proportions", "ttest")}
 
 
-def test_every_bundled_method_is_asked():
-    """None is forgotten."""
-    bundled = {name for name, each in registry().mechanisms.items() if each.origin.startswith("dfprivacy ")}
-
-    assert bundled == set(ASKED)
-
-
-# Tables
+@pytest.fixture
+def protect(tmp_path_factory):
+    """Protect rows by the schema."""
+    return lambda rows: protected(tmp_path_factory, rows)
 
 
-def checked(frame, library, keys=()):
-    """The frame is of the library, and has few columns of scalars beside the keys, named once each."""
-    names = frame.column_names if library == "pyarrow" else list(frame.columns)
-    rows = frame.to_pylist() if library == "pyarrow" else frame.to_dicts() if library == "polars" else (
-        frame.to_dict("records"))  # fmt: skip
-    assert type(frame).__module__.partition(".")[0] == library
-    assert list(keys) == names[: len(keys)]
-    assert 1 <= len(names) - len(keys) <= COLUMNS_MAX
-    assert len(rows) >= 1
-    assert {type(cell) for row in rows for cell in row.values()} <= {int, float, str, bool, type(None)}
+@pytest.fixture(scope="session")
+def asked():
+    """How each method is asked."""
+    return ASKED
 
 
-@pytest.mark.parametrize("library", MAKES)
-@pytest.mark.parametrize("name", ASKED)
-def test_a_table_of_estimates(name, library, answers):
-    """Every method's answer is a tidy table: at most ten columns of scalars, in the library of whoever asked."""
-    checked(answers[name].made_for(library).to_frame(), library)
+@pytest.fixture
+def rows():
+    """The table."""
+    return table()
 
 
-@pytest.mark.parametrize("library", MAKES)
-def test_a_table_is_of_the_library_that_was_asked(library, tmp_path_factory):
-    """Nobody has to name the library of their own frame."""
-    view = protected(tmp_path_factory, MAKES[library](table()))
-
-    for name in ("ttest", "mean", "crosstab", "ols", "moments"):
-        checked(ASKED[name](view).to_frame(), library)
-
-
-@pytest.mark.parametrize("library", MAKES)
-def test_tables_of_groups_begin_with_the_keys(library, grouped):
-    """The group comes before what is stated of it, under another name where that is taken."""
-    for name, answer in grouped.items():
-        checked(answer.to_frame(library), library, ["ward_"] if name == "crosstab" else ["ward"])
-
-
-@pytest.mark.parametrize("name", ASKED)
-def test_all_that_is_known_stays_in_json(name, answers):
-    """What a table has no room for is in the attributes, and comes back from JSON, with the words of columns."""
-    again = dp.Release.from_json(answers[name].to_json())
-
-    assert again == answers[name]
-    assert again.column_words == answers[name].column_words
-    assert repr(again.records()) == repr(answers[name].records())  # NaN is not equal to itself
-
-
-@pytest.mark.parametrize("name", ASKED)
-def test_pages_show_the_rows_of_the_table(name, answers):
-    """Summary, Markdown and HTML have the same rows."""
-    answer = answers[name]
-    first = next(iter(answer.records()[0].values()))
-
-    pages = answer.summary(), answer.to_markdown(), answer._repr_html_()
-    if isinstance(first, str) and type(answer)._grid is dp.Release._grid:  # others have a matrix of their own
-        for page in pages:
-            assert first in html.unescape(page)
-    assert r"\begin{tabular}" in answer.to_latex()
+def pytest_generate_tests(metafunc):
+    """Run a test that takes a method once for each."""
+    if "method" in metafunc.fixturenames:
+        metafunc.parametrize("method", ASKED)
