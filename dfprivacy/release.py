@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self
 
 import numpy as np
 
-from dfprivacy.errors import ArgumentError
+from dfprivacy.errors import ArgumentError, trimmed
 from dfprivacy.markup import Grid, Text
 from dfprivacy.tidy import COLUMNS_MAX, frame_of, keyed, leaves, rows_of, scalar, table_of
 
@@ -301,6 +301,9 @@ class Release:
             _, parameters, rest = inspect.cleandoc(Release.plot.__doc__ or "").partition("\n\nParameters")
             taken, _, _ = rest.partition("\n\nRaises")
             plot.__doc__ = f"{inspect.cleandoc(docstring)}{parameters}{taken}"
+        for name, method in list(vars(cls).items()):  # errors are raised from the caller's own line
+            if inspect.isfunction(method) and not name.startswith("_"):
+                setattr(cls, name, trimmed(method))
         for name in ("__eq__", "__hash__"):  # a dataclass would write its own, which takes arrays for truth values
             if name not in vars(cls):
                 setattr(cls, name, getattr(Release, name))
@@ -380,6 +383,7 @@ class Release:
         }
 
     @staticmethod
+    @trimmed
     def from_dict(plain: Mapping[str, Any]) -> Release:
         """Make a release of what `to_dict` gave.
 
@@ -435,6 +439,7 @@ class Release:
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
     @staticmethod
+    @trimmed
     def from_json(text: str) -> Release:
         """Make a release of what `to_json` gave.
 
@@ -459,6 +464,7 @@ class Release:
             raise ArgumentError("This is no JSON.", "Give what a release's to_json() returned.") from None
         return Release.from_dict(plain)
 
+    @trimmed
     def to_frame(self, library: str | None = None) -> Any:
         """Return the estimates as a tidy table: one row for each, with a few columns of plain values.
 
@@ -504,6 +510,7 @@ class Release:
         """Make a table of lists by column, of the library that holds the table that was asked."""
         return table_of(columns, self.library)
 
+    @trimmed
     def plot(self, ax: Any = None) -> Any:  # noqa: ARG002
         """Draw the release. Methods whose result can be looked at say how.
 
@@ -743,6 +750,7 @@ class Groups(Release, Generic[R_co]):
     keys: tuple[Any, ...]
     releases: tuple[R_co, ...]
 
+    @trimmed
     def __getitem__(self, key: object) -> R_co:
         if key not in self.keys:
             raise ArgumentError(f"There is no such group of {self.by!r}.", f"The groups are {list(self.keys)!r}.")

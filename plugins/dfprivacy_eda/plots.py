@@ -219,7 +219,7 @@ def crosstab(found: Crosstab, ax: Any) -> Any:
 def _asked(found: Aggregates, at: int) -> str:
     """Name a number as it was asked, in the words of its column where the name is made of that."""
     name, column, statistic = found.names[at], found.columns[at], found.statistics[at]
-    if name != f"{column}_{statistic}":
+    if name != f"{column}_{statistic}" or column not in found.column_words:
         return name
     return f"{_NAMES.get(statistic, statistic)} of {_called(found, column)}"
 

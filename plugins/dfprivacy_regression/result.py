@@ -12,6 +12,7 @@ from scipy.special import expit, ndtri
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.plotting import axes, forest_height, ink, wrapped
+from dfprivacy_regression.estimator import ReleasedClassifier, ReleasedRegressor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,9 +104,29 @@ class Regression(Release):
         """
         return {name: ConfidenceInterval(self.low[name], self.high[name]) for name in self.params}
 
+    @property
+    def names_of_regressors(self) -> list[str]:
+        """The columns that predict: numbers, then factors."""
+        return [*(name for name, *_ in self.regressors), *(name for name, _ in self.factors)]
+
+    def linear(self, at: Mapping[str, Any]) -> NDArray[np.float64]:
+        """Give the linear predictor of rows of known regressors.
+
+        Parameters
+        ----------
+        at : mapping of str to array_like, or DataFrame
+            As for `predict`.
+
+        Returns
+        -------
+        ndarray of shape (rows,)
+            The mean outcome of `OLS`, the log-odds of `Logit`.
+        """
+        return self._design(at) @ self._estimates()
+
     def _design(self, at: Mapping[str, Any]) -> NDArray[np.float64]:
         """Give the regressors of some rows, the constant first."""
-        names = [*(name for name, *_ in self.regressors), *(name for name, _ in self.factors)]
+        names = self.names_of_regressors
         gone = [name for name in names if name not in at]
         if gone:
             raise ArgumentError(f"There is no value for {', '.join(map(repr, gone))}.", f"Give {', '.join(names)}.")
@@ -277,6 +298,16 @@ class OLS(Regression):
         errors = "robust" if self.robust else "classical"
         return f"R-squared: {_short(self.rsquared, '.3f')} {ends}; {errors} errors"
 
+    def estimator(self) -> ReleasedRegressor:
+        """Return these coefficients as a regressor of scikit-learn, for pipelines and scores on public rows.
+
+        Returns
+        -------
+        ReleasedRegressor
+            Fitted, for good: it predicts arrays, and ``fit`` changes nothing.
+        """
+        return ReleasedRegressor(self)
+
     def predict(self, at: Mapping[str, Any]) -> Any:
         """Predict the outcome for rows of known regressors.
 
@@ -343,6 +374,16 @@ class Logit(Regression):
                 name: ConfidenceInterval(float(np.exp(self.low[name])), float(np.exp(self.high[name])))
                 for name in names
             }
+
+    def estimator(self) -> ReleasedClassifier:
+        """Return these coefficients as a classifier of scikit-learn, for pipelines and scores on public rows.
+
+        Returns
+        -------
+        ReleasedClassifier
+            Fitted, for good: it predicts whether the event happens, and ``fit`` changes nothing.
+        """
+        return ReleasedClassifier(self)
 
     def predict(self, at: Mapping[str, Any]) -> Any:
         """Predict the probability for rows of known regressors.

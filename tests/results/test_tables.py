@@ -78,3 +78,33 @@ def test_pages_show_the_rows_of_the_table(method, answers):
         for page in pages:
             assert first in html.unescape(page)
     assert r"\begin{tabular}" in answer.to_latex()
+
+
+TESTS = [
+    "anova",
+    "chi2",
+    "dcor",
+    "kruskal",
+    "kernel_two_sample",
+    "mannwhitneyu",
+    "mcnemar",
+    "survival_test",
+    "ttest",
+    "wilcoxon",
+    "ztest",
+]
+INTERVALS = ["chi2", "dcor", "kernel_two_sample", "mannwhitneyu", "mcnemar", "survival_test", "ttest", "ztest"]
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_tests_have_the_names_of_scipy(name, answers):
+    """A statistic, a p-value, and an interval where there is one."""
+    answer = answers[name]
+
+    assert isinstance(answer.statistic, float)
+    assert 0 <= answer.pvalue <= 1
+    assert isinstance(answer.rejected, bool)
+    if name in INTERVALS:
+        low, high = answer.confidence_interval()
+        assert low < high
+        assert (low, high) == (answer.confidence_interval().low, answer.confidence_interval().high)
