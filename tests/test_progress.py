@@ -143,7 +143,7 @@ with progress.progress(10) as bar:
 
 @pytest.mark.parametrize("widgets", [True, False])
 def test_a_notebook_has_its_own_bar(widgets):
-    """Where widgets are installed; elsewhere text, without a warning. Nothing of it is imported with the package."""
+    """Where widgets are installed; elsewhere text, without a warning. Nothing is imported with the package."""
     if widgets:
         pytest.importorskip("ipywidgets")
     arguments = [] if widgets else ["none"]

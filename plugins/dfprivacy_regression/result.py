@@ -176,7 +176,7 @@ class Regression(Release):
             f"{self.pvalues[name]:>8.3f}{self.low[name]:>12.4g}{self.high[name]:>12.4g}"
             for name in self.params
         ]
-        title = f"{self._title} Regression Results, with differential privacy"
+        title = f"{type(self).__name__} Regression Results, with differential privacy"
         top = [
             self.formula,
             f"No. Observations: {self.nobs:,.0f}    {self._quality()}",
@@ -257,8 +257,6 @@ class Regression(Release):
 
     _coefficient: ClassVar[str] = "change"
 
-    _title: ClassVar[str] = "Regression"
-
     def _quality(self) -> str:
         """Say how good the fit is."""
         raise NotImplementedError
@@ -291,7 +289,6 @@ class OLS(Regression):
     rsquared_high: float
     scale: float | None
     robust: bool
-    _title = "OLS"
 
     def _quality(self) -> str:
         ends = f"({self.rsquared_low:.3f} to {self.rsquared_high:.3f})"
@@ -354,7 +351,6 @@ class Logit(Regression):
     `released` is the noisy information, numbers mapped from their bounds to [-1, 1].
     """
 
-    _title = "Logit"
     _coefficient = "change of the log-odds"
 
     def _quality(self) -> str:
