@@ -561,13 +561,19 @@ class Release:
         if not self._states:
             return self._grids()
         columns = [_of(block) for block in self._tidy()]
-        table = _tabled(self.records())
-        shown = {
-            *table.heads,
-            *(n for n, own in self.result.items() if any(own is v for of in columns for v in of)),
-        }
+        rows = self.records()
+        table = _tabled(rows, self)
+        stated = [value for of in columns for value in of]
+        fields = {name for name, own in self.result.items() if any(own is each for each in stated)}
+        terms = {first for first, *_ in table.rows}
+        shown = {*(rows[0] if rows else ()), *terms, *fields, *self._repeated}
         facts = [(name, text) for name, text in self._rows() if name not in shown]
         return [table, *([Grid((), facts)] if facts else [])]
+
+    @property
+    def _repeated(self) -> tuple[str, ...]:
+        """Facts of the repr that the rows say under other names."""
+        return ()
 
     @property
     def _states(self) -> bool:
@@ -579,7 +585,8 @@ class Release:
         return "\n  ".join([self._title, *lines, *([str(self.privacy)] if self.privacy else [])])
 
     def _repr_html_(self) -> str:
-        return self._captioned(Grid.html) or Grid((), []).html(self._title)
+        tables = self._captioned(Grid.html) or Grid((), []).html(self._title)
+        return f'<div style="overflow-x:auto">{tables}</div>'
 
     def _captioned(self, write: Callable[[Grid, str, str], str], between: str = "") -> str:
         """Write the tables below each other: the first says what was asked, the last what was paid."""
@@ -816,7 +823,7 @@ class Groups(Release, Generic[R_co]):
         if not all(each._states for each in self.releases):  # noqa: SLF001 - of our own kind
             return self._grids()
         facts = self._facts()
-        return [_tabled(self.records()), *([Grid((), facts)] if facts else [])]
+        return [_tabled(self.records(), self.releases[0]), *([Grid((), facts)] if facts else [])]
 
     def _rows(self) -> list[tuple[str, str]]:
         if self._grid() is not None:
@@ -927,11 +934,14 @@ def _rich(value: Any) -> Any:
     return {key: _rich(item) for key, item in value.items()}
 
 
-def _tabled(rows: Sequence[Mapping[str, Any]]) -> Grid:
-    """Write rows as a table, without columns that say nothing."""
-    names = dict.fromkeys(name for row in rows for name, cell in row.items() if cell is not None)
+def _tabled(rows: Sequence[Mapping[str, Any]], release: Release) -> Grid:
+    """Write rows as a table, without columns that say nothing; the ends of intervals say which."""
+    every = dict.fromkeys(name for row in rows for name in row)
+    names = [name for name in every if any(row.get(name) is not None for row in rows)]
     cells = [["" if (cell := row.get(name)) is None else _text(cell) for name in names] for row in rows]
-    return Grid([*names], cells)
+    confidence = getattr(release, "confidence", None)
+    ends = {} if confidence is None else {end: f"{100 * confidence:.4g}% {end}" for end in ("low", "high")}
+    return Grid([ends.get(name, name) for name in names], cells)
 
 
 def _of(columns: Mapping[str, Any]) -> list[Any]:

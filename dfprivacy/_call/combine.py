@@ -77,6 +77,10 @@ class Combination(Release):
     def __float__(self) -> float:
         return self.estimate
 
+    @property
+    def _repeated(self) -> tuple[str, ...]:
+        return (f"{100 * self.confidence:.4g}% interval",)
+
     def _tidy(self) -> list[dict[str, Any]]:
         errors = {"noise_standard_error": self.noise_standard_error, "low": self.low, "high": self.high}
         sampling = {"sampling_standard_error": self.sampling_standard_error}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from dfprivacy import _words
 from dfprivacy._call.asked import note
 from dfprivacy._call.explanation import Explanation
 from dfprivacy._call.kept import Kept
@@ -125,13 +126,11 @@ class Question:
         """The call as it would be typed, without what it costs; what is long is cut."""
         signature = self.mechanism.signature.parameters
         told = [
-            _short(value)
-            if signature[name].kind is signature[name].POSITIONAL_OR_KEYWORD
-            else f"{name}={_short(value)}"
+            ("" if signature[name].kind is signature[name].POSITIONAL_OR_KEYWORD else name, _short(value))
             for name, value in self.given.items()
             if _short(value) != _short(signature[name].default)
         ]
-        return f"{self.mechanism.name}({', '.join(told)})"
+        return _words.call(self.mechanism.name, told)
 
     @property
     def sentence(self) -> str:

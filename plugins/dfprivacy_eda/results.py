@@ -77,6 +77,11 @@ class ColumnStatistic(Release):
     def __float__(self) -> float:
         return self.value
 
+    @property
+    def _repeated(self) -> tuple[str, ...]:
+        asked = f"{self.statistic} of {self.column}".removesuffix(" of ")
+        return asked, f"{100 * self.confidence:.4g}% interval"
+
     def _tidy(self) -> list[dict[str, Any]]:
         """State the number; `n` is the rows that it is about."""
         ends = {"noise_standard_error": self.noise_standard_error, "low": self.low, "high": self.high}
