@@ -290,8 +290,12 @@ class Mechanism:
         ArgumentError
             If they do not match, or one is not what its annotation says.
         """
+        named = self._as_named_today(kwargs)
+        expressions = bool(args) and all(type(each).__module__.partition(".")[0] == "polars" for each in args)
+        if self.gathers and expressions:  # what is gathered by name: its own check says what to write instead
+            args = [tuple(args)]
         try:
-            bound = self._called.bind(*args, **self._as_named_today(kwargs))
+            bound = self._called.bind(*args, **named)
         except TypeError as error:
             bare = [p.replace(annotation=inspect.Parameter.empty) for p in self.signature.parameters.values()]
             hint = f"It is called {self.name}{inspect.Signature(bare)}."

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from dfprivacy.errors import MissingDependency
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-__all__ = ["axes", "below", "forest", "forest_height", "ink", "panels", "wrapped"]
+__all__ = ["axes", "below", "forest", "forest_height", "ink", "panels", "stacked", "wrapped"]
+
+_PANEL = 2.8  # inches of one of several pictures
 
 
 _LABELS_HIGH, _LINE_HIGH = 2.6, 1.6  # of the labels of an axis, and of a line of its name, in letters of a legend
@@ -80,32 +82,7 @@ def below(ax: Any, *, ncols: int = 2) -> None:
     ax.legend(**how, ncols=ncols, fontsize="small", frameon=False)
 
 
-def forest(
-    ax: Any,
-    names: Sequence[str],
-    values: Sequence[float | None],
-    lows: Sequence[float | None],
-    highs: Sequence[float | None],
-    xlabel: str,
-) -> Any:
-    """Draw estimates of one unit below each other, each with its interval.
-
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes
-        The axes.
-    names : sequence of str
-        What each is of; the first is on top.
-    values, lows, highs : sequence of float or None
-        The estimates and the ends of their intervals; None where there is none.
-    xlabel : str
-        What they are, with units and the interval's coverage.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
-    """
+def _intervals(ax: Any, names: Sequence[str], values: Any, lows: Any, highs: Any, xlabel: str) -> None:
     for place, (value, low, high) in enumerate(zip(values, lows, highs, strict=True)):
         if low is not None and high is not None:
             ax.plot([low, high], [place, place], color="tab:blue", lw=2.5)
@@ -113,7 +90,6 @@ def forest(
             ax.plot(value, place, "s", color=ink(ax), ms=5)
     ax.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.4, -0.6))
     ax.set_xlabel(wrapped(xlabel))
-    return ax
 
 
 def panels(ax: Any, plots: Sequence[tuple[Any, ...]]) -> Any:
@@ -124,7 +100,8 @@ def panels(ax: Any, plots: Sequence[tuple[Any, ...]]) -> Any:
     ax : matplotlib.axes.Axes or None
         Axes to draw on; None: new ones of the height that they need.
     plots : sequence of tuples
-        What `forest` takes after the axes.
+        Of each: names of the estimates, the first on top; the estimates, and the ends of their intervals, None
+        where there is none; and what they are, with units and the interval's coverage.
 
     Returns
     -------
@@ -137,6 +114,70 @@ def panels(ax: Any, plots: Sequence[tuple[Any, ...]]) -> Any:
     top = 1.0
     for height, plot in zip(tall, plots, strict=True):
         part = height / sum(tall)
-        forest(ax.inset_axes((0, top - part * (height - 1.7) / height, 1, part * (height - 1.9) / height)), *plot)
+        place = (0, top - part * (height - 1.7) / height, 1, part * (height - 1.9) / height)
+        _intervals(ax.inset_axes(place), *plot)
         top -= part
+    return ax
+
+
+def forest(labels: Sequence[str], values: Sequence[tuple[float, float, float]], what: str, ax: Any = None) -> Any:
+    """Draw a number and its interval for each of some names, the first on top.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        The names.
+    values : sequence of tuple of three float
+        Of each: the number, and the ends of its interval.
+    what : str
+        What the numbers are.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
+    ax = axes(ax, height=forest_height(len(labels)))
+    for at, (value, low, high) in enumerate(values):
+        ax.plot([low, high], [at, at], color="tab:blue", lw=2)
+        ax.plot(value, at, "s", color=ink(ax))
+    ax.set(yticks=range(len(labels)), yticklabels=labels, ylim=(len(labels) - 0.5, -0.5), xlabel=wrapped(what))
+    return ax
+
+
+def stacked(labels: Sequence[str], draw: Sequence[Callable[[Any], Any]], ax: Any = None) -> Any:
+    """Draw pictures below each other, on one scale where they show the same.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        A heading for each.
+    draw : sequence of callable
+        Draws each on axes that it is given.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes, with a panel for each picture.
+    """
+    ax = axes(ax, height=_PANEL * len(labels))
+    ax.axis("off")
+    height = 1 / len(labels)
+    panels = [ax.inset_axes((0, 1 - (at + 0.72) * height, 1, 0.55 * height)) for at in range(len(labels))]
+    for at, (panel, label, picture) in enumerate(zip(panels, labels, draw, strict=True)):
+        picture(panel)
+        panel.set_title(label, loc="right")
+        if at and (legend := panel.get_legend()) is not None:
+            legend.remove()  # the first says it for all
+    for one in ("x", "y"):
+        if len({(getattr(panel, f"get_{one}label")(), len(panel.child_axes)) for panel in panels}) == 1:
+            ends = [getattr(panel, f"get_{one}lim")() for panel in panels]
+            falls = ends[0][0] > ends[0][1]
+            reach = min(min(each) for each in ends), max(max(each) for each in ends)
+            for panel in panels:
+                getattr(panel, f"set_{one}lim")(reach[::-1] if falls else reach)
     return ax

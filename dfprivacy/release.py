@@ -18,6 +18,7 @@ import numpy as np
 
 from dfprivacy.errors import ArgumentError, trimmed
 from dfprivacy.markup import Grid, Text
+from dfprivacy.plotting import forest, stacked
 from dfprivacy.tidy import COLUMNS_MAX, frame_of, keyed, leaves, rows_of, scalar, table_of
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ class Privacy:
         The call as it would be typed, without its price, and the columns by whose groups it was asked.
     where : tuple of str
         Which rows were asked, in words; empty where all were.
+    sample : str
+        The secret sample that was asked, in words; empty where no sample was drawn.
     """
 
     epsilon: float
@@ -142,6 +145,7 @@ class Privacy:
     max_rows: int = 1
     question: str = ""
     where: tuple[str, ...] = ()
+    sample: str = ""
 
     @property
     def asked(self) -> str:
@@ -149,13 +153,18 @@ class Privacy:
         if not self.question:
             return ""
         rows = f", where {' and '.join(self.where)}" if self.where else ""
-        return f"{self.question} of {self.account!r}{rows}"
+        of = f"{self.sample} of {self.account!r}" if self.sample else repr(self.account)
+        return f"{self.question} of {of}{rows}"
 
     @property
     def note(self) -> str:
-        """What misleads who reads the result as if every row were another person; empty if each is."""
-        if self.max_rows <= 1:
-            return ""
+        """What misleads who reads the result as if every row of the table were in it, and another person."""
+        of = f"the table is here {self.sample}: counts, sums and intervals for its own number are the sample's"
+        notes = [of] if self.sample else []
+        return "; ".join(notes + ([self._several] if self.max_rows > 1 else []))
+
+    @property
+    def _several(self) -> str:
         return (
             f"up to {self.max_rows} rows are of one {self.unit!r}, and rows of one are alike: standard errors, "
             f"p-values and intervals take them for different ones and are too small; ask view.per({self.unit!r})"
@@ -784,19 +793,23 @@ class Groups(Release, Generic[R_co]):
         return [", ".join(map(str, named.values())) for named in self._named()]
 
     def _grid(self) -> Grid | None:
-        """Put the groups' tables below each other, or their facts, where all have the same columns or names."""
+        """Put groups' tables below each other, if all have the same columns; or their facts, one row a group."""
         tables = [release._grid() for release in self.releases]  # noqa: SLF001 - of our own kind
         if all(table is None for table in tables):
             tables = [_told(release._rows()) for release in self.releases]  # noqa: SLF001 - as above
         grids = [table for table in tables if table is not None]
         heads = {tuple(grid.heads) for grid in grids}
-        if len(heads) != 1 or len(grids) < len(tables):
+        if not heads or len(grids) < len(tables):
+            return None
+        labels, by = self._labels(), self.by if isinstance(self.by, str) else ", ".join(self.by)
+        if all(not own for own, *_ in heads):  # facts, some of which not every group has
+            names = list(dict.fromkeys(name for grid in grids for name in grid.heads[1:]))
+            told = [dict(zip(grid.heads, texts, strict=True)) for grid in grids for texts in grid.rows]
+            cells = [(label, *(of.get(name, "") for name in names)) for label, of in zip(labels, told, strict=True)]
+            return Grid((by, *names), cells)
+        if len(heads) != 1:
             return None
         (((own, *rest)),) = heads
-        labels, by = self._labels(), self.by if isinstance(self.by, str) else ", ".join(self.by)
-        if not own:  # facts, one row a group
-            cells = [(label, *texts) for label, grid in zip(labels, grids, strict=True) for _, *texts in grid.rows]
-            return Grid((by, *rest), cells)
         wide = max(map(len, (by, *labels)))
         cells = [
             (f"{'' if at else label:<{wide}}  {name}", *texts)
@@ -837,6 +850,33 @@ class Groups(Release, Generic[R_co]):
         made = super().made_for(library, words)
         return replace(made, releases=tuple(each.made_for(library, words) for each in self.releases))
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the groups: a number with its interval each, or else the picture of each, one below the other.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+
+        Raises
+        ------
+        ArgumentError
+            If there is nothing to draw of a group.
+        """
+        rows = [_with_ends(release) for release in self.releases]
+        numbers = [row for row in rows if row is not None]
+        if len(numbers) < len(rows):
+            return stacked(self._labels(), [release.plot for release in self.releases], ax)
+        what = f"{self.privacy.question}, " if self.privacy else ""
+        ax = forest(self._labels(), numbers, f"{what}intervals with the noise", ax)
+        ax.set_ylabel(self._called(*([self.by] if isinstance(self.by, str) else self.by)))
+        return ax
+
     def records(self) -> list[dict[str, Any]]:
         """Return the rows of each group, the group in the first column or columns.
 
@@ -847,6 +887,13 @@ class Groups(Release, Generic[R_co]):
         """
         parts = zip(self._named(), self.releases, strict=True)
         return [keyed(named, row) for named, each in parts for row in each.records()]
+
+
+def _with_ends(release: Release) -> tuple[float, float, float] | None:
+    """Give the number that a release is about, with the ends of its interval, where it has them."""
+    value, *ends = (getattr(release, name, None) for name in (release._estimate, "low", "high"))  # noqa: SLF001
+    known = all(isinstance(each, float) and math.isfinite(each) for each in (value, *ends))
+    return (value, *ends) if known else None  # type: ignore[return-value]
 
 
 def _told(rows: Sequence[tuple[str, str]]) -> Grid | None:

@@ -567,6 +567,31 @@ def test_a_picture_can_be_drawn_into_others(plt):
     assert protect().ttest("age", popmean=30, epsilon=1).plot(ax) is ax
 
 
+def test_groups_are_drawn_as_one_forest(plt):
+    """Each group has a line along its interval and a dot at its estimate, the first on top."""
+    groups = protect().group_by("g").ttest("age", popmean=30, epsilon=1)
+
+    ax = groups.plot()
+
+    lines = ax.get_lines()
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
+    assert [[each.low, each.high] for _, each in groups.items()] == [list(line.get_xdata()) for line in lines[::2]]
+    assert [each.estimate for _, each in groups.items()] == [line.get_xdata()[0] for line in lines[1::2]]
+    assert ax.yaxis_inverted()
+    assert "ttest('age'" in ax.get_xlabel()
+
+
+def test_groups_of_pictures_are_drawn_below_each_other_on_one_scale(plt):
+    """Where a release has a picture of its own each group has a panel, with its name."""
+    groups = protect().group_by("g").histogram("age", 4, epsilon=1)
+
+    panels = groups.plot().child_axes
+
+    assert ["a", "b"] == [panel.get_title(loc="right") for panel in panels]
+    assert 1 == len({panel.get_ylim() for panel in panels})
+    assert [panel.get_legend() is not None for panel in panels] == [True, False]
+
+
 def test_what_cannot_be_looked_at_says_so():
     """A release without a picture names what there is instead."""
     with pytest.raises(dp.ArgumentError, match=r"A Value has no picture.*Use to_frame"):

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._call.kept import Kept
+from dfprivacy._privacy.losses import Cube
 from dfprivacy.errors import PluginError
 
 if TYPE_CHECKING:
@@ -22,7 +23,11 @@ __all__ = ["CallPayer", "GroupPayer", "Unpaid", "delta_of", "epsilon_of"]
 
 
 class CallPayer:
-    """What pays for one call: every loss goes to the account, durably, before it is incurred."""
+    """What pays for one call: every loss goes to the account, durably, before it is incurred.
+
+    On a secret sample, epsilon and delta are what the call may lose there; the first loss charges the `price`,
+    which is what all of that costs on the table.
+    """
 
     def __init__(
         self,
@@ -33,11 +38,14 @@ class CallPayer:
         *,
         fresh: bool = False,
         many: bool = False,
+        price: PrivacyLoss | None = None,
     ) -> None:
         self.id = uuid.uuid4().hex
         self.epsilon = epsilon
         self.delta = delta
         self.losses: list[PrivacyLoss] = []
+        self.charged: list[PrivacyLoss] = []
+        self._price = price
         self.noise: list[MeasurementRecord] = []
         self.looked = False
         self.kept = Kept(account, fresh=fresh, many=many)
@@ -46,11 +54,11 @@ class CallPayer:
 
     @property
     def basic_composition(self) -> bool:
-        """Whether epsilons simply add up on the account."""
-        return self._account.basic_composition
+        """Whether epsilons simply add up: on the account, and always within a sample."""
+        return self._account.basic_composition or self._price is not None
 
     def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
-        """Charge losses at once, or none of them and raise."""
+        """Charge losses at once, or none of them and raise; on a sample, what all of them together may cost."""
         whole = [*self.losses, *losses]
         if epsilon_of(whole) > self.epsilon or delta_of(whole) > self.delta:
             raise PluginError(
@@ -58,8 +66,12 @@ class CallPayer:
                 "and all groups together more than the call may cost.",
                 "Tell its authors: shares must not depend on the group.",
             )
-        self._account.charge(*losses, call=self.id, mechanism=self._mechanism, reserve=reserve)
+        charge = losses if self._price is None else [] if self.charged else [self._price]
+        if charge:
+            reserve = reserve if self._price is None else ()
+            self._account.charge(*charge, call=self.id, mechanism=self._mechanism, reserve=reserve)
         self.losses += losses
+        self.charged += charge
 
     def spare(self, losses: Sequence[PrivacyLoss]) -> None:
         """Pay nothing for what was paid before."""
@@ -83,7 +95,7 @@ class GroupPayer:
     all groups' sums together, because the curator takes the sensitivity of them all (`Table.sensitivity`).
     """
 
-    def __init__(self, call: CallPayer, paid: set[tuple[int, PrivacyLoss]]) -> None:
+    def __init__(self, call: CallPayer, paid: set[tuple[int, object]]) -> None:
         self.epsilon = call.epsilon
         self.delta = call.delta
         self._call = call
@@ -94,9 +106,9 @@ class GroupPayer:
     def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
         """Charge what no other group has paid."""
         for loss in losses:
-            if (self._next, loss) not in self._paid:
+            if (self._next, _priced(loss)) not in self._paid:
                 self._call.pay([loss], reserve)
-                self._paid.add((self._next, loss))
+                self._paid.add((self._next, _priced(loss)))
             self._next += 1
 
     def spare(self, losses: Sequence[PrivacyLoss]) -> None:
@@ -119,6 +131,11 @@ class Unpaid:
     def spare(self, losses: Sequence[PrivacyLoss]) -> None:
         """Note what need not be charged."""
         self.spared += epsilon_of(losses)
+
+
+def _priced(loss: PrivacyLoss) -> object:
+    """Give what a loss is priced by: noise of the cube by its epsilon alone, whatever the steps of its grid."""
+    return (loss.kind, loss.epsilon) if isinstance(loss, Cube) else loss
 
 
 def epsilon_of(losses: Sequence[PrivacyLoss]) -> Fraction:

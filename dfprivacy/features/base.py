@@ -28,7 +28,7 @@ Norm = float  # 1, 2 or infinity
 _NORMS = (1, 2, math.inf)
 _DERIVED = {
     *("reads", "dimension", "summands", "support", "counts"),
-    *("portable", "sensitivity", "steps", "total", "totals", "image", "stacked"),
+    *("portable", "sensitivity", "steps", "total", "totals", "cells", "image", "stacked"),
 }
 _PIECE = 1 << 17  # numbers at a time, which fit the cache
 FEW = 5  # places from which on np.bincount is faster than a product of matrices; both are exact
@@ -133,6 +133,10 @@ class RowFeatures(ABC):
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         """Exact sums of the rows at each place below `bins`, shape (bins, summands); others count nowhere."""
         return added_by_place(self.steps(batch, k), place, bins)
+
+    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> NDArray[np.intp] | None:  # noqa: ARG002
+        """Give the one coordinate in which each row counts as 1, `summands` for none; None where rows do not."""
+        return None
 
     @property
     def stacked(self) -> tuple[RowFeatures, ...]:

@@ -124,11 +124,11 @@ class Moments(RowFeatures):
         if self.degree == 1 and self.count:
             np.subtract(unit, vectors[0], out=vectors[1])
             vectors[0] += unit
-            vectors /= 2
+            vectors *= 0.5  # the same number as of a division, and sooner
         elif self.count == "beside":
             np.multiply(y, vectors[0], out=vectors[1])
             np.subtract(unit, vectors[1], out=vectors[1])
-            vectors[1] /= 2
+            vectors[1] *= 0.5
         elif self.degree == 2:  # noqa: PLR2004
             square = np.multiply(y, vectors[0], out=vectors[-1])
             if self.count:
@@ -137,7 +137,7 @@ class Moments(RowFeatures):
                 square *= 2
                 square -= unit
             else:
-                square /= 2
+                square *= 0.5
 
     @property
     def portable(self) -> bool:

@@ -99,6 +99,10 @@ class Stack(RowFeatures):
         """Return the exact sums of a batch in whole steps."""
         return np.concatenate([each.total(batch, mask, k) for each in self.features])
 
+    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> NDArray[np.intp] | None:
+        """Return the coordinate in which each row counts, if there are no features beside the first."""
+        return self.features[0].cells(batch, mask) if len(self.features) == 1 else None
+
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         """Return the same for the rows at each place below `bins`, shape (bins, summands)."""
         return np.hstack([each.totals(batch, place, bins, k) for each in self.features])

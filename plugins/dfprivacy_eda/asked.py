@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -86,9 +87,11 @@ def read(aggregations: object, named: Mapping[str, object]) -> tuple[Asked, ...]
     """
     if not isinstance(aggregations, Mapping | None):
         several = aggregations if isinstance(aggregations, list | tuple) else [aggregations]
+        instead = _example(*several)
+        what = "expressions" if instead else f"a {type(aggregations).__name__}"
         raise ArgumentError(
-            f"agg() takes statistics by column, not a {type(aggregations).__name__}.",
-            _example(*several) or 'For example agg({"age": ["mean", "std"]}), or agg(mean_age=("age", "mean")).',
+            f"agg() takes statistics by column, not {what}.",
+            instead or 'For example agg({"age": ["mean", "std"]}), or agg(mean_age=("age", "mean")).',
         )
     every = []
     by_column = [*(aggregations or {}).items(), *((name, each) for name, each in named.items() if _of_column(each))]
@@ -133,7 +136,7 @@ def _example(*given: object, name: str = "") -> str:
     if not given or not all(map(_expression, given)):
         return ""
     pairs = []
-    for written in map(str, given):
+    for written in itertools.chain(*map(_single, map(str, given))):
         asked = re.search(r'col\("([^"]+)"\)\.(\w+)\((?:\[dyn float: )?([\d.]*)', written)
         column, statistic, share = ("age", "mean", "") if asked is None else asked.groups()
         quantile = statistic == "quantile" and share
@@ -144,6 +147,15 @@ def _example(*given: object, name: str = "") -> str:
         pair = f'("{column}", "{statistic}")'
         pairs.append(f"{called}={pair}" if called.isidentifier() else f'**{{"{called}": {pair}}}')
     return f"It takes no Polars expressions. For example agg({', '.join(pairs)})."
+
+
+def _single(written: str) -> list[str]:
+    """Write an expression of several columns, as one of each."""
+    several = re.match(r"cs\.by_name\((.*?), require_all=\w+\)", written)
+    if several is None:
+        return [written]
+    rest = written[several.end() :]
+    return [f'col("{name}"){rest}' for name in re.findall(r"'([^']+)'", several[1])]
 
 
 def _of_column(given: object) -> bool:

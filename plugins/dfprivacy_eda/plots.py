@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy import ArgumentError
-from dfprivacy.plotting import axes, ink, panels
+from dfprivacy.plotting import axes, ink
 from dfprivacy_eda.wording import number
 
 if TYPE_CHECKING:
@@ -45,6 +44,8 @@ __all__ = [
 ]
 
 BAR, SURE = "#9ec3e6", "#d95f02"
+_NONE = "#d0d0d0"
+_TWO_SIDES = 1.96  # standard errors of a 95% interval
 _SERIES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777")
 _MOST_BARS = 40
 _DARK = 0.65  # of the largest number, from which its square is too dark for black
@@ -229,20 +230,6 @@ def _broken(name: str) -> str:
     return "\n".join(textwrap.wrap(name, _LONG)) if len(name) > _LONG else name
 
 
-def profile(found: Profile, ax: Any) -> Any:
-    """Draw mean and standard deviation of each column of numbers, on a scale of its own."""
-    drawn = []
-    for at, name in enumerate(found.columns):
-        mean, std = found.mean[at], found.std[at]
-        if mean is not None:
-            ends = ([None], [None]) if std is None else ([mean - std], [mean + std])
-            what = f"{_called(found, name)}: mean{'' if std is None else ' ± standard deviation'}"
-            drawn.append(([""], [mean], *ends, what))
-    if not drawn:
-        raise ArgumentError("No mean of a column was found.", "Use frame.")
-    return panels(ax, drawn)
-
-
 def _of_what(found: Crosstab) -> tuple[NDArray[np.float64], ...]:
     """Give counts or the shares that were asked for, and the ends of their intervals.
 
@@ -326,8 +313,9 @@ def _panel(ax: Any, found: Description, at: int) -> None:
 
     quartiles = [cell(name) for name in ("25%", "50%", "75%")]
     (first, *_), (middle, *_), (third, *_) = quartiles
-    ax.barh(0, third - first, left=first, height=0.6, color=BAR, edgecolor=ink(ax), linewidth=0.6)
-    ax.plot([middle, middle], [-0.3, 0.3], color=ink(ax), lw=2, label="median, within the quartiles")
+    box = {"color": BAR, "edgecolor": ink(ax), "linewidth": 0.6, "label": "quartiles, and the median between"}
+    ax.barh(0, third - first, left=first, height=0.6, **box)
+    ax.plot([middle, middle], [-0.3, 0.3], color=ink(ax), lw=2)
     for y, (x, low, high) in zip((0.2, 0.0, -0.2), quartiles, strict=True):  # apart, for they may overlap
         ax.plot([low, high], [y, y], color=SURE, lw=1.5)
         ax.plot(x, y, "o", ms=3, color=SURE)
@@ -360,6 +348,28 @@ def bounds(found: FoundBounds, edges: NDArray[np.float64], ax: Any) -> Any:
     ax.set(xlabel="values, by powers of two", ylabel="rows")
     ax.set_ylim(bottom=0)
     _legend(_plain(ax), loc="lower left", bbox_to_anchor=(0, 1))
+    return ax
+
+
+def profile(found: Profile, labels: Sequence[str], ax: Any) -> Any:
+    """Draw for each column how many rows hold a value of its kind, and how many hold nothing, with intervals."""
+    ax = _sized(ax, _ROW * (1.6 * len(labels) + 3))
+    at, error = np.arange(len(labels)), found.noise_standard_error
+    gone = np.array([np.nan if each is None else each for each in found.missing])
+    kinds = (
+        ("rows with a value of its kind", -0.2, np.array(found.rows), BAR),
+        ("rows with none", 0.2, gone, _NONE),
+    )
+    for label, beside, rows, colour in kinds:
+        ax.barh(at + beside, rows, height=0.36, color=colour, edgecolor=ink(ax), linewidth=0.6, label=label)
+        low, high = np.maximum(rows - _TWO_SIDES * error, 0), rows + _TWO_SIDES * error
+        ax.hlines(at + beside, low, high, color=SURE, lw=2.5, label=None if beside > 0 else _interval(0.95))
+    ax.axvline(found.threshold, color=ink(ax), lw=1, ls="--", label=f"seen from {found.threshold:,} rows on")
+    ax.set_yticks(at, list(labels))
+    ax.invert_yaxis()
+    ax.set(xlabel="rows")
+    ax.set_xlim(left=0)
+    _legend(_plain(ax), ncols=2, loc="lower right", bbox_to_anchor=(1, 1))
     return ax
 
 

@@ -27,6 +27,7 @@ _BINS = 32
 _FEW = 20  # different numbers that are codes rather than measurements
 _CODES = 0.95  # of the rows with a number, that such codes make up
 _SHOWN = 4
+_DRAWN = 3  # beside a picture, where there is less room
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -105,10 +106,6 @@ class Profile(Release):
         few = 1 < len(held) <= _FEW and whole >= _CODES * self.rows[at] and self.kinds[at] == "number"
         return sorted(value for value, _ in held) if few else []
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw mean and standard deviation of each column of numbers, on a scale of its own."""
-        return plots.profile(self, ax)
-
     @property
     def frame(self) -> Any:
         """A row for each column."""
@@ -119,6 +116,30 @@ class Profile(Release):
         cells = {name: getattr(self, name) for name in names}
         frequent = [", ".join(map(str, values[:_SHOWN])) for values in self.values]
         return [{"column": self.columns, "kind": self.kinds, **cells, "frequent": frequent}]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw how many rows each column holds a value in, and in how many it is missing, with intervals.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        return plots.profile(self, [self._label(at) for at in range(len(self.columns))], ax)
+
+    def _label(self, at: int) -> str:
+        """Give a column's name, its kind, and its bounds or its most frequent values."""
+        name, kind, low, high = self._called(self.columns[at]), self.kinds[at], self.low[at], self.high[at]
+        if kind is None:
+            return f"{name}: nothing seen"
+        held = ", ".join(map(str, self.values[at][:_DRAWN])) + (", …" if len(self.values[at]) > _DRAWN else "")
+        what = held if low is None or high is None else f"{_written(low, kind)} to {_written(high, kind)}"
+        return f"{name}: {kind}" + (f"\n{what}" if what else "")
 
     def _rows(self) -> list[tuple[str, str]]:
         rows = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,8 +57,14 @@ def draws_of_sums(shares: Array, count: int = _DRAWS) -> Array:
     ndarray of shape (count, k)
         Draws.
     """
-    e = np.random.default_rng(9).normal(size=(count, len(shares))) * np.sqrt(shares)
+    e = _normal(count, len(shares)) * np.sqrt(shares)
     return np.asarray(e - shares * e.sum(axis=1, keepdims=True))
+
+
+@lru_cache(maxsize=8)
+def _normal(count: int, k: int) -> Array:
+    """Draw normal variables, always the same ones."""
+    return np.random.default_rng(9).normal(size=(count, k))
 
 
 def pvalue_of_t(t: float, scale: float, n: float, shares: Array, tau: float) -> float:
@@ -142,16 +149,20 @@ def known_sizes(
     Returns
     -------
     tuple
-        n, shares and τ for the p-value, and the noisy sizes, or None.
+        Rows with a value, shares and their τ for the p-value, and the noisy sizes, or None.
     """
     counts = np.array(values[1 : k + 1]) if sizes else None
     scale = float(scales[1])
-    tau = float(np.clip(values[-1] + SLACK * scales[-1], _TIES_MIN, 1.0)) if ties else 1.0
+    tau = values[-1] + SLACK * scales[-1] if ties else 1.0
     if counts is None:
         whole = float(n or 0)
-        return whole, np.full(k, 1 / k) if rows is None else np.array(rows) / whole, tau, None
+        shares = np.full(k, 1 / k) if rows is None else np.array(rows) / whole
+        return whole, shares, float(np.clip(tau, _TIES_MIN, 1.0)), None
     together = float(counts.sum() + SLACK * scale * np.sqrt(2 * k))
     whole = max(together if n is None else min(together, n), 4.0)
+    if n is not None:  # what is measured is the scores' part of those of all rows, with a value or without
+        tau *= (n**3 - n) / (whole**3 - whole)
+    tau = float(np.clip(tau, _TIES_MIN, 1.0))
     if rows is not None:
         counts = np.clip(counts, 0, rows)
     return whole, shares_towards_equal(counts, max(float(counts.sum()), 1.0), scale), tau, counts

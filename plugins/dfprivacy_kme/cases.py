@@ -15,10 +15,13 @@ __all__ = ["dfprivacy_conformance_cases"]
 
 
 @hookimpl
-def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:  # noqa: ARG001
+def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
     """Give the cases: each feature map, both noises, numbers and categories, public columns, groups."""
     bounds = {"x": (-3.0, 1.5)}
     groups = {"g": ["a", "b", "c"]}
+    if mechanism.name == "kme_exponential":
+        two = {"columns": ["x"], "lengthscale": 1.0, "points": {"x": [-3.0, 1.5]}, "n_rows": 1}
+        return [case(arguments=two, bounds=bounds)]
     plain = {"columns": ["x"], "lengthscale": 1.0, "represent": "hull"}
     filled = {**plain, "nan_policy": "fill"}
     subspace = {**plain, "features": "subspace", "n_points": 8}

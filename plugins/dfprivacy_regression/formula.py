@@ -17,6 +17,11 @@ __all__ = ["read", "read_binary"]
 
 _FACTOR = re.compile(r"C\(\s*(.*?)\s*\)")
 _CALL = re.compile(r"(\w+)\s*\(.*\)")
+_ARITHMETIC = re.compile(r"\w\(|\s-|^-")  # of a term that is no column
+_TERMS = (
+    "Terms are names of columns and C(name) for categories, with +; an intercept is always there. Make products "
+    "and functions columns of the table, with bounds of their own."
+)
 _HOW = 'Write "outcome ~ a + b + C(category)", or give the names: outcome, ["a", "b"].'
 
 
@@ -127,16 +132,14 @@ def _terms(formula: str) -> tuple[str, list[str]]:
     for term in found:
         call = _CALL.fullmatch(term)
         if not term or (call and call[1] != "C") or re.search(r"[*:/^|~]", term) or term in {"0", "-1"}:
-            raise ArgumentError(
-                f"The term {term!r} of {formula!r} cannot be answered.",
-                "Terms are names of columns and C(name) for categories, with +; an intercept is always there. "
-                "Make products and functions columns of the table, with bounds of their own.",
-            )
+            raise ArgumentError(f"The term {term!r} of {formula!r} cannot be answered.", _TERMS)
     return outcome.strip(), found
 
 
 def _column(name: object, known: Mapping[str, Column]) -> Column:
     if not isinstance(name, str) or name not in known:
+        if isinstance(name, str) and _ARITHMETIC.search(name):
+            raise ArgumentError(f"The term {name!r} cannot be answered.", _TERMS)
         raise SchemaError(
             f"There is no column {name!r} with bounds or categories.",
             f"There are {', '.join(map(repr, known))}. {_HOW}"

@@ -32,6 +32,8 @@ _SHARES = (Fraction(1, 4), Fraction(7, 20))  # of the start, and of the score wi
 _START = Fraction(2, 5)  # where there is no third stage
 _ENOUGH = 2.5  # signal to noise, below which there is none
 _CLEAR = 2.0  # noise standard errors by which the smallest eigenvalue of the information must stand out
+_SEEN = 1.0  # below which nothing is known in its direction: there Newton's steps correct nothing
+_PART = 0.1  # of a coefficient that lies in that direction, from which on nothing is known of it either
 _SETTLED = 2.0  # L1 length of the last step, in units of the bounds
 
 
@@ -123,7 +125,7 @@ def logit(
     **Statistics.** The first estimate is that of the linear discriminant, from which two steps of Newton lead near
     the maximum of the likelihood; where n or ε is small, one. Standard errors hold the sampling of rows and the
     noise in score and information. Where the noise leaves open whether the regressors can be told apart,
-    ``informative`` is False.
+    ``informative`` is False, and where they may be one, their intervals have no ends.
 
     References
     ----------
@@ -193,7 +195,9 @@ def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability 
     noise = information.noise_alone(measured.moved, measured.variance) + np.outer(bent, bent)
     covariance = change @ (information.sampling + noise) @ change.T
     noise = change @ noise @ change.T
-    errors, spread = np.sqrt(np.diag(covariance)), np.sqrt(np.diag(noise))
+    lost = _lost(information, change)
+    errors, spread = (np.where(lost, math.inf, np.sqrt(np.diag(each))) for each in (covariance, noise))
+    covariance = np.where(lost[:, None] | lost, math.inf, covariance)
     reach = float(ndtri((1 + confidence) / 2)) * errors
     names, informative = design.names, clarity >= _CLEAR
     return Logit(
@@ -217,6 +221,14 @@ def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability 
         informative=informative,
         notes=_notes(measured, informative=informative),
     )
+
+
+def _lost(information: Information, change: Numbers) -> NDArray[np.bool_]:
+    """Say of which coefficients nothing is known: those in directions whose information may be none."""
+    values, vectors = np.linalg.eigh(information.H)
+    unseen = change @ vectors[:, values < _SEEN * information.spread]
+    found: NDArray[np.bool_] = (np.abs(unseen) > _PART * np.linalg.norm(change, axis=1)[:, None]).any(axis=1)
+    return found
 
 
 def _notes(measured: Measured, *, informative: bool) -> tuple[str, ...]:

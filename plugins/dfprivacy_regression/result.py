@@ -241,15 +241,16 @@ class Regression(Release):
         for place, name in zip(places, names, strict=True):
             if math.isfinite(self.low[name]):
                 ax.plot([self.low[name], self.high[name]], [place] * 2, color="tab:blue", lw=2)
-            if (value := self.params[name]) is not None:
-                ax.plot(value, place, "s", color=ink(ax))
+                ax.plot(self.params[name], place, "s", color=ink(ax))
         ax.axvline(0, color="grey", lw=1, ls=":")
         outcome, _, event = self.formula.partition(" ~ ")[0].strip("()").partition(" == ")
         of = self._called(outcome) + (f" = {event.strip(chr(39))}" if event else "")
         what = f"{self._coefficient} of {of}, {self.confidence:.0%} intervals, noise included"
         ax.set(
             yticks=[*places],
-            yticklabels=[*map(self._worded, names)],
+            yticklabels=[
+                self._worded(name) + ("" if math.isfinite(self.low[name]) else ": not known") for name in names
+            ],
             ylim=(-0.6, len(names) - 0.4),
             xlabel=wrapped(what, 48),
         )
@@ -260,6 +261,13 @@ class Regression(Release):
     def _quality(self) -> str:
         """Say how good the fit is."""
         raise NotImplementedError
+
+    def _variance(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Give the variance of predictions, which has no end where nothing is known of a coefficient."""
+        known = np.where(np.isfinite(self.covariance), self.covariance, 0.0)
+        lost = np.isinf(np.diag(self.covariance))
+        found: NDArray[np.float64] = np.einsum("ni,ij,nj->n", x, known, x)
+        return np.where((x[:, lost] != 0).any(axis=1), np.inf, found)
 
     def _estimates(self) -> NDArray[np.float64]:
         """Give the coefficients as one vector."""
@@ -329,7 +337,7 @@ class OLS(Regression):
         x = self._design(at)
         mean = x @ self._estimates()
         scale = self.scale or 0.0
-        variance = np.einsum("ni,ij,nj->n", x, self.covariance, x)
+        variance = self._variance(x)
         z = float(stats.t.ppf((1 + self.confidence) / 2, max(self.nobs - x.shape[1], 1)))
         error, whole = np.sqrt(variance), np.sqrt(variance + scale)
         return self._table(
@@ -402,7 +410,7 @@ class Logit(Regression):
         """
         x = self._design(at)
         logits = x @ self._estimates()
-        reach = float(ndtri((1 + self.confidence) / 2)) * np.sqrt(np.einsum("ni,ij,nj->n", x, self.covariance, x))
+        reach = float(ndtri((1 + self.confidence) / 2)) * np.sqrt(self._variance(x))
         ends = {"probability": logits, "low": logits - reach, "high": logits + reach}
         return self._table({name: expit(values).tolist() for name, values in ends.items()})
 

@@ -197,6 +197,7 @@ LAWS = {
     "normal": lambda rng, n: rng.normal(size=n),
     "five values": lambda rng, n: rng.integers(5, size=n).astype(float),
     "90% zeros": lambda rng, n: np.where(rng.random(n) < 0.9, 0.0, rng.exponential(size=n)),
+    "half missing": lambda rng, n: np.where(rng.random(n) < 0.5, np.nan, rng.normal(size=n)),
 }
 SEVERAL = (
     ((1 / 3,) * 3, 60, 1.0),
@@ -238,21 +239,23 @@ def _several(
 ) -> float:
     """Release T, and give the p-value."""
     n, k = len(x), len(sizes)
-    a = rankdata(x) - (n + 1) / 2
-    t = np.abs(np.bincount(group, a)).sum() / 2
+    there = ~np.isnan(x)
+    a = rankdata(x[there]) - (there.sum() + 1) / 2
+    t = np.abs(np.bincount(group[there], a)).sum() / 2
     tau = 12 * (a @ a) / (n * (n * n - 1))
+    counts = np.bincount(group[there], minlength=k)
     on = n * epsilon >= ENOUGH
     share = k_groups.SHARE * on
     if way == "add_remove":
         b = (0.5 + COUNTED) / epsilon
-        scales, exact, rows, size = [b, *[b / COUNTED] * k, 1.0], [t / n, *sizes, 0.0], None, None
+        scales, exact, rows, size = [b, *[b / COUNTED] * k, 1.0], [t / there.sum(), *counts, 0.0], None, None
         told, ties = True, False
     else:
         known = way == "public"
         most, b = n - (sizes.min() if known else 1), (1 + share + share * (not known)) / epsilon
         each = 2 * b if known else 2 * b / max(share, 1e-9)
         scales = [b * most, *[each] * k, 3 * b / (max(share, 1e-9) * (n + 1))]
-        exact, rows, size, told, ties = [t, *sizes, tau], tuple(sizes) if known else None, n, known or on, on
+        exact, rows, size, told, ties = [t, *counts, tau], tuple(sizes) if known else None, n, known or on, on
     values = [value + rng.laplace(0, scale) for value, scale in zip(exact, scales, strict=True)]
     whole, parts, left, _ = k_groups.known_sizes(values, scales, k, size, rows, sizes=told, ties=ties)
     times = whole if size is None else 1.0

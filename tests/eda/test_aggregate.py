@@ -232,13 +232,17 @@ def test_refused_before_any_charge(case, grouped, protect):
 
 
 def test_expressions_one_after_the_other(protect):
-    """As Polars takes them, each by position: refused, and it says that columns are named by strings."""
+    """As Polars takes them, each by position: refused, and it says what to write, which is answered."""
     view = protect()
+    instead = r'agg\((age_mean=\("age", "mean"\), high=\("age", "90%"\))\)'
 
-    with pytest.raises(ArgumentError, match="no Polars expressions: columns and statistics are named by strings"):
-        view.agg(pl.col("age").mean(), pl.col("age").std(), epsilon=1)
+    with pytest.raises(ArgumentError, match=instead):
+        view.agg(pl.col("age").mean(), pl.col("age").quantile(0.9).alias("high"), epsilon=1)
+    with pytest.raises(ArgumentError, match=r'a_mean=\("a", "mean"\), b_mean=\("b", "mean"\)'):
+        view.agg(pl.col("a", "b").mean(), epsilon=1)
 
     assert not list(view.releases)
+    assert view.agg(age_mean=("age", "mean"), high=("age", "90%"), epsilon=1).names == ("age_mean", "high")
 
 
 def test_it_says_what_it_is(protect):

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import dfprivacy as dp
 from dfprivacy.errors import ArgumentError
 from dfprivacy_eda.wording import between, number, with_error
 
@@ -263,3 +264,25 @@ def test_a_report_has_the_picture_of_its_description(plt, protect):
     found = protect().report(epsilon=1)
 
     assert len(found.plot().child_axes) == len(found.description.plot().child_axes) == 3
+
+
+def test_a_profile_shows_rows_and_gaps_with_their_intervals(plt):
+    """A bar each for rows with a value and rows with none, and what was seen is labelled."""
+    rng = np.random.default_rng(6)
+    df = pd.DataFrame({"age": rng.integers(20, 60, 20_000), "sex": rng.choice(["f", "m"], 20_000, p=[0.7, 0.3])})
+    df["age"] = df["age"].where(df.index % 4 > 0)
+    found = dp.protect(df, "pictured", epsilon=5, delta=1e-6).profile(epsilon=2, delta=1e-7)
+
+    ax = found.plot()
+
+    widths = [bar.get_width() for bar in ax.patches]
+    ends, _ = segments(ax.collections[0])
+    reach = 1.96 * found.noise_standard_error
+    assert widths == pytest.approx(
+        [*found.rows, *(np.nan if each is None else each for each in found.missing)], nan_ok=True
+    )
+    assert np.ravel(ends).tolist() == pytest.approx(
+        [rows + sign * reach for rows in found.rows for sign in (-1, 1)]
+    )
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels == ["age: number\n16 to 64", "sex: text\nf, m"]

@@ -181,6 +181,20 @@ def test_hardly_any_noise_gives_the_largest_rank_sum():
     assert found.sizes == pytest.approx([(frame.h == kind).sum() for kind in "uvw"], abs=0.1)
 
 
+@pytest.mark.parametrize("public", [(), ("h",)], ids=["private", "public"])
+def test_rows_without_a_value_do_not_make_the_law_of_several_groups_narrower(public):
+    """With hardly any noise the p-value is that of the rows with a value, however many others there are."""
+    frame = table(400, seed=4)
+    frame.loc[frame.index % 3 > 0, "x"] = np.nan
+
+    alone = protect(frame.dropna(), public=public).kruskal("x", "h", epsilon=10**5)
+    among = protect(frame, public=public).kruskal("x", "h", epsilon=10**5)
+
+    assert 0.01 < alone.pvalue < 0.99
+    assert among.statistic == pytest.approx(alone.statistic, abs=0.1)
+    assert among.pvalue == pytest.approx(alone.pvalue, abs=0.01)
+
+
 @pytest.mark.statistical
 def test_level_and_power_of_two_private_groups():
     """2,000 tables of 200 alike, and 2,000 of 40 one standard deviation apart."""

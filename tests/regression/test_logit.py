@@ -217,3 +217,24 @@ def test_one_outcome_alone(ask, outcome, neighbors):
 @pytest.mark.parametrize("rows", [0, 1])
 def test_hardly_any_rows(ask, rows):
     assert not ask(table(10).head(rows), neighbors="add_remove").logit("ill ~ a", epsilon=1).informative
+
+
+@pytest.mark.statistical
+def test_regressors_that_are_one_are_never_told_apart(ask):
+    """Nothing is known of either of two columns alike, however small the noise of the score; of others it is."""
+    rng = np.random.default_rng(12)
+    df = table(2000, slope=0.0)
+    df["same"] = df["a"]
+    rejected, free = [], 0
+    for seed in range(50):
+        df["ill"] = rng.choice(["no", "yes"], len(df))
+        with seeded_noise(seed):
+            fit = ask(df, bounds={**BOUNDS, "same": (-3, 3)}).logit("ill", ["a", "same"], epsilon=1)
+        rejected += [fit.rejected["a"], fit.rejected["same"]]
+        free += math.isinf(fit.high["a"])
+
+        assert not fit.informative
+
+    assert np.isfinite(fit.predict({"a": [1, -1], "same": [1, -1]}).to_numpy()).all()
+    assert free > 40
+    assert np.mean(rejected) < 0.1

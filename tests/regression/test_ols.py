@@ -233,3 +233,20 @@ def test_everything_missing(protect):
     fit = protect(table().assign(gaps=math.nan)).ols("y ~ gaps", epsilon=1)
 
     assert not fit.informative
+
+
+def test_groups_may_be_measured_in_other_stages(protect):
+    """Regressors that are one in one group: measured again there, by the score elsewhere, for one price."""
+    rng = np.random.default_rng(15)
+    df = pd.DataFrame(rng.normal(size=(40_000, 3)).clip(-3, 3), columns=["a", "same", "gaps"])
+    df["b"], df["g"], df["both"], df["one"], df["flat"] = 1.0, "u", 0, "k", 1.0
+    df["y"], df["h"] = 2 * df["a"] + rng.normal(size=len(df)), np.where(df.index < len(df) / 2, "p", "q")
+    df.loc[df["h"] == "q", "same"] = df["a"]
+    view = protect(df, epsilon=1, public=["h"])
+
+    with seeded_noise(2):
+        fits = view.group_by("h").ols("y ~ a + same + gaps", epsilon=1)
+
+    assert [fits[each].stages for each in "pq"] == ["two", "again"]
+    assert [fits[each].informative for each in "pq"] == [True, False]
+    assert view.budget.spent == 1

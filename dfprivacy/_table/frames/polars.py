@@ -17,7 +17,7 @@ from dfprivacy.schema.values import days, missing, plain_number
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-_STREAMED = 1 << 17  # rows asked of the streaming engine at a time
+_STREAMED = 1 << 17  # rows asked of the streaming engine at a time, if not more are wanted
 PROBE_SECONDS = 10.0
 _alive: set[int] = set()  # processes in which Polars' threads were seen at work
 
@@ -113,7 +113,7 @@ class PolarsLazyFrame:
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows in batches of at most `size`."""
-        for frame in _stream(self._frame.select(_names(reads, self.columns))):
+        for frame in _stream(self._frame.select(_names(reads, self.columns)), max(size, _STREAMED)):
             yield from _slices(frame, reads, size)
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
@@ -125,9 +125,9 @@ class PolarsLazyFrame:
         return _names_people(self._schema[name])
 
 
-def _stream(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+def _stream(frame: pl.LazyFrame, rows: int = _STREAMED) -> Iterator[pl.DataFrame]:
     # The one function that uses a method Polars calls unstable. Messages and statistics are of rows in order.
-    return frame.collect_batches(chunk_size=_STREAMED, maintain_order=True, engine="streaming")
+    return frame.collect_batches(chunk_size=rows, maintain_order=True, engine="streaming")
 
 
 def _names(reads: Sequence[Read], columns: tuple[str, ...]) -> list[str]:
