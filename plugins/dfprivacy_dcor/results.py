@@ -180,14 +180,19 @@ class HSIC(Release):
 
     _shown = ("x", "y", "kernel", "hsic", "low", "high", "alignment", "pvalue", "rejected", "notes")
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the dependence and its test."""
+        numbers = {"estimate": self.hsic, "low": self.low, "high": self.high, "alignment": self.alignment}
+        tested = {"statistic": self.statistic, "pvalue": self.pvalue, "n": self.rows}
+        return [{"term": f"{', '.join(self.x)} and {', '.join(self.y or self.x)}", **numbers, **tested}]
+
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate and its interval."""
         ax = axes(ax)
         ax.plot([self.low, self.high], [0, 0], color="tab:orange", lw=5, label=f"{self.confidence:.0%} interval")
         ax.plot(self.hsic, 0, "o", color=ink(ax), label="estimate")
-        ax.set(
-            xlim=(-0.01, 0.26), yticks=[], xlabel=f"HSIC of {', '.join(self.x)} and {', '.join(self.y or self.x)}"
-        )
+        what = f"HSIC of {self._called(*self.x)} and {self._called(*(self.y or self.x))}"
+        ax.set(xlim=(-0.01, 0.26), yticks=[], xlabel=wrapped(what))
         ax.legend(fontsize="small", frameon=False)
         return ax
 

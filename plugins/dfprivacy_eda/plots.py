@@ -313,7 +313,7 @@ def _panel(ax: Any, found: Description, at: int) -> None:
 
     quartiles = [cell(name) for name in ("25%", "50%", "75%")]
     (first, *_), (middle, *_), (third, *_) = quartiles
-    box = {"color": BAR, "edgecolor": ink(ax), "linewidth": 0.6, "label": "quartiles, and the median between"}
+    box = {"color": BAR, "edgecolor": ink(ax), "linewidth": 0.6, "label": "quartiles and median"}
     ax.barh(0, third - first, left=first, height=0.6, **box)
     ax.plot([middle, middle], [-0.3, 0.3], color=ink(ax), lw=2)
     for y, (x, low, high) in zip((0.2, 0.0, -0.2), quartiles, strict=True):  # apart, for they may overlap

@@ -8,10 +8,11 @@ import pytest
 
 WORDS = {
     "Age at admission (years)": "agg anova corr cov dcor dcor_screen dcor_with describe find_bounds fourier_sketch "
-    "gmm_fit histogram kernel_two_sample kme_release kruskal logit mannwhitneyu mean median missing moments ols "
+    "gmm_fit histogram hsic kernel_two_sample kme_exponential kme_release kruskal logit "
+    "mannwhitneyu mean median missing moments ols "
     "profile quantile report std sum ttest var wilcoxon ztest",
     "Body mass index (kg/m²)": "corr cov dcor dcor_screen dcor_with find_bounds fourier_sketch gmm_fit "
-    "kernel_two_sample kme_release moments ols profile report",
+    "hsic kernel_two_sample kme_exponential kme_release moments ols profile report",
     "Length of stay (days)": "corr describe kaplan_meier profile report survival_test",
     "Died within a month": "chi2 chi2_many chi2_unitcircle crosstab logit mcnemar proportions",
     "Treatment": "chi2 chi2_many chi2_unitcircle gmm_fit kaplan_meier mannwhitneyu proportions survival_test ttest",
@@ -19,10 +20,8 @@ WORDS = {
     "rows": "count crosstab find_bounds find_categories histogram value_counts",
 }
 PICTURES = sorted({name for names in WORDS.values() for name in names.split()})
-NOTHING_TO_SEE = {
-    "dcor_message",
-    "kernel_message",
-}  # what one party sends to another: no estimate, nothing compared
+# Messages from one party to another, and places where a test is to look: no estimate, and nothing compared.
+NOTHING_TO_SEE = {"dcor_message", "kernel_locations", "kernel_message"}
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def plt(monkeypatch):
 
 
 def test_every_answer_that_says_something_has_a_picture(asked):
-    """All but the messages between two parties."""
+    """All but messages between two parties, and places to look at."""
     assert set(asked) == {*PICTURES, *NOTHING_TO_SEE}
 
 
