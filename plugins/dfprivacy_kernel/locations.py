@@ -52,6 +52,12 @@ class KernelLocations(Release):
 
     _shown = ("columns", "lengthscale", "locations", "notes")
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the value of each column at each location."""
+        places = [at for at in range(1, len(self.locations) + 1) for _ in self.columns]
+        values = [value for location in self.locations for value in location]
+        return [{"location": places, "column": list(self.columns) * len(self.locations), "value": values}]
+
 
 class Witness(OfRows):
     """How far the mean kernel values of two groups are apart, at each of some public rows.

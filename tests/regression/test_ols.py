@@ -174,8 +174,8 @@ def test_it_is_written_as_statsmodels_prints_it(protect):
 
     assert fit.summary().splitlines()[2] == FORMULA
     assert [line.split()[0] for line in fit.summary().splitlines()[8:13]] == [*fit.params]
-    assert fit.to_frame()["name"].tolist() == [*fit.params]
-    assert fit.to_frame("polars")["coef"].to_list() == [*fit.params.values()]
+    assert fit.to_frame()["term"].tolist() == [*fit.params]
+    assert fit.to_frame("polars")["estimate"].to_list() == [*fit.params.values()]
     assert fit.conf_int()["a"].low == fit.low["a"]
     assert [label.get_text() for label in fit.plot().get_yticklabels()] == [*fit.params][1:]
 
