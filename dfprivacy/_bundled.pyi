@@ -432,6 +432,33 @@ class BundledMethods:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> ColumnStatistic: ...
+    @overload
+    def quantile(
+        self,
+        column: str,
+        q: float = 0.5,
+        *,
+        step: float | None = None,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        covers: Literal["table", "population"] = "table",
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> ColumnStatistic: ...
+    @overload
+    def quantile(
+        self,
+        column: str,
+        q: Sequence[float],
+        *,
+        step: float | None = None,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        covers: Literal["table", "population"] = "table",
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Quantiles: ...
+    @overload
     def quantile(
         self,
         column: str,
@@ -1080,6 +1107,33 @@ class BundledGroups:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> Groups[ColumnStatistic]: ...
+    @overload
+    def quantile(
+        self,
+        column: str,
+        q: float = 0.5,
+        *,
+        step: float | None = None,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        covers: Literal["table", "population"] = "table",
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Groups[ColumnStatistic]: ...
+    @overload
+    def quantile(
+        self,
+        column: str,
+        q: Sequence[float],
+        *,
+        step: float | None = None,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        covers: Literal["table", "population"] = "table",
+        confidence: float = 0.95,
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Groups[Quantiles]: ...
+    @overload
     def quantile(
         self,
         column: str,

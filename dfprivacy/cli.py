@@ -68,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
 
     demo = commands.add_parser("demo", help="protect a real survey and ask it questions until the budget is spent")
     demo.add_argument("--ledger", help="keep the account here instead of in a throwaway file")
+    demo.add_argument("--picture", help="write the picture here instead of to a temporary folder")
     demo.set_defaults(run=_demo)
 
     plugins = commands.add_parser("plugins", help="list the plugins, their methods, and what was left out")
@@ -131,11 +132,12 @@ def _parser() -> argparse.ArgumentParser:
 def _demo(options: argparse.Namespace) -> None:
     from dfprivacy.demo import run
 
+    picture = Path(options.picture or Path(tempfile.mkdtemp(prefix="dfprivacy-")) / "demo.png")
     if options.ledger:
-        run(options.ledger)
+        run(options.ledger, picture)
         return
     with tempfile.TemporaryDirectory() as folder:
-        run(str(Path(folder) / "demo.sqlite"))
+        run(str(Path(folder) / "demo.sqlite"), picture)
 
 
 def _plugins(options: argparse.Namespace) -> None:

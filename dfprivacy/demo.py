@@ -1,4 +1,4 @@
-"""The main job on a real survey: protect it, ask it questions from three kinds of frame, run out of budget.
+"""The main job on a real survey: protect it, ask five kinds of questions of three kinds of frame, until none fits.
 
 The data ship inside statsmodels: 6,366 women's answers about their extramarital affairs to the magazine Redbook in
 1974, analysed by R. Fair (1978), "A theory of extramarital affairs", Journal of Political Economy 86.
@@ -14,13 +14,14 @@ from dfprivacy.errors import BudgetExceeded, MissingDependency
 from dfprivacy.view import protect
 
 if TYPE_CHECKING:
+    from dfprivacy.release import Release
     from dfprivacy.view import PrivateFrame
 
 __all__ = ["load_survey", "run"]
 
 # What everybody knows about the questionnaire without seeing an answer.
 BOUNDS = {"age": (15, 60), "rate_marriage": (1, 5), "yrs_married": (0, 40), "affairs": (0, 20)}
-CATEGORIES = {"religious": [1, 2, 3, 4]}
+CATEGORIES = {"religious": [1, 2, 3, 4], "rate_marriage": [1, 2, 3, 4, 5]}
 
 
 def load_survey() -> Any:
@@ -32,13 +33,15 @@ def load_survey() -> Any:
     return fair.load_pandas().data
 
 
-def run(ledger: str) -> None:
+def run(ledger: str, picture: Path) -> None:
     """Run the demo.
 
     Parameters
     ----------
     ledger : str
         Where the account is kept.
+    picture : Path
+        Where the picture is written.
     """
     try:
         import polars as pl
@@ -51,16 +54,21 @@ def run(ledger: str) -> None:
     private = _protect(survey, ledger)
     say("Protected: this is all that a view shows", private)
 
-    say("What a question would cost and find, before asking it",
-        private.explain("ttest", "affairs", popmean=1, epsilon=0.3))  # fmt: skip
+    compared: dict[str, Any] = {"by": "religious", "groups": (1, 4), "epsilon": 0.4}
+    say(
+        "What a question would cost and find, before asking it", private.explain("ttest", "yrs_married", **compared)
+    )
 
-    say("pandas: is the mean age 30?", survey.dp.ttest("age", popmean=30, epsilon=0.2))
+    say("pandas: how old are they?", survey.dp.quantile("age", [0.25, 0.5, 0.75], epsilon=0.2))
     say("", private.budget)
 
     eager: Any = pl.DataFrame({name: survey[name].to_numpy() for name in survey.columns})
     _protect(eager, ledger)
-    say("Polars DataFrame, same account: do the not (1) and the strongly (4) religious rate their marriage alike?",
-        eager.dp.ttest("rate_marriage", by="religious", groups=(1, 4), epsilon=0.5))  # fmt: skip
+    married = eager.dp.ttest("yrs_married", **compared)
+    say(
+        "Polars DataFrame, same account: are the not (1) and strongly (4) religious married for as long?",
+        married,
+    )
     say("", private.budget)
 
     with tempfile.TemporaryDirectory() as folder:
@@ -68,11 +76,17 @@ def run(ledger: str) -> None:
         eager.write_parquet(file)
         lazy: Any = pl.scan_parquet(file)
         _protect(lazy, ledger)
-        say("Polars LazyFrame, streamed from Parquet: do their affairs differ?",
-            lazy.dp.ttest("affairs", by="religious", groups=(1, 4), epsilon=0.2))  # fmt: skip
+        say("Polars LazyFrame, streamed from Parquet: do they rate their marriages alike?",
+            lazy.dp.chi2("rate_marriage", "religious", method="table", epsilon=0.4))  # fmt: skip
     say("", private.budget)
 
-    again = survey.dp.ttest("age", popmean=30, epsilon=0.2)
+    say("A regression: do affairs go with the rating?", private.ols("affairs ~ rate_marriage", epsilon=0.5))
+    say(
+        "Distance correlation: does age go with years of marriage?", private.dcor("age", "yrs_married", epsilon=0.1)
+    )
+    say("", private.budget)
+
+    again = survey.dp.quantile("age", [0.25, 0.5, 0.75], epsilon=0.2)
     say("The first question again: answered from the ledger", again.privacy, private.budget)
 
     say("A question the account cannot pay")
@@ -81,7 +95,17 @@ def run(ledger: str) -> None:
     except BudgetExceeded as refusal:
         say("", f"BudgetExceeded: {refusal}")
 
+    say("A picture of the second answer", _drawn(married, picture))
     say("What is left", private.budget)
+
+
+def _drawn(release: Release, picture: Path) -> str:
+    """Draw a release into a file; where it is."""
+    try:
+        release.plot().figure.savefig(picture)
+    except MissingDependency as missing:
+        return str(missing)
+    return str(picture)
 
 
 def _incomplete(library: str) -> MissingDependency:
@@ -89,7 +113,7 @@ def _incomplete(library: str) -> MissingDependency:
 
 
 def _protect(frame: Any, ledger: str) -> PrivateFrame:
-    return protect(frame, "fair-1978", epsilon=1, bounds=BOUNDS, categories=CATEGORIES, ledger=ledger)
+    return protect(frame, "fair-1978", epsilon=2, bounds=BOUNDS, categories=CATEGORIES, ledger=ledger)
 
 
 def say(title: str, *things: object) -> None:

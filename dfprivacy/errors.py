@@ -21,10 +21,11 @@ and what to do. No message contains a value of the data, and none depends on one
 from __future__ import annotations
 
 import functools
+from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -132,7 +133,7 @@ def trimmed(function: Callable[P, T]) -> Callable[P, T]:
     """Raise the errors of a public function from there, without what led to them inside of the house.
 
     An error says what to do; a dozen frames of ours would only hide the caller's own line. What a plugin or a
-    library raised stays as the cause, with its frames.
+    library raised stays as the cause, with its own frames.
     """
 
     @functools.wraps(function)
@@ -141,10 +142,32 @@ def trimmed(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*args, **kwargs)
         except DPError as error:
-            cause = error.__cause__
-            raise error.with_traceback(None) from (None if isinstance(cause, DPError) else cause)
+            cause = None if isinstance(error.__cause__, DPError) else error.__cause__
+            if cause is not None:
+                cause.with_traceback(_theirs(cause.__traceback__))
+            raise error.with_traceback(None) from cause
 
     return called
+
+
+def _theirs(frames: TracebackType | None) -> TracebackType | None:
+    """Leave out the frames of the house, unless there are no others: then the last shows where it was raised."""
+    every = [*_each(frames)]
+    kept = [each for each in every if not _of_the_house(each)] or every[-1:]
+    inner = None
+    for each in reversed(kept):
+        inner = TracebackType(inner, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return inner
+
+
+def _each(frames: TracebackType | None) -> Iterator[TracebackType]:
+    while frames is not None:
+        yield frames
+        frames = frames.tb_next
+
+
+def _of_the_house(frames: TracebackType) -> bool:
+    return str(frames.tb_frame.f_globals.get("__name__")).partition(".")[0] == "dfprivacy"
 
 
 def _with_outcome(kind: type[DPError], what: str, hint: str, outcome: str) -> DPError:

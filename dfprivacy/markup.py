@@ -143,7 +143,8 @@ class Grid:
         """
         wide = max([len(self.heads), *map(len, self.rows)], default=1)
         ends = [_numbers(column) for column in zip(*self.rows, strict=True)] or [False] * wide
-        sides = [f"{_CELL};text-align:{'right' if at and end else 'left'}" for at, end in enumerate(ends)]
+        right = [bool(at and end and self.heads) for at, end in enumerate(ends)]  # facts are words and numbers
+        sides = [f"{_CELL};text-align:{'right;white-space:nowrap' if each else 'left'}" for each in right]
         parts = [f'<table style="{_TABLE}"><caption style="{_CAPTION}">{escaped(caption)}</caption>']
         if self.heads:
             heads = zip(sides, self.heads, strict=True)

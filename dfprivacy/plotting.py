@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy.errors import MissingDependency
@@ -9,9 +10,12 @@ from dfprivacy.errors import MissingDependency
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["axes", "forest", "forest_height", "ink", "stacked"]
+__all__ = ["axes", "below", "forest", "forest_height", "ink", "panels", "stacked", "wrapped"]
 
 _PANEL = 2.8  # inches of one of several pictures
+
+
+_LABELS_HIGH, _LINE_HIGH = 2.6, 1.6  # of the labels of an axis, and of a line of its name, in letters of a legend
 
 
 def axes(ax: Any = None, *, height: float = 2.2) -> Any:
@@ -65,6 +69,57 @@ def ink(ax: Any) -> str:
     return colour
 
 
+def wrapped(text: str, width: int = 72) -> str:
+    """Break a label into lines that fit below a picture, or in what names beside it leave of that."""
+    return textwrap.fill(text, width)
+
+
+def below(ax: Any, *, ncols: int = 2) -> None:
+    """Put the legend below the axis and its name, where it hides nothing; the name has to be set before."""
+    lines = ax.get_xlabel().count("\n") + 1
+    room = _LABELS_HIGH + _LINE_HIGH * lines
+    how = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": room}
+    ax.legend(**how, ncols=ncols, fontsize="small", frameon=False)
+
+
+def _intervals(ax: Any, names: Sequence[str], values: Any, lows: Any, highs: Any, xlabel: str) -> None:
+    for place, (value, low, high) in enumerate(zip(values, lows, highs, strict=True)):
+        if low is not None and high is not None:
+            ax.plot([low, high], [place, place], color="tab:blue", lw=2.5)
+        if value is not None:
+            ax.plot(value, place, "s", color=ink(ax), ms=5)
+    ax.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.4, -0.6))
+    ax.set_xlabel(wrapped(xlabel))
+
+
+def panels(ax: Any, plots: Sequence[tuple[Any, ...]]) -> Any:
+    """Draw a forest plot for each of several units, below each other.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes or None
+        Axes to draw on; None: new ones of the height that they need.
+    plots : sequence of tuples
+        Of each: names of the estimates, the first on top; the estimates, and the ends of their intervals, None
+        where there is none; and what they are, with units and the interval's coverage.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes, which hold one child for each unit.
+    """
+    tall = [len(names) + 2.2 for names, *_ in plots]
+    ax = axes(ax, height=max(2.2, 0.3 * sum(tall)))
+    ax.axis("off")
+    top = 1.0
+    for height, plot in zip(tall, plots, strict=True):
+        part = height / sum(tall)
+        place = (0, top - part * (height - 1.7) / height, 1, part * (height - 1.9) / height)
+        _intervals(ax.inset_axes(place), *plot)
+        top -= part
+    return ax
+
+
 def forest(labels: Sequence[str], values: Sequence[tuple[float, float, float]], what: str, ax: Any = None) -> Any:
     """Draw a number and its interval for each of some names, the first on top.
 
@@ -88,7 +143,7 @@ def forest(labels: Sequence[str], values: Sequence[tuple[float, float, float]], 
     for at, (value, low, high) in enumerate(values):
         ax.plot([low, high], [at, at], color="tab:blue", lw=2)
         ax.plot(value, at, "s", color=ink(ax))
-    ax.set(yticks=range(len(labels)), yticklabels=labels, ylim=(len(labels) - 0.5, -0.5), xlabel=what)
+    ax.set(yticks=range(len(labels)), yticklabels=labels, ylim=(len(labels) - 0.5, -0.5), xlabel=wrapped(what))
     return ax
 
 

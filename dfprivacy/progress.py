@@ -10,7 +10,8 @@ import functools
 import os
 import sys
 import threading
-from contextlib import AbstractContextManager, nullcontext
+import warnings
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, ClassVar, Protocol
 from weakref import WeakSet
 
@@ -35,10 +36,20 @@ class _Unseen:
 
 @functools.cache
 def _shown() -> Any:
-    """Make the class of bars that share nothing with the user's own, nor with other processes."""
+    """Make the class of bars that share nothing with the user's own, nor with other processes.
+
+    A notebook with widgets has a bar of its own; where they are not installed there, text does.
+    """
     from tqdm.std import tqdm
 
-    class Shown(tqdm):  # type: ignore[type-arg]
+    kind: Any = tqdm
+    if "ipykernel" in sys.modules:
+        with suppress(ImportError), warnings.catch_warnings(action="ignore"):
+            from tqdm import notebook
+
+            kind = tqdm if getattr(notebook, "IProgress", None) is None else notebook.tqdm_notebook
+
+    class Shown(kind):  # type: ignore[misc]
         monitor_interval = 0  # no thread that redraws
         _instances: ClassVar[WeakSet[Any]] = WeakSet()
         _lock = threading.RLock()

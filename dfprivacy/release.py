@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import inspect
 import json
 import math
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self
 
 import numpy as np
 
-from dfprivacy.errors import ArgumentError, MissingDependency
+from dfprivacy.errors import ArgumentError, trimmed
 from dfprivacy.markup import Grid, Text
 from dfprivacy.plotting import forest, stacked
+from dfprivacy.tidy import COLUMNS_MAX, frame_of, keyed, leaves, rows_of, scalar, table_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,6 +45,7 @@ __all__ = [
 
 _WIDTH = 100  # of a summary
 _NOTES = frozenset({"note", "notes"})  # rows of sentences, which no column of a table has room for
+_BESIDE = frozenset({"privacy", "library", "column_words"})  # fields that are not of the result
 _BITS_MAX = 14_000  # of a whole number: Python writes no more than 4,300 digits
 
 
@@ -290,10 +292,13 @@ class Release:
         What was paid; filled in when the release leaves the view.
     library : {"pandas", "polars", "pyarrow"}
         Whose tables it makes where it holds one: the library's that holds the table that was asked.
+    column_words : mapping of str to str
+        What columns are called and measured in, where the schema says so, for axes of pictures.
     """
 
     privacy: Privacy | None = None
     library: str = "pandas"
+    column_words: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     _shown: ClassVar[tuple[str, ...]] = ()  # the fields that people look at first; all if empty
     _estimate: ClassVar[str] = "estimate"  # the field with the number that arithmetic is about
@@ -306,6 +311,9 @@ class Release:
             _, parameters, rest = inspect.cleandoc(Release.plot.__doc__ or "").partition("\n\nParameters")
             taken, _, _ = rest.partition("\n\nRaises")
             plot.__doc__ = f"{inspect.cleandoc(docstring)}{parameters}{taken}"
+        for name, method in list(vars(cls).items()):  # errors are raised from the caller's own line
+            if inspect.isfunction(method) and not name.startswith("_"):
+                setattr(cls, name, trimmed(method))
         for name in ("__eq__", "__hash__"):  # a dataclass would write its own, which takes arrays for truth values
             if name not in vars(cls):
                 setattr(cls, name, getattr(Release, name))
@@ -351,9 +359,13 @@ class Release:
         """Return the same result with the privacy that was paid for it."""
         return replace(self, privacy=privacy)
 
-    def made_for(self, library: str) -> Self:
-        """Return the same result for somebody whose tables are this library's."""
-        return replace(self, library=library)
+    def made_for(self, library: str, words: Mapping[str, str] | None = None) -> Self:
+        """Return the same result for somebody whose tables are this library's, and who calls columns so."""
+        return replace(self, library=library, column_words=self.column_words if words is None else words)
+
+    def _called(self, *columns: str) -> str:
+        """Name columns for people: label and units where the schema says them."""
+        return ", ".join(self.column_words.get(column, column) for column in columns)
 
     @property
     def _sampling(self) -> float | None:
@@ -363,8 +375,8 @@ class Release:
     @property
     def result(self) -> dict[str, Any]:
         """The fields of the result by name."""
-        names = [f.name for f in dataclasses.fields(self) if f.name not in {"privacy", "library"}]
-        return {name: getattr(self, name) for name in names}
+        kind: type = type(self)
+        return {name: getattr(self, name) for name in _result_names(kind)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, from which `from_dict` makes the same release again.
@@ -374,12 +386,15 @@ class Release:
         dict
             Strings, numbers, booleans, None, lists and dictionaries.
         """
+        kind: type = type(self)
         return {
-            "type": _kind(type(self)),
-            **{name: _plain(getattr(self, name)) for name in (*self.result, "privacy")},
+            "type": _kind(kind),
+            **{name: _plain(getattr(self, name)) for name in (*_result_names(kind), "privacy")},
+            **({"column_words": dict(self.column_words)} if self.column_words else {}),
         }
 
     @staticmethod
+    @trimmed
     def from_dict(plain: Mapping[str, Any]) -> Release:
         """Make a release of what `to_dict` gave.
 
@@ -435,6 +450,7 @@ class Release:
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
     @staticmethod
+    @trimmed
     def from_json(text: str) -> Release:
         """Make a release of what `to_json` gave.
 
@@ -459,8 +475,11 @@ class Release:
             raise ArgumentError("This is no JSON.", "Give what a release's to_json() returned.") from None
         return Release.from_dict(plain)
 
+    @trimmed
     def to_frame(self, library: str | None = None) -> Any:
-        """Return one row with the result and the price.
+        """Return the estimates as a tidy table: one row for each, with a few columns of plain values.
+
+        Everything else that the result holds is an attribute, and in `to_dict` and `to_json`.
 
         Parameters
         ----------
@@ -470,25 +489,39 @@ class Release:
         Returns
         -------
         pandas.DataFrame, polars.DataFrame or pyarrow.Table
-            One row.
+            At most ten columns. Where they apply: term, estimate, standard_error, noise_standard_error, low, high,
+            statistic, df, pvalue, n.
         """
-        row = self._row()
-        if self.privacy is not None:
-            row |= {"epsilon": self.privacy.epsilon, "delta": self.privacy.delta}
-        return _frame([row], library or self.library)
+        return frame_of(self.records(), library or self.library)
 
-    def _records(self) -> list[dict[str, Any]]:
-        """Give the rows that a table of `Groups` has for each group."""
-        return [self._row()]
+    def records(self) -> list[dict[str, Any]]:
+        """Return the rows of `to_frame`, for whoever has no library of tables.
 
-    def _row(self) -> dict[str, Any]:
-        """Give the result as one row of a table."""
-        return {name: _cell(value) for name, value in self.result.items()}
+        Returns
+        -------
+        list of dict
+            Numbers, texts, truth values and None, by column.
+        """
+        return [row for columns in self._tidy() for row in rows_of(columns)]
+
+    def _tidy(self) -> Sequence[Mapping[str, Any]]:
+        """State the estimates: columns of rows, or several such, one below the other.
+
+        By default the fields that fit in a cell are one row, as many as there is room for; if none does, each
+        number within is a row.
+        """
+        result = {name: getattr(self, name) for name in self._shown} or self.result
+        cells = {name: value for name, value in result.items() if scalar(value)}
+        if cells:
+            return [dict(list(cells.items())[:COLUMNS_MAX])]
+        places = [*leaves(result)]
+        return [{"term": [place for place, _ in places], "value": [value for _, value in places]}]
 
     def _table(self, columns: Mapping[str, list[Any]]) -> Any:
         """Make a table of lists by column, of the library that holds the table that was asked."""
         return table_of(columns, self.library)
 
+    @trimmed
     def plot(self, ax: Any = None) -> Any:  # noqa: ARG002
         """Draw the release. Methods whose result can be looked at say how.
 
@@ -534,16 +567,41 @@ class Release:
         grid, rows = self._grid(), self._rows()
         return [*([] if grid is None else [grid]), *([Grid((), rows)] if rows else [])]
 
+    def _written(self) -> list[Grid]:
+        """Give the tables for pages: those of the repr, but estimates in the rows of `to_frame`."""
+        if not self._states:
+            return self._grids()
+        columns = [_of(block) for block in self._tidy()]
+        rows = self.records()
+        table = _tabled(rows, self)
+        stated = [value for of in columns for value in of]
+        fields = {name for name, own in self.result.items() if any(own is each for each in stated)}
+        terms = {first for first, *_ in table.rows}
+        shown = {*(rows[0] if rows else ()), *terms, *fields, *self._repeated}
+        facts = [(name, text) for name, text in self._rows() if name not in shown]
+        return [table, *([Grid((), facts)] if facts else [])]
+
+    @property
+    def _repeated(self) -> tuple[str, ...]:
+        """Facts of the repr that the rows say under other names."""
+        return ()
+
+    @property
+    def _states(self) -> bool:
+        """Whether pages show the rows of `to_frame`: the class says which, and has no table of another shape."""
+        return type(self)._tidy is not Release._tidy and self._grid() is None  # noqa: SLF001 - of our own kind
+
     def __repr__(self) -> str:
         lines = [line for grid in self._grids() for line in grid.lines()]
         return "\n  ".join([self._title, *lines, *([str(self.privacy)] if self.privacy else [])])
 
     def _repr_html_(self) -> str:
-        return self._captioned(Grid.html) or Grid((), []).html(self._title)
+        tables = self._captioned(Grid.html) or Grid((), []).html(self._title)
+        return f'<div style="overflow-x:auto">{tables}</div>'
 
     def _captioned(self, write: Callable[[Grid, str, str], str], between: str = "") -> str:
         """Write the tables below each other: the first says what was asked, the last what was paid."""
-        grids, about = self._grids(), f"About this {type(self).__name__}"
+        grids, about = self._written(), f"About this {type(self).__name__}"
         paid = str(self.privacy) if self.privacy else ""
         return between.join(
             write(grid, about if at else self._title, paid if at == len(grids) - 1 else "")
@@ -558,7 +616,7 @@ class Release:
         str
             Lines; a prompt shows them as they are.
         """
-        blocks = [line for grid in self._grids() for line in (*grid.lines(), "")][:-1]
+        blocks = [line for grid in self._written() for line in (*grid.lines(), "")][:-1]
         paid = textwrap.wrap(str(self.privacy), _WIDTH) if self.privacy else []
         title = textwrap.wrap(self._title, _WIDTH)
         wide = max(map(len, (*title, *blocks, *paid)))
@@ -574,7 +632,7 @@ class Release:
             Lines.
         """
         paid = [str(self.privacy)] if self.privacy else []
-        return "\n\n".join([f"**{self._title}**", *(grid.markdown() for grid in self._grids()), *paid])
+        return "\n\n".join([f"**{self._title}**", *(grid.markdown() for grid in self._written()), *paid])
 
     def to_latex(self) -> str:
         """Return everything as LaTeX tables, with the rules of the package booktabs.
@@ -653,9 +711,11 @@ def _class_of(name: object) -> type[Release] | None:
 
 
 def _result(plain: Mapping[str, Any]) -> dict[str, Any]:
-    if "library" in plain:  # never written down: it is whoever asks that has a library
-        raise TypeError
-    return {key: _rich(value) for key, value in plain.items() if key not in {"type", "privacy"}}
+    words = plain.get("column_words", {})
+    if "library" in plain or not (isinstance(words, Mapping) and all(isinstance(w, str) for w in words.values())):
+        raise TypeError  # whoever asks has a library: it is never written down
+    beside = {"type", "privacy", "column_words"}
+    return {**{key: _rich(value) for key, value in plain.items() if key not in beside}, "column_words": dict(words)}
 
 
 _READ = {
@@ -708,6 +768,7 @@ class Groups(Release, Generic[R_co]):
     keys: tuple[Any, ...]
     releases: tuple[R_co, ...]
 
+    @trimmed
     def __getitem__(self, key: object) -> R_co:
         if key not in self.keys:
             raise ArgumentError(f"There is no such group of {self.by!r}.", f"The groups are {list(self.keys)!r}.")
@@ -773,6 +834,12 @@ class Groups(Release, Generic[R_co]):
         ]
         return [*own, *common]
 
+    def _written(self) -> list[Grid]:
+        if not all(each._states for each in self.releases):  # noqa: SLF001 - of our own kind
+            return self._grids()
+        facts = self._facts()
+        return [_tabled(self.records(), self.releases[0]), *([Grid((), facts)] if facts else [])]
+
     def _rows(self) -> list[tuple[str, str]]:
         if self._grid() is not None:
             return self._facts()
@@ -780,9 +847,10 @@ class Groups(Release, Generic[R_co]):
         names = (", ".join(f"{name} = {key}" for name, key in named.items()) for named in self._named())
         return list(zip(names, brief, strict=True))
 
-    def made_for(self, library: str) -> Self:
-        """Return the same result for somebody whose tables are this library's."""
-        return replace(self, library=library, releases=tuple(r.made_for(library) for r in self.releases))
+    def made_for(self, library: str, words: Mapping[str, str] | None = None) -> Self:
+        """Return the same result for somebody whose tables are this library's, and who calls columns so."""
+        made = super().made_for(library, words)
+        return replace(made, releases=tuple(each.made_for(library, words) for each in self.releases))
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the groups: a number with its interval each, or else the picture of each, one below the other.
@@ -808,14 +876,19 @@ class Groups(Release, Generic[R_co]):
             return stacked(self._labels(), [release.plot for release in self.releases], ax)
         what = f"{self.privacy.question}, " if self.privacy else ""
         ax = forest(self._labels(), numbers, f"{what}intervals with the noise", ax)
-        ax.set_ylabel(self.by if isinstance(self.by, str) else ", ".join(self.by))
+        ax.set_ylabel(self._called(*([self.by] if isinstance(self.by, str) else self.by)))
         return ax
 
-    def to_frame(self, library: str | None = None) -> Any:
-        """Return one row for each group, or several where the result of one has them."""
+    def records(self) -> list[dict[str, Any]]:
+        """Return the rows of each group, the group in the first column or columns.
+
+        Returns
+        -------
+        list of dict
+            As for one release.
+        """
         parts = zip(self._named(), self.releases, strict=True)
-        rows = [{**named, **row} for named, each in parts for row in each._records()]  # noqa: SLF001 - of our kind
-        return _frame(rows, library or self.library)
+        return [keyed(named, row) for named, each in parts for row in each.records()]
 
 
 def _with_ends(release: Release) -> tuple[float, float, float] | None:
@@ -835,6 +908,12 @@ def _told(rows: Sequence[tuple[str, str]]) -> Grid | None:
 def plain_json(value: Any) -> str:
     """One line of JSON without NaN literals, keys in order."""
     return json.dumps(_plain(value), sort_keys=True, allow_nan=False, separators=(",", ":"))
+
+
+@cache
+def _result_names(kind: type) -> tuple[str, ...]:
+    """Name the fields of a result, once for each class: a call by group has hundreds of them."""
+    return tuple(f.name for f in dataclasses.fields(kind) if f.name not in _BESIDE)
 
 
 def _plain(value: Any) -> Any:  # noqa: C901 - one case for each type
@@ -910,63 +989,19 @@ def _rich(value: Any) -> Any:
     return {key: _rich(item) for key, item in value.items()}
 
 
-def table_of(columns: Mapping[str, Any], library: str) -> Any:
-    """Make a table of lists or arrays by column, of a library."""
-    module = _imported(library)
-    return module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
+def _tabled(rows: Sequence[Mapping[str, Any]], release: Release) -> Grid:
+    """Write rows as a table, without columns that say nothing; the ends of intervals say which."""
+    every = dict.fromkeys(name for row in rows for name in row)
+    names = [name for name in every if any(row.get(name) is not None for row in rows)]
+    cells = [["" if (cell := row.get(name)) is None else _text(cell) for name in names] for row in rows]
+    confidence = getattr(release, "confidence", None)
+    ends = {} if confidence is None else {end: f"{100 * confidence:.4g}% {end}" for end in ("low", "high")}
+    return Grid([ends.get(name, name) for name in names], cells)
 
 
-def _frame(rows: list[dict[str, Any]], library: str) -> Any:
-    if library not in ("pandas", "polars", "pyarrow"):
-        raise ArgumentError(f"library={library!r} is unknown.", 'Use "pandas", "polars" or "pyarrow".')
-    if library != "pandas":  # whose columns have a type
-        rows = [{name: cell if _even(cell) else _json(cell) for name, cell in row.items()} for row in rows]
-    if library == "pyarrow":
-        names = dict.fromkeys(name for row in rows for name in row)
-        return _imported(library).table({name: _alike([row.get(name) for row in rows]) for name in names})
-    # Polars wants one type in a column, such as that of ("yes", 1): text.
-    options = {"strict": False, "infer_schema_length": None} if library == "polars" else {}
-    return _imported(library).DataFrame(rows, **options)
-
-
-def _alike(values: list[Any]) -> list[Any]:
-    """Give values as text if they are of several kinds: a column of Arrow has one."""
-    kinds = {type(value) for value in values if value is not None}
-    return values if len(kinds) < 2 or kinds == {int, float} else list(map(str, values))  # noqa: PLR2004
-
-
-def _even(cell: Any) -> bool:
-    """Tell whether a cell is one value, or lists of values of one kind."""
-    if isinstance(cell, list):
-        kinds = {type(item) for item in cell} - {type(None)}
-        return (len(kinds) <= 1 or kinds == {int, float}) and all(map(_even, cell))
-    return not isinstance(cell, Release | Mapping | np.ndarray)
-
-
-def _json(cell: Any) -> str:
-    """Write a cell as JSON, with lists for arrays and tuples."""
-
-    def bare(value: object) -> object:
-        if isinstance(value, Release):
-            return value.result
-        return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
-
-    return json.dumps(cell, default=bare)
-
-
-def _imported(library: str) -> Any:
-    try:
-        return importlib.import_module(library)
-    except ImportError:
-        extra = "arrow" if library == "pyarrow" else library
-        raise MissingDependency(f"{library} is not installed.", f'pip install "dfprivacy[{extra}]"') from None
-
-
-def _cell(value: Any) -> Any:
-    """Give what fits in one cell of a frame."""
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return list(value) if isinstance(value, tuple) else value
+def _of(columns: Mapping[str, Any]) -> list[Any]:
+    """Give the fields that columns are made of: no None, True or False, which many fields are."""
+    return [value for value in columns.values() if value is not None and not isinstance(value, bool)]
 
 
 def _text(value: Any) -> str:

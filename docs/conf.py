@@ -1,7 +1,9 @@
 """Sphinx: the pages are Markdown (MyST), the reference is made of the docstrings (numpydoc)."""
 
 import inspect
+import re
 from importlib.metadata import version as version_of
+from pathlib import Path
 
 from dfprivacy import PrivateFrame
 from dfprivacy._plugins.loader import registry
@@ -58,3 +60,15 @@ def _method(mechanism):
 
 for _name, _mechanism in registry().mechanisms.items():
     setattr(PrivateFrame, _name, _method(_mechanism))
+
+
+def _changelog(_app, page, source):
+    """Put the repository's changelog on its page, with links as they are here."""
+    if page == "changelog":
+        text = (Path(__file__).parents[1] / "CHANGELOG.md").read_text(encoding="utf-8")
+        text = text.replace("](docs/", "](")
+        source[0] = re.sub(r"\[([^]]+)\]\((?:SECURITY|CONTRIBUTING|README)\.md\)", r"\1", text)
+
+
+def setup(app):
+    app.connect("source-read", _changelog)

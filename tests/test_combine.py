@@ -110,6 +110,7 @@ def test_it_says_what_it_is(two):
     assert found.formula == "ttest('x') - ttest('y')"
     for said in ("95% interval", "the table's own", "499 draws", "the sampling of rows is not in it"):
         assert said in repr(found)
+    for said in (found.formula, "95% low", "499 draws", "the sampling of rows is not in it"):
         assert said in found._repr_html_().replace("&#x27;", "'")
     row = found.to_frame().iloc[0]
     assert (row["estimate"], row["low"], row["covers"]) == (found.estimate, found.low, "table")

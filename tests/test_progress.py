@@ -125,3 +125,32 @@ def test_no_bar_waits_for_another_process(seen):
     os.close(leader)
     os.close(follower)
     assert done.stdout == "1.0 True [False]\n"
+
+
+NOTEBOOK = """
+import sys, types
+import dfprivacy
+assert "tqdm" not in sys.modules
+sys.modules["ipykernel"] = types.ModuleType("ipykernel")
+if len(sys.argv) > 1:  # as if no widgets were installed
+    sys.modules["ipywidgets"] = sys.modules["IPython"] = None
+from dfprivacy import progress
+print(any(kind.__name__ == "tqdm_notebook" for kind in progress._shown().__mro__))
+with progress.progress(10) as bar:
+    bar.update(10)
+"""
+
+
+@pytest.mark.parametrize("widgets", [True, False])
+def test_a_notebook_has_its_own_bar(widgets):
+    """Where widgets are installed; elsewhere text, without a warning. Nothing is imported with the package."""
+    if widgets:
+        pytest.importorskip("ipywidgets")
+    arguments = [] if widgets else ["none"]
+
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", NOTEBOOK, *arguments], check=True, capture_output=True, text=True
+    )
+
+    assert run.stdout == f"{widgets}\n"
+    assert run.stderr == ""

@@ -18,6 +18,7 @@ from dfprivacy._call.intervals import refuse_choices, refuse_leaning, sampling_o
 from dfprivacy._call.recalled import recall
 from dfprivacy._measure.redraw import World
 from dfprivacy.errors import ArgumentError, trimmed
+from dfprivacy.plotting import axes, below, ink
 from dfprivacy.release import Privacy, Release, arithmetic
 from dfprivacy.schema import as_probability
 
@@ -75,6 +76,26 @@ class Combination(Release):
 
     def __float__(self) -> float:
         return self.estimate
+
+    @property
+    def _repeated(self) -> tuple[str, ...]:
+        return (f"{100 * self.confidence:.4g}% interval",)
+
+    def _tidy(self) -> list[dict[str, Any]]:
+        errors = {"noise_standard_error": self.noise_standard_error, "low": self.low, "high": self.high}
+        sampling = {"sampling_standard_error": self.sampling_standard_error}
+        return [{"term": self.formula, "estimate": self.estimate, **sampling, **errors, "covers": self.covers}]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the number and its interval."""
+        ax = axes(ax)
+        whose = "the table" if self.covers == "table" else "the population"
+        label = f"{self.confidence:.0%} interval, for {whose}"
+        ax.plot([self.low, self.high], [0, 0], color="tab:orange", lw=3, label=label)
+        ax.plot(self.estimate, 0, "o", color=ink(ax), label="estimate")
+        ax.set(yticks=[], xlabel=self.formula)
+        below(ax)
+        return ax
 
     def _rows(self) -> list[tuple[str, str]]:
         table = self.covers == "table"

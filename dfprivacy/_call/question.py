@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from dfprivacy import _words
 from dfprivacy._call.asked import note
 from dfprivacy._call.explanation import Explanation
 from dfprivacy._call.kept import Kept
@@ -127,13 +128,11 @@ class Question:
         """The call as it would be typed, without what it costs; what is long is cut."""
         signature = self.mechanism.signature.parameters
         told = [
-            _short(value)
-            if signature[name].kind is signature[name].POSITIONAL_OR_KEYWORD
-            else f"{name}={_short(value)}"
+            ("" if signature[name].kind is signature[name].POSITIONAL_OR_KEYWORD else name, _short(value))
             for name, value in self.given.items()
             if _short(value) != _short(signature[name].default)
         ]
-        return f"{self.mechanism.name}({', '.join(told)})"
+        return _words.call(self.mechanism.name, told)
 
     @property
     def sentence(self) -> str:
@@ -150,7 +149,8 @@ class Question:
         question, table = self._prepared(), self.target.table
         release = question._kept() or question._drawn()._paid()  # noqa: SLF001 - its own
         frame = table.parts[0].frame if table.parts else table.frame
-        release = release if frame is None else release.made_for(frame.library)
+        words = {name: each.of(name) for name, each in table.schema.words.items()}
+        release = release if frame is None else release.made_for(frame.library, words)
         if table.sample is None:  # of which nothing is kept that could be drawn again
             note(question, release)
         return release

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from dfprivacy import _words
 from dfprivacy._ledger.names import name_key
 from dfprivacy.errors import ArgumentError, quoted
 
@@ -144,44 +145,11 @@ def matching(
 def written(question: Mapping[str, Any]) -> str:
     """Write a question that the ledger keeps as one would type it."""
     given = {name: value for name, value in question["arguments"].items() if value is not None}
-    said = f"{question['mechanism']}({', '.join(f'{name}={_shown(value)}' for name, value in given.items())})"
-    where = [_condition(each) for each in question.get("where", ())]
+    said = _words.call(question["mechanism"], ((name, _words.value(value)) for name, value in given.items()))
+    where = [_words.condition(each) for each in question.get("where", ())]
     by = question.get("group_by") or []
     said += f" where {' and '.join(where)}" if where else ""
     return said + (f" by {by if isinstance(by, str) else ', '.join(by)}" if by else "")
-
-
-def _condition(condition: Mapping[str, Any]) -> str:
-    ((name, rule),) = condition.items()
-    match rule:
-        case {"between": [low, high]}:
-            return f"{name} from {_shown(low)} to {_shown(high)}"
-        case {"in": [value]}:
-            return f"{name} = {_shown(value)}"
-        case {"in": list(values)}:
-            return f"{name} in {_shown(values)}"
-        case {"is": str(presence)}:
-            return f"{name} is {presence}"
-    raise ValueError
-
-
-def _shown(value: Any) -> str:
-    match value:
-        case {"$tuple": items}:
-            return f"({', '.join(map(_shown, items))}{',' if len(items) == 1 else ''})"
-        case {"$fraction": [numerator, denominator]}:
-            return f"{numerator}/{denominator}"
-        case {"$decimal": text} | {"$float": text}:
-            return str(text)
-        case {"sha256": text, **rest} if not rest:
-            return f"<of sha256 {str(text)[:12]}>"
-        case float() if value.is_integer() and abs(value) < 1e15:  # noqa: PLR2004 - where all digits are shown
-            return str(int(value))
-        case list():
-            return f"[{', '.join(map(_shown, value))}]"
-        case dict():
-            return "{" + ", ".join(f"{name!r}: {_shown(item)}" for name, item in value.items()) + "}"
-    return repr(value)
 
 
 def _typed(answer: Answer | None) -> str:

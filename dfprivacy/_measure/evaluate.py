@@ -33,6 +33,7 @@ from dfprivacy._table.sample import Sample, SampledFrame
 from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
 from dfprivacy.features import OneHot, RowFeatures
 from dfprivacy.features.base import enforced
+from dfprivacy.features.threads import side_by_side
 from dfprivacy.features.upward import UP, root
 from dfprivacy.progress import progress
 from dfprivacy.release import plain_json
@@ -496,19 +497,25 @@ class Sums:
             total[:] = map(operator.add, total, pending.tolist())
             pending[:] = 0
 
-        for count, (batch, mask) in enumerate(read, start=1):
-            # Where there are more coordinates than rows in a batch, most of a sum would be zeros.
-            own = self.features.cells(batch, mask) if summands > BATCH_ROWS else None
-            if own is None:
-                pending += self.features.total(batch, mask, self.k).astype(np.int64)
-            else:
-                cells.append(own)
+        each = side_by_side if self.features.threaded else map
+        for count, (of_batch, are_cells) in enumerate(each(self._of_batch, read), start=1):
+            if are_cells:
+                cells.append(of_batch)
                 if len(cells) * BATCH_ROWS >= summands:
                     count_cells()
+            else:
+                pending += of_batch
             if count % _FLUSH == 0:
                 flush()
         flush()
         return total
+
+    def _of_batch(self, selected: tuple[Batch, NDArray[np.bool_] | None]) -> tuple[NDArray[Any], bool]:
+        """Give the sums of a batch, or the cells in which its rows count, and whether these."""
+        # Where there are more coordinates than rows in a batch, most of a sum would be zeros.
+        if self.features.summands > BATCH_ROWS and (cells := self.features.cells(*selected)) is not None:
+            return cells, True
+        return self.features.total(*selected, self.k).astype(np.int64), False
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dfprivacy import _words
 from dfprivacy._table.batch import category, described, number
 from dfprivacy.engines import Keep
 from dfprivacy.errors import SchemaError
@@ -58,7 +59,7 @@ class Between:
         return {self.column.name: {"between": [self.low, self.high]}}
 
     def __str__(self) -> str:
-        return f"{self.column.name} from {self.low:g} to {self.high:g}"
+        return _words.condition(self.describe())
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class IsIn:
         return {self.column.name: {"in": list(self.categories)}}
 
     def __str__(self) -> str:
-        return f"{self.column.name} = {' or '.join(map(str, self.categories))}"
+        return _words.condition(self.describe())
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ class Is:
         return {self.column.name: {"is": self.wanted.value}}
 
     def __str__(self) -> str:
-        return f"{self.column.name} is {self.wanted.value}"
+        return _words.condition(self.describe())
 
 
 Condition: TypeAlias = Between | IsIn | Is | Satisfies

@@ -128,6 +128,11 @@ class Given(RowFeatures):
         return gone
 
     @property
+    def threaded(self) -> bool:
+        """Whether several batches are worked through side by side."""
+        return self.of.threaded
+
+    @property
     def portable(self) -> bool:
         """Whether all processors give the same bits."""
         return self.of.portable
@@ -179,7 +184,8 @@ class Given(RowFeatures):
             return totals
         if complete and not tally[0]:  # nothing is counted, as is most often so
             return np.column_stack([totals, np.zeros(bins)])
-        rows, left = (np.bincount(each, minlength=bins + 1)[:bins] for each in (place, inside))
+        rows = np.bincount(place, minlength=bins + 1)[:bins]
+        left = rows if complete else np.bincount(inside, minlength=bins + 1)[:bins]
         return np.column_stack([totals, left * tally[0] + (rows - left) * tally[1]])
 
     def image(self, total: list[int], k: int) -> list[int]:

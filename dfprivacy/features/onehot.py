@@ -122,6 +122,11 @@ class OneHot(RowFeatures):
         return self.of.stacked if self.of else ()
 
     @property
+    def threaded(self) -> bool:
+        """Whether several batches are worked through side by side."""
+        return self.of is not None and self.of.threaded
+
+    @property
     def portable(self) -> bool:
         """Whether all processors give the same bits."""
         return self.of is None or self.of.portable

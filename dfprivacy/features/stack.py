@@ -83,6 +83,11 @@ class Stack(RowFeatures):
         return self.features
 
     @property
+    def threaded(self) -> bool:
+        """Whether several batches are worked through side by side."""
+        return all(each.threaded for each in self.features)
+
+    @property
     def portable(self) -> bool:
         """Whether all processors give the same bits."""
         return all(each.portable for each in self.features)

@@ -52,9 +52,9 @@ import numpy as np
 
 from dfprivacy.errors import ArgumentError, SchemaError, quoted
 from dfprivacy.made_up import people, values_of
-from dfprivacy.release import table_of
 from dfprivacy.schema import toml
 from dfprivacy.schema.values import plain_number, plain_text, written
+from dfprivacy.tidy import table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -472,6 +472,10 @@ class Words(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.label} ({self.units})" if self.label and self.units else self.label or self.units
+
+    def of(self, column: str) -> str:
+        """Name a column for people: its label, else its own name, with the units."""
+        return f"{self.label or column} ({self.units})" if self.units else self.label or column
 
 
 @dataclass(frozen=True)

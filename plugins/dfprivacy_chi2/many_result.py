@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dfprivacy import NanPolicy, Release
-from dfprivacy.plotting import axes, ink
+from dfprivacy.plotting import axes, below, forest_height, ink, wrapped
 
 if TYPE_CHECKING:
     from dfprivacy_chi2.compared import Score, Statistic
@@ -120,28 +120,25 @@ class Chi2Many(Release):
         rows = super()._rows()
         return rows if self.discoveries else [("discoveries", "none"), *rows]
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State what was tested, against what, and what was decided."""
+        numbers = {"estimate": self.norms or self.differences or None, "threshold": self.thresholds}
+        decided = {"pvalue": self.pvalues or None, "rejected": [name in self.discoveries for name in self.answered]}
+        return [{"term": self.answered, **numbers, **decided, "n": sum(self.sizes)}]
+
     def plot(self, ax: Any = None) -> Any:
         """Draw what each column that was tested had to exceed, and which did."""
-        ax = axes(ax)
+        ax = axes(ax, height=forest_height(len(self.answered)))
         places = np.arange(len(self.answered))
-        hit = np.isin(self.answered, self.discoveries)
-        thresholds = np.array(self.thresholds)
-        ax.plot(places, thresholds, "_", color="tab:red", label="threshold")
+        ax.plot(self.thresholds, places, "|", color="tab:red", ms=9, mew=2, label="threshold")
         word = "norm" if self.statistic == "unitcircle" else "difference"
         if values := self.norms or self.differences:
-            ax.errorbar(
-                places,
-                values,
-                yerr=self.noise_standard_error[-1],
-                fmt="o",
-                color=ink(ax),
-                label=f"noisy {word}",
-            )
-        ax.plot(places[hit], thresholds[hit], "^", color="tab:blue", label="discovered")
-        ax.set(
-            xlabel="column, in the order tested",
-            ylabel="norm" if word == "norm" else "absolute difference",
-            title=f"{len(self.discoveries)} found",
-        )
-        ax.legend(fontsize="small", frameon=False)
+            spread = self.noise_standard_error[-1]
+            ax.errorbar(values, places, xerr=spread, fmt="o", color=ink(ax), label=f"noisy {word}")
+        said = {True: ", discovered", False: ""}
+        names = [f"{self._called(name)}{said[name in self.discoveries]}" for name in self.answered]
+        what = f"{'norm' if word == 'norm' else 'absolute difference of shares'} by {self._called(self.by)}"
+        ax.set(yticks=places, yticklabels=names, ylim=(len(places) - 0.4, -0.6), xlabel=wrapped(what, 48))
+        ax.set(xlim=(0, None), title=f"{len(self.discoveries)} found")
+        below(ax)
         return ax

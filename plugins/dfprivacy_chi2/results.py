@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.markup import Grid
-from dfprivacy.plotting import axes, ink
+from dfprivacy.plotting import axes, below, ink, wrapped
 from dfprivacy.schema import UNDECLARED, as_probability
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import TAU
@@ -30,6 +30,12 @@ Margin = Literal["private", "public_rate", "invariant"]
 Tested = Literal["calibrated", "signed", "table", "difference", "distance", "spread", "association", "unit_circle"]
 
 _DEVIATION = math.sqrt(2)
+_RELEASED = {  # what a picture's axis is of
+    "calibrated": "difference of shares",
+    "signed": "difference of shares",
+    "difference": "absolute difference of shares",
+    "table": "χ²",
+}
 _SURE = 7.0  # scales of noise by which the number of complete rows is raised: exceeded once in two thousand
 _LIKELY = 2.0
 
@@ -140,6 +146,18 @@ class Chi2(Release):
             for name, of in zip(self.groups, self.shares, strict=True)
         ]
         return Grid((f"shares of {self.x} in {self.by}", *map(str, self.categories)), rows)
+
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the effect and its test, and the share of each category in each group."""
+        ends = {"estimate": self.estimate, "low": self.low, "high": self.high}
+        tested = {"statistic": self.statistic, "pvalue": self.pvalue, "n": sum(self.sizes) or None}
+        term = f"{self.x} by {self.by}"
+        shares = [
+            {"term": f"share of {self.x} = {category} in {self.by} = {group}", "estimate": share}
+            for group, of in zip(self.groups, self.shares or (), strict=bool(self.shares))
+            for category, share in zip(self.categories, of, strict=True)
+        ]
+        return [{"term": term, "effect": self.effect, **ends, **tested}, *shares]
 
     @property
     def scale(self) -> float:
@@ -291,9 +309,10 @@ class Chi2(Release):
                 ax.axvline(side * at, color="tab:red", ls=style, label=f"significant at {alpha:.0%}")
         spread = None if of_table else self.noise_standard_error[0]
         ax.errorbar(number, 0, xerr=spread, fmt="o", color=ink(ax), capsize=4, label="released, with noise")
-        what = "χ²" if of_table else f"{self.method}"
-        ax.set(yticks=[], xlabel=f"{what} of {self.x} by {self.by}", title=f"p = {self.pvalue:.3g}")
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.3), ncols=3, fontsize="small", frameon=False)
+        what = _RELEASED.get(self.method, self.method.replace("_", " "))
+        about = f"{self._called(self.x)} by {self._called(self.by)}"
+        ax.set(yticks=[], xlabel=wrapped(f"{what}, {about}"), title=f"p = {self.pvalue:.3g}")
+        below(ax, ncols=3)
         return ax
 
     @property

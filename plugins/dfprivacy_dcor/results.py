@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy import Release
-from dfprivacy.plotting import axes, ink
+from dfprivacy.plotting import axes, ink, wrapped
 from dfprivacy_dcor.inference import Numbers
 
 if TYPE_CHECKING:
@@ -106,9 +106,16 @@ class DistanceCorrelation(Release):
         numbers = Numbers(self.released, scales, self.rows, self.changes, self.largest)
         return numbers.interval(self.confidence if confidence_level is None else confidence_level, of)
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the distance correlation and its test."""
+        ends = {"low": self.low, "high": self.high, "corrected": self.corrected}
+        tested = {"statistic": self.statistic, "pvalue": self.pvalue, "n": self.rows}
+        term = f"{', '.join(self.x)} and {', '.join(self.y)}"
+        return [{"term": term, "estimate": self.correlation, **ends, **tested}]
+
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate and its interval."""
-        what = f"distance correlation of {', '.join(self.x)} and {', '.join(self.y)}"
+        what = f"distance correlation of {self._called(*self.x)} and {self._called(*self.y)}"
         ax = _drawn(axes(ax), self, self.correlation, what)
         ax.set_title(f"p = {self.pvalue:.3g}")
         return ax
@@ -173,14 +180,19 @@ class HSIC(Release):
 
     _shown = ("x", "y", "kernel", "hsic", "low", "high", "alignment", "pvalue", "rejected", "notes")
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the dependence and its test."""
+        numbers = {"estimate": self.hsic, "low": self.low, "high": self.high, "alignment": self.alignment}
+        tested = {"statistic": self.statistic, "pvalue": self.pvalue, "n": self.rows}
+        return [{"term": f"{', '.join(self.x)} and {', '.join(self.y or self.x)}", **numbers, **tested}]
+
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate and its interval."""
         ax = axes(ax)
         ax.plot([self.low, self.high], [0, 0], color="tab:orange", lw=5, label=f"{self.confidence:.0%} interval")
         ax.plot(self.hsic, 0, "o", color=ink(ax), label="estimate")
-        ax.set(
-            xlim=(-0.01, 0.26), yticks=[], xlabel=f"HSIC of {', '.join(self.x)} and {', '.join(self.y or self.x)}"
-        )
+        what = f"HSIC of {self._called(*self.x)} and {self._called(*(self.y or self.x))}"
+        ax.set(xlim=(-0.01, 0.26), yticks=[], xlabel=wrapped(what))
         ax.legend(fontsize="small", frameon=False)
         return ax
 
@@ -211,6 +223,12 @@ class IndependenceTest(Release):
 
     _shown = ("x", "y", "pvalue", "rejected", "alpha", "permutations")
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the test."""
+        term = f"{', '.join(self.x)} and {', '.join(self.y)}"
+        decided = {"pvalue": self.pvalue, "alpha": self.alpha, "rejected": self.rejected}
+        return [{"term": term, **decided, "permutations": self.permutations}]
+
     def plot(self, ax: Any = None) -> Any:
         """Draw the p-value, or the level and the decision."""
         ax = axes(ax)
@@ -220,7 +238,8 @@ class IndependenceTest(Release):
         else:
             ax.plot(self.pvalue, 0, "o", color=ink(ax), label="p-value")
             title = f"p = {self.pvalue:.3g}"
-        ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=f"{', '.join(self.x)} and {', '.join(self.y)}", title=title)
+        what = f"p-value, {self._called(*self.x)} and {self._called(*self.y)}"
+        ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=wrapped(what), title=title)
         ax.legend(fontsize="small", frameon=False)
         return ax
 
@@ -248,6 +267,12 @@ class Screening(Release):
 
     _shown = ("features", "target")
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State which columns were chosen, and their distance correlations if those were asked for."""
+        known = [each._tidy()[0] for each in self.estimates]  # noqa: SLF001 - of our own kind
+        numbers = {name: [each[name] for each in known] for name in (known[0] if known else ()) if name != "term"}
+        return [{"term": self.features, "target": self.target, "rank": range(1, len(self.features) + 1), **numbers}]
+
     def plot(self, ax: Any = None) -> Any:
         """Draw the chosen columns in order, with their distance correlations if those were asked for."""
         ax = axes(ax)
@@ -256,11 +281,11 @@ class Screening(Release):
             for place, each in zip(places, self.estimates, strict=True):
                 ax.plot([each.low, each.high], [place, place], color="tab:orange", lw=5)
                 ax.plot(each.correlation, place, "o", color=ink(ax))
-            ax.set(xlim=(-0.02, 1.02), xlabel=f"distance correlation with {self.target}")
+            ax.set(xlim=(-0.02, 1.02), xlabel=wrapped(f"distance correlation with {self._called(self.target)}", 56))
         else:
             ax.barh(places, [len(places) - place for place in places])
-            ax.set(xticks=[], xlabel=f"rank by dependence on {self.target}")
-        ax.set_yticks(places, labels=list(self.features))
+            ax.set(xticks=[], xlabel=wrapped(f"rank by dependence on {self._called(self.target)}", 56))
+        ax.set_yticks(places, labels=[*map(self._called, self.features)])
         ax.invert_yaxis()
         return ax
 
@@ -309,6 +334,11 @@ class SharedCorrelation(Release):
 
     _shown = ("squared", "low", "high", "columns", "other", "notes")
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the squared distance correlation."""
+        term = f"{', '.join(self.columns)} and {', '.join(self.other)}"
+        return [{"term": term, "estimate": self.squared, "low": self.low, "high": self.high, "n": self.rows}]
+
     @property
     def scales(self) -> tuple[float, ...]:
         """Former name for the scales of the noise, which are its standard errors over the root of 2."""
@@ -316,7 +346,7 @@ class SharedCorrelation(Release):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate and its interval."""
-        what = f"squared distance correlation of {', '.join(self.columns)} and {', '.join(self.other)}"
+        what = f"squared distance correlation of {self._called(*self.columns)} and {self._called(*self.other)}"
         return _drawn(axes(ax), self, self.squared, what)
 
 
@@ -335,6 +365,6 @@ def _drawn(ax: Any, release: DistanceCorrelation | SharedCorrelation, estimate: 
     ends = [release.low, release.high]
     ax.plot(ends, [0, 0], color="tab:orange", lw=5, label=f"{release.confidence:.0%} interval")
     ax.plot(estimate, 0, "o", color=ink(ax), label="estimate")
-    ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=what)
+    ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=wrapped(what))
     ax.legend(fontsize="small", frameon=False)
     return ax

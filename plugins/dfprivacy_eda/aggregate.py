@@ -143,7 +143,7 @@ def agg(
     Returns
     -------
     Aggregates
-        The statistics with standard errors and intervals. By group, ``to_frame()`` has a row for each.
+        The statistics with standard errors and intervals; ``to_frame()`` has a row for each, by group too.
 
     Raises
     ------
@@ -175,10 +175,10 @@ def agg(
     ...                   bounds={"age": (0, 100)}, categories={"sex": ["f", "m"]})
     >>> found = view.group_by("sex").agg({"age": ["mean", "count"]}, epsilon=1)
     >>> frame = found.to_frame()
-    >>> frame[["sex", "age_mean"]].round(0)
-      sex  age_mean
-    0   f      24.0
-    1   m      36.0
+    >>> frame[frame["statistic"] == "mean"][["sex", "name", "value"]].round(0)
+      sex      name  value
+    0   f  age_mean   24.0
+    2   m  age_mean   36.0
     >>> round(view.agg(mean_age=("age", "mean"), epsilon=1)["mean_age"])
     30
     """

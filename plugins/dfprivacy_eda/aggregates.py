@@ -62,14 +62,23 @@ class Aggregates(Release):
             raise ArgumentError("No number was asked for.", "Draw value_counts(...) of a column.")
         return plots.numbers(self, ax)
 
-    def _row(self) -> dict[str, Any]:
-        row: dict[str, Any] = {}
-        cells = zip(self.names, self.values, self.standard_errors, self.lows, self.highs, strict=True)
-        for name, value, error, low, high in cells:
-            row[name] = value
-            if not isinstance(value, str):
-                row |= {f"{name}_standard_error": error, f"{name}_low": low, f"{name}_high": high}
-        return row
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State each statistic; a category is no number, and has a column of its own."""
+        texts = [isinstance(value, str) for value in self.values]
+        numbers = [None if text else value for value, text in zip(self.values, texts, strict=True)]
+        named = [value if text else None for value, text in zip(self.values, texts, strict=True)]
+        return [
+            {
+                "name": self.names,
+                "column": self.columns,
+                "statistic": self.statistics,
+                "value": numbers,
+                **({"category": named} if any(texts) else {}),
+                "standard_error": self.standard_errors,
+                "low": self.lows,
+                "high": self.highs,
+            }
+        ]
 
     def _grid(self) -> Grid:
         cells = zip(self.names, self.values, self.standard_errors, self.lows, self.highs, strict=True)

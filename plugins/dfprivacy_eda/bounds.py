@@ -64,6 +64,9 @@ class FoundBounds(Release):
             raise ArgumentError(f"No bounds of {column!r} were found.", f"There are those of {[*self.bounds]!r}.")
         return self.bounds[column]
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        return [{"column": self.columns, "low": self.low, "high": self.high, "threshold": self.threshold}]
+
     def plot(self, ax: Any = None) -> Any:
         """Draw the noisy counts of the intervals, and the threshold that those within the bounds exceed."""
         return plots.bounds(self, EDGES, ax)

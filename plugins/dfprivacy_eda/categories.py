@@ -12,7 +12,6 @@ import numpy as np
 from dfprivacy import ArgumentError, Column, Curator, DiscoveredKeys, Probability, Release, mechanism
 from dfprivacy.schema import OTHER
 from dfprivacy_eda import plots
-from dfprivacy_eda.results import tidy
 from dfprivacy_eda.tables import Counts
 
 if TYPE_CHECKING:
@@ -174,19 +173,18 @@ class FoundCategories(Release):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw a bar for each value of each column, with its interval."""
-        return plots.categories([self[name] for name in self.columns], ax)
+        return plots.categories([replace(self[name], column_words=self.column_words) for name in self.columns], ax)
 
     @property
     def frame(self) -> Any:
         """A row for each value: its column, itself as text, and its noisy count."""
-        found = zip(self.columns, self.known, self.counts, strict=True)
-        cells = [
-            (name, str(value), count)
-            for name, values, counts in found
-            for value, count in zip(values, counts, strict=True)
+        return self.to_frame()
+
+    def _tidy(self) -> list[dict[str, Any]]:
+        return [
+            {"column": [name] * len(values), "category": [*map(str, values)], "count": counts}
+            for name, values, counts in zip(self.columns, self.known, self.counts, strict=True)
         ]
-        names = ("column", "category", "count")
-        return tidy(self, {name: [cell[at] for cell in cells] for at, name in enumerate(names)})
 
     def _rows(self) -> list[tuple[str, str]]:
         rows = []

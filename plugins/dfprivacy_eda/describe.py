@@ -108,35 +108,16 @@ class Description(Tabled):
             made.index = list(self.statistics)
         return made
 
-    def to_frame(self, library: str | None = None, *, intervals: bool = False) -> Any:
-        """Return one row for each number.
-
-        Parameters
-        ----------
-        library : {"pandas", "polars", "pyarrow"}, optional
-            Whose table to make; default: the library's that holds the table that was asked.
-        intervals : bool
-            Also the ends of the intervals.
-
-        Returns
-        -------
-        pandas.DataFrame, polars.DataFrame or pyarrow.Table
-            The columns column, statistic, value and standard_error, and low and high.
-        """
-        return tidy(self.made_for(library or self.library), self._columns(intervals=intervals))
-
-    def _columns(self, *, intervals: bool = True) -> dict[str, list[Any]]:
-        names = ["value", "standard_error", *(["low", "high"] if intervals else [])]
-        tables = [self.values, self.standard_errors, *([self.lows, self.highs] if intervals else [])]
-        found: dict[str, list[Any]] = {"column": [], "statistic": [], **{name: [] for name in names}}
-        for at, column in enumerate(self.columns):
-            for row, statistic in enumerate(self.statistics):
-                if isinstance(self.values[at][row], int | float):
-                    found["column"].append(column)
-                    found["statistic"].append(statistic)
-                    for name, table in zip(names, tables, strict=True):
-                        found[name].append(table[at][row])
-        return found
+    def _columns(self) -> dict[str, list[Any]]:
+        cells = [
+            (column, statistic, *(table[at][row] for table in (self.values, self.standard_errors)),
+             *(ends[at][row] for ends in (self.lows, self.highs)))
+            for at, column in enumerate(self.columns)
+            for row, statistic in enumerate(self.statistics)
+            if isinstance(self.values[at][row], int | float)
+        ]  # fmt: skip
+        names = ("column", "statistic", "value", "standard_error", "low", "high")
+        return {name: [cell[at] for cell in cells] for at, name in enumerate(names)}
 
     def _grid(self) -> Grid:
         columns = [

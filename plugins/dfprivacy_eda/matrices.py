@@ -114,7 +114,7 @@ class _Matrix(Tabled):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the matrix as coloured squares, with the number and its standard error in each."""
-        return plots.matrix(self.columns, self.values, self.standard_errors, ax)
+        return plots.matrix(self, ax)
 
 
 def _written(value: float, error: float) -> str:

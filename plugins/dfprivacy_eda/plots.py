@@ -6,6 +6,7 @@ colours can be told apart by people who see fewer of them, and in grey.
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dfprivacy import Release
     from dfprivacy_eda.aggregates import Aggregates
     from dfprivacy_eda.bounds import FoundBounds
     from dfprivacy_eda.describe import Description
+    from dfprivacy_eda.matrices import _Matrix
     from dfprivacy_eda.profile import Profile
     from dfprivacy_eda.ranked import Quantiles
     from dfprivacy_eda.results import ColumnStatistic
@@ -40,7 +43,7 @@ __all__ = [
     "statistic",
 ]
 
-BAR, SURE, POINT = "#9ec3e6", "#b34700", "#1a1a1a"
+BAR, SURE = "#9ec3e6", "#d95f02"
 _NONE = "#d0d0d0"
 _TWO_SIDES = 1.96  # standard errors of a 95% interval
 _SERIES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777")
@@ -48,6 +51,9 @@ _MOST_BARS = 40
 _DARK = 0.65  # of the largest number, from which its square is too dark for black
 _TAIL = 0.002  # of the rows, at each side, that a curve may leave out
 _ROW = 0.28  # inches of a row
+_NAMES = {"missing": "rows without a value", "nunique": "number of different values", "var": "variance",
+          "std": "standard deviation"}  # fmt: skip
+_LONG = 18  # letters beside a plot, from which a name is broken
 _LINE = 60  # letters beside each other below the bars of a picture
 
 
@@ -83,10 +89,22 @@ def statistic(found: ColumnStatistic, ax: Any) -> Any:
     ax.plot(
         found.value, 0, "o", color=ink(ax), label="released" if sure else "released; its notes say how sure it is"
     )
-    ax.set(yticks=[], ylim=(-1, 1), xlabel=f"{found.statistic} of {found.column}".removesuffix(" of "))
+    ax.set(yticks=[], ylim=(-1, 1), xlabel=_stated(found))
     ax.spines["left"].set_visible(False)
     _legend(_plain(ax), loc="upper left")
     return ax
+
+
+def _stated(found: ColumnStatistic) -> str:
+    """Say what a number is, in the words of the column."""
+    if not found.column:
+        return "rows"
+    of = ", ".join(_called(found, name) for name in found.column.split(", "))
+    return f"{_NAMES.get(found.statistic, found.statistic)} of {of}"
+
+
+def _called(found: Release, column: str) -> str:
+    return found.column_words.get(column, column)
 
 
 def histogram(found: Histogram, ax: Any) -> Any:
@@ -97,10 +115,11 @@ def histogram(found: Histogram, ax: Any) -> Any:
     unit = np.ones(len(widths)) if even else widths
     low, high = (ends / unit for ends in found.intervals)
     ax.stairs(found.counts / unit, found.edges, fill=True, color=BAR)
-    ax.stairs(found.counts / unit, found.edges, color=POINT, lw=0.6)
+    ax.stairs(found.counts / unit, found.edges, color=ink(ax), lw=0.6)
     middle = (found.edges[1:] + found.edges[:-1]) / 2
     ax.vlines(middle, low, high, color=SURE, label=_interval(found.confidence))
-    ax.set(xlabel=found.column, ylabel="rows" if even else f"rows per unit of {found.column}")
+    what = _called(found, found.column)
+    ax.set(xlabel=what, ylabel="rows" if even else f"rows per unit of {what}")
     ax.set_xlim(found.edges[0], found.edges[-1])
     ax.set_ylim(bottom=0)
     _legend(_plain(ax))
@@ -121,14 +140,14 @@ def counts(found: Counts, ax: Any) -> Any:
     ax = _sized(ax, _ROW * (shown + 3))
     at = np.arange(shown)
     low, high = (ends[:shown] for ends in found.intervals)
-    ax.barh(at, found.counts[:shown], height=0.7, color=BAR, edgecolor=POINT, linewidth=0.6)
+    ax.barh(at, found.counts[:shown], height=0.7, color=BAR, edgecolor=ink(ax), linewidth=0.6)
     ax.hlines(at, low, high, color=SURE, lw=2.5, label=_interval(found.confidence))
     ax.set_yticks(at, [str(category) for category in found.categories[:shown]])
     ax.invert_yaxis()
     rest = len(found.categories) - shown
-    ax.set(xlabel="rows", ylabel=found.column + (f" ({rest} more not drawn)" if rest else ""))
+    ax.set(xlabel="rows", ylabel=_called(found, found.column) + (f" ({rest} more not drawn)" if rest else ""))
     ax.set_xlim(left=0)
-    _legend(_plain(ax), loc="lower right")
+    _legend(_plain(ax), loc="lower left", bbox_to_anchor=(0, 1))
     if found.normalize:
         ax.secondary_xaxis("top", functions=_shares(found.total)).set_xlabel("share of rows")
     return ax
@@ -151,7 +170,8 @@ def categories(found: Sequence[Counts], ax: Any) -> Any:
 
 def numbers(found: Aggregates, ax: Any) -> Any:
     """Draw a line for each number, of a scale of its own: itself, and its interval."""
-    cells = zip(found.names, found.values, found.lows, found.highs, strict=True)
+    names = [_asked(found, at) for at in range(len(found.names))]
+    cells = zip(names, found.values, found.lows, found.highs, strict=True)
     drawn = [cell for cell in cells if cell[2] is not None and cell[3] is not None]
     ax = _sized(ax, 0.6 * len(drawn) + 0.4)
     ax.axis("off")
@@ -159,8 +179,8 @@ def numbers(found: Aggregates, ax: Any) -> Any:
     for place, (name, value, low, high) in enumerate(drawn):
         panel = ax.inset_axes((0, 1 - (place + 0.6) * height, 1, 0.3 * height))
         panel.plot([low, high], [0, 0], color=SURE, lw=2.5, label=_interval(found.confidence))
-        panel.plot(value, 0, "o", ms=5, color=ink(ax), label="released")
-        panel.set(yticks=[0], yticklabels=[name], ylim=(-1, 1))
+        panel.plot(value, 0, "o", ms=5, color=ink(panel), label="released")
+        panel.set(yticks=[0], yticklabels=[_broken(name)], ylim=(-1, 1))
         panel.spines[["left", "top", "right"]].set_visible(False)
         panel.tick_params(axis="y", length=0)
         panel.tick_params(axis="x", labelsize="small")
@@ -175,7 +195,7 @@ def crosstab(found: Crosstab, ax: Any) -> Any:
 
     Where the columns have many categories, a map with a number in each cell.
     """
-    first, second = found.columns
+    first, second = (_called(found, name) for name in found.columns)
     rows, columns = found.categories
     names = [str(each) for each in rows]
     if len(columns) > len(_SERIES) or len(rows) * len(columns) > _MOST_BARS:
@@ -185,7 +205,7 @@ def crosstab(found: Crosstab, ax: Any) -> Any:
     width = 0.8 / len(columns)
     for at, category in enumerate(columns):
         where = np.arange(len(rows)) + (at - (len(columns) - 1) / 2) * width
-        ax.bar(where, heights[:, at], width * 0.92, color=_SERIES[at], label=f"{second} = {category}")
+        ax.bar(where, heights[:, at], width * 0.92, color=_SERIES[at], label=str(category))
         label = _interval(found.confidence) if at == len(columns) - 1 else None
         ax.vlines(where, low[:, at], high[:, at], color=ink(ax), lw=1.5, label=label)
     slanted = {"rotation": 45, "ha": "right"} if sum(map(len, names)) > _LINE else {}
@@ -193,8 +213,21 @@ def crosstab(found: Crosstab, ax: Any) -> Any:
     alike = {"index": f"share within {first}", "columns": f"share within {second}"}
     ax.set(xlabel=first, ylabel=alike.get(found.by or "", "share of all rows" if found.by else "rows"))
     ax.set_ylim(bottom=0)
-    _legend(_plain(ax), loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
+    _legend(_plain(ax), loc="lower left", bbox_to_anchor=(0, 1), ncols=4, title=second, alignment="left")
     return ax
+
+
+def _asked(found: Aggregates, at: int) -> str:
+    """Name a number as it was asked, in the words of its column where the name is made of that."""
+    name, column, statistic = found.names[at], found.columns[at], found.statistics[at]
+    if name != f"{column}_{statistic}" or column not in found.column_words:
+        return name
+    return f"{_NAMES.get(statistic, statistic)} of {_called(found, column)}"
+
+
+def _broken(name: str) -> str:
+    """Break a long name into lines."""
+    return "\n".join(textwrap.wrap(name, _LONG)) if len(name) > _LONG else name
 
 
 def _of_what(found: Crosstab) -> tuple[NDArray[np.float64], ...]:
@@ -226,7 +259,7 @@ def _map(found: Crosstab, ax: Any) -> Any:
             ax.text(j, i, f"{count:,.0f}", ha="center", va="center", fontsize="x-small", color=colour)
     ax.set_xticks(range(len(columns)), [str(each) for each in columns], rotation=45, ha="right")
     ax.set_yticks(range(len(rows)), [str(each) for each in rows])
-    ax.set(xlabel=found.columns[1], ylabel=found.columns[0])
+    ax.set(xlabel=_called(found, found.columns[1]), ylabel=_called(found, found.columns[0]))
     return ax
 
 
@@ -247,7 +280,9 @@ def quantiles(found: Quantiles, ax: Any) -> Any:
     first, last = tree.quantiles([_TAIL, 1 - _TAIL])
     first, last = min(first, *found.low), max(last, *found.high)
     room = 0.02 * (last - first) or 1.0
-    ax.set(xlabel=found.column, ylabel="share of rows", ylim=(0, 1), xlim=(first - room, last + room))
+    ax.set(
+        xlabel=_called(found, found.column), ylabel="share of rows", ylim=(0, 1), xlim=(first - room, last + room)
+    )
     _legend(_plain(ax), loc="lower right")
     return ax
 
@@ -278,16 +313,16 @@ def _panel(ax: Any, found: Description, at: int) -> None:
 
     quartiles = [cell(name) for name in ("25%", "50%", "75%")]
     (first, *_), (middle, *_), (third, *_) = quartiles
-    box = {"color": BAR, "edgecolor": POINT, "linewidth": 0.6, "label": "quartiles, and the median between"}
+    box = {"color": BAR, "edgecolor": ink(ax), "linewidth": 0.6, "label": "quartiles and median"}
     ax.barh(0, third - first, left=first, height=0.6, **box)
-    ax.plot([middle, middle], [-0.3, 0.3], color=POINT, lw=2)
+    ax.plot([middle, middle], [-0.3, 0.3], color=ink(ax), lw=2)
     for y, (x, low, high) in zip((0.2, 0.0, -0.2), quartiles, strict=True):  # apart, for they may overlap
         ax.plot([low, high], [y, y], color=SURE, lw=1.5)
         ax.plot(x, y, "o", ms=3, color=SURE)
     value, low, high = cell("mean")
     ax.plot([low, high], [-0.5, -0.5], color=SURE, lw=1.5, label=_interval(found.confidence))
     ax.plot(value, -0.5, "D", ms=4, color=ink(ax), label="mean")
-    ax.set(yticks=[0], yticklabels=[found.columns[at]], ylim=(-0.8, 0.5))
+    ax.set(yticks=[0], yticklabels=[_broken(_called(found, found.columns[at]))], ylim=(-0.8, 0.5))
     ax.spines[["left", "top", "right"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     ax.tick_params(axis="x", labelsize="small")
@@ -302,7 +337,7 @@ def bounds(found: FoundBounds, edges: NDArray[np.float64], ax: Any) -> Any:
         np.resize(_SERIES, len(found.columns)), found.columns, found.counts, found.low, found.high, strict=True
     ):
         said = "not found" if low is None else f"{low:g} to {high:g}"
-        ax.stairs(np.maximum(row, 0), at, color=colour, lw=1.5, label=f"{name}: {said}")
+        ax.stairs(np.maximum(row, 0), at, color=colour, lw=1.5, label=f"{_called(found, name)}: {said}")
     ax.axhline(found.threshold, color=SURE, ls="--", label=f"threshold, {found.threshold:,.0f} rows")
     held = np.flatnonzero((found.counts > found.threshold).any(axis=0))
     if len(held):
@@ -312,7 +347,7 @@ def bounds(found: FoundBounds, edges: NDArray[np.float64], ax: Any) -> Any:
     ax.set_xticks(ticks, [_power(edges[tick]) for tick in ticks])
     ax.set(xlabel="values, by powers of two", ylabel="rows")
     ax.set_ylim(bottom=0)
-    _legend(_plain(ax))
+    _legend(_plain(ax), loc="lower left", bbox_to_anchor=(0, 1))
     return ax
 
 
@@ -326,7 +361,7 @@ def profile(found: Profile, labels: Sequence[str], ax: Any) -> Any:
         ("rows with none", 0.2, gone, _NONE),
     )
     for label, beside, rows, colour in kinds:
-        ax.barh(at + beside, rows, height=0.36, color=colour, edgecolor=POINT, linewidth=0.6, label=label)
+        ax.barh(at + beside, rows, height=0.36, color=colour, edgecolor=ink(ax), linewidth=0.6, label=label)
         low, high = np.maximum(rows - _TWO_SIDES * error, 0), rows + _TWO_SIDES * error
         ax.hlines(at + beside, low, high, color=SURE, lw=2.5, label=None if beside > 0 else _interval(0.95))
     ax.axvline(found.threshold, color=ink(ax), lw=1, ls="--", label=f"seen from {found.threshold:,} rows on")
@@ -338,10 +373,11 @@ def profile(found: Profile, labels: Sequence[str], ax: Any) -> Any:
     return ax
 
 
-def matrix(columns: Sequence[str], values: NDArray[np.float64], errors: NDArray[np.float64], ax: Any) -> Any:
+def matrix(found: _Matrix, ax: Any) -> Any:
     """Draw a number for each two columns, with its standard error, on squares, dark for large ones."""
-    at = range(len(columns))
-    ax = _sized(ax, 0.6 * len(columns) + 0.8)
+    columns, values, errors = found.columns, found.values, found.standard_errors
+    at, names = range(len(columns)), [_broken(_called(found, name)) for name in columns]
+    ax = _sized(ax, 0.6 * len(columns) + 0.5 + 0.06 * max(map(len, names)))
     most = float(np.nanmax(abs(values), initial=1e-300))
     ax.imshow(values, cmap="RdBu", vmin=-most, vmax=most, aspect="auto")
     for (i, j), value in np.ndenumerate(values):
@@ -350,8 +386,8 @@ def matrix(columns: Sequence[str], values: NDArray[np.float64], errors: NDArray[
         said = "not known" if np.isnan(value) else number(float(value), error) + spread
         colour = "white" if abs(value) > _DARK * most else "black"
         ax.text(j, i, said, ha="center", va="center", color=colour)
-    ax.set_xticks(at, list(columns), rotation=45, ha="right")
-    ax.set_yticks(at, list(columns))
+    ax.set_xticks(at, names, rotation=45, ha="right")
+    ax.set_yticks(at, names)
     return ax
 
 

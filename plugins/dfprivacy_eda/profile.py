@@ -13,7 +13,6 @@ from dfprivacy import ArgumentError, Column, Curator, Release, features, mechani
 from dfprivacy.schema import OTHER
 from dfprivacy_eda import plots
 from dfprivacy_eda.bounds import EDGES
-from dfprivacy_eda.results import tidy
 from dfprivacy_eda.simplex import project
 
 if TYPE_CHECKING:
@@ -110,10 +109,13 @@ class Profile(Release):
     @property
     def frame(self) -> Any:
         """A row for each column."""
-        names = ("kinds", "missing", "low", "high", "mean", "std", "skewness")
-        cells = {name.removesuffix("s") if name == "kinds" else name: getattr(self, name) for name in names}
+        return self.to_frame()
+
+    def _tidy(self) -> list[dict[str, Any]]:
+        names = ("missing", "low", "high", "mean", "std", "skewness")
+        cells = {name: getattr(self, name) for name in names}
         frequent = [", ".join(map(str, values[:_SHOWN])) for values in self.values]
-        return tidy(self, {"column": self.columns, **cells, "frequent": frequent})
+        return [{"column": self.columns, "kind": self.kinds, **cells, "frequent": frequent}]
 
     def plot(self, ax: Any = None) -> Any:
         """Draw how many rows each column holds a value in, and in how many it is missing, with intervals.
@@ -132,12 +134,12 @@ class Profile(Release):
 
     def _label(self, at: int) -> str:
         """Give a column's name, its kind, and its bounds or its most frequent values."""
-        kind, low, high = self.kinds[at], self.low[at], self.high[at]
+        name, kind, low, high = self._called(self.columns[at]), self.kinds[at], self.low[at], self.high[at]
         if kind is None:
-            return f"{self.columns[at]}: nothing seen"
+            return f"{name}: nothing seen"
         held = ", ".join(map(str, self.values[at][:_DRAWN])) + (", …" if len(self.values[at]) > _DRAWN else "")
         what = held if low is None or high is None else f"{_written(low, kind)} to {_written(high, kind)}"
-        return f"{self.columns[at]}: {kind}" + (f"\n{what}" if what else "")
+        return f"{name}: {kind}" + (f"\n{what}" if what else "")
 
     def _rows(self) -> list[tuple[str, str]]:
         rows = []

@@ -20,6 +20,8 @@ from dfprivacy_eda.describe import Description, Measured, describe, described, m
 from dfprivacy_eda.tables import Counts, Histogram
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from dfprivacy.markup import Grid
     from dfprivacy_eda.grown import Grown
     from dfprivacy_eda.matrices import Correlations
@@ -95,11 +97,14 @@ class Report(Release):
         """Draw quartiles and mean of each column of numbers, with their intervals; `save` draws everything."""
         return self.description.plot(ax)
 
-    def made_for(self, library: str) -> Report:
-        """Return the same result for somebody whose tables are this library's."""
-        made = super().made_for(library)
-        object.__setattr__(made, "description", self.description.made_for(library))
+    def made_for(self, library: str, words: Mapping[str, str] | None = None) -> Report:
+        """Return the same result for somebody whose tables are this library's, and who calls columns so."""
+        made = super().made_for(library, words)
+        object.__setattr__(made, "description", self.description.made_for(library, words))
         return made
+
+    def _tidy(self) -> Sequence[Mapping[str, Any]]:
+        return self.description._tidy()  # noqa: SLF001 - of our own kind
 
     def _grid(self) -> Grid | None:
         return self.description._grid()  # noqa: SLF001 - of our own kind

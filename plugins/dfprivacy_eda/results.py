@@ -10,44 +10,18 @@ from dfprivacy import Release
 from dfprivacy_eda import plots
 from dfprivacy_eda.wording import between, left_out, number
 
-__all__ = ["ColumnStatistic", "Tabled", "records", "tidy"]
-
-
-def records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Turn columns of a table into its rows.
-
-    Examples
-    --------
-    >>> records({"a": [1, 2], "b": [3, 4]})
-    [{'a': 1, 'b': 3}, {'a': 2, 'b': 4}]
-    """
-    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+__all__ = ["ColumnStatistic", "Tabled", "tidy"]
 
 
 class Tabled(Release):
     """A result of several numbers, which are the rows of a table."""
 
-    def to_frame(self, library: str | None = None) -> Any:
-        """Return one row for each number: what it is of, itself, and the ends of its interval.
-
-        Parameters
-        ----------
-        library : {"pandas", "polars", "pyarrow"}, optional
-            Whose table to make; default: the library's that holds the table that was asked.
-
-        Returns
-        -------
-        pandas.DataFrame, polars.DataFrame or pyarrow.Table
-            The table; the class says which columns it has.
-        """
-        return tidy(self.made_for(library or self.library), self._columns())
-
     def _columns(self) -> Mapping[str, Sequence[Any]]:
         """Give the columns of that table."""
         raise NotImplementedError
 
-    def _records(self) -> list[dict[str, Any]]:
-        return records(self._columns())
+    def _tidy(self) -> list[Mapping[str, Any]]:
+        return [self._columns()]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -102,6 +76,17 @@ class ColumnStatistic(Release):
 
     def __float__(self) -> float:
         return self.value
+
+    @property
+    def _repeated(self) -> tuple[str, ...]:
+        asked = f"{self.statistic} of {self.column}".removesuffix(" of ")
+        return asked, f"{100 * self.confidence:.4g}% interval"
+
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the number; `n` is the rows that it is about."""
+        ends = {"noise_standard_error": self.noise_standard_error, "low": self.low, "high": self.high}
+        about = {"column": self.column, "statistic": self.statistic}
+        return [{**about, "value": self.value, **ends, "n": self.count, "covers": self.covers}]
 
     def _rows(self) -> list[tuple[str, str]]:
         asked, error = f"{self.statistic} of {self.column}".removesuffix(" of "), self.noise_standard_error

@@ -163,6 +163,20 @@ class GaussianClasses(Predicts, Release):
         """A covariance for each class, shape (classes, columns, columns)."""
         return np.broadcast_to(self.covariances, (len(self.classes), *self.covariances.shape[1:]))
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State share, mean and standard deviation of each column in each class."""
+        d, spreads = len(self.columns), np.sqrt(np.diagonal(self.covariances_, axis1=1, axis2=2))
+        return [
+            {
+                "class": [each for each in self.classes for _ in range(d)],
+                "column": list(self.columns) * len(self.classes),
+                "mean": self.means,
+                "std": spreads,
+                "prior": np.repeat(self.priors, d),
+                "n": np.repeat(self.sizes, d),
+            }
+        ]
+
     @property
     def feature_names_in_(self) -> NDArray[Any]:
         """The columns, as scikit-learn names them."""
@@ -284,10 +298,15 @@ class GaussianClasses(Predicts, Release):
         for color, name, mean, covariance in zip(colors, self.classes, pair.means_, pair.covariances_, strict=True):
             values, vectors = np.linalg.eigh(covariance)
             ring = np.array([np.cos(circle), np.sin(circle)]).T * np.sqrt(np.maximum(values, 0)) @ vectors.T
-            ax.plot(*mean, "o", color=color, label=f"{self.label} = {name}")
+            ax.plot(*mean, "o", color=color, label=f"{self._called(self.label)} = {name}")
             for times in (1, 2):
                 ax.plot(*(mean + times * ring).T, color=color)
-        ax.set(xlabel=names[0], ylabel=names[1], xlim=lines[0][[0, -1]], ylim=lines[1][[0, -1]])
+        ax.set(
+            xlabel=self._called(names[0]),
+            ylabel=self._called(names[1]),
+            xlim=lines[0][[0, -1]],
+            ylim=lines[1][[0, -1]],
+        )
         ax.legend(fontsize="small", frameon=False)
         return ax
 

@@ -83,6 +83,12 @@ class FourierSketch(Release):
 
     _shown = ("columns", "max_components", "size", "noise_standard_error", "notes")
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State what the sketch was centred at: mean and standard deviation of each column."""
+        spreads = self.half * np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+        means = self.middle + self.half * self.centre
+        return [{"column": self.columns, "mean": means, "std": spreads, "n": self.size}]
+
     @property
     def half(self) -> NDArray[np.float64]:
         """Half widths of the bounds."""
@@ -193,7 +199,7 @@ class FourierSketch(Release):
         length = np.linalg.norm(self.frequencies @ Whitening(self.centre, self.covariance).root, axis=1)
         ax.plot(length, np.hypot(self.cosines, self.sines), ".", label="sketch")
         ax.axhline(self.noise_standard_error, color="grey", ls=":", label="standard deviation of the noise")
-        ax.set(xlabel="frequency, per standard deviation", ylabel="size", title=", ".join(self.columns))
+        ax.set(xlabel="frequency, per standard deviation", ylabel="size", title=self._called(*self.columns))
         ax.legend(frameon=False, fontsize="small")
         return ax
 
@@ -250,6 +256,21 @@ class GaussianMixture(MixtureModel, Release):
     notes: tuple[str, ...]
 
     _shown = ("n_components", "columns", "relative_error", "residual_pvalue", "notes")
+
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State weight, mean and standard deviation of each component in each column."""
+        k, d = self.means_.shape
+        spreads = np.sqrt(np.diagonal(self.covariances, axis1=1, axis2=2))
+        return [
+            {
+                "component": np.repeat(np.arange(k), d),
+                "column": list(self.columns) * k,
+                "weight": np.repeat(self.weights_, d),
+                "mean": self.means_,
+                "mean_error": self.mean_errors,
+                "std": spreads,
+            }
+        ]
 
     @property
     def bounds(self) -> NDArray[np.float64]:  # type: ignore[override]

@@ -210,6 +210,21 @@ class GaussianClassifier(Predicts):
         self.repair = repair
         self.grid_minimum = grid_minimum
 
+    def _names(self) -> tuple[str, ...] | None:
+        return tuple(getattr(self, "feature_names_in_", ())) or None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "classes_")
+
+    def __repr__(self) -> str:
+        return f"GaussianClassifier({', '.join(f'{name}={value!r}' for name, value in self.get_params().items())})"
+
+    def _repr_html_(self) -> str:
+        from sklearn.utils import estimator_html_repr  # an estimator by itself is scikit-learn's users'
+
+        diagram: str = estimator_html_repr(self)
+        return diagram
+
     def set_params(self, **params: Any) -> Self:
         """Change parameters, as scikit-learn does.
 
@@ -246,6 +261,9 @@ class GaussianClassifier(Predicts):
             This one, with `classes_`, `priors_`, `means_` and `covariances_`.
         """
         rows, labels = matrix(X), np.asarray(y)
+        vars(self).pop("feature_names_in_", None)
+        if hasattr(X, "columns"):
+            self.feature_names_in_ = np.array([str(name) for name in X.columns], dtype=object)
         if labels.shape != (len(rows),) or not len(rows):
             raise ArgumentError(
                 f"y has the shape {labels.shape}; X has {len(rows)} rows.", "Give a label for each row."

@@ -10,6 +10,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Release
 from dfprivacy.markup import Grid
+from dfprivacy.plotting import panels
 from dfprivacy.release import renamed
 from dfprivacy_gmm.estimates import FEW, Sampling, estimates
 from dfprivacy_gmm.repair import moved, repaired
@@ -227,22 +228,9 @@ class JointMoments(Release):
         each = ", ".join(f"{group} {size}" for group, size in zip(self.groups, sizes, strict=True))
         return [("rows", each if self.by else sizes[0]), *(("note", note) for note in self.notes)]
 
-    def to_frame(self, library: str | None = None) -> Any:
-        """Return a row for each group and column: size, mean, variance and their errors.
-
-        Parameters
-        ----------
-        library : {"pandas", "polars", "pyarrow"}, optional
-            Whose table to make; default: the library's that holds the table that was asked.
-
-        Returns
-        -------
-        pandas.DataFrame, polars.DataFrame or pyarrow.Table
-            Groups times columns rows.
-        """
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State mean and variance of each column of each group."""
         groups, d = len(self.groups), len(self.columns)
-        alike = len({type(group) for group in self.groups}) == 1
-        names = self.groups if alike else tuple(map(str, self.groups))  # a column of a table has one type
         numbers = {
             "size": np.repeat(self.sizes, d),
             "mean": self.means,
@@ -250,15 +238,20 @@ class JointMoments(Release):
             "variance": self.variances,
             "variance_error": self.variance_errors,
         }
-        fixed = ("column", *numbers)
-        table: dict[str, list[Any]] = {
-            **(
-                {} if self.by is None else {_unused(self.by, fixed): [name for name in names for _ in self.columns]}
-            ),
-            "column": list(self.columns) * groups,
-            **{name: values.ravel().tolist() for name, values in numbers.items()},
-        }
-        return self._made(table, library)
+        columns = {"column": list(self.columns) * groups, **numbers}
+        if self.by is None:
+            return [columns]
+        return [{_unused(self.by, tuple(columns)): [each for each in self.groups for _ in range(d)], **columns}]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the mean of each column in each group, with an interval of two standard errors."""
+        groups = [*map(str, self.groups)] if self.by is not None else [""]
+        plots = []
+        for at, column in enumerate(self.columns):
+            mean, reach = self.means[:, at], 2 * self.mean_errors[:, at]
+            what = f"mean of {self._called(column)} ± 2 standard errors, noise included"
+            plots.append((groups, mean.tolist(), (mean - reach).tolist(), (mean + reach).tolist(), what))
+        return panels(ax, plots)
 
     def covariance(self, group: Any = None, library: str | None = None) -> Any:
         """Return the covariances of a group as a table.

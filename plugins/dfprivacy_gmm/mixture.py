@@ -162,6 +162,11 @@ class MixtureModel:
         rows: NDArray[np.float64] = self.means_[labels] + np.einsum("nij,nj->ni", self._roots[labels], normal)
         return rows, labels
 
+    def _named(self, at: int) -> str:
+        """Name a column for people, where a schema has said how."""
+        words: dict[str, str] = getattr(self, "column_words", {})
+        return words.get(self.columns[at], self.columns[at])
+
     def plot(self, ax: Any = None) -> Any:
         """Draw the density of one column, or the ellipses of the first two at one and two standard deviations."""
         ax = axes(ax)
@@ -171,7 +176,7 @@ class MixtureModel:
             parts = np.exp(self._log_joint(x[:, None]))
             ax.plot(x, parts.sum(axis=1), color=ink(ax), label="density")
             ax.plot(x, parts, ls=":")
-            ax.set(xlabel=self.columns[0])
+            ax.set(xlabel=self._named(0), ylabel="density")
             return ax
         turn = np.linspace(0, 2 * np.pi, 200)
         circle = np.stack([np.cos(turn), np.sin(turn)])
@@ -180,7 +185,7 @@ class MixtureModel:
             ax.plot(*mean[:2], "+", color=f"C{k}", label=f"{self.weights_[k]:.0%}")
             for radius in _ELLIPSES:
                 ax.plot(*(mean[:2, None] + radius * root @ circle), color=f"C{k}", lw=3 / (1 + radius))
-        ax.set(xlabel=self.columns[0], ylabel=self.columns[1])
+        ax.set(xlabel=self._named(0), ylabel=self._named(1))
         ax.legend(frameon=False, fontsize="small")
         return ax
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import Column, Curator, NanPolicy, Probability, Release, features, mechanism
-from dfprivacy.plotting import axes, forest_height, ink
+from dfprivacy.plotting import axes, forest_height, ink, wrapped
 from dfprivacy.schema import UNDECLARED
 from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
 from dfprivacy_inference.welch import Sums, doubtful, holm, skewed
@@ -102,6 +102,29 @@ class Anova(Release):
             "notes",
         )
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the effect, the means, and the differences of every two."""
+        effect: dict[str, Any] = {"standard_error": None, "noise_standard_error": None}
+        effect |= {"low": self.eta_squared_low, "high": self.eta_squared_high}
+        effect |= {"statistic": self.statistic, "pvalue": self.pvalue, "n": sum(self.sizes)}
+        means = {"standard_error": self.standard_errors, "noise_standard_error": self.noise_standard_error}
+        apart = [
+            {"term": f"{a} - {b}", "estimate": difference, "standard_error": error, "pvalue": pvalue}
+            for a, b, difference, error, pvalue in self.comparisons
+        ]
+        return [
+            {"term": "eta squared", "estimate": self.eta_squared, **effect},
+            {
+                "term": [*map(str, self.groups)],
+                "estimate": self.means,
+                **means,
+                "low": self.lows,
+                "high": self.highs,
+                "n": self.sizes,
+            },
+            *apart,
+        ]
+
     def pairwise(self) -> Any:
         """Compare every two groups, corrected by Holm.
 
@@ -138,7 +161,8 @@ class Anova(Release):
             yticks=list(at),
             yticklabels=[f"{group} (n≈{size:.0f})" for group, size in zip(self.groups, self.sizes, strict=True)],
             ylim=(len(self.groups) - 0.5, -0.5),
-            xlabel=f"{self.column}, {self.confidence:.0%} intervals, noise included",
+            xlabel=wrapped(f"{self._called(self.column)}, {self.confidence:.0%} intervals, noise included", 56),
+            ylabel=self._called(self.by),
             title=f"p = {self.pvalue:.3g}",
         )
         return ax

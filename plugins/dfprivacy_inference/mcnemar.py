@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dfprivacy import Column, ConfidenceInterval, Curator, NanPolicy, Probability, Release, mechanism
+from dfprivacy.plotting import axes, below, ink
 from dfprivacy_inference.asking import check_apart
 from dfprivacy_inference.laws import Alternative, pvalue
 from dfprivacy_inference.outcomes import Discordant
@@ -73,6 +75,31 @@ class McNemar(Release):
     noise_standard_error: float
 
     _shown = ("statistic", "pvalue", "alpha", "rejected", "discordant", "odds_ratio", "low", "high", "notes")
+
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the odds ratio and its test, and how many rows they follow from."""
+        tested = {"statistic": self.statistic, "pvalue": self.pvalue}
+        return [
+            {"term": "odds ratio", "estimate": self.odds_ratio, "low": self.low, "high": self.high, **tested},
+            {"term": "discordant rows", "estimate": self.discordant},
+        ]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the odds ratio and its interval, on a scale of ratios."""
+        ax = axes(ax)
+        if self.low > 0 and math.isfinite(self.high):
+            label = f"{self.confidence:.0%} interval, noise included"
+            ax.plot([self.low, self.high], [0, 0], color="tab:blue", lw=3, label=label)
+        if 0 < self.odds_ratio < math.inf:
+            ax.plot(self.odds_ratio, 0, "o", color=ink(ax), label="estimate")
+        ax.axvline(1, color="grey", ls=":", label="alike")
+        first, second = self._called(self.column), self._called(self.other)
+        ax.set(xscale="log", yticks=[], title=f"p = {self.pvalue:.3g}")
+        ax.set_xlabel(f"odds of {self.success}: {first} against {second}")
+        for axis in (ax.xaxis.set_major_formatter, ax.xaxis.set_minor_formatter):
+            axis("{x:.3g}")
+        below(ax, ncols=3)
+        return ax
 
     def confidence_interval(self) -> ConfidenceInterval:
         """Interval for the odds ratio.

@@ -20,7 +20,7 @@ from dfprivacy import (
     features,
     mechanism,
 )
-from dfprivacy.plotting import axes, forest_height, ink
+from dfprivacy.plotting import axes, forest_height, ink, wrapped
 from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
 from dfprivacy_inference.outcomes import Form, Outcome
 from dfprivacy_inference.wilson import Share, combined, from_counts, from_halves, of_known_rows
@@ -115,6 +115,18 @@ class Proportions(Release):
         """Odds in the first group over those in the second, with their interval."""
         return self._comparison(8)
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the shares, and how every two compare."""
+        names = [*map(str, self.groups)] or [f"{self.column} = {self.success}"]
+        compared = [
+            {"term": f"{what}: {a} {sign} {b}", "estimate": value, "low": low, "high": high}
+            for a, b, *numbers in self.comparisons
+            for at, (what, sign) in enumerate((("difference", "-"), ("risk ratio", "/"), ("odds ratio", "/")))
+            for value, low, high in [numbers[3 * at : 3 * at + 3]]
+        ]
+        shares = {"term": names, "estimate": self.shares, "low": self.lows, "high": self.highs, "n": self.sizes}
+        return [shares, *compared]
+
     def _comparison(self, at: int) -> tuple[float, ConfidenceInterval]:
         if not self.comparisons:
             raise ArgumentError("There is one share, and nothing to compare it with.", "Ask with by=.")
@@ -151,13 +163,15 @@ class Proportions(Release):
         ax = axes(ax, height=forest_height(len(self.groups)))
         names = self.groups or ("all",)
         share, low, high = (np.array(each) for each in (self.shares, self.lows, self.highs))
+        what = f"{self._called(self.column)} = {self.success}"
         reach = np.maximum([share - low, high - share], 0.0)
         ax.errorbar(share, list(range(len(names))), xerr=reach, fmt="s", color=ink(ax), capsize=3)
         ax.set(
             yticks=list(range(len(names))),
             yticklabels=[f"{name} (n≈{size:.0f})" for name, size in zip(names, self.sizes, strict=True)],
             ylim=(len(names) - 0.5, -0.5),
-            xlabel=f"share with {self.column} = {self.success}, {self.confidence:.0%} intervals, noise included",
+            xlabel=wrapped(f"share with {what}, {self.confidence:.0%} intervals, noise included", 56),
+            ylabel="" if self.by is None else self._called(self.by),
         )
         return ax
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dfprivacy import ArgumentError, ConfidenceInterval, NanPolicy, Release
-from dfprivacy.plotting import axes, ink
+from dfprivacy.plotting import axes, below, ink, wrapped
 from dfprivacy_inference.laws import Alternative
 
 __all__ = ["KruskalWallis", "MannWhitney", "SurvivalTest", "Wilcoxon", "plain"]
@@ -52,6 +52,14 @@ class _TwoGroupTest(_Test):
     groups: tuple[Any, ...]
     alternative: Alternative
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the effect and its test."""
+        first, second = self.groups
+        n = None if self.sizes is None else sum(self.sizes)
+        numbers = {"estimate": self.effect, "low": self.low, "high": self.high}
+        tested = {"statistic": self.statistic, "pvalue": self.pvalue, "n": n}
+        return [{"term": f"P({first} > {second})", **numbers, **tested}]
+
     def confidence_interval(self) -> ConfidenceInterval:
         """Interval for the effect.
 
@@ -86,8 +94,10 @@ class _TwoGroupTest(_Test):
             ax.plot(self.effect, 0, "o", color=ink(ax), label="effect")
         ax.axvline(0.5, color="grey", ls=":", label="alike")
         first, second = self.groups
-        ax.set(xlim=(0, 1), yticks=[], xlabel=f"P({first} > {second})", title=f"p = {self.pvalue:.3g}")
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.3), ncols=3, fontsize="small", frameon=False)
+        column = str(getattr(self, "column", None) or getattr(self, "time", ""))
+        what = f"P({first} > {second}), {self._called(column)} by {self._called(self.by)}"
+        ax.set(xlim=(0, 1), yticks=[], xlabel=wrapped(what), title=f"p = {self.pvalue:.3g}")
+        below(ax, ncols=3)
         return ax
 
 
@@ -137,6 +147,11 @@ class MannWhitney(_TwoGroupTest):
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
         shown = ("statistic", "pvalue", "alpha", "rejected", "effect", "low", "high", "shift", "groups", "sizes")
         return self._seen(*shown)
+
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the effect and its test, and the shift if it was asked for."""
+        shift = [] if self.shift is None else [{"term": "shift", "estimate": self.shift}]
+        return [*super()._tidy(), *shift]
 
     @property
     def rank_biserial(self) -> float | None:
@@ -223,6 +238,28 @@ class KruskalWallis(_Test):
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
         return self._seen("statistic", "pvalue", "alpha", "rejected", "groups", "sizes")
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the statistic and the noise in it; there is no estimate of an effect."""
+        ax, reach = axes(ax), 2 * self.noise_standard_error[0]
+        ax.plot(
+            [self.statistic - reach, self.statistic + reach],
+            [0, 0],
+            color="tab:orange",
+            lw=3,
+            label="± 2 standard errors of the noise",
+        )
+        ax.plot(self.statistic, 0, "o", color=ink(ax), label="released")
+        what = f"T, distance of the rank sums of {self._called(self.column)} by {self._called(self.by)}"
+        ax.set(yticks=[], xlabel=wrapped(what), title=f"p = {self.pvalue:.3g}")
+        below(ax)
+        return ax
+
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the test; there is no estimate."""
+        n = None if self.sizes is None else sum(self.sizes)
+        term = f"{self.column} by {self.by}"
+        return [{"term": term, "statistic": self.statistic, "pvalue": self.pvalue, "n": n}]
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Wilcoxon(_Test):
@@ -267,6 +304,30 @@ class Wilcoxon(_Test):
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
         return self._seen("statistic", "pvalue", "alpha", "rejected", "effect", "method", "rows")
+
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the effect and its test."""
+        what = self.column if self.other is None else f"{self.column} - {self.other}"
+        against = f" > {self.popmean:g}" if self.other is None or self.popmean else " > 0"
+        tested = {"statistic": self.statistic, "pvalue": self.pvalue, "n": self.rows}
+        return [{"term": f"P({what}{against})", "estimate": self.effect, **tested}]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the effect, from 0 to 1; it has no interval."""
+        ax = axes(ax)
+        ax.plot(self.effect, 0, "o", color=ink(ax), label="effect, without an interval")
+        ax.axvline(0.5, color="grey", ls=":", label="alike")
+        what = self._called(self.column)
+        apart = f" minus {self._called(self.other)}" if self.other is not None else ""
+        two = "the mean of two of " if self.method == "rank" else ""
+        ax.set(
+            xlim=(0, 1),
+            yticks=[],
+            xlabel=wrapped(f"P({two}{what}{apart} > {self.popmean:g})", 56),
+            title=f"p = {self.pvalue:.3g}",
+        )
+        below(ax)
+        return ax
 
     def confidence_interval(self) -> ConfidenceInterval:
         """Refuse: there is none for this effect.

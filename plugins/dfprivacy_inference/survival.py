@@ -86,6 +86,20 @@ class SurvivalCurves(Release):
             *("restricted_mean", "restricted_mean_low", "restricted_mean_high", "notes"),
         )
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State how long each group lives; `table` has the curves."""
+        groups = [*map(str, self.groups)] or ["all"]
+        return [
+            {
+                "group": groups,
+                "term": name.replace("_", " "),
+                "estimate": getattr(self, name),
+                "low": getattr(self, f"{name}_low"),
+                "high": getattr(self, f"{name}_high"),
+            }
+            for name in ("median", "restricted_mean")
+        ]
+
     def table(self) -> Any:
         """Give the curves, a row for each group and time.
 
@@ -139,8 +153,9 @@ class SurvivalCurves(Release):
                     color=line.get_color(),
                     **below,
                 )
-        ax.set(ylim=(0, 1), xlabel=self.time, ylabel="survival")
-        ax.legend(fontsize="small", frameon=False, title=f"{self.confidence:.0%} bands, noise included")
+        whose = "" if self.by is None else f"{self._called(self.by)}, "
+        ax.set(ylim=(0, 1), xlabel=self._called(self.time), ylabel="survival")
+        ax.legend(fontsize="small", frameon=False, title=f"{whose}{self.confidence:.0%} bands, noise included")
         return ax
 
 

@@ -52,6 +52,12 @@ class KernelLocations(Release):
 
     _shown = ("columns", "lengthscale", "locations", "notes")
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the value of each column at each location."""
+        places = [at for at in range(1, len(self.locations) + 1) for _ in self.columns]
+        values = [value for location in self.locations for value in location]
+        return [{"location": places, "column": list(self.columns) * len(self.locations), "value": values}]
+
 
 class Witness(OfRows):
     """How far the mean kernel values of two groups are apart, at each of some public rows.
@@ -153,7 +159,9 @@ def kernel_locations(
     score: one row of a group of n moves that by 1/n at most. What is nearer to a chosen one than a kernel value of
     1/2 is left out of the next choice, which depends on what is public only.
 
-    **Statistics.** The reference optimises locations on held-out rows by gradients, without privacy [1]_.
+    **Statistics.** The reference optimises locations on held-out rows by gradients, without privacy [1]_. It pays
+    where groups differ in a small part of the bounds only; else the rows and the ε are better spent on the test
+    (docs/papers/raj2019.md).
 
     References
     ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -10,7 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
-from dfprivacy.plotting import axes, ink
+from dfprivacy.plotting import axes, below, ink, wrapped
 from dfprivacy.release import renamed
 from dfprivacy.schema import as_probability
 from dfprivacy_kernel.mmd import Measured
@@ -108,6 +109,25 @@ class KernelTest(Release):
         hidden = self.missing is not None and self.missing < _CLEARLY * (self.missing_standard_error or 0.0)
         return [row for row in super()._rows() if not (hidden and row[0].startswith("missing"))]
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the MMD and its test, and where the samples differ, if that was looked at."""
+        mmd = None if self.mmd2 is None else math.sqrt(max(self.mmd2, 0.0))
+        noise = self.noise_standard_error  # in the MMD, or in each difference
+        numbers = {
+            "estimate": mmd,
+            "standard_error": None,
+            "noise_standard_error": None if self.differences else noise,
+        }
+        ends = {"low": self.low, "high": self.high, "statistic": self.statistic, "pvalue": self.pvalue}
+        n = None if self.sizes is None else sum(self.sizes)
+        term = f"MMD of {', '.join(self.columns)}: {self.groups[0]} and {self.groups[1]}"
+        tested = {"term": term, **numbers, **ends, "rejected": self.rejected, "n": n}
+        if not self.differences:
+            return [tested]
+        terms = [f"witness at location {at}" for at in range(len(self.differences))]
+        errors = {"standard_error": self.standard_errors, "noise_standard_error": noise}
+        return [tested, {"term": terms, "estimate": self.differences, **errors}]
+
     def confidence_interval(
         self, confidence_level: float | None = None, *, of: Literal["populations", "samples"] = "populations"
     ) -> ConfidenceInterval:
@@ -143,7 +163,7 @@ class KernelTest(Release):
         return ConfidenceInterval(*ends)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw where the two samples differ: the witness function at the locations, with its noise.
+        """Draw where the two samples differ, the witness function at the locations, with its noise; else the MMD.
 
         Parameters
         ----------
@@ -155,13 +175,9 @@ class KernelTest(Release):
         matplotlib.axes.Axes
             The axes.
 
-        Raises
-        ------
-        ArgumentError
-            If the method looked at no locations.
         """
         if not self.differences:
-            raise ArgumentError("Only the moments test looks at locations.", 'Use method="moments".')
+            return self._drawn(axes(ax, height=2.6))
         ax = axes(ax)
         line = len(self.columns) == 1 and len(self.locations) == len(self.differences)
         at: Any = [location[0] for location in self.locations] if line else np.arange(len(self.differences))
@@ -175,7 +191,33 @@ class KernelTest(Release):
         ax.axhline(0, color="grey", ls=":")
         if not line:
             ax.set_xticks(at)
-        ax.set_xlabel(self.columns[0] if line else "location")
+        ax.set_xlabel(self._called(*self.columns) if line else f"location among {self._called(*self.columns)}")
         ax.set_ylabel(f"{self.groups[0]} minus {self.groups[1]}")
-        ax.legend()
+        below(ax, ncols=3)
+        return ax
+
+    def _drawn(self, ax: Any) -> Any:
+        """Draw the MMD, its interval and the part of it that privacy adds, as far as the method has them."""
+        if self.low is not None and self.high is not None:
+            label = f"{self.confidence:.0%} interval, noise included"
+            ax.plot([self.low, self.high], [0, 0], color="tab:orange", lw=3, label=label)
+        if self.statistic is not None and self.method == "mmd":
+            noise = self.noise_standard_error or 0.0
+            reach = float(ndtri((1 + self.confidence) / 2)) * noise
+            ends = [max(self.statistic - reach, 0.0), self.statistic + reach]
+            ax.plot(ends, [0, 0], color="tab:blue", lw=7, solid_capstyle="butt", label="of it from noise")
+            ax.plot(self.statistic, 0, "o", color=ink(ax), label="released")
+            what = "maximum mean discrepancy"
+        else:  # a decision, with a p-value at most
+            if self.pvalue is not None:
+                ax.plot(self.pvalue, 0, "o", color=ink(ax), label="p-value")
+            ax.axvline(self.alpha, color="grey", ls=":", label="level")
+            ax.set_xlim(-0.02, 1.02)
+            what = "p-value"
+        about = self._called(*self.columns)
+        decided = f"alike {'is' if self.rejected else 'is not'} rejected"
+        title = decided if self.pvalue is None else f"p = {self.pvalue:.3g}"
+        title = f"{self.groups[0]} and {self.groups[1]}, {title}"
+        ax.set(yticks=[], xlabel=wrapped(f"{what} of {about}"), title=title)
+        below(ax, ncols=3)
         return ax

@@ -100,6 +100,18 @@ class WeightedPoints(Release):
             name += "_"
         return self._table({**columns, name: self.weights.tolist()})
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the means of numbers; where there are none, the weights. `points` has the points."""
+        try:
+            means = self.mean()
+        except ArgumentError:  # some weights are negative
+            means = {}
+        if not means:
+            return [{"point": range(self.support), "weight": self.weights}]
+        known = [getattr(means, "intervals", {}).get(name) for name in means]
+        ends = {end: [getattr(each, end, None) for each in known] for end in ("low", "high")}
+        return [{"column": [*means], "statistic": "mean", "value": [*means.values()], **ends}]
+
     def evaluate(self, rows: object) -> NDArray[np.float64]:
         """Evaluate the embedding as a function: a smoothed density.
 
@@ -298,7 +310,7 @@ class WeightedPoints(Release):
     def plot(self, ax: Any = None) -> Any:
         """Draw the points, areas by weight; the distribution function where there is one column."""
         ax = axes(ax)
-        names = [column.name for column in self._space.columns]
+        names = [self._called(column.name) for column in self._space.columns]
         if len(names) == 1:
             order = np.argsort(self.locations[:, 0])
             ax.step(self.locations[order, 0], np.cumsum(self.weights[order]), where="post")

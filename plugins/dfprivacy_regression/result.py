@@ -11,7 +11,8 @@ from scipy import stats
 from scipy.special import expit, ndtri
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
-from dfprivacy.plotting import axes, forest_height, ink
+from dfprivacy.plotting import axes, forest_height, ink, wrapped
+from dfprivacy_regression.estimator import ReleasedClassifier, ReleasedRegressor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,9 +104,29 @@ class Regression(Release):
         """
         return {name: ConfidenceInterval(self.low[name], self.high[name]) for name in self.params}
 
+    @property
+    def names_of_regressors(self) -> list[str]:
+        """The columns that predict: numbers, then factors."""
+        return [*(name for name, *_ in self.regressors), *(name for name, _ in self.factors)]
+
+    def linear(self, at: Mapping[str, Any]) -> NDArray[np.float64]:
+        """Give the linear predictor of rows of known regressors.
+
+        Parameters
+        ----------
+        at : mapping of str to array_like, or DataFrame
+            As for `predict`.
+
+        Returns
+        -------
+        ndarray of shape (rows,)
+            The mean outcome of `OLS`, the log-odds of `Logit`.
+        """
+        return self._design(at) @ self._estimates()
+
     def _design(self, at: Mapping[str, Any]) -> NDArray[np.float64]:
         """Give the regressors of some rows, the constant first."""
-        names = [*(name for name, *_ in self.regressors), *(name for name, _ in self.factors)]
+        names = self.names_of_regressors
         gone = [name for name in names if name not in at]
         if gone:
             raise ArgumentError(f"There is no value for {', '.join(map(repr, gone))}.", f"Give {', '.join(names)}.")
@@ -123,30 +144,19 @@ class Regression(Release):
             columns += [np.broadcast_to(given[name] == each, rows) for each in categories[1:]]
         return np.column_stack(columns).astype(np.float64)
 
-    def to_frame(self, library: str | None = None) -> Any:
-        """Return one row for each coefficient.
-
-        Parameters
-        ----------
-        library : {"pandas", "polars", "pyarrow"}, optional
-            Whose table to make; default: the library's that holds the table that was asked.
-
-        Returns
-        -------
-        pandas.DataFrame, polars.DataFrame or pyarrow.Table
-            The columns name, coef, std_err, t, pvalue, low, high and noise_standard_error.
-        """
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State each coefficient."""
         fields: dict[str, dict[str, Any]] = {
-            "coef": self.params,
-            "std_err": self.bse,
-            "t": self.tvalues,
-            "pvalue": self.pvalues,
+            "estimate": self.params,
+            "standard_error": self.bse,
+            "noise_standard_error": self.noise_standard_errors,
             "low": self.low,
             "high": self.high,
-            "noise_standard_error": self.noise_standard_errors,
+            "statistic": self.tvalues,
+            "pvalue": self.pvalues,
         }
-        table = {"name": [*self.params], **{name: [*values.values()] for name, values in fields.items()}}
-        return self.made_for(library or self.library)._table(table)  # noqa: SLF001 - of our own kind
+        columns = {name: [*values.values()] for name, values in fields.items()}
+        return [{"term": [*self.params], **columns, "n": self.nobs}]
 
     def summary(self) -> str:
         """Return a table as statsmodels prints it.
@@ -166,7 +176,7 @@ class Regression(Release):
             f"{self.pvalues[name]:>8.3f}{self.low[name]:>12.4g}{self.high[name]:>12.4g}"
             for name in self.params
         ]
-        title = f"{self._title} Regression Results, with differential privacy"
+        title = f"{type(self).__name__} Regression Results, with differential privacy"
         top = [
             self.formula,
             f"No. Observations: {self.nobs:,.0f}    {self._quality()}",
@@ -204,6 +214,14 @@ class Regression(Release):
         ]
         return [*rows, *(("note", note) for note in self.notes)]
 
+    def _worded(self, term: str) -> str:
+        """Name a coefficient for people: the column's words, and the category against the first one."""
+        for name, categories in self.factors:
+            for each in categories[1:]:
+                if term == f"C({name})[T.{each}]":
+                    return f"{self._called(name)}: {each}, not {categories[0]}"
+        return self._called(term)
+
     def plot(self, ax: Any = None) -> Any:
         """Draw the coefficients with their intervals, the intercept left out.
 
@@ -225,18 +243,20 @@ class Regression(Release):
                 ax.plot([self.low[name], self.high[name]], [place] * 2, color="tab:blue", lw=2)
                 ax.plot(self.params[name], place, "s", color=ink(ax))
         ax.axvline(0, color="grey", lw=1, ls=":")
-        what = f"{self._coefficient} of {self.formula.partition(' ~ ')[0]}"
+        outcome, _, event = self.formula.partition(" ~ ")[0].strip("()").partition(" == ")
+        of = self._called(outcome) + (f" = {event.strip(chr(39))}" if event else "")
+        what = f"{self._coefficient} of {of}, {self.confidence:.0%} intervals, noise included"
         ax.set(
             yticks=[*places],
-            yticklabels=[name if math.isfinite(self.low[name]) else f"{name}: not known" for name in names],
+            yticklabels=[
+                self._worded(name) + ("" if math.isfinite(self.low[name]) else ": not known") for name in names
+            ],
             ylim=(-0.6, len(names) - 0.4),
-            xlabel=f"{what}, {self.confidence:.0%} intervals, noise included",
+            xlabel=wrapped(what, 48),
         )
         return ax
 
     _coefficient: ClassVar[str] = "change"
-
-    _title: ClassVar[str] = "Regression"
 
     def _quality(self) -> str:
         """Say how good the fit is."""
@@ -277,12 +297,21 @@ class OLS(Regression):
     rsquared_high: float
     scale: float | None
     robust: bool
-    _title = "OLS"
 
     def _quality(self) -> str:
         ends = f"({self.rsquared_low:.3f} to {self.rsquared_high:.3f})"
         errors = "robust" if self.robust else "classical"
         return f"R-squared: {_short(self.rsquared, '.3f')} {ends}; {errors} errors"
+
+    def estimator(self) -> ReleasedRegressor:
+        """Return these coefficients as a regressor of scikit-learn, for pipelines and scores on public rows.
+
+        Returns
+        -------
+        ReleasedRegressor
+            Fitted, for good: it predicts arrays, and ``fit`` changes nothing.
+        """
+        return ReleasedRegressor(self)
 
     def predict(self, at: Mapping[str, Any]) -> Any:
         """Predict the outcome for rows of known regressors.
@@ -330,7 +359,6 @@ class Logit(Regression):
     `released` is the noisy information, numbers mapped from their bounds to [-1, 1].
     """
 
-    _title = "Logit"
     _coefficient = "change of the log-odds"
 
     def _quality(self) -> str:
@@ -350,6 +378,16 @@ class Logit(Regression):
                 name: ConfidenceInterval(float(np.exp(self.low[name])), float(np.exp(self.high[name])))
                 for name in names
             }
+
+    def estimator(self) -> ReleasedClassifier:
+        """Return these coefficients as a classifier of scikit-learn, for pipelines and scores on public rows.
+
+        Returns
+        -------
+        ReleasedClassifier
+            Fitted, for good: it predicts whether the event happens, and ``fit`` changes nothing.
+        """
+        return ReleasedClassifier(self)
 
     def predict(self, at: Mapping[str, Any]) -> Any:
         """Predict the probability for rows of known regressors.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import ConfidenceInterval, NanPolicy, Release
-from dfprivacy.plotting import axes, ink
+from dfprivacy.plotting import axes, below, ink
 from dfprivacy_ttest.calibrated import Alternative, Method, Result, one_sample_t, one_sample_z, two_sample_t
 from dfprivacy_ttest.group import SIZE, Array, Group, Real
 from dfprivacy_ttest.notes import notes
@@ -259,6 +259,13 @@ class TTest(Release):
                 rows[name] = ", ".join(each)
         return list(rows.items())
 
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the mean, or the difference of means, and its test."""
+        apart = "" if self.groups is None else f": {self.groups[0]} - {self.groups[1]}"
+        names = ("estimate", "standard_error", "noise_standard_error", "low", "high", "statistic", "df", "pvalue")
+        numbers = {name: getattr(self, name) for name in names}
+        return [{"term": f"{self.column}{apart}", **numbers, "n": sum(self.sizes)}]
+
     @property
     def _sampling(self) -> float:
         noise = 0.0 if self.method == "naive" else self.noise_standard_error
@@ -296,11 +303,11 @@ class TTest(Release):
         ax.plot(inner, [0, 0], color="tab:blue", lw=7, solid_capstyle="butt", label="of it from sampling")
         ax.plot(self.estimate, 0, "o", color=ink(ax), label="estimate")
         ax.axvline(0.0 if self.by is not None else self.popmean, color="grey", ls=":", label="null hypothesis")
-        what = self.column
-        if self.groups is not None:
-            what += f": {self.by} {self.groups[0]} minus {self.groups[1]}"
+        what = self._called(self.column)
+        if self.groups is not None and self.by is not None:
+            what += f": {self._called(self.by)} {self.groups[0]} minus {self.groups[1]}"
         ax.set(yticks=[], xlabel=what, title=f"p = {self.pvalue:.3g}")
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.3), ncols=2, fontsize="small", frameon=False)
+        below(ax)
         return ax
 
 

@@ -210,7 +210,7 @@ def test_a_release_survives_json_and_has_a_picture(how):
     ax = again.plot()
     ax.figure.canvas.draw()
     pyplot.close(ax.figure)
-    assert "unit_circle" in ax.get_xlabel()
+    assert "unit circle" in ax.get_xlabel()
 
 
 REFUSED = [

@@ -56,10 +56,10 @@ def test_other_libraries(protect):
 
 
 def test_a_tidy_table(protect):
-    """One row for each number, with its interval if that is asked for."""
+    """One row for each number, with its interval."""
     found = protect().describe(["age", "sex"], epsilon=1)
 
-    tidy = found.to_frame(intervals=True)
+    tidy = found.to_frame()
 
     assert ["column", "statistic", "value", "standard_error", "low", "high"] == list(tidy.columns)
     assert 10 == len(tidy)

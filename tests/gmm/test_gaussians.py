@@ -223,3 +223,17 @@ def test_columns_of_a_frame_have_an_order_of_their_own():
     frame = pd.DataFrame({"b": [0.0, 6.0], "a": [1.0, 7.0]})
 
     assert GOOD.predict(frame).tolist() == [0, 1]
+
+
+def test_it_shows_itself_as_scikit_learn_does():
+    """A fitted one knows its columns; a notebook shows the diagram, alone and in a pipeline."""
+    rows = pd.DataFrame({"wide": [0.0, 1.0, 4.0, 5.0], "long": [1.0, 0.0, 5.0, 4.0]})
+    model = GaussianClassifier()
+
+    assert not hasattr(model, "feature_names_in_")
+    model.fit(rows, ["low", "low", "high", "high"])
+
+    assert model.feature_names_in_.tolist() == ["wide", "long"]
+    assert model.predict(rows[["long", "wide"]]).tolist() == model.predict(rows).tolist()
+    assert "GaussianClassifier" in model._repr_html_()
+    assert "GaussianClassifier" in make_pipeline(StandardScaler(), model)._repr_html_()

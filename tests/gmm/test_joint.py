@@ -144,7 +144,7 @@ def test_tables_of_columns_with_unhappy_names(engine):
 
     found = view.moments(["column", "x"], by="mean", epsilon=30, delta=1e-6)
 
-    assert list(found.to_frame()["mean_"]) == ["a", "a", "1", "1"]
+    assert list(map(str, found.to_frame()["mean_"])) == ["a", "a", "1", "1"]
     assert list(found.covariance("a")["column_"]) == ["column", "x"]
     assert list(found.covariance("a")["column"]) == found.covariances[0, 0].tolist()
 

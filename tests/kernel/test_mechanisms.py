@@ -164,12 +164,14 @@ def test_moments_say_where(tmp_path):
     assert (tmp_path / "witness.png").stat().st_size > 1000
 
 
-def test_only_moments_have_a_picture():
-    """A decision looks nowhere in particular."""
+def test_the_default_has_a_picture():
+    """It looks nowhere in particular: the picture is of the discrepancy, its interval and its noise."""
     test = protect(public=["arm"]).kernel_two_sample(["x"], by="arm", epsilon=1, n_locations=5)
 
-    with pytest.raises(dp.ArgumentError, match='method="moments"'):
-        test.plot()
+    ax = test.plot()
+
+    assert ax.get_xlabel() == "maximum mean discrepancy of x"
+    assert {"released", "of it from noise"} <= {line.get_label() for line in ax.get_lines()}
 
 
 @pytest.mark.parametrize("features", ["me", "scf", "nystrom"])

@@ -551,14 +551,14 @@ def test_a_release_survives_json(about):
 
 
 def test_a_release_is_a_row(engine):
-    """A release is one row of a frame, with scipy's names and the price."""
+    """A release is one row of a frame, with scipy's names."""
     found = protect(engine=engine).ttest("pressure", by="arm", epsilon=0.5)
 
     pandas, polars = found.to_frame(), found.to_frame("polars")
 
     assert len(pandas) == polars.height == 1
     assert pandas["pvalue"].item() == polars["pvalue"].item() == found.pvalue
-    assert polars["epsilon"].item() == 0.5
+    assert polars["term"].item() == "pressure: {} - {}".format(*found.groups)
 
 
 @pytest.mark.parametrize(

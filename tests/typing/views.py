@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Literal, assert_type
+from typing import Any, Literal, assert_type
 
 import numpy as np
 import pandas as pd
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 import dfprivacy as dp
 from dfprivacy_chi2 import Chi2, Chi2Many
-from dfprivacy_eda import Aggregates
+from dfprivacy_eda import Aggregates, ColumnStatistic, Quantiles
 from dfprivacy_gmm import FourierSketch, GaussianClasses, GaussianClassifier, GaussianMixture, JointMoments
+from dfprivacy_regression import ReleasedRegressor
 from dfprivacy_ttest import TTest
 
 df = pd.DataFrame({"age": [31, 45], "smoker": ["yes", "no"]})
@@ -66,6 +67,14 @@ assert_type(view.explain("ttest", "age", popmean=30, epsilon="rest"), dp.Explana
 
 test = view.ttest("age", by="smoker", epsilon=0.5)
 assert_type(test, TTest)
+assert_type(test.records(), list[dict[str, Any]])
+assert_type(view.quantile("age", epsilon=0.1), ColumnStatistic)
+assert_type(view.quantile("age", [0.25, 0.75], epsilon=0.1), Quantiles)
+assert_type(view.group_by("smoker").quantile("age", [0.5], epsilon=0.1), dp.Groups[Quantiles])
+line = view.ols("income ~ age", epsilon=0.1).estimator()
+assert_type(line, ReleasedRegressor)
+assert_type(line.predict({"age": [30]}), NDArray[np.float64])
+assert_type(view.logit("smoker ~ age", epsilon=0.1).estimator().score([[30]], [True]), float)
 assert_type(view.ztest("age", popmean=30, sigma=15, epsilon=0.5), TTest)
 assert_type(view.chi2("smoker", "arm", rate=(0.2, 0.4), epsilon=0.5), Chi2)
 assert_type(view.chi2_unitcircle("smoker", "arm", margin="public_rate", rate=0.3), Chi2)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import queue
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -126,8 +128,38 @@ class PolarsLazyFrame:
 
 
 def _stream(frame: pl.LazyFrame, rows: int = _STREAMED) -> Iterator[pl.DataFrame]:
-    # The one function that uses a method Polars calls unstable. Messages and statistics are of rows in order.
-    return frame.collect_batches(chunk_size=rows, maintain_order=True, engine="streaming")
+    """Run a query, and give its rows in order, for messages and statistics are of them.
+
+    `collect_batches` would end early, without an error, where a thread of Polars panics: over a file that was cut.
+    """
+    given: queue.Queue[pl.DataFrame | BaseException | None] = queue.Queue(maxsize=2)
+    stopped = threading.Event()
+
+    def put(item: pl.DataFrame | BaseException | None) -> bool:
+        while not stopped.is_set():
+            with suppress(queue.Full):
+                given.put(item, timeout=0.1)
+                break
+        return stopped.is_set()  # which ends the query
+
+    def run() -> None:
+        try:  # the one place that uses a method which Polars calls unstable
+            frame.sink_batches(put, chunk_size=rows, maintain_order=True, engine="streaming")
+        except BaseException as error:  # noqa: BLE001 - a panic of Rust is no Exception
+            put(error)
+        else:
+            put(None)
+
+    worker = threading.Thread(target=run, daemon=True)
+    worker.start()
+    try:
+        while (item := given.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stopped.set()
+        worker.join(PROBE_SECONDS)
 
 
 def _names(reads: Sequence[Read], columns: tuple[str, ...]) -> list[str]:

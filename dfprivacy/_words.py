@@ -1,0 +1,97 @@
+"""Questions in words, from what is written down of them: the one place that says how."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["call", "condition", "value"]
+
+_EXACT = 1e15  # below which all digits of a whole number are shown
+
+
+def call(name: str, arguments: Iterable[tuple[str, str]]) -> str:
+    """Write a call as one would type it.
+
+    Parameters
+    ----------
+    name : str
+        The method.
+    arguments : iterable of pairs of str
+        Name and value in words; of what is given by its place, the name is empty.
+
+    Returns
+    -------
+    str
+        The call.
+
+    Examples
+    --------
+    >>> call("ttest", [("", "'age'"), ("popmean", "30")])
+    "ttest('age', popmean=30)"
+    """
+    return f"{name}({', '.join(f'{given}={text}' if given else text for given, text in arguments)})"
+
+
+def condition(described: Mapping[str, Any]) -> str:
+    """Write down which rows a condition selects.
+
+    Parameters
+    ----------
+    described : mapping
+        What `describe` of a condition returns, perhaps after a trip through JSON.
+
+    Returns
+    -------
+    str
+        The same in words.
+
+    Examples
+    --------
+    >>> condition({"age": {"between": [30.0, 40.5]}})
+    'age from 30 to 40.5'
+    >>> condition({"sex": {"in": ["f", "d"]}})
+    'sex = f or d'
+    """
+    ((name, rule),) = described.items()
+    match rule:
+        case {"between": [low, high]}:
+            return f"{name} from {value(low)} to {value(high)}"
+        case {"in": list(values)}:
+            return f"{name} = {' or '.join(each if isinstance(each, str) else value(each) for each in values)}"
+        case {"is": str(presence)}:
+            return f"{name} is {presence}"
+    raise ValueError
+
+
+def value(plain: Any) -> str:
+    """Write a value that JSON keeps as Python would.
+
+    Parameters
+    ----------
+    plain : object
+        As `dfprivacy.release.plain_json` writes it.
+
+    Returns
+    -------
+    str
+        The same in words.
+    """
+    match plain:
+        case {"$tuple": items}:
+            return f"({', '.join(map(value, items))}{',' if len(items) == 1 else ''})"
+        case {"$fraction": [numerator, denominator]}:
+            return f"{numerator}/{denominator}"
+        case {"$decimal": text} | {"$float": text}:
+            return str(text)
+        case {"sha256": text, **rest} if not rest:
+            return f"<of sha256 {str(text)[:12]}>"
+        case float() if plain.is_integer() and abs(plain) < _EXACT:
+            return str(int(plain))
+        case list():
+            return f"[{', '.join(map(value, plain))}]"
+        case dict():
+            return "{" + ", ".join(f"{name!r}: {value(item)}" for name, item in plain.items()) + "}"
+    return repr(plain)

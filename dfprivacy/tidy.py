@@ -1,0 +1,160 @@
+"""Tables of plain values: one row an estimate, whatever the result holds."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dfprivacy.errors import ArgumentError, MissingDependency
+
+__all__ = ["COLUMNS_MAX", "frame_of", "keyed", "leaves", "plain_cell", "rows_of", "scalar", "table_of"]
+
+COLUMNS_MAX = 10
+"""Columns of a tidy table, beside those that name groups."""
+
+LIBRARIES = ("pandas", "polars", "pyarrow")
+_NUMBERS = (int, float, Fraction, Decimal, np.number, np.bool_)
+
+
+def scalar(value: object) -> bool:
+    """Tell whether a value fits in a cell: a number, a text, a truth value, or nothing."""
+    return value is None or isinstance(value, (str, *_NUMBERS))
+
+
+def plain_cell(value: Any) -> Any:
+    """Give a scalar as Python has it; of exact numbers the nearest float."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return float(value) if isinstance(value, Fraction | Decimal) else value
+
+
+def rows_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Turn columns into rows: what is no sequence is the same in each.
+
+    Parameters
+    ----------
+    columns : mapping
+        By name, a scalar, or a list, tuple or array with one for each row.
+
+    Returns
+    -------
+    list of dict
+        The rows; one if no column is a sequence.
+
+    Examples
+    --------
+    >>> rows_of({"term": ["a", "b"], "estimate": (1.5, 2.5), "n": 20})
+    [{'term': 'a', 'estimate': 1.5, 'n': 20}, {'term': 'b', 'estimate': 2.5, 'n': 20}]
+    """
+    lists = {
+        name: value.ravel().tolist() if isinstance(value, np.ndarray) else list(value)
+        for name, value in columns.items()
+        if isinstance(value, np.ndarray) or (isinstance(value, Sequence) and not isinstance(value, str))
+    }
+    length = len(next(iter(lists.values()))) if lists else 1
+    cells = [lists.get(name, [value] * length) for name, value in columns.items()]
+    return [dict(zip(columns, map(plain_cell, row), strict=True)) for row in zip(*cells, strict=True)]
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Go through the scalars in something nested, each with its place.
+
+    Parameters
+    ----------
+    value : object
+        Releases, mappings, sequences and arrays of scalars; of anything else its name is given.
+    path : str
+        Where it is.
+
+    Yields
+    ------
+    tuple of str and scalar
+        Place and value.
+
+    Examples
+    --------
+    >>> list(leaves({"mean": 1.5, "ends": (1, 2)}))
+    [('mean', 1.5), ('ends[0]', 1), ('ends[1]', 2)]
+    """
+    if scalar(value):
+        yield path, plain_cell(value)
+    elif isinstance(value, Mapping) or hasattr(value, "result"):
+        for key, part in getattr(value, "result", value).items():
+            yield from leaves(part, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, np.ndarray):
+        for cell in np.ndindex(value.shape):
+            yield from leaves(value[cell], f"{path}[{', '.join(map(str, cell))}]")
+    elif isinstance(value, list | tuple):
+        for at, part in enumerate(value):
+            yield from leaves(part, f"{path}[{at}]")
+    else:
+        yield path, type(value).__name__
+
+
+def keyed(key: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """Put the columns of a key before those of a row; one whose name is taken gets an underscore."""
+    named = {}
+    for name, value in key.items():
+        free = name
+        while free in row or free in named:
+            free += "_"
+        named[free] = value
+    return {**named, **row}
+
+
+def table_of(columns: Mapping[str, Any], library: str) -> Any:
+    """Make a table of lists or arrays by column, of a library."""
+    module = _imported(library)
+    return module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
+
+
+def frame_of(rows: Sequence[Mapping[str, Any]], library: str) -> Any:
+    """Make a table of rows; what a row does not have is missing.
+
+    Parameters
+    ----------
+    rows : sequence of mappings
+        Scalars by column.
+    library : {"pandas", "polars", "pyarrow"}
+        Whose table to make.
+
+    Returns
+    -------
+    pandas.DataFrame, polars.DataFrame or pyarrow.Table
+        The table. A column of Polars or Arrow has one type: one of several kinds becomes text.
+    """
+    if library not in LIBRARIES:
+        raise ArgumentError(f"library={library!r} is unknown.", 'Use "pandas", "polars" or "pyarrow".')
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    if library != "pandas":
+        return table_of({name: _alike(cells) for name, cells in columns.items()}, library)
+    return table_of({name: _numeric(cells) for name, cells in columns.items()}, library)
+
+
+def _numeric(cells: list[Any]) -> list[Any]:
+    """Give NaN for nothing in a column of numbers, which pandas would make one of objects."""
+    kinds = {type(cell) for cell in cells}
+    return [math.nan if cell is None else cell for cell in cells] if kinds <= {int, float, type(None)} else cells
+
+
+def _alike(values: list[Any]) -> list[Any]:
+    """Give values as text if they are of several kinds: a column of Arrow has one."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {int, float}:
+        return [None if value is None else float(value) for value in values]
+    return values if len(kinds) < 2 else [None if value is None else str(value) for value in values]  # noqa: PLR2004
+
+
+def _imported(library: str) -> Any:
+    try:
+        return importlib.import_module(library)
+    except ImportError:
+        extra = "arrow" if library == "pyarrow" else library
+        raise MissingDependency(f"{library} is not installed.", f'pip install "dfprivacy[{extra}]"') from None
