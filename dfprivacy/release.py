@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self
 
 import numpy as np
@@ -363,8 +364,8 @@ class Release:
     @property
     def result(self) -> dict[str, Any]:
         """The fields of the result by name."""
-        names = [f.name for f in dataclasses.fields(self) if f.name not in {"privacy", "library"}]
-        return {name: getattr(self, name) for name in names}
+        kind: type = type(self)
+        return {name: getattr(self, name) for name in _result_names(kind)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, from which `from_dict` makes the same release again.
@@ -374,9 +375,10 @@ class Release:
         dict
             Strings, numbers, booleans, None, lists and dictionaries.
         """
+        kind: type = type(self)
         return {
-            "type": _kind(type(self)),
-            **{name: _plain(getattr(self, name)) for name in (*self.result, "privacy")},
+            "type": _kind(kind),
+            **{name: _plain(getattr(self, name)) for name in (*_result_names(kind), "privacy")},
         }
 
     @staticmethod
@@ -835,6 +837,12 @@ def _told(rows: Sequence[tuple[str, str]]) -> Grid | None:
 def plain_json(value: Any) -> str:
     """One line of JSON without NaN literals, keys in order."""
     return json.dumps(_plain(value), sort_keys=True, allow_nan=False, separators=(",", ":"))
+
+
+@cache
+def _result_names(kind: type) -> tuple[str, ...]:
+    """Name the fields of a result, once for each class: a call by group has hundreds of them."""
+    return tuple(f.name for f in dataclasses.fields(kind) if f.name not in {"privacy", "library"})
 
 
 def _plain(value: Any) -> Any:  # noqa: C901 - one case for each type

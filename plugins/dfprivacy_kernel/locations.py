@@ -153,7 +153,9 @@ def kernel_locations(
     score: one row of a group of n moves that by 1/n at most. What is nearer to a chosen one than a kernel value of
     1/2 is left out of the next choice, which depends on what is public only.
 
-    **Statistics.** The reference optimises locations on held-out rows by gradients, without privacy [1]_.
+    **Statistics.** The reference optimises locations on held-out rows by gradients, without privacy [1]_. It pays
+    where groups differ in a small part of the bounds only; else the rows and the ε are better spent on the test
+    (docs/papers/raj2019.md).
 
     References
     ----------

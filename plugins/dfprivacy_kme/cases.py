@@ -33,10 +33,15 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             arguments={**plain, "features": "subspace", "points": {"x": [-3.0, 1.5]}}, bounds=bounds, tightness=0.8
         ),
         case(arguments=subspace, bounds=bounds, delta=1e-6),
-        case(arguments={**subspace, "represent": "weights"}, bounds=bounds, delta=1e-6),
+        # Algorithm 1 as printed, and below Algorithm 2.
+        case(arguments={**subspace, "represent": "weights", "calibration": "classical"}, bounds=bounds, delta=1e-6),
         case(arguments={**filled, "features": "taylor"}, bounds=bounds, delta=1e-6),
         case(arguments={**filled, "features": "fourier", "n_points": 2}, bounds=bounds, delta=1e-6),
-        case(arguments={**filled, "features": "fourier", "n_points": 16}, bounds=bounds, delta=1e-6),
+        case(
+            arguments={**filled, "features": "fourier", "n_points": 16, "represent": "l1"},
+            bounds=bounds,
+            delta=1e-6,
+        ),
         case(arguments={**subspace, "categories": ["g"]}, bounds=bounds, categories=groups, delta=1e-6),
         case(
             arguments={**subspace, "categories": ["g"]}, bounds=bounds, categories=groups, public=["g"], delta=1e-6

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from dfprivacy import Curator, NanPolicy
 from dfprivacy_regression import formula
 from dfprivacy_regression.least_squares import cube_variance
-from dfprivacy_regression.mechanisms import ENOUGH, FIRST, known_columns, rows_wanted
+from dfprivacy_regression.logistic import ENOUGH
+from dfprivacy_regression.mechanisms import SHARES, first_share, known_columns, rows_wanted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,21 +33,22 @@ def findings(
         return {}
     design, n = formula.read(y, x, known_columns(curator)), curator.size
     q, dimension = design.width, design.moments(count=n is None).dimension
-    wanted = ENOUGH * rows_wanted(curator, dimension, q)
     if n is None:
-        return {"two stages": f"from about {wanted:,.0f} rows; with fewer all goes to the second moments"}
+        wanted = SHARES[-1][0] * rows_wanted(curator, dimension, q)
+        return {"two stages": f"of use from about {wanted:,.0f} rows on"}
+    share = first_share(curator, dimension, q)
     width = 1 if curator.neighbors == "add_remove" else 2
     sd, scatter = 1 / 5, n / 9  # of residuals and regressors, in units of half the bounds
-    if n < wanted:
+    if share == 1:
         noise = math.sqrt(cube_variance(dimension, width / curator.epsilon)) / scatter
     else:
-        rest = curator.epsilon * float(1 - FIRST)
+        rest = curator.epsilon * float(1 - share)
         noise = 3 * sd * math.sqrt(cube_variance(2 * q + 1 if robust else q + 1, width / rest)) / scatter
     error = math.hypot(noise, sd / math.sqrt(scatter))
     out = design.outcome
     given = f"with probability 0.8, if residuals have the standard deviation {sd * out.half:.3g}"
     return {
-        "stages": "one, for the second moments" if n < wanted else "two: second moments, then the score",
+        "stages": "one, for the second moments" if share == 1 else "two: second moments, then the score",
         **{
             f"smallest coefficient of {each.name} found {given} and {each.name} {each.half / 3:.3g}": _FOUND
             * error

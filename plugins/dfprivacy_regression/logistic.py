@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["logit"]
+__all__ = ["ENOUGH", "logit"]
 
 _SHARES = (Fraction(1, 4), Fraction(7, 20))  # of the start, and of the score with the information
 _START = Fraction(2, 5)  # where there is no third stage
-_ENOUGH = 2.5  # signal to noise, below which there is none
+ENOUGH = 2.5  # signal to noise, below which there is none
 _CLEAR = 2.0  # noise standard errors by which the smallest eigenvalue of the information must stand out
 _SEEN = 1.0  # below which nothing is known in its direction: there Newton's steps correct nothing
 _PART = 0.1  # of a coefficient that lies in that direction, from which on nothing is known of it either
@@ -152,7 +152,8 @@ def logit(
             f"{n} rows cannot tell {q} coefficients.", "Name fewer regressors, or ask a view with more rows."
         )
     of, exact = moments_of(design, n, gaps)
-    three = n is None or n >= _ENOUGH * rows_wanted(curator, of.dimension, q)
+    typical = curator.typical_size  # the same for all groups, as what each stage gets has to be
+    three = typical is None or typical >= ENOUGH * rows_wanted(curator, of.dimension, q)
     first, second = _SHARES if three else (_START, None)
     known = Sums.of(curator.sum(of, noise="cube", share=first)).known(design, exact)
     rows = (float(known.moments[0]), float(known.covariance[0, 0]))

@@ -27,11 +27,21 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
     Stages = Literal["exact", "one", "again", "two"]
 
-__all__ = ["ENOUGH", "FIRST", "Measured", "Sums", "known_columns", "moments_of", "ols", "rows_wanted"]
+__all__ = [
+    "FIRST",
+    "SHARES",
+    "Measured",
+    "Sums",
+    "first_share",
+    "known_columns",
+    "moments_of",
+    "ols",
+    "rows_wanted",
+]
 
-FIRST = Fraction(2, 5)  # of the budget, for the second moments
-ENOUGH = 2.5  # signal to noise, below which the second moments get all of it
-SEEN = 1.5  # noise standard errors of the smallest eigenvalue, below which they are measured again
+FIRST = Fraction(2, 5)  # of the budget, for the second moments where there are many rows
+SHARES = ((5.6, FIRST), (3.2, Fraction(3, 5)), (1.6, Fraction(3, 4)))  # from a signal to noise on; below it is all
+SEEN = 1.0  # noise standard errors of the smallest eigenvalue, below which they are measured again
 
 
 @dataclass(frozen=True)
@@ -135,10 +145,10 @@ def ols(
     -----
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. The first stage measures the
     second moments of the row (1, x, y), every number mapped to [-1, 1], with noise of the cube [1]_: one row moves
-    each by 2 at most (by 1 where rows come and go). The second, with three fifths of ε, measures the score of the
-    residuals at the first estimate, clipped where few are, in the same norm. Both are noisy sums; what the second
-    is of follows from what the first released. All else is post-processing. docs/explanation/regression.md has
-    the proofs.
+    each by 2 at most (by 1 where rows come and go). The second, with a quarter of ε or up to three fifths, measures
+    the score of the residuals at the first estimate, clipped where few are, in the same norm. Both are noisy sums;
+    what the second is of follows from what the first released. All else is post-processing.
+    docs/explanation/regression.md has the proofs.
 
     **Statistics.** The two measurements are of one matrix, up to clipping, and are put together as such (Kalman's
     update). Where n or ε is small, or regressors are nearly collinear, all goes to the second moments. Standard
@@ -170,10 +180,11 @@ def ols(
             f"{n} rows cannot tell {q} coefficients.", "Name fewer regressors, or ask a view with more rows."
         )
     of, exact = moments_of(design, n, gaps)
-    if n is not None and n < ENOUGH * rows_wanted(curator, of.dimension, q):
+    share = first_share(curator, of.dimension, q)
+    if share == 1:
         sums = Sums.of(curator.sum(of, noise="cube"))
         return Measured(sums.known(design, exact), "one" if sums.variances.any() else "exact")
-    sums = Sums.of(curator.sum(of, noise="cube", share=FIRST))
+    sums = Sums.of(curator.sum(of, noise="cube", share=share))
     known = sums.known(design, exact)
     if not sums.variances.any():
         return Measured(known, "exact")
@@ -184,7 +195,7 @@ def ols(
         return Measured(sums.pooled(Sums.of(curator.sum(of, noise="cube"))).known(design, exact), "again")
     directions = first.directions()
     sizes = np.abs(directions).sum(axis=1)
-    noise = _noise_of(curator, 2 * q + 1 if robust else q + 1, 1 - FIRST)
+    noise = _noise_of(curator, 2 * q + 1 if robust else q + 1, 1 - share)
     b = np.clip(first.b, -3, 3)
     c = first.clip(noise)
     score: features.RowFeatures = Score(design, b, c, directions / sizes[:, None] if robust else None)
@@ -207,6 +218,16 @@ def moments_of(design: Design, n: int | None, gaps: tuple[Column, ...]) -> tuple
     """
     of = design.moments(count=1.0 if n is None else 2.0 if gaps else False)
     return (features.Given(*gaps, of=of) if gaps else of), (None if gaps else n)
+
+
+def first_share(curator: Curator, dimension: int, q: int) -> Fraction:
+    """Choose what the second moments get of the budget, from numbers that are public and the same for all groups.
+
+    The fewer the rows, the more the first estimate decides; the second stage is worth its quarter even so.
+    """
+    n = curator.typical_size
+    clear = math.inf if n is None else n / rows_wanted(curator, dimension, q)
+    return next((share for least, share in SHARES if clear >= least), Fraction(1))
 
 
 def rows_wanted(curator: Curator, dimension: int, q: int) -> float:

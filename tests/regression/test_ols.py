@@ -250,3 +250,17 @@ def test_groups_may_be_measured_in_other_stages(protect):
     assert [fits[each].stages for each in "pq"] == ["two", "again"]
     assert [fits[each].informative for each in "pq"] == [True, False]
     assert view.budget.spent == 1
+
+
+def test_groups_of_other_sizes_pay_one_price(protect):
+    """A group of few rows gets the shares of the large one, so that all together cost what one does."""
+    rng = np.random.default_rng(16)
+    df = table(3000)
+    df["h"] = np.where(df.index < 100, "p", "q")
+    df["both"] = rng.integers(0, 2, len(df))
+    view = protect(df, epsilon=2, public=["h"])
+
+    view.group_by("h").ols("y ~ a", epsilon=1)
+    view.group_by("h").logit("both ~ a", epsilon=1)
+
+    assert view.budget.spent == 2
