@@ -103,7 +103,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: _LONG.index(item.path.name) if item.path.name in _LONG else len(_LONG))
 
 
-_NUMBER = re.compile(r"\b\d{4}-\d\d-\d\dT[\d:]+|-?\b\d+(\.\d+)?(e[-+]?\d+)?\b|-?\binf\b|\b(?:True|False)\b")
+_NUMBER = re.compile(
+    r"\b\d{4}-\d\d-\d\dT[\d:]+|-?\b\d+(,\d{3})*(\.\d+)?(e[-+]?\d+)?\b|-?\binf\b|\b(?:True|False)\b"
+)
 
 
 class _Examples(DocTestStringParser):

@@ -17,7 +17,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["Cluster", "Engine", "Keep"]
+__all__ = ["Cluster", "Engine", "Keep", "WorkersLost"]
+
+
+class WorkersLost(Exception):  # noqa: N818 - it is what happened
+    """What a `Cluster` raises if nobody is left to read the rows. Whoever asks is told so, and nothing else."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self
 
 import numpy as np
@@ -126,6 +127,8 @@ class Privacy:
         The call as it would be typed, without its price, and the columns by whose groups it was asked.
     where : tuple of str
         Which rows were asked, in words; empty where all were.
+    sample : str
+        The secret sample that was asked, in words; empty where no sample was drawn.
     """
 
     epsilon: float
@@ -142,6 +145,7 @@ class Privacy:
     max_rows: int = 1
     question: str = ""
     where: tuple[str, ...] = ()
+    sample: str = ""
 
     @property
     def asked(self) -> str:
@@ -149,13 +153,18 @@ class Privacy:
         if not self.question:
             return ""
         rows = f", where {' and '.join(self.where)}" if self.where else ""
-        return f"{self.question} of {self.account!r}{rows}"
+        of = f"{self.sample} of {self.account!r}" if self.sample else repr(self.account)
+        return f"{self.question} of {of}{rows}"
 
     @property
     def note(self) -> str:
-        """What misleads who reads the result as if every row were another person; empty if each is."""
-        if self.max_rows <= 1:
-            return ""
+        """What misleads who reads the result as if every row of the table were in it, and another person."""
+        of = f"the table is here {self.sample}: counts, sums and intervals for its own number are the sample's"
+        notes = [of] if self.sample else []
+        return "; ".join(notes + ([self._several] if self.max_rows > 1 else []))
+
+    @property
+    def _several(self) -> str:
         return (
             f"up to {self.max_rows} rows are of one {self.unit!r}, and rows of one are alike: standard errors, "
             f"p-values and intervals take them for different ones and are too small; ask view.per({self.unit!r})"
@@ -355,8 +364,8 @@ class Release:
     @property
     def result(self) -> dict[str, Any]:
         """The fields of the result by name."""
-        names = [f.name for f in dataclasses.fields(self) if f.name not in {"privacy", "library"}]
-        return {name: getattr(self, name) for name in names}
+        kind: type = type(self)
+        return {name: getattr(self, name) for name in _result_names(kind)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, from which `from_dict` makes the same release again.
@@ -366,9 +375,10 @@ class Release:
         dict
             Strings, numbers, booleans, None, lists and dictionaries.
         """
+        kind: type = type(self)
         return {
-            "type": _kind(type(self)),
-            **{name: _plain(getattr(self, name)) for name in (*self.result, "privacy")},
+            "type": _kind(kind),
+            **{name: _plain(getattr(self, name)) for name in (*_result_names(kind), "privacy")},
         }
 
     @staticmethod
@@ -726,19 +736,23 @@ class Groups(Release, Generic[R_co]):
         return [", ".join(map(str, named.values())) for named in self._named()]
 
     def _grid(self) -> Grid | None:
-        """Put the groups' tables below each other, or their facts, where all have the same columns or names."""
+        """Put groups' tables below each other, if all have the same columns; or their facts, one row a group."""
         tables = [release._grid() for release in self.releases]  # noqa: SLF001 - of our own kind
         if all(table is None for table in tables):
             tables = [_told(release._rows()) for release in self.releases]  # noqa: SLF001 - as above
         grids = [table for table in tables if table is not None]
         heads = {tuple(grid.heads) for grid in grids}
-        if len(heads) != 1 or len(grids) < len(tables):
+        if not heads or len(grids) < len(tables):
+            return None
+        labels, by = self._labels(), self.by if isinstance(self.by, str) else ", ".join(self.by)
+        if all(not own for own, *_ in heads):  # facts, some of which not every group has
+            names = list(dict.fromkeys(name for grid in grids for name in grid.heads[1:]))
+            told = [dict(zip(grid.heads, texts, strict=True)) for grid in grids for texts in grid.rows]
+            cells = [(label, *(of.get(name, "") for name in names)) for label, of in zip(labels, told, strict=True)]
+            return Grid((by, *names), cells)
+        if len(heads) != 1:
             return None
         (((own, *rest)),) = heads
-        labels, by = self._labels(), self.by if isinstance(self.by, str) else ", ".join(self.by)
-        if not own:  # facts, one row a group
-            cells = [(label, *texts) for label, grid in zip(labels, grids, strict=True) for _, *texts in grid.rows]
-            return Grid((by, *rest), cells)
         wide = max(map(len, (by, *labels)))
         cells = [
             (f"{'' if at else label:<{wide}}  {name}", *texts)
@@ -823,6 +837,12 @@ def _told(rows: Sequence[tuple[str, str]]) -> Grid | None:
 def plain_json(value: Any) -> str:
     """One line of JSON without NaN literals, keys in order."""
     return json.dumps(_plain(value), sort_keys=True, allow_nan=False, separators=(",", ":"))
+
+
+@cache
+def _result_names(kind: type) -> tuple[str, ...]:
+    """Name the fields of a result, once for each class: a call by group has hundreds of them."""
+    return tuple(f.name for f in dataclasses.fields(kind) if f.name not in {"privacy", "library"})
 
 
 def _plain(value: Any) -> Any:  # noqa: C901 - one case for each type

@@ -23,7 +23,7 @@ from dfprivacy._ledger.analysts import checked_name
 from dfprivacy._ledger.budget import Budget, Releases
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._ledger.names import name_key
-from dfprivacy._measure.evaluate import Table
+from dfprivacy._measure.evaluate import MEMORY, Table
 from dfprivacy._plugins.loader import registry
 from dfprivacy._table.conditions import Satisfies, condition
 from dfprivacy._table.declare import declared, read_schema, read_size, read_unit
@@ -31,8 +31,18 @@ from dfprivacy._table.frames import adapt
 from dfprivacy._table.frames.made_up import MadeUpFrame
 from dfprivacy._table.people import BoundedFrame
 from dfprivacy._table.per import read_aggregates
+from dfprivacy._table.sample import SHARE_MAX
 from dfprivacy.column import INSTEAD, ColumnView
-from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, SchemaError, trimmed
+from dfprivacy.errors import (
+    ArgumentError,
+    DPError,
+    LedgerError,
+    NotProtected,
+    ReadError,
+    SchemaError,
+    quoted,
+    trimmed,
+)
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.mechanism import refuse_data
 from dfprivacy.release import Groups, Release
@@ -82,6 +92,7 @@ def protect(
     size: int | None = None,
     schema: str | os.PathLike[str] | None = None,
     budgets: Mapping[str, Price] | None = None,
+    memory: float = MEMORY,
 ) -> PrivateFrame:
     """Protect a table: open its account, or find it again, and return its private view.
 
@@ -133,6 +144,9 @@ def protect(
     budgets : mapping of str to number or str, optional
         The epsilon that each analyst may spend of the budget, with delta in proportion. Who has none then cannot
         ask. Analysts are named by the environment variable ``DFPRIVACY_ANALYST``, or else by the operating system.
+    memory : float, optional
+        How many bytes whole columns may take in this process, for methods that are of no sums; default: 2e9. What
+        needs more, at nine bytes a value, is refused: ask a `PrivateFrame.sample`.
 
     Returns
     -------
@@ -186,11 +200,13 @@ def protect(
         "size": size,
         "budgets": budgets,
     }
+    if isinstance(memory, bool) or not isinstance(memory, int | float) or not memory > 0:
+        raise ArgumentError(f"memory{quoted(memory)} is no number of bytes.", "For example memory=2e9.")
     if schema is None:
-        return _protected(df, name, terms, ledger)
+        return _protected(df, name, terms, ledger, memory)
     file = read_file(schema)
     with file.erring():
-        return _protected(df, name, file.with_arguments(name, terms), ledger, file)
+        return _protected(df, name, file.with_arguments(name, terms), ledger, memory, file)
 
 
 def _protected(
@@ -198,6 +214,7 @@ def _protected(
     name: str,
     terms: Mapping[str, Any],
     ledger: str | os.PathLike[str] | None,
+    memory: float,
     file: SchemaFile | None = None,
 ) -> PrivateFrame:
     """Check what is said of a table, open its account, and make its view."""
@@ -239,7 +256,8 @@ def _protected(
         whose=None if whose is None else (whose.column, whose.max_rows, whose.missing),
         shares=shares,
     )
-    view = PrivateFrame(Target(account, Table(_bounded(frame, schema, account), schema), default))
+    table = Table(_bounded(frame, schema, account), schema, memory=memory)
+    view = PrivateFrame(Target(account, table, default))
     protected(view._target)  # noqa: SLF001 - its own
     for column, price in wanted.items():
         keys = view.find_categories([column], epsilon=price.epsilon, delta=price.delta)
@@ -897,6 +915,62 @@ class PrivateFrame(_Askable, BundledMethods):
     groupby = group_by
 
     @trimmed
+    def sample(self, share: Price) -> PrivateFrame:
+        r"""Ask a secret sample of the people, another one for each question.
+
+        Parameters
+        ----------
+        share : number or str
+            The probability that any one person is in a sample, above 0 and below 1: ``0.1`` or ``"1/3"``.
+
+        Returns
+        -------
+        PrivateFrame
+            A view of which every question draws a sample of its own. It shares the account. Counts and sums are
+            those of the sample; means, tests and all that is estimated are of the same population.
+
+        Raises
+        ------
+        ArgumentError
+            If the share cannot be used, or this is a sample already.
+
+        Notes
+        -----
+        **Privacy.** ``epsilon`` is what the account pays, as everywhere. Since nobody knows who is in the sample, a
+        question may spend more on it, :math:`\log(1 + (\exp\epsilon - 1) / q)`, and has less noise than a question
+        of as many rows would have. It is charged as a whole when it first measures. Where the number of rows is
+        public, q of it are drawn, and that number is public; else everybody is drawn by chance, with all rows of
+        theirs. Nothing of a sample is kept, or taken for what was measured of the table, and no column is public
+        there. docs/explanation/sampling.md has the proof.
+
+        Where all rows can be read, their answers are better: a sample has less noise of its own, and more error of
+        sampling. It is for methods of whole columns, whose time or memory all rows would exceed.
+
+        Examples
+        --------
+        >>> import pandas as pd, dfprivacy as dp
+        >>> df = pd.DataFrame({"age": [31, 45, 28, 52] * 5000})
+        >>> view = dp.protect(df, "sampled", epsilon=1, ledger="memory:", bounds={"age": (18, 90)})
+        >>> tenth = view.sample(0.1)
+        >>> tenth.mean("age", epsilon=0.5)  # random
+        Mean(mean=38.93, ...)
+        >>> view.budget.spent
+        Fraction(1, 2)
+        """
+        table = self._target.table
+        part = positive("share", share)
+        if not part < 1 or part.denominator >= SHARE_MAX:
+            raise ArgumentError(
+                f"share{quoted(share)} is no part of the people.", "Give a number below 1, such as 0.1 or '1/3'."
+            )
+        if table.sample is not None:
+            raise ArgumentError("This is a sample already.", "Sample the table by the product of both shares.")
+        size = table.schema.size
+        if size is not None and part * size < 1:
+            raise ArgumentError(f"share{quoted(share)} of {size} rows is none.", "Take a larger share.")
+        return self._of(table.sampled(part))
+
+    @trimmed
     def per(self, unit: str) -> PerPerson:
         """Make one row of the several rows of each person: ``view.per("patient_id").agg(bmi="mean")``.
 
@@ -922,6 +996,11 @@ class PrivateFrame(_Askable, BundledMethods):
             raise ArgumentError(
                 f"The rows are not protected as those of a {unit!r}, but {known}.",
                 f"Protect the table with unit={unit!r} and max_rows=: then all rows of one are protected together.",
+            )
+        if table.sample is not None:
+            raise ArgumentError(
+                "A sample is drawn for each question, and per() makes one table for all of them.",
+                f"Sample the people: view.per({unit!r}).agg(...).sample(...).",
             )
         if any(each.describe() is None for each in table.conditions):
             raise ArgumentError(
@@ -959,6 +1038,8 @@ class PrivateFrame(_Askable, BundledMethods):
             size += f", one for each{one}"
         facts = [("rows", size), ("neighbors", schema.neighbors + (f" of all rows of one{one}" if one else ""))]
         facts += [("missing values", "are left out")]
+        if (sample := self._target.table.sample) is not None:
+            facts += [("of", f"{sample}, another one for each question")]
         return facts + [("where", str(c)) for c in self._target.table.conditions]
 
     def _lines(self) -> list[str]:

@@ -25,6 +25,7 @@ BY_HAND = {  # what a person knows better
     ("dcor_screen", ("target", "any")),
     ("dcor_screen", ("features", "any")),
     ("dcor_with", ("other", "any")),
+    ("kme_exponential", ("points", "keyword")),
     ("kme_release", ("points", "keyword")),
 }
 Stage = Literal["raw", "done"]

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -170,9 +171,9 @@ def values_of(frame, tasks):
 # ---- the engines -----------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="session")
-def dask_cluster():
-    """A cluster of Dask's: two processes."""
+@contextlib.contextmanager
+def cluster_of_dask():
+    """A cluster of Dask's: two processes, and two tries for each task."""
     if "DFPRIVACY_TEST_CLUSTERS" not in os.environ:
         pytest.skip("starts workers: tox -e clusters")
     with (
@@ -184,11 +185,18 @@ def dask_cluster():
 
 
 @pytest.fixture(scope="session")
+def dask_cluster():
+    """A cluster whose workers live."""
+    with cluster_of_dask() as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
 def spark():
-    """A session of Spark with two Python workers."""
+    """A session of Spark with two Python workers, and two tries for each task."""
     sql = pytest.importorskip("pyspark.sql")
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = sql.SparkSession.builder.master("local[2, 2]").config("spark.ui.enabled", "false")
     session = builder.config("spark.sql.shuffle.partitions", "3").getOrCreate()
     yield session
     session.stop()
@@ -218,8 +226,7 @@ def of_arrow(request):
 def of_duckdb(request):
     path = request.getfixturevalue("tmp_path") / "rows.parquet"
     pq.write_table(ARROW, path, row_group_size=40)
-    connection = duckdb.connect()
-    return [connection.from_arrow(ARROW), connection.read_parquet(str(path)).order("x")]
+    return [duckdb.from_arrow(ARROW), duckdb.read_parquet(str(path)).order("x")]
 
 
 def as_it_is(piece):
@@ -296,6 +303,75 @@ def test_a_spark_frame_has_a_view(spark):
     assert same._target.table.public_values(column) == frame.dp.view._target.table.public_values(column)
 
 
+BOUNDS = {"epsilon": 10, "bounds": {"x": (-2, 4), "y": (0, 2)}, "categories": {"g": ["a", "b"]}}
+
+
+@dp.mechanism(columns={"column": "numeric"})
+def fatal(curator, column):
+    """What kills whoever reads the rows."""
+    return curator.sum(Deadly(column, "always"))
+
+
+def refused_and_charged(frame, match):
+    """A view that has paid for what kills whoever reads it, and has no answer."""
+    view = dp.protect(frame, "fatal", **BOUNDS)
+    with pytest.raises(dp.ReadError, match=match):
+        view._question(fatal, ("x",), {"epsilon": 1}).ask()
+
+    assert view.budget.spent == 1
+    assert len(view.releases) == 0
+    return view
+
+
+def exact(frame, made, k=30):
+    """The exact sum of features."""
+    view = dp.protect(frame, "exact", **BOUNDS)
+    return view._target.table.total(made(view.schema.numeric("x")), k)
+
+
+class Deadly(features.RowFeatures):
+    """A number whose reader is killed: the first to come, or everybody."""
+
+    shape = (1,)
+
+    def __init__(self, column, marker):
+        self.columns, self.marker = (column,), marker
+
+    def rows(self, batch):
+        import os
+        from pathlib import Path
+
+        if os.getpid() != self.driver and self.marker != "always":
+            with contextlib.suppress(FileExistsError):
+                Path(self.marker).touch(exist_ok=False)
+                os._exit(1)
+        elif os.getpid() != self.driver:
+            os._exit(1)
+        return batch.standardized(self.columns[0])[:, None]
+
+    driver = os.getpid()
+
+    def radius(self, norm):
+        return 1.0
+
+
+def test_a_worker_of_spark_that_is_killed(spark, tmp_path):
+    """The sum is the right one when a Python worker dies in the middle and another reads its part."""
+    frame, marker = spark.createDataFrame(ARROW).repartition(4), tmp_path / "killed"
+
+    assert exact(DATA, lambda x: Deadly(x, "always")) == exact(frame, lambda x: Deadly(x, str(marker)))
+    assert marker.exists()
+
+
+def test_workers_of_spark_that_are_killed_again_and_again(spark):
+    """Spark gives up: no answer, the charge is kept, and the next question is answered."""
+    frame = spark.createDataFrame(ARROW).repartition(4)
+
+    view = refused_and_charged(frame, r"failed with \w+; its text is withheld")
+
+    assert view.mean("x", epsilon=2).privacy.epsilon == 2
+
+
 PAGE = Path(__file__).parents[1] / "docs/howto/engines.md"
 
 
@@ -341,46 +417,12 @@ def test_the_page_runs_on_dask(tmp_path, monkeypatch):
 
 # ---- Dask ------------------------------------------------------------------------------------------------
 
-BOUNDS = {"epsilon": 10, "bounds": {"x": (-2, 4), "y": (0, 2)}, "categories": {"g": ["a", "b"]}}
-
 
 @pytest.fixture
 def frame(dask_cluster):
     """The rows, in four parts on a cluster of two processes."""
     with dask_cluster.as_current():
         yield dd.from_map(as_it_is, pieces(CUTS[2]), meta=DATA.iloc[:0])
-
-
-def exact(frame, made, k=30):
-    """The exact sum of features."""
-    view = dp.protect(frame, "exact", **BOUNDS)
-    return view._target.table.total(made(view.schema.numeric("x")), k)
-
-
-class Deadly(features.RowFeatures):
-    """A number whose reader is killed: the first to come, or everybody."""
-
-    shape = (1,)
-
-    def __init__(self, column, marker):
-        self.columns, self.marker = (column,), marker
-
-    def rows(self, batch):
-        import os
-        from pathlib import Path
-
-        if os.getpid() != self.driver and self.marker != "always":
-            with contextlib.suppress(FileExistsError):
-                Path(self.marker).touch(exist_ok=False)
-                os._exit(1)
-        elif os.getpid() != self.driver:
-            os._exit(1)
-        return batch.standardized(self.columns[0])[:, None]
-
-    driver = os.getpid()
-
-    def radius(self, norm):
-        return 1.0
 
 
 def test_a_dask_frame_has_a_view(frame):
@@ -395,19 +437,56 @@ def test_a_dask_frame_has_a_view(frame):
     assert answers[0].sizes == answers[1].sizes
 
 
-def test_a_worker_that_is_killed(frame, tmp_path):
+@pytest.fixture
+def mortal():
+    """The rows on a cluster of Dask's whose workers may die."""
+    with cluster_of_dask() as client, client.as_current():
+        yield client, dd.from_map(as_it_is, pieces(CUTS[2]), meta=DATA.iloc[:0])
+
+
+def test_a_worker_that_is_killed(mortal, tmp_path):
     """The sum is the right one when a worker dies in the middle and another reads its part."""
+    _, frame = mortal
     marker = tmp_path / "killed"
 
     assert exact(DATA, lambda x: Deadly(x, "always")) == exact(frame, lambda x: Deadly(x, str(marker)))
     assert marker.exists()
 
 
-@long
-def test_workers_that_are_killed_again_and_again(frame):
-    """Dask gives up, and there is no sum."""
-    with pytest.raises(dp.ReadError, match="KilledWorker"):
-        exact(frame, lambda x: Deadly(x, "always"))
+def test_workers_that_are_killed_again_and_again(mortal):
+    """Dask gives up, and so does whoever waits for workers that Dask does not start again; the charge is kept."""
+    _, frame = mortal
+    with dask.config.set({"distributed.scheduler.no-workers-timeout": "5s"}):
+        refused_and_charged(frame, "KilledWorker|has lost its workers")
+
+
+def test_a_cluster_without_workers(mortal):
+    """A question waits for workers, not for good: the charge is kept, and with new ones the next is answered."""
+    client, frame = mortal
+    view = dp.protect(frame, "alone", **BOUNDS)
+    client.cluster.scale(0)
+    while client.nthreads():
+        time.sleep(0.05)
+    with dask.config.set({"distributed.scheduler.no-workers-timeout": "1s"}):
+        with pytest.raises(dp.ReadError, match=r"has lost its workers.*stays charged.*Start some"):
+            view.mean("x", epsilon=1)
+        with pytest.raises(dp.ReadError, match="has lost its workers"):
+            dp.protect(frame, "rows are counted", **BOUNDS)
+    client.cluster.scale(1)
+
+    assert view.budget.spent == 1
+    assert view.mean("x", epsilon=2).privacy.epsilon == 2
+
+
+def test_a_scheduler_that_is_gone(mortal):
+    """There is an error, and the charge is kept."""
+    client, frame = mortal
+    view = dp.protect(frame, "headless", **BOUNDS)
+    client.cluster.close()
+    with pytest.raises(dp.ReadError, match="stays charged"):
+        view.mean("x", epsilon=1)
+
+    assert view.budget.spent == 1
 
 
 def test_people_on_a_cluster(frame):

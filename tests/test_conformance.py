@@ -198,6 +198,35 @@ def test_the_exact_audit_of_gaussian_noise_is_exact():
     assert not loss.exceeds
 
 
+@pytest.mark.parametrize(("stretch", "exceeds"), [(1.0, False), (1.2, True)])
+@pytest.mark.parametrize("epsilon", [1, 100])
+def test_two_halves_of_a_price_hold_at_any_epsilon(stretch, exceeds, epsilon):
+    """Two sums with Gaussian noise at half of the price each; and one that moves by more than it says."""
+
+    class Stretched(dp.statistics.OfSums):
+        shape = (1,)
+
+        def __init__(self, features):
+            self.features, self.columns = features, features.columns
+
+        def value(self, sums):
+            return stretch * sums
+
+        def sensitivity(self, relation, norm, public):
+            return 2.0
+
+    @dp.mechanism(columns={"column": "numeric"}, delta=True)
+    def halves(curator, column):
+        """Two sums with Gaussian noise."""
+        asked = dp.features.Moments(column, degree=1), dp.features.Moments(column, degree=2)
+        first = curator.measure(Stretched(asked[0]), noise="gaussian", share="1/2").values  # noqa: PD011
+        return float(first[0]) + float(curator.sum(asked[1], noise="gaussian").values[1])  # noqa: PD011
+
+    case = Case(arguments={"column": "x"}, bounds={"x": (-1.0, 1.0)}, epsilon=epsilon, delta="1/100000")
+
+    assert worst_pair(families(Harness(halves, case))[0]).exceeds is (exceeds and epsilon > 1)
+
+
 def loss_of(ask, one, other):
     """The audit's loss between two tables on which a sampler is asked for something."""
     traces = []

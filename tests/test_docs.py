@@ -29,7 +29,10 @@ from dfprivacy._privacy.losses import Gaussian, Laplace
 ROOT = Path(__file__).parents[1]
 PAGES = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")} - {*(ROOT / "docs/example_plugin").rglob("*")})
 REFERENCE = "\n".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs/reference").glob("*.md")))
-INDEX = (ROOT / "docs/reference/sources.md").read_text(encoding="utf-8")
+INDEX = "\n".join(
+    page.read_text(encoding="utf-8")
+    for page in [ROOT / "docs/reference/sources.md", *sorted((ROOT / "docs/papers").glob("*.md"))]
+)
 SOURCES = sorted([*(ROOT / "dfprivacy").rglob("*.py"), *(ROOT / "plugins").rglob("*.py")])
 BUNDLED_MECHANISMS = [m for m in registry().mechanisms.values() if m.origin.startswith(f"{BUNDLED} ")]
 
@@ -233,20 +236,36 @@ def test_the_index_of_sources_names_tests_that_there_are():
     assert [f"{file}::{test}" for file, test in told if test not in there.get(file, ())] == []
 
 
+def rows_of(page):
+    """Cells of each row of the tables of a page, without their heads."""
+    text = re.sub(r"(?s)<!-- table: .*?<!-- end -->", "", (ROOT / page).read_text(encoding="utf-8"))
+    lines = text.splitlines()
+    return [re.split(r" ?\| ?", line)[1:-1] for line in lines if re.match(r"\| (?!---|in the paper|source)", line)]
+
+
 def test_the_index_of_sources_has_no_loose_ends():
-    """A row of the index names code and a test of it, or says what is left out and links to the reason."""
-    table = [
-        re.split(r" ?\| ?", line)[1:-1] for line in INDEX.splitlines() if re.match(r"\| (?!---|there|source)", line)
-    ]
+    """A source has a use, code and a test."""
+    table = rows_of("docs/reference/sources.md")
+
+    assert len(table) > 50
+    assert [row[0] for row in table if not (row[2].startswith("`dfprivacy") and row[3].startswith("`tests/"))] == []
+
+
+@pytest.mark.parametrize("paper", ["tong2017", "raj2019", "kakizaki2017", "balog2018", "vepakomma2021"])
+def test_every_part_of_a_paper_is_run_or_left_out_for_a_reason(paper):
+    """A row names a test or a script that there is, or says what is left out and links to the reason."""
+    table = rows_of(f"docs/papers/{paper}.md")
+    scripts = {script for *_, run in table for script in re.findall(r"`python (tests/benchmarks/\S+\.py)", run)}
     loose = [
-        there
-        for there, says, here, test in table
-        if not (here.startswith("`dfprivacy") and test.startswith("`tests/"))
-        and not (re.search(r"\*Not (implemented|used)\*", says) and "{doc}" in says)
+        part
+        for part, _, differs, run in table
+        if not re.search("`(?:python )?tests/", run)
+        and not (re.search(r"\*Not (implemented|used)\*", differs) and re.search(r"\{doc\}|\{ref\}|\]\(#", differs))
     ]
 
-    assert len(table) > 100
+    assert len(table) >= 10
     assert loose == []
+    assert [script for script in sorted(scripts) if not (ROOT / script).is_file()] == []
 
 
 def sections_of_references():

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import math
+import threading
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from threadpoolctl import threadpool_limits
 
-from dfprivacy._table.batch import Batch, category, number
+import dfprivacy as dp
+from dfprivacy._table.batch import BATCH_ROWS, Batch, category, number
 from dfprivacy.errors import ArgumentError, SchemaError
 from dfprivacy.features import (
     Fourier,
+    Given,
     Kernel,
+    Moments,
     Nystrom,
     OneHot,
     ProductKernel,
+    Stack,
     gaussian_frequencies,
     spread,
 )
+from dfprivacy.features.threads import side_by_side
 from dfprivacy.schema import Column
 
 A = Column("a", bounds=(0.0, 200.0), fill=100.0)
@@ -427,3 +434,41 @@ def test_lengthscales_are_numbers():
     """A lengthscale that is no number is refused like every such argument."""
     with pytest.raises(SchemaError):
         ProductKernel((A,), "wide")
+
+
+def test_batches_side_by_side():
+    """Sums are the same on any number of threads, by category and given what is there; no thread is left."""
+    rows = 5 * BATCH_ROWS + 7
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame({"x": rng.uniform(-1, 2, rows), "g": rng.choice(["a", "b", None], rows)})
+    view = dp.protect(frame, "threads", epsilon=1, bounds={"x": (0, 1)}, categories={"g": ["a", "b"]})
+    x, g, table = view.schema.numeric("x"), view.schema.categorical("g"), view._target.table
+    kernel = Kernel(ProductKernel((x,)), spread((x,), 5))
+    asked = [kernel, Stack(Fourier((x,), [[3.0]]), kernel), OneHot(g, of=Given(x, of=kernel))]
+    before = threading.active_count()
+    sums = []
+    for threads in (1, 3):
+        with threadpool_limits(threads, user_api="blas"):
+            sums.append([table.total(each, 30) for each in asked])
+
+    assert sums[0] == sums[1]
+    assert all(each.threaded for each in asked)
+    assert not OneHot(g, of=Given(x, of=Moments(x))).threaded
+    assert threading.active_count() == before
+
+
+def test_items_are_read_as_they_are_worked_on():
+    """Results come in order, and memory is for the items of the threads and two more."""
+    read, done = [], []
+
+    def items():
+        for item in range(20):
+            read.append(item)
+            assert len(read) - len(done) <= 3 + 2
+            yield item
+
+    with threadpool_limits(3, user_api="blas"):
+        for place, result in enumerate(side_by_side(lambda item: item * item, items())):
+            done.append(result == place * place)
+
+    assert done == [True] * 20

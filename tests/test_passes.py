@@ -26,8 +26,10 @@ from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
 from dfprivacy.errors import ArgumentError, PluginError, SchemaError
 from dfprivacy.features import (
+    Bins,
     Count,
     Fourier,
+    Given,
     Kernel,
     Moments,
     Nystrom,
@@ -379,6 +381,27 @@ def test_statistics_of_the_same_sums_share_a_pass():
     assert alone == found
 
 
+@pytest.mark.parametrize("where", CONDITIONS)
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("k", [0, K, 60, -3])
+def test_many_cells_are_counted_as_few_are(where, missing, k, monkeypatch):
+    """Where there are more coordinates than rows in a batch, rows are gathered first; the integers are the same."""
+    whole = table(pd.DataFrame(DATA), where)
+    x, by, other = (whole.schema.columns[name] for name in "xgh")
+    of = Bins(x, np.linspace(-1, 3, 65), widths=(16, 1), weights=(2, 1), missing=missing)
+    every = [of, Stack(of), Given(x, of=of), OneHot(by, of=of), OneHot(by, other, of=Given(x, of=of))]
+
+    few = [whole.total(each, k) for each in every]
+    for module in (evaluate, rows):
+        monkeypatch.setattr(module, "BATCH_ROWS", 16)
+    with monkeypatch.context() as patch:
+        for kind in {type(each) for each in every}:
+            patch.setattr(kind, "total", None)
+        many = [whole.total(each, k) for each in every]
+
+    assert few == many
+
+
 @dp.mechanism(columns={"column": "numeric"})
 def twice(curator, column):
     "The same sum with the same noise, twice."
@@ -427,6 +450,24 @@ def test_groups_share_a_copy_of_what_the_first_one_asked():
     assert whole.schema.columns["x"] == first.of.columns[0] == first.columns[0]
     assert whole.schema.columns["y"] == other.of.columns[0]
     assert [1, 1, 2] == prices
+
+
+def test_what_is_made_of_public_values_is_made_once_for_all_groups():
+    """Groups get the same object for the same arguments, and one query of it; other calls one of their own."""
+    whole = table(pd.DataFrame(DATA))
+    x, y = whole.schema.columns["x"], whole.schema.columns["y"]
+
+    with whole.groups((whole.schema.columns["g"],)) as parts:
+        first, same = (part.made(Moments, (x,)) for part in parts[:2])
+        other = parts[1].made(Moments, (y,))
+        queries = [part.read(each) for part, each in zip(parts, (first, same), strict=False)]
+        queries.append(parts[1].read(other))
+
+    assert first is same
+    assert queries[0] is queries[1]
+    assert first is not queries[0].of
+    assert (x, y) == (queries[0].of.columns[0], queries[2].of.columns[0])
+    assert whole.made(Moments, (x,)) is not whole.made(Moments, (x,))
 
 
 def test_features_that_cannot_be_pickled_twice_are_refused():

@@ -111,7 +111,13 @@ def test_the_lowest_dependencies_are_the_floors():
     lines = (ROOT / "tests/lowest.txt").read_text(encoding="utf-8").splitlines()
     pinned = {line for line in lines if "==" in line}
 
+    spark = {each.replace(">=", "==") for each in PROJECT["project"]["optional-dependencies"]["spark"]}
+    config = configparser.ConfigParser(interpolation=None)
+    config.read(ROOT / "tox.ini", encoding="utf-8")
+    of_clusters = config["testenv:clusters-lowest"]["deps"].split()
+
     assert floors == pinned
+    assert spark <= {*of_clusters, *pinned}
 
 
 def test_the_citation_names_the_version():

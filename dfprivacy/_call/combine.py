@@ -314,6 +314,11 @@ def _input(release: object) -> Leaf | Node:
         raise ArgumentError(
             "What this combination was made from is not known here.", "Combine the releases that it was made from."
         )
+    if release.privacy is not None and release.privacy.sample:
+        raise ArgumentError(
+            "This is an answer about a secret sample, of which nothing is kept that could be drawn again.",
+            "Combine answers about whole tables.",
+        )
     asked = asked_of(release) or (asked_of(release) if recall(release) else None)
     if asked is None:
         raise ArgumentError(

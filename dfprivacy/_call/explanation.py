@@ -35,6 +35,8 @@ class Explanation:
     ended : str
         What a method of one piece raised when it went on from a measurement that says nothing, as a plan's does. It
         may measure more from numbers. Empty where the plan is whole.
+    sample : str
+        Of which secret sample it would measure, and with which epsilon there; empty where it is of all rows.
     find, afford : callable
         Work out the findings, and the largest epsilon.
     """
@@ -46,6 +48,7 @@ class Explanation:
     left: float
     measurements: tuple[MeasurementRecord, ...]
     ended: str = ""
+    sample: str = ""
     find: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False, compare=False)
     afford: Callable[[], float] = field(default=float, repr=False, compare=False)
 
@@ -72,6 +75,7 @@ class Explanation:
         spared = f", of which {self.left:g} is left to pay" if self.left < self.epsilon else ""
         return [
             ("price", f"epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "") + spared),
+            *([("of", self.sample)] if self.sample else []),
             *(("reuses" if noise.reused else "measures", str(noise)) for noise in self.measurements),
             *([("may measure more", f"without data it ends here, with {self.ended}")] if self.ended else []),
             *(

@@ -23,7 +23,11 @@ __all__ = ["CallPayer", "GroupPayer", "Unpaid", "delta_of", "epsilon_of"]
 
 
 class CallPayer:
-    """What pays for one call: every loss goes to the account, durably, before it is incurred."""
+    """What pays for one call: every loss goes to the account, durably, before it is incurred.
+
+    On a secret sample, epsilon and delta are what the call may lose there; the first loss charges the `price`,
+    which is what all of that costs on the table.
+    """
 
     def __init__(
         self,
@@ -34,11 +38,14 @@ class CallPayer:
         *,
         fresh: bool = False,
         many: bool = False,
+        price: PrivacyLoss | None = None,
     ) -> None:
         self.id = uuid.uuid4().hex
         self.epsilon = epsilon
         self.delta = delta
         self.losses: list[PrivacyLoss] = []
+        self.charged: list[PrivacyLoss] = []
+        self._price = price
         self.noise: list[MeasurementRecord] = []
         self.looked = False
         self.kept = Kept(account, fresh=fresh, many=many)
@@ -47,11 +54,11 @@ class CallPayer:
 
     @property
     def basic_composition(self) -> bool:
-        """Whether epsilons simply add up on the account."""
-        return self._account.basic_composition
+        """Whether epsilons simply add up: on the account, and always within a sample."""
+        return self._account.basic_composition or self._price is not None
 
     def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
-        """Charge losses at once, or none of them and raise."""
+        """Charge losses at once, or none of them and raise; on a sample, what all of them together may cost."""
         whole = [*self.losses, *losses]
         if epsilon_of(whole) > self.epsilon or delta_of(whole) > self.delta:
             raise PluginError(
@@ -59,8 +66,12 @@ class CallPayer:
                 "and all groups together more than the call may cost.",
                 "Tell its authors: shares must not depend on the group.",
             )
-        self._account.charge(*losses, call=self.id, mechanism=self._mechanism, reserve=reserve)
+        charge = losses if self._price is None else [] if self.charged else [self._price]
+        if charge:
+            reserve = reserve if self._price is None else ()
+            self._account.charge(*charge, call=self.id, mechanism=self._mechanism, reserve=reserve)
         self.losses += losses
+        self.charged += charge
 
     def spare(self, losses: Sequence[PrivacyLoss]) -> None:
         """Pay nothing for what was paid before."""
@@ -111,7 +122,7 @@ class Unpaid:
     def __init__(self, target: Target, epsilon: Fraction, delta: Fraction) -> None:
         self.epsilon = epsilon
         self.delta = delta
-        self.basic_composition = target.payer.basic_composition
+        self.basic_composition = target.payer.basic_composition or target.table.sample is not None
         self.spared = Fraction(0)
 
     def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:

@@ -24,6 +24,8 @@ from dfprivacy._call.two_tables import second_view, together
 from dfprivacy._measure.curator import Curator, Holder, Planner
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy import samplers as noises
+from dfprivacy._privacy.amplification import on_sample
+from dfprivacy._privacy.losses import Approximate, Pure
 from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, LedgerError, PluginError, ReadError, quoted
 from dfprivacy.release import Groups, Privacy, Release, Value
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._measure.curator import CallBudget
     from dfprivacy._measure.evaluate import Table
+    from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Column
 
@@ -145,11 +148,38 @@ class Question:
     def ask(self) -> Release:
         """Answer from the ledger if the answer is there, else pay, measure and conclude."""
         question, table = self._prepared(), self.target.table
-        release = question._kept() or question._paid()  # noqa: SLF001 - its own
+        release = question._kept() or question._drawn()._paid()  # noqa: SLF001 - its own
         frame = table.parts[0].frame if table.parts else table.frame
         release = release if frame is None else release.made_for(frame.library)
-        note(question, release)
+        if table.sample is None:  # of which nothing is kept that could be drawn again
+            note(question, release)
         return release
+
+    @property
+    def spending(self) -> tuple[Fraction, Fraction]:
+        """Epsilon and delta that measurements may spend: on a secret sample more than the account pays."""
+        if (sample := self.target.table.sample) is None:
+            return self.epsilon, self.delta
+        if not self.delta < sample.share:
+            raise ArgumentError(
+                f"delta = {float(self.delta):g} is no less than the share {float(sample.share):g} of the sample.",
+                "Ask for less, or take a larger share.",
+            )
+        return on_sample(self.epsilon, sample.share), self.delta / sample.share
+
+    @property
+    def _price(self) -> PrivacyLoss | None:
+        """What the account pays for all measurements on a sample; None where it pays for each."""
+        if self.target.table.sample is None:
+            return None
+        return Approximate(self.epsilon, self.delta) if self.delta else Pure(self.epsilon)
+
+    def _drawn(self) -> Question:
+        """Draw the sample, if it is of one, that this question alone sees."""
+        table = self.target.table
+        if table.sample is None:
+            return self
+        return replace(self, target=replace(self.target, table=table.drawn()))
 
     def is_kept(self) -> bool:
         """Whether the ledger has the answer, which then costs nothing."""
@@ -157,7 +187,7 @@ class Question:
 
     def _prepared(self) -> Question:
         """Let the mechanism exchange arguments first, such as another view for what that one answers."""
-        changed = _changed(self.mechanism, self.target, self.arguments, self.epsilon, self.delta)
+        changed = _changed(self.mechanism, self.target, self.arguments, *self.spending)
         given, arguments = {**self.given, **changed}, {**self.arguments, **changed}
         prepared = replace(self, given=given, arguments=arguments) if changed else self
         prepared.check()
@@ -178,8 +208,9 @@ class Question:
 
     def _paid(self) -> Release:
         self._check_rest()
-        terms = (self.mechanism.name, self.epsilon, self.delta)
-        call = CallPayer(self.target.payer, *terms, fresh=self.fresh, many=bool(self.by))
+        terms = (self.mechanism.name, *self.spending)
+        many, price = bool(self.by), self._price
+        call = CallPayer(self.target.payer, *terms, fresh=self.fresh, many=many, price=price)
         try:
             release, plain = self._answered(call)
         except BaseException:
@@ -187,7 +218,7 @@ class Question:
                 call.keep()
             raise
         text = self.wide_text if call.looked else self.text
-        with nullcontext() if call.losses else suppress(LedgerError):  # what was free need not be kept
+        with nullcontext() if call.charged else suppress(LedgerError):  # what was free need not be kept
             call.keep(text, plain)
         registry().announce(release, self.target.payer.name)
         return release
@@ -232,7 +263,7 @@ class Question:
         """Let the mechanism measure, and nothing after it."""
         if table.schema.unit is not None:  # what is refused there is refused before anything is paid
             self._plan(table)
-        curator = Curator(table, payer or call, call.kept)
+        curator = Curator(table, payer or call, call.kept if table.sample is None else None)
         try:
             measured = _run(self.mechanism, lambda: self.mechanism.measure(curator, self.arguments), call)
         finally:
@@ -247,8 +278,8 @@ class Question:
     def _privacy(self, call: CallPayer) -> Privacy:
         sampler, whose = noises.sampler(), self.target.account.whose
         return Privacy(
-            epsilon=float(epsilon_of(call.losses)),
-            delta=float(delta_of(call.losses)),
+            epsilon=float(epsilon_of(call.charged)),
+            delta=float(delta_of(call.charged)),
             neighbors=self.target.table.schema.neighbors,
             noise=tuple(call.noise),
             account=self.target.payer.name,
@@ -260,6 +291,7 @@ class Question:
             max_rows=self.target.table.rows_each,
             question=self.sentence,
             where=self.where,
+            sample="" if self.target.table.sample is None else str(self.target.table.sample),
         )
 
     def explain(self) -> Explanation:
@@ -273,7 +305,8 @@ class Question:
             return self._explained(parts)
 
     def _explained(self, tables: Sequence[Table]) -> Explanation:
-        kept = Kept(self.target.payer, fresh=self.fresh, many=len(tables) > 1)
+        sample = self.target.table.sample
+        kept = Kept(self.target.payer, fresh=self.fresh, many=len(tables) > 1) if sample is None else None
         planner, void, spared = self._plan(tables[0], kept)
         if void is not None and _of_a_measurement(void):
             raise _failure(self.mechanism, void) from void
@@ -291,6 +324,7 @@ class Question:
             left=float(self.epsilon - spared),
             measurements=tuple(planner.measured),
             ended="" if void is None else type(void).__name__,
+            sample="" if sample is None else f"{sample}, on which it has epsilon {float(self.spending[0]):g}",
             find=lambda: self._findings(planner),
             afford=lambda: float(account.largest(*about)),
         )
@@ -313,7 +347,7 @@ class Question:
         Fraction
             The epsilon of what is kept in the ledger and need not be paid.
         """
-        payer = Unpaid(self.target, self.epsilon, self.delta)
+        payer = Unpaid(self.target, *self.spending)
         planner = Planner(table, payer, kept)
         try:
             with np.errstate(all="ignore"):  # of an empty table
@@ -366,6 +400,11 @@ def held(
             f"Without an epsilon, {mechanism.name}() answers for one table, not by group.",
             f"Give an epsilon, or ask each part: view.where({each}).",
         )
+    if target.table.sample is not None:
+        raise ArgumentError(
+            f"Without an epsilon, {mechanism.name}() shows rows, and a sample is secret.",
+            "Ask it of the whole table.",
+        )
     arguments = mechanism.resolve(target.table.schema, given)
     arguments |= _changed(mechanism, target, arguments, Fraction(0), Fraction(0))
     holder = Holder(target.table, Unpaid(target, Fraction(0), Fraction(0)))
@@ -402,7 +441,7 @@ def _run(mechanism: Mechanism, step: Callable[[], T], call: CallPayer | None = N
     except ReadError:  # says itself what became of the charge
         raise
     except DPError as error:
-        if call is None or not call.losses:
+        if call is None or not call.charged:
             raise
         raise error.after(_stays(call)) from error
     except Exception as error:
@@ -416,8 +455,8 @@ def _failure(mechanism: Mechanism, error: Exception, call: CallPayer | None = No
         f"Mechanism {mechanism.name!r} ({mechanism.origin}) failed with {type(error).__name__}: {error}.",
         "Tell its authors.",
     )
-    return failure.after(_stays(call)) if call and call.losses else failure
+    return failure.after(_stays(call)) if call and call.charged else failure
 
 
 def _stays(call: CallPayer) -> str:
-    return f"Nothing was released; its measurements stay charged: epsilon {float(epsilon_of(call.losses)):g}."
+    return f"Nothing was released; its measurements stay charged: epsilon {float(epsilon_of(call.charged)):g}."

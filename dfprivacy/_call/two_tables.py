@@ -46,6 +46,12 @@ def together(
                 f"In {name!r} a {unit.column!r} may have several rows, and such a table is asked by itself.",
                 f"Ask of tables with one row each: view.per({unit.column!r}).agg(...).",
             )
+        if each.table.sample is not None:
+            raise ArgumentError(
+                f"Of {name!r} this is a secret sample, which is asked by itself: what two tables cost together is "
+                "proved for all of their rows.",
+                "Ask of the whole tables.",
+            )
     table, which = union(target.table, second.table, names)
     resolved = mechanism.resolve(target.table.schema, arguments)
     try:

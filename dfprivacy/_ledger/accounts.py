@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits fo
 
     import numpy as np
     from numpy.typing import NDArray
-    from sqlalchemy import Connection, Row, Table
+    from sqlalchemy import Connection, Row, Select, Table
 
     from dfprivacy._ledger.analysts import Share
     from dfprivacy._ledger.ledger import Ledger
@@ -382,10 +382,9 @@ class Account:
         measurements: dict[tuple[str, str], list[KeptMeasurement]] = {}
         if not self.ledger.keeps_measurements:
             return measurements
-        table = tables().measurements
-        conditions = (table.c.private == int(private), *((table.c.description_sha256 == key,) if key else ()))
-        columns = (table.c.description_sha256, table.c.noise, table.c.id, table.c.at, table.c.scale, table.c.grid)
-        rows = self._rows(table, *conditions, columns=columns)
+        wanted = {"account": self.name, "private": int(private), **({} if key is None else {"key": key})}
+        with self.ledger.transaction() as connection:
+            rows = list(connection.execute(_measurements(one=key is not None), wanted))
         with self.ledger.decoding():
             for row in rows:
                 measurements.setdefault((row.description_sha256, row.noise), []).append(read_kept(row))
@@ -432,6 +431,18 @@ class Account:
 
     def _exceeded(self, spent: Spent, losses: list[PrivacyLoss], mechanism: str) -> BudgetExceeded:
         return _exceeded(self.accountant, spent, losses, mechanism, f"the data set {self.name!r}")
+
+
+@functools.cache
+def _measurements(*, one: bool) -> Select[Any]:
+    """Ask for all measurements of an account, or those of one description; every measurement looks for them."""
+    from sqlalchemy import bindparam
+
+    table = tables().measurements
+    columns = (table.c.description_sha256, table.c.noise, table.c.id, table.c.at, table.c.scale, table.c.grid)
+    query = table.select().with_only_columns(*columns).order_by(table.c.id)
+    query = query.where(table.c.account == bindparam("account"), table.c.private == bindparam("private"))
+    return query.where(table.c.description_sha256 == bindparam("key")) if one else query
 
 
 def _exceeded(

@@ -120,10 +120,10 @@ def turn_of(engine: Engine) -> AbstractContextManager[None]:
 
 def begin(connection: Connection, *, write: bool) -> None:
     if connection.dialect.name == "sqlite":
-        # With NORMAL the last charges could be lost when the power fails.
-        connection.exec_driver_sql("PRAGMA synchronous = FULL")
-        connection.exec_driver_sql("PRAGMA foreign_keys = ON")
         if write:
+            # With NORMAL the last charges could be lost when the power fails.
+            connection.exec_driver_sql("PRAGMA synchronous = FULL")
+            connection.exec_driver_sql("PRAGMA foreign_keys = ON")
             connection.exec_driver_sql("BEGIN IMMEDIATE")
     elif connection.dialect.name == "postgresql":
         # A server may be set not to wait for its disk, and to wait for locks without end.

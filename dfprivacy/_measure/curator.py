@@ -39,6 +39,7 @@ from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.grid import exact_exponent
 from dfprivacy._privacy.losses import Approximate, BoundedRange, Gaussian, Pure
 from dfprivacy._table.batch import BATCH_ROWS
+from dfprivacy._table.sample import SampledFrame
 from dfprivacy.errors import ArgumentError, LedgerError, PluginError
 from dfprivacy.features import Count, Given, OneHot, RowFeatures
 from dfprivacy.features.base import enforced
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 __all__ = ["Curator", "Holder", "SparseVectorAnswers"]
 
 T = TypeVar("T")
+_ALL, _NOTHING = Fraction(1), Fraction(0)
 _ROOM = 16  # the noise of a joint measurement can be a quarter of what was planned
 
 
@@ -162,7 +164,7 @@ class Curator:
     _kept: KeptMeasurements | None = None
     measured: list[MeasurementRecord] = field(default_factory=list, init=False)
     looked: bool = field(default=False, init=False)
-    _left: Fraction = field(default=Fraction(1), init=False)
+    _left: Fraction = field(default=_ALL, init=False)
     _gaussian_only: bool = field(default=False, init=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -170,7 +172,7 @@ class Curator:
 
     def close(self) -> None:
         """Let nothing more be measured: the call has its answer."""
-        self._left = Fraction(0)
+        self._left = _NOTHING
 
     @property
     def epsilon(self) -> float:
@@ -341,6 +343,24 @@ class Curator:
             they were made: the next measurement was of that.
         """
         return choice
+
+    def once(self, make: Callable[..., T], *arguments: Any) -> T:
+        """Make something of public values: once for all groups of a call.
+
+        Parameters
+        ----------
+        make : callable
+            A function of the module, not one that is defined in the call, which would be another one each time.
+        *arguments : object
+            Its arguments, which can be hashed.
+
+        Returns
+        -------
+        object
+            What it returns, which nobody may write to. Groups that ask for the sum of the same object are answered
+            soonest.
+        """
+        return self._table.made(make, arguments)
 
     def sum(
         self,
@@ -712,6 +732,7 @@ class Curator:
         if not several:
             raise PluginError("discover() was given no column.", "Name those that hold the keys.")
         self._refuse_several("This shows keys that nobody declared")
+        self._refuse_held()
         self._table.present()  # a copy without rows must not pay
         single = not isinstance(columns, list | tuple)
         if self._table.agreed(several):
@@ -788,6 +809,7 @@ class Curator:
             raise PluginError("survey() takes columns, each once.", "Name those that are wanted.")
         ends = np.asarray(edges, dtype=np.float64)
         self._refuse_several("This shows values that nobody declared")
+        self._refuse_held()
         self._table.present()  # a copy without rows must not pay
         epsilon, delta = self._share(share)
         if not delta > 0:
@@ -896,6 +918,15 @@ class Curator:
                 f"Ask a table with one row each: view.per({unit.column!r}).agg(...).",
             )
 
+    def _refuse_held(self) -> None:
+        """Refuse what is not declared of a sample that holds what is."""
+        frame = self._table.frame
+        if isinstance(frame, SampledFrame) and not frame.frame.settled:
+            raise ArgumentError(
+                "A sample of a query, a stream or a cluster holds declared columns, and this looks beyond.",
+                "Ask it of the whole table.",
+            )
+
     def _noisy(
         self, asked: RowFeatures | Statistic, noise: str, share: object, then: str, *, pool: bool
     ) -> NoisyValue:
@@ -910,6 +941,7 @@ class Curator:
             k = exact_exponent(features.radius(L2), BATCH_ROWS) if features else FINE
             steps = self._table.value(query.copy(), k)
             return measurement(query, np.ldexp(np.array([float(step) for step in steps]), -k), None)
+        self._table.refuse_large(query)
         cost = self._share(share, gaussian=noise == "gaussian")
         if noise == "gaussian":
             check_delta(cost[1])
@@ -964,7 +996,9 @@ class Curator:
 
     def _new(self, query: Query, price: Price, text: str | None = None) -> Drawn:
         """Pay, read and draw."""
-        k, scale, noise, copy = price.grid.k, price.scale, price.noise, self._copy(query)
+        k, scale, noise = price.grid.k, price.scale, price.noise
+        # What groups ask was copied when it was read, and whichever of them reads rows copies it then.
+        copy = query if query.written and noise != "cube" else self._copy(query)
 
         def draw() -> NDArray[np.int64]:
             sampler = noises.sampler()
@@ -1012,8 +1046,10 @@ class Curator:
             raise ArgumentError(
                 f"{statistic.describe()} looks at public columns only.", "Compute it without a privacy budget."
             )
+        self._table.refuse_large(query)
         epsilon, _ = self._share(share)
-        grid = grid_for(self._table, query, math.inf, epsilon)
+        about = "decision", epsilon
+        grid = self._table.once(query, about, lambda: grid_for(self._table, query, math.inf, epsilon))
         return Decision(what, kind, epsilon, grid.k, math.ceil(grid.steps), self._copy(query))
 
     def _copy(self, query: Query) -> Query:
@@ -1036,8 +1072,9 @@ class Curator:
 
     def _share(self, share: object, *, gaussian: bool = False) -> tuple[Fraction, Fraction]:
         """Take a part of the call's epsilon and delta."""
+        everything = share is None and self._left is _ALL  # arithmetic of fractions takes longer than the rest
         part = self._left if share is None else exact(share)
-        if not 0 < part <= self._left:
+        if not (everything or 0 < part <= self._left):
             raise PluginError(
                 f"A measurement asked for the share {part} of its call, of which {self._left} is left.",
                 "The shares of a call's measurements must be positive and add up to at most 1.",
@@ -1047,6 +1084,9 @@ class Curator:
                 "After then='gaussian' a call measured with other noise, for which nothing is reserved.",
                 "Leave out then=.",
             )
+        if everything:
+            self._left = _NOTHING
+            return self._budget.epsilon, self._budget.delta
         self._left -= part
         return self._budget.epsilon * part, self._budget.delta * part
 
@@ -1110,7 +1150,7 @@ class Holder(Curator):
         ReadError
             If the rows could not be read.
         """
-        return self._table.gathered(columns)
+        return self._table.gathered(columns, limited=False)
 
     def _share(self, share: object, *, gaussian: bool = False) -> tuple[Fraction, Fraction]:  # noqa: ARG002
         raise PluginError("Without an epsilon nothing private is measured.", "Compute it from rows().")

@@ -73,6 +73,17 @@ class Origins(dict[str, str]):
     def __init__(self, origins: Mapping[str, str]) -> None:
         super().__init__({_HOUSE: f"{_HOUSE} {_version()}", **origins})
         self.texts: dict[int, tuple[object, str]] = {}
+        self._kinds: dict[type, str | None] = {}
+
+    def kind(self, kind: type) -> str | None:
+        """Name an installed class and its distribution, None for any other."""
+        if kind not in self._kinds:
+            origin = self.get(kind.__module__.partition(".")[0])
+            found = getattr(sys.modules.get(kind.__module__), kind.__qualname__, None)
+            slots = any(vars(each).get("__slots__") for each in kind.__mro__)
+            known = origin is not None and found is kind and not slots
+            self._kinds[kind] = f"{kind.__module__}:{kind.__qualname__}, {origin}" if known else None
+        return self._kinds[kind]
 
     def once(self, value: T, write: Callable[[T, Origins], str]) -> str:
         """Write an object that many descriptions have in common."""
@@ -218,13 +229,10 @@ def _written(value: Any, kind: type, known: Origins) -> str:
 
 def _object(value: Any, kind: type, known: Origins) -> str:
     """Write an object of an installed class, by its attributes."""
-    name = f"{kind.__module__}:{kind.__qualname__}"
-    origin = known.get(kind.__module__.partition(".")[0])
-    found = getattr(sys.modules.get(kind.__module__), kind.__qualname__, None)
-    slots = any(vars(each).get("__slots__") for each in kind.__mro__)
-    if origin is None or found is not kind or slots or not hasattr(value, "__dict__"):
+    name = known.kind(kind)
+    if name is None or not hasattr(value, "__dict__"):
         raise _UndescribedError
-    later = _WORKED_OUT.get(name, frozenset())
+    later = _WORKED_OUT.get(name.partition(",")[0], frozenset())
     attributes = {
         attribute: _text(item, known)
         for attribute, item in sorted(vars(value).items())
@@ -232,7 +240,7 @@ def _object(value: Any, kind: type, known: Origins) -> str:
     }
     if kind is OneHot:
         attributes["groups"] = _text(sorted(value.by.codes(value.groups)), known)
-    return _members({f"{name}, {origin}": _members(attributes)})
+    return _members({name: _members(attributes)})
 
 
 def _items(texts: Iterable[str]) -> str:

@@ -8,28 +8,32 @@ tables, so what the union costs is what each of the two accounts is charged.
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import operator
 import pickle
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from dfprivacy._privacy.grid import exact_exponent
-from dfprivacy._table.batch import BATCH_ROWS, batches, gathered, number, reads_of
-from dfprivacy._table.conditions import IsIn, Satisfies, kept_by
+from dfprivacy._table.batch import BATCH_ROWS, VALUE_BYTES, batches, gathered, number, reads_of
+from dfprivacy._table.conditions import IsIn, Satisfies, kept_by, of_private
 from dfprivacy._table.frames import redact_errors
 from dfprivacy._table.frames.engine import ClusterFrame, EngineFrame
 from dfprivacy._table.keys import held, key_read, ordered, surveyed
 from dfprivacy._table.people import BoundedFrame
 from dfprivacy._table.per import PerFrame
+from dfprivacy._table.sample import Sample, SampledFrame
 from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
 from dfprivacy.features import OneHot, RowFeatures
 from dfprivacy.features.base import enforced
+from dfprivacy.features.threads import side_by_side
 from dfprivacy.features.upward import UP, root
 from dfprivacy.progress import progress
 from dfprivacy.release import plain_json
@@ -50,7 +54,7 @@ if TYPE_CHECKING:
     from dfprivacy.schema import Unit
     from dfprivacy.statistics import Statistic
 
-__all__ = ["L2", "Query", "Table", "copied", "union"]
+__all__ = ["L2", "MEMORY", "Query", "Table", "copied", "union"]
 
 T = TypeVar("T")
 Relation = Literal["replace_one", "add_remove"]
@@ -58,6 +62,8 @@ Selected: TypeAlias = "Iterator[tuple[Batch, NDArray[np.bool_] | None]]"
 Law = tuple[str, float]
 L2 = 2
 _TOGETHER = 1 << 22  # sums of one pass, so that many groups of many coordinates fit the memory
+_SMALLER = "Ask a sample, view.sample(0.1), or protect the table with a larger memory=, in bytes."
+MEMORY = 2e9
 _FLUSH = 512  # batches whose float64 totals, each below 2^53, add up in int64
 
 
@@ -67,7 +73,8 @@ class Table:
 
     With `by`, the table is one group of these columns, the same is asked of the others, and `passes` is what they
     share. With `mark`, it is part of a union: the column that tells the tables apart, and this one's code in it. A
-    union has `parts`, no frame.
+    union has `parts`, no frame. With `sample`, every question sees another secret sample of the rows. Whole columns
+    take at most `memory` bytes of this process.
     """
 
     frame: Frame | None
@@ -77,10 +84,13 @@ class Table:
     mark: tuple[Column, int] | None = None
     parts: tuple[Table, ...] = ()
     passes: _Passes | None = field(default=None, repr=False, compare=False)
+    sample: Sample | None = None
+    memory: float = MEMORY
 
     def __reduce__(self) -> tuple[type[Table], tuple[Any, ...]]:
         # What is pickled or copied, a view, a call or whatever holds a table, carries no rows.
-        return Table, (None, self.schema, self.conditions, self.by, self.mark, self.parts)
+        public = (self.schema, self.conditions, self.by, self.mark, self.parts)
+        return Table, (None, *public, None, self.sample, self.memory)
 
     @contextmanager
     def groups(self, by: tuple[Column, ...]) -> Iterator[list[Table]]:
@@ -92,8 +102,8 @@ class Table:
         parts = []
         for place, key in enumerate(itertools.product(*(column.categories or () for column in by))):
             chosen = (IsIn(column, (value,)) for column, value in zip(by, key, strict=True))
-            passes = _Passes(self, by, place, common)
-            parts.append(replace(self, conditions=(*self.conditions, *chosen), by=by, passes=passes))
+            where, passes = (*self.conditions, *chosen), _Passes(self, by, place, common)
+            parts.append(Table(self.frame, self.schema, where, by, self.mark, self.parts, passes))
         try:
             yield parts
         finally:
@@ -106,6 +116,10 @@ class Table:
     def once(self, query: Query, about: tuple[object, ...], work_out: Callable[[], T]) -> T:
         """Work out what follows from a query, public numbers and `about`: once for all groups of a call."""
         return self.passes.once(query, about, work_out) if self.passes else work_out()
+
+    def made(self, make: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+        """Make something of public arguments: once for all groups of a call."""
+        return self.passes.made(make, arguments) if self.passes else make(*arguments)
 
     def per_person(self, unit: Unit, key: bytes, columns: tuple[OfPerson, ...]) -> Table:
         """Give the table of the people among the view's rows, one row each.
@@ -133,12 +147,46 @@ class Table:
         def read(reads: Sequence[Read]) -> Selected:
             return batches(frame, reads, self.conditions)
 
-        return Table(PerFrame(frame, read, unit, key, columns), schema)
+        return Table(PerFrame(frame, read, unit, key, columns), schema, memory=self.memory)
+
+    def sampled(self, share: Fraction) -> Table:
+        """Give the table of which every question sees another secret sample: docs/explanation/sampling.md.
+
+        Of a public number of rows, a public number is drawn; else everybody is, by chance. Neighbouring samples
+        agree on no column: where a row is not drawn, another one may be in its place.
+        """
+        whole, rows = self.schema, self.schema.size
+        drawn = None if rows is None else math.floor(share * rows)
+        if drawn is not None and rows is not None:
+            share = Fraction(drawn, rows)
+        sample = Sample(share, "" if whole.unit is None else whole.unit.column, drawn, rows)
+        of = None if whole.derived is None else json.loads(whole.derived)
+        schema = replace(
+            whole,
+            columns={name: replace(column, public=False) for name, column in whole.columns.items()},
+            size=drawn,
+            people=None,
+            derived=plain_json({"sample": sample.describe(), "of": of}),
+        )
+        frame, conditions = SampledFrame(self.rows, sample), tuple(map(of_private, self.conditions))
+        return replace(self, frame=frame, schema=schema, conditions=conditions, sample=sample)
+
+    def drawn(self) -> Table:
+        """Draw the sample that one question sees; a table that is none is seen as it is."""
+        if not isinstance(self.frame, SampledFrame):
+            return self
+        return replace(self, frame=self.frame.drawn(self._held, self.memory))
+
+    @property
+    def _held(self) -> tuple[Read, ...]:
+        """What may be read of a sample: all columns of which something is known."""
+        selected = (column for condition in self.conditions for column in condition.columns)
+        return tuple(dict.fromkeys(reads_of((*self.schema.columns.values(), *selected))))
 
     def declaring(self, schema: Schema) -> Table:
         """Give the same rows with other columns declared: by what is known of them, a person's rows are chosen."""
         frame = self.frame
-        if isinstance(frame, BoundedFrame):
+        if isinstance(frame, BoundedFrame | SampledFrame):
             selected = (column for each in self.conditions for column in each.columns)
             frame = frame.knowing(tuple(dict.fromkeys([*schema.columns.values(), *selected])))
         return replace(self, schema=schema, frame=frame)
@@ -297,7 +345,8 @@ class Table:
         data: Any
         if (features := query.features) is not None:
             fine = exact_exponent(features.radius(L2), BATCH_ROWS)
-            sums = np.ldexp(np.array([float(t) for t in self.total(features, fine)]), -fine)
+            written = self.once(query, ("features",), lambda: _pickled(features)) if self.passes else b""
+            sums = np.ldexp(np.array([float(t) for t in self.total(features, fine, written)]), -fine)
             data = sums.reshape(features.shape) / np.broadcast_to(features.weights, features.shape)
         else:
             data = self.gathered(query.columns)
@@ -367,10 +416,29 @@ class Table:
             found.update(part)
         return ordered(found)
 
-    def gathered(self, columns: Sequence[Column]) -> Batch:
-        """All selected rows as one batch; `ReadError` if it fails."""
-        found = self._fold(reads_of(columns), partial(gathered, columns=columns))
-        return found[0] if len(found) == 1 else gathered(((part, None) for part in found), columns)
+    def gathered(self, columns: Sequence[Column], *, limited: bool = True) -> Batch:
+        """All selected rows as one batch; `ReadError` if it fails, or takes too much memory."""
+        most = self.memory // (VALUE_BYTES * max(1, len(columns))) if limited else math.inf
+        parts = self._fold(reads_of(columns), partial(gathered, columns=columns, most=most))
+        found = [part for part in parts if part is not None]
+        every = found[0] if len(found) == 1 else gathered(((part, None) for part in found), columns, most)
+        if every is None or len(found) < len(parts):
+            raise ReadError(
+                f"Whole columns of these rows take more than the {self.memory:.3g} bytes that they may.", _SMALLER
+            )
+        return every
+
+    def refuse_large(self, query: Query) -> None:
+        """Raise an `ArgumentError` if whole columns of a public number of rows take too much memory."""
+        size, columns = self.schema.size, len(query.columns)
+        if isinstance(query.of, RowFeatures | OfSums) or size is None:
+            return
+        if (needed := VALUE_BYTES * columns * size) > self.memory:
+            raise ArgumentError(
+                f"{query.of.describe()} needs {columns} columns of {size} rows at once: {needed:.3g} bytes, where "
+                f"they may take {self.memory:.3g}.",
+                _SMALLER,
+            )
 
 
 @dataclass(frozen=True)
@@ -414,19 +482,40 @@ class Sums:
 
     def __call__(self, read: Selected) -> list[int]:
         """Read the rows, and add them up."""
-        total = [0] * self.features.summands
-        pending = np.zeros(self.features.summands, dtype=np.int64)
+        summands = self.features.summands
+        total = [0] * summands
+        pending = np.zeros(summands, dtype=np.int64)
+        cells: list[NDArray[np.intp]] = []
+
+        def count_cells() -> None:
+            if cells:
+                pending[:] += np.bincount(np.concatenate(cells), minlength=summands + 1)[:summands]
+                cells.clear()
 
         def flush() -> None:
+            count_cells()
             total[:] = map(operator.add, total, pending.tolist())
             pending[:] = 0
 
-        for count, (batch, mask) in enumerate(read, start=1):
-            pending += self.features.total(batch, mask, self.k).astype(np.int64)
+        each = side_by_side if self.features.threaded else map
+        for count, (of_batch, are_cells) in enumerate(each(self._of_batch, read), start=1):
+            if are_cells:
+                cells.append(of_batch)
+                if len(cells) * BATCH_ROWS >= summands:
+                    count_cells()
+            else:
+                pending += of_batch
             if count % _FLUSH == 0:
                 flush()
         flush()
         return total
+
+    def _of_batch(self, selected: tuple[Batch, NDArray[np.bool_] | None]) -> tuple[NDArray[Any], bool]:
+        """Give the sums of a batch, or the cells in which its rows count, and whether these."""
+        # Where there are more coordinates than rows in a batch, most of a sum would be zeros.
+        if self.features.summands > BATCH_ROWS and (cells := self.features.cells(*selected)) is not None:
+            return cells, True
+        return self.features.total(*selected, self.k).astype(np.int64), False
 
 
 @dataclass(frozen=True)
@@ -478,6 +567,14 @@ class Query:
         return math.prod(self.shape)
 
 
+@dataclass
+class _Made:
+    """Something that was made once for all groups, which keeps its identity taken, and the query that asks it."""
+
+    value: object
+    query: Query | None = None
+
+
 @dataclass(frozen=True)
 class _Common:
     """What the groups of a call have in common: what is public, the exact sums so far, and noisy parts of them.
@@ -486,6 +583,7 @@ class _Common:
     """
 
     queries: dict[bytes, Query] = field(default_factory=dict)
+    made: dict[int, _Made] = field(default_factory=dict)
     worked_out: dict[tuple[object, ...], Any] = field(default_factory=dict)
     sums: dict[tuple[bytes, int], list[int]] = field(default_factory=dict)
     noisy: dict[tuple[bytes, int, Law], dict[int, NDArray[np.int64]]] = field(default_factory=dict)
@@ -513,6 +611,22 @@ class _Passes:
 
     def read(self, asked: RowFeatures | Statistic) -> Query:
         """Give a copy of what is asked, with what it said when a group first asked the same."""
+        made = self.common.made.get(id(asked))  # which nobody writes to; anything else may have changed meanwhile
+        if made is None:
+            return self._read(asked)
+        if made.query is None:
+            made.query = self._read(asked)
+        return made.query
+
+    def made(self, make: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+        """Make something of public arguments, when the first group asks for it."""
+        key = (make, *arguments)
+        if key not in self.common.worked_out:
+            self.common.worked_out[key] = value = make(*arguments)
+            self.common.made[id(value)] = _Made(value)
+        return cast("T", self.common.worked_out[key])
+
+    def _read(self, asked: RowFeatures | Statistic) -> Query:
         try:
             key = pickle.dumps(asked)  # several times faster than what follows, where names are all that it takes
         except Exception:  # noqa: BLE001 - whatever it is, it does not travel by name
@@ -556,7 +670,7 @@ class _Passes:
         if not first:  # groups before it were kept in the ledger
             first.append(self.place)
         if first == [self.place] and key not in sums:
-            product = OneHot(*self.by, of=features)
+            product = OneHot(*self.by, of=copied(features))
             if product.summands <= _TOGETHER:
                 sums[key] = self.whole.total(product, k)
         return key
@@ -605,7 +719,8 @@ def union(first: Table, second: Table, names: tuple[str, str]) -> tuple[Table, C
         None if first.schema.size is None or second.schema.size is None else first.schema.size + second.schema.size,
     )
     parts = tuple(replace(table, mark=(which, code)) for code, table in enumerate((first, second)))
-    return Table(None, schema, (*first.conditions, *second.conditions), parts=parts), which
+    memory = min(first.memory, second.memory)
+    return Table(None, schema, (*first.conditions, *second.conditions), parts=parts, memory=memory), which
 
 
 def _bound(asked: RowFeatures | Statistic, relation: Relation, norm: float, public: frozenset[str]) -> float:

@@ -129,7 +129,8 @@ def surveyed(
 
 
 def measurement(query: Query, values: NDArray[np.float64], noise: MeasurementRecord | None) -> NoisyValue:
-    weights = np.broadcast_to(np.asarray(query.of.weights, dtype=np.float64), query.shape)
+    weights = np.asarray(query.of.weights, dtype=np.float64)
+    weights = weights if weights.shape == query.shape else np.broadcast_to(weights, query.shape)
     scale = noise.scale if noise else 0.0
     whole = NoisyValue(values.reshape(query.shape) / weights, scale / weights, noise)
     return _taken_apart(whole, query.of) if isinstance(query.of, RowFeatures) else whole

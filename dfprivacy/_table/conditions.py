@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -209,6 +209,13 @@ class Is:
 
 
 Condition: TypeAlias = Between | IsIn | Is | Satisfies
+
+
+def of_private(condition: Condition) -> Condition:
+    """Give the same condition where neighbouring tables agree on no column."""
+    if isinstance(condition, Satisfies):
+        return condition
+    return replace(condition, column=replace(condition.column, public=False))
 
 
 def condition(schema: Schema, name: str, wanted: object) -> Condition:

@@ -35,8 +35,9 @@ def keyed_texts(texts: Sequence[str], key: bytes, purpose: bytes) -> Hashes:
     derived = _derived(key, b"text " + purpose)
     for words in np.unique(lengths // 8 + 1).tolist():
         places = np.flatnonzero(lengths // 8 + 1 == words)
-        padded = b"".join([written[place].ljust(8 * words, b"\0") for place in places.tolist()])
-        message = np.frombuffer(padded, dtype="<u8").reshape(-1, words).astype(np.uint64)
+        part = written if len(places) == len(written) else [written[place] for place in places.tolist()]
+        padded = np.array(part, dtype=f"S{8 * words}")
+        message = padded.view("<u8").reshape(-1, words).astype(np.uint64)
         message[:, -1] |= (lengths[places] & 0xFF).astype(np.uint64) << np.uint64(56)
         found[places] = siphash(message, derived)
     return found

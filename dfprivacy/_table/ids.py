@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from decimal import Decimal
@@ -123,8 +124,10 @@ class People:
         return found
 
     def _find_names(self, names: Sequence[Name | None], places: _Places) -> Numbers:
-        texts = np.array([self._texts.get(name, UNKNOWN) for name in names], dtype=np.intp)  # type: ignore[arg-type]
-        found = self.among_all(texts)
+        numbers = map(self._texts.get, names, itertools.repeat(UNKNOWN))  # type: ignore[arg-type]
+        found = self.among_all(np.fromiter(numbers, dtype=np.intp, count=len(names)))
+        if set(map(type, names)) == {str}:
+            return found
         found[[name is None for name in names]] = NOBODY
         whole, at = _whole(names)
         found[at] = places.find(whole)
@@ -137,7 +140,9 @@ class People:
         found[whole] = keyed_numbers(self._whole[people[whole]], key, purpose)
         if not whole.all():
             names = list(self._texts)  # in the order of their numbers
-            texts = [_text(names[person]) for person in (people[~whole] - len(self._whole)).tolist()]
+            texts = [names[person] for person in (people[~whole] - len(self._whole)).tolist()]
+            if set(map(type, texts)) != {str}:
+                texts = [_text(name) for name in texts]
             found[~whole] = keyed_texts(texts, key, purpose)
         return found
 

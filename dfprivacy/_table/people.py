@@ -35,6 +35,7 @@ _ALL = np.uint64(2**64 - 1)  # no number within bounds is written so
 _HIGH = np.uint64(32)
 _PART = 1 << 20  # rows at a time where only people are read
 _HASHED = 1 << 16  # and where what is known of them is hashed
+_VALUES = 1 << 22  # at a time where people are found again in every pass: each of a part once
 
 
 def check_ids(frame: Frame, name: str) -> None:
@@ -132,16 +133,21 @@ class BoundedFrame:
 
     def _read_again(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Choose the rows in the pass that gives them."""
-        for raw, whose in self._passed(reads, size):
-            keep = whose >= 0
-            if count := int(np.count_nonzero(keep)):
-                yield count, self._only(reads, raw, whose, keep)
+        for raw, whose in self._passed(reads):
+            kept = np.flatnonzero(whose >= 0)
+            for start in range(0, len(kept), size):
+                rows = kept[start : start + size]
+                yield len(rows), self._only(reads, raw, whose, rows)
 
     def _only(
-        self, reads: Sequence[Read], raw: Mapping[Read, Raw], whose: NDArray[np.integer], keep: NDArray[np.bool_]
+        self,
+        reads: Sequence[Read],
+        raw: Mapping[Read, Raw],
+        whose: NDArray[np.integer],
+        keep: NDArray[np.bool_] | NDArray[np.intp],
     ) -> dict[Read, Raw]:
         """Leave out the rows that do not count."""
-        everybody, people = bool(keep.all()), len(self.people)
+        everybody, people = keep.dtype == np.bool_ and bool(keep.all()), len(self.people)
         found: dict[Read, Raw] = {}
         for read in reads:
             if read == self._who:
@@ -151,13 +157,14 @@ class BoundedFrame:
                 found[read] = raw[read] if everybody else _only(raw[read], keep)
         return found
 
-    def _passed(self, reads: Sequence[Read], size: int) -> Iterator[tuple[Mapping[Read, Raw], NDArray[np.intp]]]:
+    def _passed(self, reads: Sequence[Read]) -> Iterator[tuple[Mapping[Read, Raw], NDArray[np.intp]]]:
         """Read all rows, and whose each one is: -1 if it does not count, who comes after all for nobody's."""
         people, (places, seeds) = self.people, self._many
         choice = Choice(self._chosen, len(people), self._unit.max_rows)
         nobody = len(people) if self._unit.missing == "own" else NOBODY
         content = self._content if len(seeds) else ()
-        for _, raw in self._frame.batches([*dict.fromkeys([*reads, self._who, *content])], size):
+        every = [*dict.fromkeys([*reads, self._who, *content])]
+        for _, raw in self._frame.batches(every, _part_of(every)):
             whose = people.find(raw[self._who])
             known = np.flatnonzero(whose >= 0)
             place = places[whose[known]]
@@ -225,8 +232,8 @@ class BoundedFrame:
         places, seeds = self._many
         for first, end in parts(self.people.rows[places >= 0]):
             found, start = [], 0
-            who = () if self.settled else (self._who,)
-            for size, raw in self._frame.batches([*who, *self._content], _HASHED):
+            every = self._content if self.settled else (self._who, *self._content)
+            for size, raw in self._frame.batches(every, _HASHED if self.settled else _part_of(every)):
                 known = self._everybody[1][start : start + size]
                 whose = known if self.settled else self.people.find(raw[self._who])
                 place = np.where(whose >= 0, places[whose], -1)
@@ -259,6 +266,11 @@ class BoundedFrame:
             whose[rows] = NOBODY
             whose[rows[counts]] = people_of
         return whose
+
+
+def _part_of(reads: Sequence[Read]) -> int:
+    """Give how many rows have so many values in some columns."""
+    return min(_PART, _VALUES // len(reads))
 
 
 def _only(column: Raw, keep: NDArray[np.bool_] | NDArray[np.intp]) -> Raw:

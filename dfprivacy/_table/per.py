@@ -32,6 +32,7 @@ __all__ = ["How", "OfPerson", "PerFrame", "read_aggregates"]
 
 How = Literal["mean", "sum", "min", "max", "count", "first", "last"]
 _HOWS = get_args(How)
+_BITS = 61  # of a sum, so that int64 has room for the rounding of each row
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,7 @@ class PerFrame:
         of = (each.of for each in self._columns if each.of is not None)
         people, unnamed = self._frame.people, 0
         asked = np.zeros(len(people), dtype=np.bool_)
-        folded = [_Folded(each) for each in self._columns]
+        folded = [_Folded(each, self._unit.max_rows) for each in self._columns]
         for batch, mask in self._read([who, *dict.fromkeys(described(column) for column in of)]):
             whose = _numbers(batch.raw[who])
             own = np.flatnonzero(whose == NOBODY)
@@ -237,14 +238,26 @@ def _numbers(raw: Raw) -> NDArray[np.intp]:
 class _Folded:
     """One column of the people, row after row.
 
-    A person's numbers are added in the order of the person's own rows: to the last bit, they do not depend on what
-    lies between these, nor on where a batch ends.
+    A person's numbers, within their bounds, are rounded to a grid so fine that they just do not overflow, and added
+    as whole numbers: to the last bit, the sum does not depend on the order of rows, on what lies between them, or
+    on where a batch ends. The rounding is less than 2^-61 of the largest sum for each row.
+
+    Parameters
+    ----------
+    asked : OfPerson
+        Which column.
+    most : int
+        How many rows of one person count.
     """
 
-    def __init__(self, asked: OfPerson) -> None:
+    def __init__(self, asked: OfPerson, most: int) -> None:
         self.asked = asked
+        self._adds = asked.how in {"mean", "sum"}
+        self._k = 0
+        if self._adds and asked.of is not None and asked.of.bounds is not None:
+            self._k = _BITS - math.frexp(max(map(abs, asked.of.bounds)))[1] - most.bit_length()
         self._start = {"min": math.inf, "max": -math.inf}.get(asked.how, 0.0)
-        self._value = np.zeros(0)
+        self._value: NDArray[Any] = np.zeros(0, dtype=np.int64 if self._adds else np.float64)
         self._count = np.zeros(0, dtype=np.int64)
 
     def add(self, batch: Batch, chosen: NDArray[np.intp], whose: NDArray[np.intp], people: int) -> None:
@@ -260,8 +273,8 @@ class _Folded:
         if of is None or how == "count":
             return
         values = (batch.values(of) if of.bounds is not None else batch.codes(of).astype(np.float64))[chosen]
-        if how in {"mean", "sum"}:
-            np.add.at(self._value, whose, values)
+        if self._adds:
+            np.add.at(self._value, whose, np.rint(np.ldexp(values, self._k)).astype(np.int64))
         elif how == "min":
             np.minimum.at(self._value, whose, values)
         elif how == "max":
@@ -277,6 +290,8 @@ class _Folded:
         how, count, value = self.asked.how, self._count[people], self._value[people]
         if how == "count":
             return count.astype(np.float64)
+        if self._adds:
+            value = np.ldexp(value.astype(np.float64), -self._k)
         if how == "mean":
             value /= np.maximum(count, 1)
         if self.asked.column.bounds is None:

@@ -28,7 +28,7 @@ Norm = float  # 1, 2 or infinity
 _NORMS = (1, 2, math.inf)
 _DERIVED = {
     *("reads", "dimension", "summands", "support", "counts"),
-    *("portable", "sensitivity", "steps", "total", "totals", "image", "stacked"),
+    *("portable", "threaded", "sensitivity", "steps", "total", "totals", "cells", "image", "stacked"),
 }
 _PIECE = 1 << 17  # numbers at a time, which fit the cache
 FEW = 5  # places from which on np.bincount is faster than a product of matrices; both are exact
@@ -101,6 +101,11 @@ class RowFeatures(ABC):
         """Whether all processors give the same bits: by arithmetic, roots and roundings, which IEEE 754 settles."""
         return False
 
+    @property
+    def threaded(self) -> bool:
+        """Whether a batch is so much work that several are worked through side by side."""
+        return False
+
     @abstractmethod
     def rows(self, batch: Batch) -> NDArray[Any]:
         """Vectors of the rows of a batch, weights included, shape (batch.size, d)."""
@@ -133,6 +138,10 @@ class RowFeatures(ABC):
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         """Exact sums of the rows at each place below `bins`, shape (bins, summands); others count nowhere."""
         return added_by_place(self.steps(batch, k), place, bins)
+
+    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> NDArray[np.intp] | None:  # noqa: ARG002
+        """Give the one coordinate in which each row counts as 1, `summands` for none; None where rows do not."""
+        return None
 
     @property
     def stacked(self) -> tuple[RowFeatures, ...]:
@@ -318,7 +327,12 @@ def _at_infinity(ask: Callable[[float], float], euclidean: float) -> float:
 
 
 class Selective(RowFeatures):
-    """Row features whose `total` looks at the selected rows only."""
+    """Row features whose `total` looks at the selected rows only, for it takes long."""
+
+    @property
+    def threaded(self) -> bool:
+        """Whether several batches are worked through side by side."""
+        return True
 
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         """Exact sums of the rows at each place below `bins`, shape (bins, summands); others count nowhere."""

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Bins"]
 
+_BITS = 62  # of the numbers that int64 holds, whatever is added to them
+
 
 @final
 class Bins(RowFeatures):
@@ -149,19 +151,34 @@ class Bins(RowFeatures):
         places = places if mask is None else places[mask]
         return np.bincount(places, minlength=self.summands).astype(np.float64)
 
+    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> NDArray[np.intp]:
+        """Return the interval in which each row counts."""
+        places = self.places(batch)
+        return places if mask is None else np.where(mask, places, self.summands)
+
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:  # noqa: ARG002
         """Return the same for the rows at each place below `bins`, shape (bins, summands)."""
-        both = np.where(place < bins, place * self.summands + self.places(batch), bins * self.summands)
-        counts = np.bincount(both, minlength=bins * self.summands + 1)[:-1]
+        both = place * self.summands
+        both += self.places(batch)
+        counts = np.bincount(both, minlength=(bins + 1) * self.summands)[: bins * self.summands]
         return counts.astype(np.float64).reshape(bins, self.summands)
 
     def image(self, total: list[int], k: int) -> list[int]:
         """Add up runs of intervals, and multiply by the weights, in steps of 2 to the minus `k`."""
+        weight = sum(self.each)
+        if 0 <= k < _BITS and min(total, default=0) >= 0 and sum(total) * weight < 1 << (_BITS - k):
+            rows = np.array(total, dtype=np.int64)
+            runs = [
+                rows[: self.bins].reshape(-1, width).sum(axis=1) * each
+                for width, each in zip(self.widths, self.each, strict=True)
+            ]
+            small: list[int] = (np.concatenate([*runs, rows[self.bins :] * weight]) << k).tolist()
+            return small
         counts = np.array([int(each) for each in total], dtype=object)  # Python's integers, which have no end
         totals: list[int] = []
-        for width, weight in zip(self.widths, self.each, strict=True):
-            totals += [each * weight for each in counts[: self.bins].reshape(-1, width).sum(axis=1)]
-        totals += [each * sum(self.each) for each in counts[self.bins :]]
+        for width, times in zip(self.widths, self.each, strict=True):
+            totals += [each * times for each in counts[: self.bins].reshape(-1, width).sum(axis=1)]
+        totals += [each * weight for each in counts[self.bins :]]
         return [each << k if k >= 0 else round(each / 2**-k) for each in totals]
 
     def radius(self, norm: Norm) -> float:

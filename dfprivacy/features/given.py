@@ -113,12 +113,24 @@ class Given(RowFeatures):
         """Tell which rows of a batch have all the values."""
         return ~self._gone(batch)
 
+    def _is_complete(self, batch: Batch) -> bool:
+        """Tell whether all rows of a batch have all the values."""
+        for column in self.given:
+            if column.bounds is not None and column in self.of.columns:
+                batch.values(column)  # whose numbers will be needed, and which sees what is missing
+        return not any(batch.has_missing(column) for column in self.given)
+
     def _gone(self, batch: Batch) -> NDArray[np.bool_]:
         first, *others = self.given
         gone = batch.missing(first)
         for column in others:
             gone = gone | batch.missing(column)
         return gone
+
+    @property
+    def threaded(self) -> bool:
+        """Whether several batches are worked through side by side."""
+        return self.of.threaded
 
     @property
     def portable(self) -> bool:
@@ -146,24 +158,34 @@ class Given(RowFeatures):
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
         """Return the exact sum of a batch in whole steps."""
-        gone = self._gone(batch)
         rows = batch.size if mask is None else np.count_nonzero(mask)
-        if gone.any():  # most often nothing is missing, and no row need be picked
-            mask = ~gone if mask is None else mask & ~gone
+        if not self._is_complete(batch):  # most often nothing is missing, and no row need be picked
+            complete = self.complete(batch)
+            mask = complete if mask is None else mask & complete
         total = self.of.total(batch, mask, k)
         if (tally := self._tallied(k)) is None:
             return total
         left = batch.size if mask is None else np.count_nonzero(mask)
         return np.append(total, left * tally[0] + (rows - left) * tally[1])
 
+    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> NDArray[np.intp] | None:
+        """Return the coordinate in which each complete row counts, of features that count each in one."""
+        cells = self.of.cells(batch, mask) if self.tally is None else None
+        if cells is None or self._is_complete(batch):
+            return cells
+        return np.where(self._gone(batch), self.summands, cells)
+
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         """Return the same for the rows at each place below `bins`, shape (bins, summands)."""
-        gone = self._gone(batch)
-        inside = np.where(gone, bins, place) if gone.any() else place
+        complete = self._is_complete(batch)
+        inside = place if complete else np.where(self._gone(batch), bins, place)
         totals = self.of.totals(batch, inside, bins, k)
         if (tally := self._tallied(k)) is None:
             return totals
-        rows, left = (np.bincount(each, minlength=bins + 1)[:bins] for each in (place, inside))
+        if complete and not tally[0]:  # nothing is counted, as is most often so
+            return np.column_stack([totals, np.zeros(bins)])
+        rows = np.bincount(place, minlength=bins + 1)[:bins]
+        left = rows if complete else np.bincount(inside, minlength=bins + 1)[:bins]
         return np.column_stack([totals, left * tally[0] + (rows - left) * tally[1]])
 
     def image(self, total: list[int], k: int) -> list[int]:

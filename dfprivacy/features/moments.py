@@ -36,6 +36,16 @@ class Count(RowFeatures):
         """Return the vectors of a batch."""
         return np.ones((batch.size, 1))
 
+    def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
+        """Return the exact sum of a batch in whole steps."""
+        rows = batch.size if mask is None else np.count_nonzero(mask)
+        return np.array([rows * np.rint(2.0**k)])
+
+    def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:  # noqa: ARG002
+        """Return the same for the rows at each place below `bins`, shape (bins, 1)."""
+        rows = np.bincount(place, minlength=bins + 1)[:bins].astype(np.float64)
+        return rows[:, None] * float(np.rint(2.0**k))
+
     @property
     def counts(self) -> bool:
         """Whether every coordinate of every row is a whole number."""
@@ -124,11 +134,11 @@ class Moments(RowFeatures):
         if self.degree == 1 and self.count:
             np.subtract(unit, vectors[0], out=vectors[1])
             vectors[0] += unit
-            vectors /= 2
+            vectors *= 0.5  # the same number as of a division, and sooner
         elif self.count == "beside":
             np.multiply(y, vectors[0], out=vectors[1])
             np.subtract(unit, vectors[1], out=vectors[1])
-            vectors[1] /= 2
+            vectors[1] *= 0.5
         elif self.degree == 2:  # noqa: PLR2004
             square = np.multiply(y, vectors[0], out=vectors[-1])
             if self.count:
@@ -137,7 +147,7 @@ class Moments(RowFeatures):
                 square *= 2
                 square -= unit
             else:
-                square /= 2
+                square *= 0.5
 
     @property
     def portable(self) -> bool:

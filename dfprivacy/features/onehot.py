@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -121,6 +122,11 @@ class OneHot(RowFeatures):
         return self.of.stacked if self.of else ()
 
     @property
+    def threaded(self) -> bool:
+        """Whether several batches are worked through side by side."""
+        return self.of is not None and self.of.threaded
+
+    @property
     def portable(self) -> bool:
         """Whether all processors give the same bits."""
         return self.of is None or self.of.portable
@@ -147,21 +153,39 @@ class OneHot(RowFeatures):
             inside = batch.among(self.by, int(self._codes[0]))
             number = np.count_nonzero(inside if mask is None else inside & mask)
             return np.array([math.ldexp(number, k)])
-        place = self._place[batch.codes(self.by)]
+        place = self._places(batch)
         if mask is not None:
-            place[~mask] = len(self.groups)
+            place = np.where(mask, place, len(self.groups))
         return self._sums(batch, place, len(self.groups), k).ravel()
+
+    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> NDArray[np.intp] | None:
+        """Return the coordinate in which each row counts, of features that count each in one."""
+        within = self.of.cells(batch, mask) if self.of else None
+        if self.of is None or within is None:
+            return None
+        own, width = self._places(batch), self.of.summands
+        return np.where((own < len(self.groups)) & (within < width), own * width + within, self.summands)
 
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         """Return the same for the rows at each place below `bins`, shape (bins, summands)."""
         groups = len(self.groups)
         if self._single and bins <= _FEW:
-            inside = batch.among(self.by, int(self._codes[0]))
-            numbers = [np.count_nonzero(inside & (place == each)) for each in range(bins)]
+            inside = np.ascontiguousarray(batch.among(self.by, int(self._codes[0])))
+            numbers = [np.count_nonzero(inside & there) for there in batch.at_each(place, bins)]
             return np.ldexp(np.array(numbers, dtype=np.float64), k)[:, None]
-        own = self._place[batch.codes(self.by)]
+        own = self._places(batch)
         both = np.where((place < bins) & (own < groups), place * groups + own, bins * groups)
         return self._sums(batch, both, bins * groups, k).reshape(bins, self.summands)
+
+    def _places(self, batch: Batch) -> NDArray[np.intp]:
+        """Return the place of each row's category, their number for any other. Not to be written to."""
+        codes = batch.codes(self.by)
+        return codes if self._in_order else self._place[codes]
+
+    @cached_property
+    def _in_order(self) -> bool:
+        """Whether all categories are kept, in the order of their codes."""
+        return np.array_equal(self._place, np.arange(len(self._place)))
 
     @property
     def _single(self) -> bool:

@@ -83,6 +83,11 @@ class Stack(RowFeatures):
         return self.features
 
     @property
+    def threaded(self) -> bool:
+        """Whether several batches are worked through side by side."""
+        return all(each.threaded for each in self.features)
+
+    @property
     def portable(self) -> bool:
         """Whether all processors give the same bits."""
         return all(each.portable for each in self.features)
@@ -98,6 +103,10 @@ class Stack(RowFeatures):
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
         """Return the exact sums of a batch in whole steps."""
         return np.concatenate([each.total(batch, mask, k) for each in self.features])
+
+    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> NDArray[np.intp] | None:
+        """Return the coordinate in which each row counts, if there are no features beside the first."""
+        return self.features[0].cells(batch, mask) if len(self.features) == 1 else None
 
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         """Return the same for the rows at each place below `bins`, shape (bins, summands)."""

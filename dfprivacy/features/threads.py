@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -12,11 +14,14 @@ from threadpoolctl import ThreadpoolController
 from dfprivacy._forks import Lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
-__all__ = ["RoundedSum", "add_up"]
+__all__ = ["RoundedSum", "add_up", "side_by_side"]
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 _PIECE = 1 << 17  # numbers in a piece: 1 MB of float64
 
@@ -48,6 +53,10 @@ class _OneThreadBlas:
             self._inside -= 1
             if not self._inside:
                 self._limit.restore_original_limits()
+
+
+_own = threading.local()
+"""Whether this thread is one of several that `side_by_side` has, and so starts none itself."""
 
 
 @cache
@@ -90,12 +99,48 @@ def add_up(
 
     if not pieces:
         return np.zeros(sums or width, dtype=np.int64)
-    with _blas() as threads:
+    with _blas() as allowed:
+        threads = 1 if getattr(_own, "one_of_several", False) else allowed
         shares = [share for i in range(threads) if (share := pieces[i::threads])]
         if len(shares) == 1:
             return work(shares[0])
         with ThreadPoolExecutor(len(shares)) as pool:
             return sum(pool.map(work, shares))  # type: ignore[return-value]
+
+
+def side_by_side(work: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
+    """Work through some items, as many at a time as BLAS may use threads.
+
+    Parameters
+    ----------
+    work : callable
+        Given an item, its result. It runs in threads of its own, with NumPy's warnings off.
+    items : iterable
+        Read in this thread, and no more of them than threads and one ahead.
+
+    Yields
+    ------
+    object
+        The results, in order.
+    """
+
+    def alone(item: S) -> T:
+        _own.one_of_several = True
+        with np.errstate(all="ignore"):  # each thread has a state of its own
+            return work(item)
+
+    with _blas() as threads:
+        if threads == 1 or getattr(_own, "one_of_several", False):
+            yield from map(work, items)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            started: deque[Any] = deque()
+            for item in items:
+                started.append(pool.submit(alone, item))
+                if len(started) > threads:
+                    yield started.popleft().result()
+            while started:
+                yield started.popleft().result()
 
 
 class RoundedSum:

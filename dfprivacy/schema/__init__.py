@@ -185,13 +185,18 @@ class Column:
         ndarray of float64
             A new array, every entry within the bounds.
         """
+        return self.cleaned(raw)[0]
+
+    def cleaned(self, raw: NDArray[Any]) -> tuple[NDArray[np.float64], bool]:
+        """Do the same, and tell whether a value is missing."""
         low, high = self._bounds
         values = np.clip(np.asarray(raw, dtype=np.float64), low, high)
-        if np.isnan(values.min(initial=low)):
+        gaps = bool(np.isnan(values.min(initial=low)))
+        if gaps:
             values[np.isnan(values)] = self.fill
         if low <= 0 <= high:
             values += 0.0  # -0.0 becomes 0.0: a column of integers has none
-        return values
+        return values, gaps
 
     def missing(self, raw: Raw) -> NDArray[np.bool_]:
         """Tell which raw values are missing: no number, or none of the categories, whatever they count as.
@@ -488,7 +493,7 @@ class Schema:
     people : int or None
         The number of people, where it is public and they may have several rows.
     derived : str or None
-        Where rows were made of a person's several ones: of which, and how, as JSON.
+        Where rows were made of a person's several ones, or are a sample: of which, and how, as JSON.
     words : mapping of str to (str, str)
         What columns are called and measured in, where somebody said so: a label and units. Nothing else follows
         from them.
@@ -518,7 +523,7 @@ class Schema:
         Raises
         ------
         SchemaError
-            If rows were made of a person's several ones: a file says what the table is.
+            If rows were made of a person's several ones, or are a sample: a file says what the table is.
 
         Examples
         --------
@@ -536,8 +541,8 @@ class Schema:
         """
         if self.derived is not None:
             raise SchemaError(
-                "These rows were made of a person's several ones, and no file says so.",
-                "Write the schema of the view that per() was asked of.",
+                "These rows were made of others, one for a person or a sample, and no file says so.",
+                "Write the schema of the view of the whole table.",
             )
         said: dict[str, Any] = {"neighbors": self.neighbors}
         if self.unit is not None:

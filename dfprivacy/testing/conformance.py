@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.testing import conduct, discipline, elsewhere, people, reuse
+from dfprivacy.testing import conduct, discipline, elsewhere, people, reuse, sample
 from dfprivacy.testing.cases import Case, cases_of
 from dfprivacy.testing.discipline import Audit, Failed, Skipped
 
@@ -35,6 +35,10 @@ CHECKS: dict[str, tuple[Callable[[Audit], str], str]] = {
         (
             people.people_stand_together,
             "too little noise for all rows of a person: in several groups, more than count, or without a name",
+        ),
+        (
+            sample.samples_stand_alone,
+            "a secret sample of two questions, or of rows that are not drawn, and a price that it does not cover",
         ),
         (elsewhere.moves_with_its_sums, "a statistic that rounded sums move further than it says"),
         (discipline.charge_is_tight, "too much noise: budget that is charged and not used"),

@@ -18,6 +18,8 @@ _LARGER = {"categories": {"x": ["u", "v", "w"], "by": ["a", "b"]}}
 _GROUPED = {"categories": {"x": [0, 1], "by": ["a", "b"], "g": [1, 2]}}
 _MANY = {"categories": {"x": [0, 1], "z": [0, 1], "by": ["a", "b"]}}
 
+_CIRCLE = {"statistic": "unitcircle", "nan_policy": "fill"}
+
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
@@ -42,6 +44,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             case(arguments=some, **_MANY, **public),
             case(arguments={**some, "nan_policy": "fill"}, **_MANY, **public),
             case(arguments={**some, "method": "select", "max_rejections": 2}, **_MANY, **public),
+            case(arguments={**some, **_CIRCLE, "method": "select", "score": "distance"}, **_MANY, **public),
         ]
     return [
         case(arguments={**columns, "method": "difference"}, **_TWO, **public),

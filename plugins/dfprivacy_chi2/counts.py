@@ -36,13 +36,12 @@ _ROUNDING = 2.0**-50  # a few last bits: eight roundings
 
 
 class _OfCounts(OfSums):
-    """A number of the counts of X = 1 in public groups, so scaled that one row moves it by 1 at most."""
+    """Numbers of the counts of X = 1 in public groups, so scaled that one row moves each by 1 at most."""
 
-    shape = (1,)
-
-    def __init__(self, counted: RowFeatures, by: Column, sizes: Sequence[int]) -> None:
+    def __init__(self, counted: RowFeatures, by: Column, sizes: Sequence[int], many: int = 1) -> None:
         self.features = counted
         self.columns = counted.columns
+        self.shape = (many,)
         self.by = by
         self.sizes = tuple(sizes)
 
@@ -61,8 +60,9 @@ def _by_one_each(statistic: _OfCounts | Difference, relation: str, norm: float, 
     return 1.0 if norm == math.inf else float(dimension) if norm == 1 else math.sqrt(dimension)
 
 
-def _ones(x: Column, by: Column, groups: Sequence[object]) -> RowFeatures:
-    return OneHot(by, groups=groups) * OneHot(x, groups=(x.categories or ())[1:2])
+def _ones(xs: Sequence[Column], by: Column, groups: Sequence[object]) -> RowFeatures:
+    """Count X = 1 of each column in each group: shape (2, columns)."""
+    return OneHot(by, groups=groups) * Stack(*(OneHot(x, groups=(x.categories or ())[1:2]) for x in xs))
 
 
 class Difference(OfSums):
@@ -152,12 +152,18 @@ class Margins(RowFeatures):
 
 
 class UnitCircleNorm(_OfCounts):
-    """The norm of the unit circle mechanism; divided by its sensitivity it has the sensitivity 1."""
+    """The norm of the unit circle mechanism for each column; over its sensitivity it has the sensitivity 1."""
 
     def __init__(
-        self, x: Column, by: Column, groups: Sequence[object], sizes: Sequence[int], tau: float, sensitivity: float
+        self,
+        xs: Sequence[Column],
+        by: Column,
+        groups: Sequence[object],
+        sizes: Sequence[int],
+        tau: float,
+        sensitivity: float,
     ) -> None:
-        super().__init__(_ones(x, by, groups), by, sizes)
+        super().__init__(_ones(xs, by, groups), by, sizes, len(xs))
         self.tau = tau
         self.weights = 1 / sensitivity
         n1, n0 = self.sizes
@@ -166,21 +172,23 @@ class UnitCircleNorm(_OfCounts):
     def value(self, sums: NDArray[np.float64]) -> Any:
         """Compute it from the counts."""
         n1, n0 = self.sizes
-        c11, c10 = sums.ravel()
+        c11, c10 = sums
         return unit_circle_norm(c11, c10, n1, n0, self.tau) * self.weights
 
 
 class Distance(_OfCounts):
-    """The signed distance of the table to those on the other side of tau."""
+    """The signed distance of the table of each column to those on the other side of tau."""
 
-    def __init__(self, x: Column, by: Column, groups: Sequence[object], sizes: Sequence[int], tau: float) -> None:
-        super().__init__(_ones(x, by, groups), by, sizes)
+    def __init__(
+        self, xs: Sequence[Column], by: Column, groups: Sequence[object], sizes: Sequence[int], tau: float
+    ) -> None:
+        super().__init__(_ones(xs, by, groups), by, sizes, len(xs))
         self.tau = tau
 
     def value(self, sums: NDArray[np.float64]) -> Any:
         """Compute it from the counts."""
         n1, n0 = self.sizes
-        c11, c10 = (int(c) for c in sums.ravel())
+        c11, c10 = sums.astype(np.int64)
         return signed_distance(c11, c10, n1, n0, self.tau)
 
 
@@ -197,7 +205,7 @@ class Spread(_OfCounts):
         self, x: Column, by: Column, groups: Sequence[object], sizes: Sequence[int], shares: Sequence[float]
     ) -> None:
         binary = len(x.categories or ()) == 2  # noqa: PLR2004
-        super().__init__(_ones(x, by, groups) if binary else OneHot(by, groups=groups) * OneHot(x), by, sizes)
+        super().__init__(_ones((x,), by, groups) if binary else OneHot(by, groups=groups) * OneHot(x), by, sizes)
         self.shares = np.array(shares)
         self.weights = 1 / spread_sensitivity(sizes, shares)
         cells = len(self.sizes) * len(shares)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import math
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from scipy.special import chdtri
 
-from dfprivacy import ArgumentError, NanPolicy, Probability, Range, Release, mechanism
-from dfprivacy.plotting import axes, ink
+from dfprivacy import ArgumentError, NanPolicy, Probability, Range, mechanism
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import checked_rate, different, public_groups, two_categories
-from dfprivacy_chi2.counts import Difference
-from dfprivacy_chi2.omitted import Omitted
+from dfprivacy_chi2.compared import Compared, Score, Statistic, compared, scores
+from dfprivacy_chi2.many_result import DEVIATION, Chi2Many, Many
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,120 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Chi2Many", "chi2_many", "findings"]
 
-Many = Literal["svt", "select"]
-_DEVIATION = math.sqrt(2)  # of a Laplace variable of scale 1
-
 SELECTION = Fraction(1, 2)
 """The part of the budget that selects; the rest tests what is selected."""
 
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Chi2Many(Release):
-    """Result of private tests of many columns.
-
-    Attributes
-    ----------
-    discoveries : tuple of str
-        The columns that differ between the groups, with a family-wise error of `alpha`.
-    answered : tuple of str
-        The columns that were tested, in order: those up to the last rejection allowed, or those selected.
-    differences : tuple of float
-        ``"select"``: the noisy absolute difference of shares of each column in `answered`; ``"svt"`` tells none.
-    pvalues : tuple of float
-        ``"select"``: the p-value of each, not corrected for many tests.
-    thresholds : tuple of float
-        What the noisy absolute difference of each in `answered` had to exceed.
-    tests : int
-        Number of columns; each is tested at level `alpha` / `tests`.
-    alpha : float
-        Probability, at most, of any false rejection.
-    method : {"svt", "select"}
-        How it was tested.
-    max_rejections : int
-        Rejections that were paid for.
-    noise_standard_error : tuple of float
-        Standard deviation of the noise in a comparison, in units of the difference: of the threshold and of each
-        difference (``"svt"``), or of each difference.
-    sizes : tuple of int
-        Rows in each group.
-    by, groups, rate, nan_policy
-        What was compared, what was known of the shares, and what became of rows without a value.
-    notes : tuple of str
-        What to know before trusting the numbers.
-    """
-
-    discoveries: tuple[str, ...]
-    answered: tuple[str, ...]
-    differences: tuple[float, ...]
-    pvalues: tuple[float, ...]
-    thresholds: tuple[float, ...]
-    tests: int
-    alpha: float
-    method: Many
-    max_rejections: int
-    noise_standard_error: tuple[float, ...]
-    sizes: tuple[int, ...]
-    by: str
-    groups: tuple[Any, ...]
-    rate: Any
-    nan_policy: NanPolicy
-    notes: tuple[str, ...]
-
-    @property
-    def rejected(self) -> tuple[str, ...]:
-        """The columns that differ; the old name warns."""
-        warnings.warn(
-            "Chi2Many.rejected is called discoveries now; the old name goes with the next release.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return self.discoveries
-
-    @property
-    def scales(self) -> tuple[float, ...]:
-        """The scales of the Laplace noise; the old name warns."""
-        warnings.warn(
-            "Chi2Many.scales is called noise_standard_error now, which is √2 times as much; the old name goes with "
-            "the next release.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return self._scales
-
-    @property
-    def _scales(self) -> tuple[float, ...]:
-        return tuple(deviation / _DEVIATION for deviation in self.noise_standard_error)
-
-    _shown = ("discoveries", "tests", "alpha", "method", "max_rejections", "sizes", "notes")
-
-    def _rows(self) -> list[tuple[str, str]]:
-        rows = super()._rows()
-        return rows if self.discoveries else [("discoveries", "none"), *rows]
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw what each column that was tested had to exceed, and which did."""
-        ax = axes(ax)
-        places = np.arange(len(self.answered))
-        hit = np.isin(self.answered, self.discoveries)
-        thresholds = np.array(self.thresholds)
-        ax.plot(places, thresholds, "_", color="tab:red", label="threshold")
-        if self.differences:
-            ax.errorbar(
-                places,
-                self.differences,
-                yerr=self.noise_standard_error[-1],
-                fmt="o",
-                color=ink(ax),
-                label="noisy difference",
-            )
-        ax.plot(places[hit], thresholds[hit], "^", color="tab:blue", label="discovered")
-        ax.set(
-            xlabel="column, in the order tested",
-            ylabel="absolute difference",
-            title=f"{len(self.discoveries)} found",
-        )
-        ax.legend(fontsize="small", frameon=False)
-        return ax
+_STEPS = 12  # halvings of the interval in which the smallest difference is looked for
 
 
 @mechanism(columns={"xs": ["category"], "by": "category"})
@@ -150,7 +37,11 @@ def chi2_many(
     by: Column,
     *,
     method: Many = "svt",
+    statistic: Statistic = "difference",
+    score: Score = "statistic",
     max_rejections: Annotated[int, Range(1)] = 1,
+    max_tests: Annotated[int, Range(1)] | None = None,
+    tau: Annotated[float, Range(1e-6, 1e6)] | None = None,
     alpha: Probability = 0.05,
     groups: Sequence[Any] | None = None,
     rate: Any = None,
@@ -170,8 +61,19 @@ def chi2_many(
         ``"svt"``: ask of one column after the other whether its difference exceeds its threshold, until
         `max_rejections` do. ``"select"``: select the `max_rejections` largest differences with half of the budget,
         and test them with the other; this also tells their size.
+    statistic : {"difference", "unitcircle"}
+        What is compared with a threshold. ``"difference"``: the absolute difference of the shares of X = 1, which
+        finds more. ``"unitcircle"``: the norm of `chi2_unitcircle`, as in the reference's Algorithms 3 and 4.
+    score : {"statistic", "distance"}
+        What ``"select"`` selects by: the statistic, which finds more, or the signed distance, which is how many
+        rows must change for chi² to cross `tau` (line 1 of Algorithm 4).
     max_rejections : int
-        How many rejections to pay for. Columns that are not rejected cost nothing.
+        How many rejections to pay for: s₁. Columns that are not rejected cost nothing.
+    max_tests : int, optional
+        ``"svt"``: test the first so many columns at most, each at its part of `alpha`: s₂; default: all.
+    tau : float, optional
+        The value of chi² that circle and distance are about; default: its critical value at `alpha` over the number
+        of tests. For the circle, the smaller, the more is found.
     alpha : float
         Family-wise error: the probability, at most, of any false rejection.
     groups : list or tuple of two categories, optional
@@ -183,7 +85,7 @@ def chi2_many(
         ``"omit"``: in each column, rows without a value are left out and not counted. How many are left is not
         released, so groups of unequal sizes are judged as if as few were left of the larger one as the smaller one
         has; ``"fill"``, which counts them as the first category, finds more there. ``"raise"``: refused, where all
-        columns are public.
+        columns are public. Circle and distance need one of these two.
 
     Returns
     -------
@@ -201,15 +103,17 @@ def chi2_many(
     -----
     **Privacy.** Pure ε-differential privacy for tables that differ in the private columns of one row, all of them.
     The absolute difference of shares times the smaller group, :math:`f_k = |\delta_k| \min(N_1, N_0)`, has the
-    sensitivity 1 in each column, also if rows without a value are left out. ``"svt"`` is the sparse vector
-    technique [2]_: the noise of the thresholds is drawn once and :math:`\varepsilon_1 : \varepsilon_2 = 1 : (2
-    s)^{2/3}` for s rejections. ``"select"`` takes s selections at ε/2s and s tests at ε/2s.
+    sensitivity 1 in each column, also if rows without a value are left out; so have the norm of the circle, over
+    that of `chi2_unitcircle`, which is the same for all columns, and the signed distance. ``"svt"`` is the sparse
+    vector technique [2]_: the noise of the thresholds is drawn once and :math:`\varepsilon_1 : \varepsilon_2 = 1 :
+    (2 s)^{2/3}` for s rejections. ``"select"`` takes s selections at ε/2s and s tests at ε/2s.
 
     **Statistics.** Each of K columns is tested at level α/K, noise included: under its null hypothesis
     :math:`P(f_k + \nu_k - \rho > t_k) = \alpha/K`. The union bound then holds whatever the dependence between the
     columns, because it needs nothing but each column's own law. The largest probability over all shares of X = 1,
-    and over all rows that may be left out, is bounded, with a proof. The paper's algorithms [1]_ draw the
-    threshold's noise again after each rejection, leave it out of the null law, and do not divide α.
+    and over all rows that may be left out, is bounded, with a proof; for the circle it is the largest over a grid
+    of shares. The paper's Algorithm 3 [1]_ draws the threshold's noise again after each rejection, leaves it out of
+    the null law, and does not divide α.
 
     References
     ----------
@@ -232,12 +136,15 @@ def chi2_many(
     ('gene7',)
     """
     rates = _checked(xs, by, max_rejections, rate)
+    _agree(method, statistic, score, max_rejections, max_tests, tau, nan_policy)
     kept, sizes = public_groups(curator, xs[0], by, groups)
     if nan_policy == "raise":
         curator.refuse_missing(*xs, by)
-    smaller = min(sizes)
+    xs, rates = xs[:max_tests], rates[:max_tests]
     level = alpha / len(xs)
-    known = {
+    about = float(chdtri(1, level)) if tau is None else tau
+    asked = compared(statistic, by, kept, sizes, fill=nan_policy != "omit", tau=about)
+    known: dict[str, Any] = {
         "tests": len(xs),
         "alpha": alpha,
         "method": method,
@@ -247,45 +154,74 @@ def chi2_many(
         "groups": kept,
         "rate": rate,
         "nan_policy": nan_policy,
+        "statistic": statistic,
+        "score": score,
+        "tau": about if statistic == "unitcircle" or score == "distance" else None,
+        "max_tests": max_tests,
     }
-    fill = nan_policy != "omit"
-    differences = Difference(xs, by, kept, sizes, fill=fill)
     if method == "svt":
+        return _sparse_vector(curator, asked, xs, rates, level, known)
+    return _selected(curator, asked, xs, rates, level, known)
 
-        def thresholds(of_threshold: float, of_value: float) -> NDArray[np.float64]:
-            return smaller * _critical(sizes, rates, level, of_threshold / smaller, of_value / smaller, fill=fill)
 
-        above = curator.above_threshold(differences, thresholds, most=max_rejections)
-        scales = (above.threshold_scale / smaller, above.value_scale / smaller)
-        answered = [x.name for x in xs[: len(above.reached)]]
-        required = _critical(sizes, rates, level, *scales, fill=fill)[: len(answered)]
-        stopped = len(answered) < len(xs)
-        return Chi2Many(
-            **known,
-            discoveries=tuple(name for name, hit in zip(answered, above.reached, strict=True) if hit),
-            answered=tuple(answered),
-            differences=(),
-            pvalues=(),
-            thresholds=tuple(map(float, required)),
-            noise_standard_error=tuple(_DEVIATION * scale for scale in scales),
-            notes=("stopped at the last rejection paid for: the columns after it were not tested",) * stopped,
-        )
-    best = [int(at) for at in curator.select(differences, top=max_rejections, share=SELECTION)]
+def _sparse_vector(
+    curator: Curator,
+    asked: Compared,
+    xs: tuple[Column, ...],
+    rates: Sequence[nulls.Rate],
+    level: float,
+    known: Mapping[str, Any],
+) -> Chi2Many:
+    """Ask of one column after the other whether it exceeds its threshold (Algorithm 3)."""
+
+    def thresholds(of_threshold: float, of_value: float) -> NDArray[np.float64]:
+        return asked.critical(rates, level, of_threshold * asked.unit, of_value * asked.unit) / asked.unit
+
+    above = curator.above_threshold(asked.of(xs), thresholds, most=known["max_rejections"])
+    scales = (above.threshold_scale * asked.unit, above.value_scale * asked.unit)
+    answered = [x.name for x in xs[: len(above.reached)]]
+    required = asked.critical(rates, level, *scales)[: len(answered)]
+    stopped = len(answered) < len(xs)
+    return Chi2Many(
+        **known,
+        discoveries=tuple(name for name, hit in zip(answered, above.reached, strict=True) if hit),
+        answered=tuple(answered),
+        differences=(),
+        pvalues=(),
+        thresholds=tuple(map(float, required)),
+        noise_standard_error=tuple(DEVIATION * scale for scale in scales),
+        notes=("stopped at the last rejection paid for: the columns after it were not tested",) * stopped,
+    )
+
+
+def _selected(
+    curator: Curator,
+    asked: Compared,
+    xs: tuple[Column, ...],
+    rates: Sequence[nulls.Rate],
+    level: float,
+    known: Mapping[str, Any],
+) -> Chi2Many:
+    """Select the columns with the largest scores, and test them (Algorithm 4)."""
+    by_score = scores(known["score"], asked, xs)
+    best = [int(at) for at in curator.select(by_score, top=known["max_rejections"], share=SELECTION)]
     chosen = [xs[at] for at in best]
-    measured = curator.measure(Difference(chosen, by, kept, sizes, fill=fill))
-    values = [float(value) / smaller for value in measured.values]
-    scale = float(measured.scales[0]) / smaller
-    laws = [_null(sizes, rates[at], fill=fill) for at in best]
-    pvalues = [law.pvalue(value, scale) for law, value in zip(laws, values, strict=True)]
-    required = _critical(sizes, [rates[at] for at in best], level, scale, fill=fill)
+    statistic = asked.of(chosen)
+    measured = curator.measure(statistic)
+    values = (measured.values * statistic.weights * asked.unit).tolist()
+    scale = float(np.max(measured.scales * statistic.weights)) * asked.unit
+    pvalues = [asked.null(rates[at]).pvalue(value, scale) for at, value in zip(best, values, strict=True)]
+    required = asked.critical([rates[at] for at in best], level, scale)
+    circle = known["statistic"] == "unitcircle"
     return Chi2Many(
         **known,
         discoveries=tuple(x.name for x, p in zip(chosen, pvalues, strict=True) if p <= level),
         answered=tuple(x.name for x in chosen),
-        differences=tuple(values),
+        differences=() if circle else tuple(values),
+        norms=tuple(values) if circle else (),
         pvalues=tuple(pvalues),
         thresholds=tuple(map(float, required)),
-        noise_standard_error=(_DEVIATION * scale,),
+        noise_standard_error=(DEVIATION * scale,),
         notes=(),
     )
 
@@ -314,19 +250,36 @@ def _checked(xs: tuple[Column, ...], by: Column, max_rejections: int, rate: Any)
     return [checked_rate(one) for one in rate]
 
 
-def _critical(
-    sizes: tuple[int, ...], rates: Sequence[nulls.Rate], level: float, *scales: float, fill: bool
-) -> NDArray[np.float64]:
-    """Return the threshold of each column; columns of which the same is known share one."""
-    of_rate = {rate: _null(sizes, rate, fill=fill).critical_value(level, *scales) for rate in dict.fromkeys(rates)}
-    return np.array([of_rate[rate] for rate in rates])
-
-
-def _null(sizes: tuple[int, ...], rate: nulls.Rate, *, fill: bool) -> nulls.Widest | Omitted:
-    """Return the null hypothesis of a column: of all rows, or of any of them."""
-    if fill:
-        return nulls.difference(sizes[0], sizes[1], rate)
-    return Omitted(min(sizes), nulls.nearest_half(rate))
+def _agree(
+    method: Many,
+    statistic: Statistic,
+    score: Score,
+    max_rejections: int,
+    max_tests: int | None,
+    tau: float | None,
+    nan_policy: NanPolicy,
+) -> None:
+    """Refuse arguments that say nothing together."""
+    if method == "svt" and score != "statistic":
+        raise ArgumentError('score= says what method="select" selects by.', 'Use method="select", or leave it out.')
+    if method == "select" and max_tests is not None:
+        raise ArgumentError(
+            'max_tests= is of method="svt"; what is selected depends on all columns.',
+            "Leave it out, or name fewer columns.",
+        )
+    if max_tests is not None and max_rejections > max_tests:
+        raise ArgumentError(
+            f"max_rejections={max_rejections} of max_tests={max_tests} cannot be.", "Give at least as many tests."
+        )
+    if statistic == "difference" and score == "statistic":
+        if tau is not None:
+            raise ArgumentError("tau= is of the circle and of the distance.", "Leave it out.")
+    elif nan_policy == "omit":
+        raise ArgumentError(
+            f"statistic={statistic!r} with score={score!r} needs public sizes, and how many rows are left out is "
+            "private.",
+            'Use nan_policy="fill", which counts them as the first category, or statistic="difference".',
+        )
 
 
 def findings(
@@ -334,32 +287,38 @@ def findings(
     xs: tuple[Column, ...],
     by: Column,
     *,
-    method: Many,
-    max_rejections: int,
-    alpha: float,
-    groups: Sequence[Any] | None,
-    rate: Any,
-    nan_policy: NanPolicy,
+    method: Many = "svt",
+    statistic: Statistic = "difference",
+    max_rejections: int = 1,
+    max_tests: int | None = None,
+    tau: float | None = None,
+    alpha: float = 0.05,
+    groups: Sequence[Any] | None = None,
+    rate: Any = None,
+    nan_policy: NanPolicy = "omit",
+    **_: Any,
 ) -> Mapping[str, Any]:
-    """Say what the tests could find out, from public numbers only; for ``explain``."""
+    """Say what the test could find out, from public numbers only; for ``explain``."""
     rates = _checked(xs, by, max_rejections, rate)
-    _, sizes = public_groups(curator, xs[0], by, groups)
-    n1, n0 = sizes
-    smaller = min(sizes)
+    kept, sizes = public_groups(curator, xs[0], by, groups)
+    tests = len(xs[:max_tests])
+    level = alpha / tests
+    about = float(chdtri(1, level)) if tau is None else tau
+    asked = compared(statistic, by, kept, sizes, fill=nan_policy != "omit", tau=about)
     if method == "svt":
         first = curator.epsilon / (1 + (2 * max_rejections) ** (2 / 3))
-        scales = [1 / (first * smaller), 2 * max_rejections / ((curator.epsilon - first) * smaller)]
+        scales = [asked.unit / first, 2 * max_rejections * asked.unit / (curator.epsilon - first)]
     else:
-        scales = [max_rejections / (curator.epsilon * float(1 - SELECTION) * smaller)]
-    critical = float(_critical(sizes, rates[:1], alpha / len(xs), *scales, fill=nan_policy != "omit")[0])
+        scales = [max_rejections * asked.unit / (curator.epsilon * float(1 - SELECTION))]
+    critical = float(asked.critical(rates[:1], level, *scales)[0])
     p = nulls.nearest_half(rates[0])
 
     def power(difference: float) -> float:
         low = min(max(p - difference / 2, 0.0), 1 - difference)
-        return nulls.difference_law(n1, n0, low + difference, low).sf(critical, *scales)
+        return asked.law(low + difference, low).sf(critical, *scales)
 
     return {
-        f"each of {len(xs)} columns is tested at level": alpha / len(xs),
+        f"each of {tests} columns is tested at level": level,
         "smallest difference of shares found with probability 0.8, once tested": _smallest(power),
     }
 
@@ -368,7 +327,7 @@ def _smallest(power: Callable[[float], float]) -> float | str:
     low, high = 0.0, 1.0
     if power(high) < 0.8:  # noqa: PLR2004
         return "none: spend more"
-    for _ in range(20):
+    for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if power(middle) < 0.8 else (low, middle)  # noqa: PLR2004
     return high

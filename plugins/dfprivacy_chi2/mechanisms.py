@@ -126,7 +126,7 @@ def chi2_unitcircle(
     bound = (tight_sensitivity if sensitivity == "tight" else paper_sensitivity)(n1, n0, tau)
     if margin == "invariant":  # one row is protected too: what the account says holds for the noise
         bound = max(bound, swap_sensitivity(n1, n0, tau))
-    norm = curator.measure(counts.UnitCircleNorm(x, by, kept, sizes, tau, bound))
+    norm = curator.measure(counts.UnitCircleNorm((x,), by, kept, sizes, tau, bound))
     return Measured("unit_circle", (norm,), kept, sizes)
 
 
@@ -362,7 +362,7 @@ def _two_shares(
                 f"The signed distance is for groups of up to {math.isqrt(nulls.MOST_TABLES):,} rows each.",
                 'Use method="calibrated".',
             )
-        return Measured(method, (curator.measure(counts.Distance(x, by, kept, sizes, TAU)),), kept, sizes)
+        return Measured(method, (curator.measure(counts.Distance((x,), by, kept, sizes, TAU)),), kept, sizes)
     if method == "difference":
         difference = curator.measure(counts.Difference((x,), by, kept, sizes, fill=fill))
         return Measured(method, (difference,), kept, sizes, fill=fill)
@@ -444,8 +444,11 @@ def findings(
     powers = {}
     for difference in (0.05, 0.1, 0.2):
         base = min(max(p - difference / 2, 0.0), 1 - difference)
-        chance = power(
-            first, second, curator.epsilon, base=base, difference=difference, method=method, rate=rate, tau=tau
-        )
-        powers[f"at 5% shares of {base:.3g} and {base + difference:.3g} are told apart with probability"] = chance
+        asked = {"base": base, "difference": difference, "method": method, "rate": rate, "tau": tau}
+        told = f"at 5% shares of {base:.3g} and {base + difference:.3g} are told apart with probability"
+        powers[told] = power(first, second, curator.epsilon, **asked)
+        if method == "unit_circle":
+            powers[f"{told} at least, by Theorems 2 and 7"] = power(
+                first, second, curator.epsilon, **asked, bound=True
+            )
     return powers

@@ -14,6 +14,7 @@ from dfprivacy import ArgumentError
 from dfprivacy.schema import as_probability
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import MARGIN_SHARE, checked_rate, checked_tau, choose
+from dfprivacy_chi2.bounds import type_ii_bound
 from dfprivacy_chi2.laws import normal_laplace_sf
 from dfprivacy_chi2.margin import NoisyMargin
 from dfprivacy_chi2.omitted import Omitted
@@ -40,6 +41,7 @@ def power(
     rate: Rate = None,
     tau: float | None = None,
     alpha: float = 0.05,
+    bound: bool = False,
 ) -> float:
     """Probability that a private test of a 2 x 2 table finds a difference of shares.
 
@@ -61,11 +63,14 @@ def power(
         Of ``"distance"`` and ``"unit_circle"``.
     alpha : float
         Level.
+    bound : bool
+        For ``"unit_circle"``: give what Theorems 2 and 7 of its authors promise at this level (`type_ii_bound`), in
+        place of the power itself, which is never less.
 
     Returns
     -------
     float
-        The power.
+        The power, or its lower bound.
 
     Raises
     ------
@@ -83,6 +88,8 @@ def power(
         raise ArgumentError(f"base={base} and base + difference={p1} are no shares.", "Give shares from 0 to 1.")
     _check(n1, n0, epsilon)
     chosen = choose(method, n1 + n0, epsilon, rate, fill=False)
+    if bound and chosen != "unit_circle":
+        raise ArgumentError("bound= is about the unit circle.", 'Use method="unit_circle", or leave it out.')
     if chosen == "difference":
         scale = 1 / (min(n1, n0) * epsilon)
         critical = nulls.difference(n1, n0, rate).critical_value(alpha, scale)
@@ -101,10 +108,28 @@ def power(
         critical = nulls.distance(n1, n0, tau, rate).critical_value(alpha, 1 / epsilon)
         return nulls.distance_law(signed_distances(n1, n0, tau), p1, p0).sf(critical, 1 / epsilon)
     if chosen == "unit_circle":
-        scale = tight_sensitivity(n1, n0, tau) / epsilon
-        critical = nulls.norm(n1, n0, tau, rate).critical_value(alpha, scale)
-        return nulls.norm_law(n1, n0, tau, p1, p0).sf(critical, scale)
+        return _unit_circle(n1, n0, epsilon, p1, p0, tau, rate, alpha, bound=bound)
     raise ArgumentError(f"method={method!r} is unknown.", "Use the method of chi2, or 'unit_circle'.")
+
+
+def _unit_circle(
+    n1: int,
+    n0: int,
+    epsilon: float,
+    p1: float,
+    p0: float,
+    tau: float,
+    rate: Rate,
+    alpha: float,
+    *,
+    bound: bool,
+) -> float:
+    """Power of the norm, or what Theorems 2 and 7 promise of it at the same critical value."""
+    scale = tight_sensitivity(n1, n0, tau) / epsilon
+    critical = nulls.norm(n1, n0, tau, rate).critical_value(alpha, scale)
+    if bound:
+        return 1 - type_ii_bound(n1, n0, epsilon, base=p0, difference=p1 - p0, tau=tau, threshold=critical)
+    return nulls.norm_law(n1, n0, tau, p1, p0).sf(critical, scale)
 
 
 def _check(n1: int, n0: int, epsilon: float) -> None:

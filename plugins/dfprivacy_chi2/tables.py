@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "chi2_sensitivity",
     "chi2_statistic",
     "paper_sensitivity",
     "signed_distance",
@@ -83,13 +84,21 @@ def chi2_statistic(c11: ArrayLike, c10: ArrayLike, n1: int, n0: int) -> NDArray[
     return np.where(margins > 0, chi2, 0.0)
 
 
-def signed_distance(c11: int, c10: int, n1: int, n0: int, tau: float) -> int:
+def chi2_sensitivity(n1: int, n0: int) -> float:
+    r"""Return how far one row can move chi²: :math:`\frac{N^2}{N_1 N_0}(1 - 1/(N_{\max} + 1))`.
+
+    It is about 4 for equal groups of any size, which is why chi² itself is not released.
+    """
+    return (n1 + n0) ** 2 / (n1 * n0) * (1 - 1 / (max(n1, n0) + 1))
+
+
+def signed_distance(c11: ArrayLike, c10: ArrayLike, n1: int, n0: int, tau: float) -> NDArray[np.int64]:
     """Return how many rows decide: the signed distance of Johnson and Shmatikov.
 
     Parameters
     ----------
-    c11, c10 : int
-        Rows with X = 1 in each group.
+    c11, c10 : int or array_like of int
+        Rows with X = 1 in each group, of one table or of several.
     n1, n0 : int
         Sizes of the groups.
     tau : float
@@ -97,7 +106,7 @@ def signed_distance(c11: int, c10: int, n1: int, n0: int, tau: float) -> int:
 
     Returns
     -------
-    int
+    ndarray of int
         Of a significant table: the number of rows that must change until it is not. Of another: 1 minus the
         number of rows that must change until it is; minus all rows if no table is significant. One row moves it
         by 1 at most, whatever the set of significant tables: both distances are 1-Lipschitz, and they meet at 1
@@ -106,11 +115,17 @@ def signed_distance(c11: int, c10: int, n1: int, n0: int, tau: float) -> int:
     if n1 > n0:
         c11, c10, n1, n0 = c10, c11, n0, n1
     low, high = _insignificant(n1, n0, tau)
-    aside = np.abs(np.arange(n1 + 1) - c11)
+    first, second = np.broadcast_arrays(c11, c10)
+    of = [_signed(int(c), int(d), low, high, n0) for c, d in zip(first.flat, second.flat, strict=True)]
+    return np.array(of, dtype=np.int64).reshape(first.shape)
+
+
+def _signed(c11: int, c10: int, low: NDArray[np.int64], high: NDArray[np.int64], n0: int) -> int:
+    aside = np.abs(np.arange(len(low)) - c11)
     if not low[c11] <= c10 <= high[c11]:
         return int((aside + _to_within(c10, low, high)).min())
     nearest = int((aside + _to_without(c10, low, high, n0)).min())
-    return 1 - nearest if nearest < _NEVER else -(n1 + n0)
+    return 1 - nearest if nearest < _NEVER else -(len(low) - 1 + n0)
 
 
 def signed_distances(n1: int, n0: int, tau: float) -> NDArray[np.int64]:

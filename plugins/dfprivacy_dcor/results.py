@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dfprivacy import ConfidenceInterval
     from dfprivacy_dcor.inference import Of
 
-__all__ = ["DistanceCorrelation", "IndependenceTest", "Screening", "SharedCorrelation"]
+__all__ = ["HSIC", "DistanceCorrelation", "IndependenceTest", "Screening", "SharedCorrelation"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -111,6 +111,77 @@ class DistanceCorrelation(Release):
         what = f"distance correlation of {', '.join(self.x)} and {', '.join(self.y)}"
         ax = _drawn(axes(ax), self, self.correlation, what)
         ax.set_title(f"p = {self.pvalue:.3g}")
+        return ax
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class HSIC(Release):
+    """The Hilbert-Schmidt independence criterion of some columns with others, and a test of independence.
+
+    Attributes
+    ----------
+    hsic : float
+        (m - 1)⁻² tr KHLH of the m complete rows, corrected for what noise adds, from 0 to 4/9.
+    low, high : float
+        Its interval, whose coverage is guaranteed.
+    confidence : float
+        Its coverage.
+    alignment : float or None
+        HSIC over the root of both sides' own, from 0 to 1, of the population, corrected for what noise and sampling
+        add; None if there is one side.
+    statistic : float or None
+        HSIC times the rows, over what independence would make of it: about 1 for independent columns.
+    pvalue : float or None
+        P-value of independence, noise included; None if there is one side.
+    alpha : float
+        Level of the test.
+    rejected : bool or None
+        Whether independence is rejected: whether the p-value is at most `alpha`.
+    x, y, kernel
+        What was asked.
+    rows : int
+        Number of rows n, complete or not.
+    missing : float or None
+        Noisy number of rows that were left out because a value is missing; None where all rows count.
+    missing_standard_error : float or None
+        Standard error of its noise.
+    notes : tuple of str
+        What to know before trusting the numbers; an uninformative answer says so here.
+    released, noise_standard_error : tuple of float
+        What all this follows from: as those of `DistanceCorrelation`, for the distance 1 - k; of one side its
+        deviation, and the share of complete rows if rows may be left out.
+    """
+
+    hsic: float
+    low: float
+    high: float
+    confidence: float
+    alignment: float | None
+    statistic: float | None
+    pvalue: float | None
+    alpha: float
+    rejected: bool | None
+    x: tuple[str, ...]
+    y: tuple[str, ...]
+    kernel: str
+    rows: int
+    missing: float | None
+    missing_standard_error: float | None
+    notes: tuple[str, ...]
+    released: tuple[float, ...]
+    noise_standard_error: tuple[float, ...]
+
+    _shown = ("x", "y", "kernel", "hsic", "low", "high", "alignment", "pvalue", "rejected", "notes")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the estimate and its interval."""
+        ax = axes(ax)
+        ax.plot([self.low, self.high], [0, 0], color="tab:orange", lw=5, label=f"{self.confidence:.0%} interval")
+        ax.plot(self.hsic, 0, "o", color=ink(ax), label="estimate")
+        ax.set(
+            xlim=(-0.01, 0.26), yticks=[], xlabel=f"HSIC of {', '.join(self.x)} and {', '.join(self.y or self.x)}"
+        )
+        ax.legend(fontsize="small", frameon=False)
         return ax
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Centred", "Spread", "Total", "mean", "total", "variance"]
 
+_OF_HALVES = np.array([[1.0, 1, 0], [1, -1, 0], [0, 0, 0], [0, 0, 1]])
 _GUESS = Fraction(1, 10)  # of the budget, where rows without a value have to be counted as well
 # Rows times epsilon from which on a guess is worth it: with missing values, the square of what it is off by is
 # below the noise; else it costs 1 in 30 of the budget at most.
@@ -201,11 +202,20 @@ def _joined(
 
 def _halves(curator: Curator, column: Column, gaps: tuple[Column, ...], nan_policy: NanPolicy) -> Sums:
     """Measure the sums of (1+y)/2 and of (1-y)/2, and the number of rows without a value, in one vector."""
-    of: features.RowFeatures = features.Moments(column, degree=1, count=True)
-    measured = curator.sum(features.Given(*gaps, of=of, tally=(0, 1)) if gaps else of)
+    measured = curator.sum(curator.once(_halved, column, gaps))
     values, scales = measured.values, measured.scales
-    whole = np.array([[1.0, 1, 0], [1, -1, 0], [0, 0, 0], [0, 0, 1]])[:, : len(values)]
-    return Sums(values, scales, whole, np.zeros(4), bool(gaps) or not (column.filled or nan_policy == "fill"))
+    return Sums(
+        values,
+        scales,
+        _OF_HALVES[:, : len(values)],
+        np.zeros(4),
+        bool(gaps) or not (column.filled or nan_policy == "fill"),
+    )
+
+
+def _halved(column: Column, gaps: tuple[Column, ...]) -> features.RowFeatures:
+    of = features.Moments(column, degree=1, count=True)
+    return features.Given(*gaps, of=of, tally=(0, 1)) if gaps else of
 
 
 def total(curator: Curator, column: Column, nan_policy: NanPolicy) -> tuple[float, float]:

@@ -66,8 +66,11 @@ def chosen(curator: Curator, column: Column, q: float, nan_policy: NanPolicy, st
     if column.public and n is not None:
         return grown(curator, column, nan_policy, step)
     gaps = curator.gaps([column], nan_policy)
-    plan = layout(column, step, math.inf)
-    counts: features.RowFeatures = features.Bins(column, plan.cuts)
-    counts = features.Given(*gaps, of=counts) if gaps else counts
-    (leaf,) = curator.select(RankOfLeaf(counts, q))
+    plan = curator.once(layout, column, step, math.inf)
+    (leaf,) = curator.select(curator.once(_ranks, column, gaps, q, step))
     return Chosen(plan, int(leaf), curator.measured[-1].scale, n)
+
+
+def _ranks(column: Column, gaps: tuple[Column, ...], q: float, step: float | None) -> RankOfLeaf:
+    counts: features.RowFeatures = features.Bins(column, layout(column, step, math.inf).cuts)
+    return RankOfLeaf(features.Given(*gaps, of=counts) if gaps else counts, q)

@@ -33,23 +33,26 @@ def _concluded(
     confidence: float,
     of: Callable[[Numbers, Column], Numbers],
     possible: tuple[float, float],
+    *,
+    squares: bool = True,
 ) -> ColumnStatistic:
     """Give a number, with the interval in which the table's own lies."""
-    draws = of(measured.possible, column)
+    drawn = measured.drawn(3 if squares else 2)
+    every, rows = of(drawn, column), drawn[0, :-1]
+    draws, value, count = every[:-1], float(every[-1]), float(drawn[0, -1])
     low, high = sums.between(draws, confidence)
-    rows = measured.possible[0]
     if rows.min() < 1 and sums.between(rows, confidence)[0] < 1:  # there may be no row with a value
         low, high = possible
     left, error = sums.missing(measured)
     return ColumnStatistic(
-        value=float(of(measured.found, column)),
+        value=value,
         low=low,
         high=high,
         confidence=confidence,
         noise_standard_error=sums.spread(draws),
         statistic=name,
         column=column.name,
-        count=float(measured.found[0]) + min(left or 0.0, 0.0),  # none are missing if fewer than none are
+        count=count + min(left or 0.0, 0.0),  # none are missing if fewer than none are
         missing=None if left is None else max(left, 0.0),
         missing_standard_error=error,
         notes=_notes(low, high, possible),
@@ -126,8 +129,10 @@ def _(
 ) -> ColumnStatistic:
     """Divide the sum by the count."""
     whole = (column.low, column.high)
-    found = _concluded("mean", column, measured, confidence, sums.mean, whole)
-    if covers == "table" or (found.low, found.high) == whole:
+    found = _concluded("mean", column, measured, confidence, sums.mean, whole, squares=False)
+    if covers == "table":
+        return found
+    if (found.low, found.high) == whole:
         return replace(found, covers=covers)
     low, high = sums.between(sums.sampled(measured, column), confidence)
     notes = _notes(low, high, whole)

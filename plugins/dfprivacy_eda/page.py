@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dfprivacy.markup import Grid, escaped
 from dfprivacy_eda import figures
 from dfprivacy_eda.style import STYLE
-from dfprivacy_eda.wording import between, number, with_error
+from dfprivacy_eda.wording import CLEARLY, between, number, with_error
 
 if TYPE_CHECKING:
     from dfprivacy_eda.matrices import Correlations
@@ -188,13 +188,13 @@ def _category(report: Report, at: int, found: Counts, here: str) -> tuple[str, s
 
 
 def _missing(cells: dict[str, tuple[Any, Any, Any, Any]]) -> str:
-    """Say what is known of missing values; clearly above 0 is three standard errors."""
+    """Say what is known of missing values; only what is clearly above 0 is called a number."""
     gone, error, low, high = cells.get("missing", (None, None, None, None))
     if gone is None:
         return "How many values are missing is not known."
     if not error:
         return "No value is missing." if not gone else f"{number(gone)} values are missing."
-    if gone <= 3 * error:
+    if gone <= CLEARLY * error:
         return f"Few values are missing, if any: up to about {max(high, 0):,.0f}."
     return f"About {number(gone, error)} values are missing ({between(max(low, 0.0), high)})."
 

@@ -135,11 +135,15 @@ def _rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, 
         whole = curator.sum(features.Count())
         return Rows((float(whole.values[0]), 0.0), (float(whole.scales[0]), 0.0), n)
     told = n is None and (both or curator.neighbors == "add_remove")
-    found = curator.sum(features.Given(*gaps, tally=(0, 1) if told else None))
+    found = curator.sum(curator.once(_complete, gaps, told))
     value, scale = float(found.values[0]), float(found.scales[0])
     if told:
         return Rows((value, float(found.values[1])), (scale, float(found.scales[1])), n)
     return Rows((value, None if n is None else n - value), (scale, scale), n)
+
+
+def _complete(gaps: tuple[Column, ...], told: bool) -> features.Given:  # noqa: FBT001 - as `once` takes it
+    return features.Given(*gaps, tally=(0, 1) if told else None)
 
 
 def _counted(name: str, rows: Rows, columns: tuple[Column, ...], confidence: float, which: int) -> ColumnStatistic:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 _HALF = 5_000  # draws of noise, and the same with the other sign
+_TAIL = 0.1  # of all draws: what lies beyond a place so near the end is put in order sooner than all
 
 
 @dataclass(frozen=True)
@@ -74,19 +76,31 @@ class Sums:
     @cached_property
     def possible(self) -> Numbers:
         """What the four numbers of the table may be, given what was measured, shape (4, draws)."""
+        return self.drawn(4)[:, :-1]
+
+    def drawn(self, numbers: int) -> Numbers:
+        """Give the same of the first numbers alone, anew, and last what was measured, shape (numbers, draws + 1).
+
+        What a hundred groups keep would not fit the cache.
+        """
+        known = self.start + self.map @ self.values
         if not self.scales.any():
-            return self.found[:, None]
-        noise, known = noise_draws(len(self.scales), *self.cube), self.start + self.map @ self.values
-        rows = np.empty((len(known), noise.shape[1]))
-        rows[:] = known[:, None]
-        for place, weights in enumerate(self.map * self.scales):
-            for at in np.flatnonzero(weights):  # most are 0, and a product with the few others would be slow
-                rows[place] -= weights[at] * noise[at]
+            return self._squares(np.repeat(known[:numbers, None], 2, axis=1))
+        noise = noise_draws(len(self.scales), *self.cube)[:, :_HALF]  # the others are those with the other sign
+        rows = np.empty((numbers, 2 * _HALF + 1))
+        for row, start, weights in zip(rows, known.tolist(), (self.map * self.scales).tolist(), strict=False):
+            row.fill(start)
+            first, second = row[:_HALF], row[_HALF:-1]
+            for weight, draws in zip(weights, noise, strict=True):
+                if weight:  # most are 0, and a product with the few others would be slow
+                    moved = weight * draws
+                    first -= moved
+                    second += moved
         return self._squares(rows)
 
     def _squares(self, rows: Numbers) -> Numbers:
-        """Put the sum of y² in the place of that of (y - m)² - v."""
-        if self.about is not None:
+        """Put the sum of y² in the place of that of (y - m)² - v, if it is among the rows."""
+        if self.about is not None and len(rows) > 2:  # noqa: PLR2004
             rows[2] += rows[0] * (self.about + _mean(rows) ** 2)
         return rows
 
@@ -98,12 +112,11 @@ def moments(curator: Curator, column: Column, nan_policy: NanPolicy, *, share: o
     come and go 3/2 for a row without a value. docs/explanation/exploration.md has the sensitivities.
     """
     n, gaps = curator.size, curator.gaps([column], nan_policy)
-    of: features.RowFeatures = features.Moments(column, count=n is None)
     counted = bool(gaps) and (n is not None or curator.neighbors == "add_remove")
     weight = 0.5 if n is not None else 1.5
-    if gaps:
-        of = features.Given(*gaps, of=of, tally=(0, weight) if counted else None)
-    measured = curator.sum(of, share=share)
+    measured = curator.sum(
+        curator.once(_squared, column, gaps, n is None, weight if counted else None), share=share
+    )
     values, scales = measured.values, measured.scales
     whole = np.zeros((4, len(values)))
     whole[1, 0], whole[2, 1 if n is not None else 2] = 1, 1
@@ -114,6 +127,16 @@ def moments(curator: Curator, column: Column, nan_policy: NanPolicy, *, share: o
         whole[3, -1] = 1 / weight
         whole[0] -= 0 if n is None else whole[3]
     return Sums(values, scales, whole, start, counted or not (gaps or column.filled or nan_policy == "fill"))
+
+
+def _squared(
+    column: Column,
+    gaps: tuple[Column, ...],
+    count: bool,  # noqa: FBT001 - as `once` gives it
+    weight: float | None,
+) -> features.RowFeatures:
+    of = features.Moments(column, count=count)
+    return features.Given(*gaps, of=of, tally=None if weight is None else (0, weight)) if gaps else of
 
 
 @cache
@@ -152,18 +175,24 @@ def cube_draws(dimension: int, scale: float, kept: int, *, most: int = 2 * _HALF
 
 
 def _mean(rows: Numbers) -> Numbers:
-    found: Numbers = np.minimum(np.maximum(rows[1] / np.maximum(rows[0], 1), -1), 1)
+    found: Numbers = np.clip(rows[1] / np.maximum(rows[0], 1), -1, 1)
     return found
 
 
 def mean(rows: Numbers, column: Column) -> Numbers:
     """Give means, from the four numbers along the first axis."""
-    return _mean(rows) * column.half + column.mid
+    found = _mean(rows)
+    found *= column.half
+    found += column.mid
+    return found
 
 
 def _var(rows: Numbers) -> Numbers:
     n = np.maximum(rows[0], 2)
-    found: Numbers = np.minimum(np.maximum(rows[2] / n - _mean(rows) ** 2, 0), 1) * (n / (n - 1))
+    found: Numbers = rows[2] / n
+    found -= np.square(_mean(rows))
+    found = np.clip(found, 0, 1)
+    found *= n / (n - 1)
     return found
 
 
@@ -208,16 +237,39 @@ def between(draws: Numbers, confidence: float) -> tuple[float, float]:
         return float(draws[0]), float(draws[0])
     places = [(len(draws) - 1) * (1 + sign * confidence) / 2 for sign in (-1, 1)]
     below = [min(int(place), len(draws) - 2) for place in places]
-    ordered = np.partition(draws, [*below, *(at + 1 for at in below)])
     low, high = (
-        np.interp(place, (at, at + 1), ordered[at : at + 2]) for place, at in zip(places, below, strict=True)
+        np.interp(place, (at, at + 1), ends)
+        for place, at, ends in zip(places, below, _ordered(draws, *below), strict=True)
     )
     return float(low), float(high)
 
 
+def _ordered(draws: Numbers, low: int, high: int) -> list[Numbers]:
+    """Give what stands at two places, and at the next ones, if draws are put in order.
+
+    Near the ends, every 16th draw tells beyond which number to look. What lies there is put in order, all of it, if
+    it reaches to the place.
+    """
+    last = len(draws) - 1
+    if max(low + 1, last - high) <= _TAIL * len(draws) and np.isfinite(draws.sum()):
+        few = np.sort(draws[::16])
+        ends = []
+        for sign, place in ((1, low + 1), (-1, last - high)):  # counted from the end that is near
+            expected = place / len(draws) * len(few)
+            at = min(int(expected + 4 * expected**0.5) + 4, len(few) - 1)
+            tail = np.sort(draws[draws <= few[at]] if sign > 0 else draws[draws >= few[-1 - at]])
+            if len(tail) <= place:
+                break
+            ends.append(tail[place - 1 : place + 1] if sign > 0 else tail[-place - 1 :][:2])
+        else:
+            return ends
+    ordered = np.partition(draws, [low, low + 1, high, high + 1])
+    return [ordered[at : at + 2] for at in (low, high)]
+
+
 def sampled(sums: Sums, column: Column) -> Numbers:
     """Draw what the mean of a population may be, of which the rows are a sample: sampling and noise."""
-    rows = sums.possible if sums.scales.any() else np.repeat(sums.found[:, None], 2 * _HALF, axis=1)
+    rows = sums.drawn(3)[:, :-1] if sums.scales.any() else np.repeat(sums.found[:, None], 2 * _HALF, axis=1)
     errors = np.random.default_rng(1).normal(size=_HALF)
     sds = std(rows, column) / np.sqrt(np.maximum(rows[0], 1))  # as uncertain as the noise makes it
     found: Numbers = mean(rows, column) + np.concatenate([errors, -errors]) * sds
@@ -230,5 +282,6 @@ def missing(sums: Sums) -> tuple[float | None, float | None]:
         return None, None
     # Coordinates of a cube's noise are not independent, but uncorrelated.
     d, of_cube = sums.cube
-    variances = np.where(np.arange(len(sums.scales)) < of_cube, (d + 1) * (d + 2) / 3, 2.0)
-    return float(sums.found[3]), float(np.sqrt((sums.map[3] * sums.scales) ** 2 @ variances))
+    weights = (sums.map[3] * sums.scales).tolist()
+    variances = ((d + 1) * (d + 2) / 3 if at < of_cube else 2.0 for at in range(len(weights)))
+    return float(sums.found[3]), math.sqrt(sum(w * w * v for w, v in zip(weights, variances, strict=True)))

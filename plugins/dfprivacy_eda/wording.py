@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["between", "left_out", "number", "with_error"]
+__all__ = ["CLEARLY", "between", "left_out", "number", "with_error"]
 
 _DIGITS = 6  # significant ones, where nothing is known of the error
+CLEARLY = 5.0  # standard errors above 0: of a thousand columns that miss nothing less than one is said to
 _EXACT = 1e15  # whole numbers below it are written out
 
 
@@ -63,6 +64,6 @@ def between(low: float, high: float) -> str:
 
 def left_out(missing: float | None, error: float | None) -> Sequence[tuple[str, str]]:
     """Give a row about missing values, where there clearly are some."""
-    if missing is None or missing <= 3 * (error or 0):
+    if missing is None or missing <= CLEARLY * (error or 0):
         return ()
     return (("missing", f"{with_error(missing, error)} rows, left out"),)

@@ -30,6 +30,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             case(arguments={**labelled, "nan_policy": "fill"}, **known, **delta, public=["g"]),
             case(arguments={**labelled, "repair": "paper"}, **known),
             case(arguments=labelled, **known, neighbors="add_remove"),
+            case(arguments={**labelled, "columns": ["x"], "queries": "separately"}, **known),
             case(arguments=mixture, **known, **delta),
             case(arguments={**mixture, "nan_policy": "fill"}, **known, **delta),
             case(arguments={**mixture, "columns": ["x"]}, **known, **delta, neighbors="add_remove"),

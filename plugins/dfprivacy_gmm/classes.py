@@ -18,6 +18,7 @@ from dfprivacy.schema import as_number
 from dfprivacy_gmm.estimates import Method, estimates
 from dfprivacy_gmm.gaussians import GaussianClassifier, Predicts, fitted
 from dfprivacy_gmm.repair import Repair, moved
+from dfprivacy_gmm.scalars import Queries
 from dfprivacy_gmm.sums import Sums, left_out
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ class GaussianClasses(Predicts, Release):
         Whether the sizes are public.
     bounds : tuple of pairs
         The columns' bounds.
+    queries : {"jointly", "separately"}
+        Whether all sums were one measurement, or each one of its own.
     """
 
     columns: tuple[str, ...]
@@ -97,6 +100,7 @@ class GaussianClasses(Predicts, Release):
     bounds: tuple[tuple[float, float], ...]
     missing: float | None = None
     missing_standard_error: float | None = None
+    queries: Queries = "jointly"
 
     noise_sd = renamed("noise_standard_error")
 
@@ -104,7 +108,12 @@ class GaussianClasses(Predicts, Release):
 
     @classmethod
     def concluded(
-        cls, measured: MeasuredSums, columns: Sequence[Column], label: Column | None, model: Model
+        cls,
+        measured: MeasuredSums,
+        columns: Sequence[Column],
+        label: Column | None,
+        model: Model,
+        queries: Queries = "jointly",
     ) -> GaussianClasses:
         """Fit to noisy sums."""
         if label is None:
@@ -130,6 +139,7 @@ class GaussianClasses(Predicts, Release):
             missing_standard_error=measured.missing_noise,
             public_sizes=measured.sizes is not None,
             bounds=tuple((column.low, column.high) for column in columns),
+            queries=queries,
         )
         return blank._fitted(measured.sums, model)
 

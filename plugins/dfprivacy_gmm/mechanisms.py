@@ -14,6 +14,7 @@ from dfprivacy_gmm.fit import BATCHES
 from dfprivacy_gmm.fourier import GaussianMixture
 from dfprivacy_gmm.joint import JointMoments
 from dfprivacy_gmm.repair import Repair
+from dfprivacy_gmm.scalars import Queries
 from dfprivacy_gmm.sums import MeasuredSums, measure_sums
 from dfprivacy_gmm.unlabelled import MeasuredMixture, conclude_mixture, measure_mixture
 
@@ -37,6 +38,7 @@ def gmm_fit(
     covariance_type: Shape = "full",
     restarts: Annotated[int, Range(1)] = BATCHES,
     radius: Annotated[float, Range(0, exclusive="low")] | None = None,
+    queries: Queries = "jointly",
     nan_policy: NanPolicy = "omit",
 ) -> MeasuredSums | MeasuredMixture:
     """Fit a Gaussian to each class of a table (discriminant analysis), or a mixture where there are no labels.
@@ -57,6 +59,10 @@ def gmm_fit(
         With a delta: rows longer than this, with all columns mapped to [-1, 1], are scaled down to it; at most √d
         for d columns, which changes none, and is better where many values lie at an end of their bounds; default
         0.6 √d.
+    queries : {"jointly", "separately"}
+        With a label: ``"jointly"``: all sums are one measurement, which finds far more. ``"separately"``: each sum
+        is a query of its own, as in the reference, with Laplace noise and an equal part of ε; what is charged is
+        the sum of these parts.
     nan_policy : {"omit", "fill", "raise"}
         Rows with a missing value in one of the columns are left out, and not counted; or filled, as declared; or
         refused, where all columns are public.
@@ -92,6 +98,12 @@ def gmm_fit(
     discrete Gaussian, by its exact calibration. With a delta of 0: pure ε-differential privacy by discrete Laplace
     noise, which costs much more from five columns on. All else is post-processing.
 
+    With ``queries="separately"`` and d columns there are q = d (d + 3)/2 queries, and one more where class sizes
+    are private. For a row that changes, the sum of y over its class has the sensitivity 2, that of a square 1 and
+    that of a product 2; for one that changes its class each has 2. Each query gets pure (ε/q)-differential privacy,
+    and all together ε. (The reference gives ε to each, and takes ranges and class sizes from the data: q times as
+    much, and more.)
+
     A mixture takes two or three sums with discrete Gaussian noise, which are one Gaussian mechanism together:
     moments, cosines and sines (`fourier_sketch`), and from three columns on moments about the components of the
     first fit. It needs a delta.
@@ -119,7 +131,7 @@ def gmm_fit(
     [[0.5]]
     """
     if label is not None:
-        return measure_sums(curator, columns, label, radius, share=_RADIUS, nan_policy=nan_policy)
+        return measure_sums(curator, columns, label, radius, share=_RADIUS, nan_policy=nan_policy, queries=queries)
     counts = check_components(n_components)
     return measure_mixture(curator, columns, counts, covariance_type, restarts, nan_policy)
 
@@ -133,6 +145,7 @@ def _(
     n_components: Components | Literal["auto"] | None,
     covariance_type: Shape,
     restarts: int,
+    queries: Queries,
     method: Method = "lda",
     repair: Repair = "noise_aware",
     grid_minimum: Annotated[float, Range(0, exclusive="low")] = 0.01,
@@ -140,13 +153,14 @@ def _(
     """Fit classes to the sums, or a mixture to the sketch."""
     if isinstance(measured, MeasuredMixture):
         return conclude_mixture(measured, check_components(n_components), covariance_type, restarts)
-    return GaussianClasses.concluded(measured, columns, label, (method, repair, grid_minimum))
+    return GaussianClasses.concluded(measured, columns, label, (method, repair, grid_minimum), queries)
 
 
 def check_fit(
     columns: Sequence[Column],
     label: Column | None,
     n_components: int | Literal["auto"] | None,
+    queries: Queries,
     **_: Any,
 ) -> None:
     """Refuse what is neither labelled nor not, before anything is paid."""
@@ -156,6 +170,8 @@ def check_fit(
             "label= names the classes of known rows; n_components= asks for a mixture without labels.",
         )
     if label is None:
+        if queries == "separately":
+            raise ArgumentError("queries= is about classes with a label.", "Leave it out, or give a label.")
         return
     check_among(columns, label, "label")
     if len(label.categories or ()) < 2:  # noqa: PLR2004
@@ -174,6 +190,7 @@ def findings(
     label: Column | None = None,
     *,
     n_components: int | Literal["auto"] | None = None,
+    queries: Queries = "jointly",
     **_: Any,
 ) -> Mapping[str, Any]:
     """Say how exact the fit would be, from public numbers only; for ``explain``."""
@@ -184,7 +201,8 @@ def findings(
             f"{separation:g} standard deviations": rows_needed(most, len(columns), curator.epsilon, separation)
             for separation in (2.5, 4.0)
         }
-    noise = curator.measured[-1]
+    d = len(columns)
+    noise = curator.measured[-1 if queries == "jointly" else -(d * (d + 3) // 2)]  # of all sums, or of the first y
     sd = noise.scale * (math.sqrt(2) if "Laplace" in noise.kind else 1)
     size = curator.size
     classes = len(label.categories or ())

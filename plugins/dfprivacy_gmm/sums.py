@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfprivacy import ArgumentError, features
+from dfprivacy_gmm.scalars import Queries, measure_one_by_one
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +83,12 @@ class Sums:
         products[:, *upper] = products.transpose(0, 2, 1)[:, *upper] = values[:, d:]
         product_sd[upper] = product_sd.T[upper] = noise[d:]
         return cls(
-            np.asarray(sizes, dtype=np.float64), values[:, :d], products, size_sd, float(noise[0]), product_sd
+            np.asarray(sizes, dtype=np.float64),
+            values[:, :d],
+            products,
+            size_sd,
+            float(noise[:d].max()),
+            product_sd,
         )
 
 
@@ -125,6 +131,7 @@ def measure_sums(
     *,
     share: float,
     nan_policy: NanPolicy,
+    queries: Queries = "jointly",
 ) -> MeasuredSums:
     """Measure counts where they are private, sums and products, of all rows or by category.
 
@@ -142,17 +149,20 @@ def measure_sums(
         Of the largest radius, where none is given.
     nan_policy : {"omit", "fill", "raise"}
         What becomes of rows with a missing value.
+    queries : {"jointly", "separately"}
+        All sums in one measurement, or each in one of its own, with Laplace noise.
 
     Returns
     -------
     MeasuredSums
         The noisy sums.
     """
-    gaussian = curator.delta > 0
+    gaussian = curator.delta > 0 and queries == "jointly"
     if radius is not None:
         if not gaussian:
             raise ArgumentError(
-                "radius= belongs to Gaussian noise, which needs a delta.", "Leave it out, or give a delta."
+                "radius= belongs to Gaussian noise, which needs a delta, and one measurement of all sums.",
+                'Leave it out; or give a delta, and queries="jointly".',
             )
     elif gaussian:
         radius = share * math.sqrt(len(columns))
@@ -165,14 +175,17 @@ def measure_sums(
         sizes = curator.sizes(by)
     elif not gaps and size is not None:
         sizes = np.array([float(size)])
-    count = sizes is None and (free_count(curator, columns, by, radius) or True)
-    summed: features.RowFeatures = features.Outer(columns, radius=radius, count=count)
-    summed = complete_rows(gaps, summed)
-    if by is not None:
-        summed = features.OneHot(by) * summed
-    measured = curator.sum(summed, noise="gaussian" if gaussian else "laplace")
-    values, scales = np.atleast_2d(measured.values), np.atleast_2d(measured.scales)
-    noise = scales[0] * (1 if gaussian else math.sqrt(2))
+    if queries == "separately":
+        values, noise = measure_one_by_one(curator, columns, by, gaps, count=sizes is None)
+    else:
+        count = sizes is None and (free_count(curator, columns, by, radius) or True)
+        summed: features.RowFeatures = features.Outer(columns, radius=radius, count=count)
+        summed = complete_rows(gaps, summed)
+        if by is not None:
+            summed = features.OneHot(by) * summed
+        measured = curator.sum(summed, noise="gaussian" if gaussian else "laplace")
+        values, scales = np.atleast_2d(measured.values), np.atleast_2d(measured.scales)
+        noise = scales[0] * (1 if gaussian else math.sqrt(2))
     missing = missing_noise = None
     if nan_policy == "omit" and size is not None:
         missing = float(size - (values[:, 0] if sizes is None else sizes).sum())

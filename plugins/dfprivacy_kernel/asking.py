@@ -10,7 +10,9 @@ from dfprivacy import ArgumentError
 if TYPE_CHECKING:
     from dfprivacy import Column
     from dfprivacy_kernel.design import Design
+    from dfprivacy_kernel.embedding import Features
     from dfprivacy_kernel.groups import Groups
+    from dfprivacy_kernel.printed import Variant
     from dfprivacy_kernel.results import Method
 
 __all__ = ["check_groups", "check_method", "column_of"]
@@ -30,9 +32,28 @@ def column_of(by: Column | None, other: Column | None, *, paired: bool) -> Colum
 
 
 def check_method(
-    method: Method, *, paired: bool, local: bool, pvalue: bool, permutations: int, alpha: float
+    method: Method,
+    *,
+    paired: bool,
+    local: bool,
+    pvalue: bool,
+    permutations: int,
+    alpha: float,
+    variant: Variant | None,
+    features: Features | None,
+    gamma: float | None,
 ) -> None:
     """Refuse arguments that a method has no use for."""
+    if variant is not None and method != "moments":
+        raise ArgumentError(f"variant={variant!r} is of the moments test.", 'Use method="moments".')
+    if variant is not None and features == "nystrom":
+        raise ArgumentError(f"variant={variant!r} knows no Nyström features.", 'Use features="me" or "scf".')
+    if variant == "tcmc" and local:
+        raise ArgumentError("TCMC has one curator of both groups.", 'Use variant="nte", or leave out local=.')
+    if variant == "nte" and paired:
+        raise ArgumentError("NTE has two parties, who know no pairs.", 'Use variant="tcmc", or leave out paired=.')
+    if gamma is not None and method != "whitened":
+        raise ArgumentError("gamma= is the ridge of the whitened statistic.", 'Use method="whitened".')
     if local and (method != "moments" or paired):
         raise ArgumentError("Only groups' moments can be said apart.", 'Use method="moments" without paired=.')
     if pvalue and method not in {"permutation", "whitened"}:
@@ -46,7 +67,7 @@ def check_method(
         )
 
 
-def check_groups(groups: Groups, design: Design, method: Method, *, paired: bool) -> None:
+def check_groups(groups: Groups, design: Design, method: Method, *, paired: bool, variant: Variant | None) -> None:
     """Refuse groups that a method cannot compare."""
     if groups.by.name in {column.name for column in design.columns}:
         raise ArgumentError(f"by={groups.by.name!r} is among what is compared.", "Name the column of the groups.")
@@ -58,6 +79,11 @@ def check_groups(groups: Groups, design: Design, method: Method, *, paired: bool
     if paired and groups.rows and groups.rows[0] != groups.rows[1]:
         raise ArgumentError(
             f"{groups.rows[0]} and {groups.rows[1]} rows are no pairs.", "Pairs need as many rows in both tables."
+        )
+    if variant == "tcmc" and groups.rows and groups.rows[0] != groups.rows[1]:
+        raise ArgumentError(
+            f"TCMC pairs rows by their order, and {groups.rows[0]} and {groups.rows[1]} rows are no pairs.",
+            'Use variant="nte", or method="moments" without a variant.',
         )
     if paired and method == "moments" and design.features == "nystrom":
         raise ArgumentError("Moments of pairs need locations.", 'Use features="me" or "scf".')

@@ -31,6 +31,12 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             case(arguments={**few, **gaps, "n_locations": 1}, bounds=bounds, delta=1e-6),
         ]
     groups = {"g": ["a", "b"]}
+    if mechanism.name == "kernel_locations":
+        # Of two choices, the second is among fewer. Only one of two scores moves by all it can.
+        chosen = {"columns": ["x"], "by": "g", "lengthscale": 0.4, "locations": [[-3.0], [1.5]], "n_locations": 1}
+        return [
+            case(arguments=chosen, bounds=bounds, categories=groups, public=["g"]),
+        ]
     grouped = {**few, "by": "g"}
     known = {"bounds": bounds, "categories": groups}
     public = {**known, "public": ["g"]}
@@ -57,6 +63,11 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         case(arguments={**moments, "local": True, "n_locations": 1}, **public, delta=1e-6),
         case(arguments={**grouped, "method": "permutation", "n_permutations": 19}, **public),
         case(arguments={**grouped, "method": "whitened", "n_permutations": 19}, **public),
+        # As printed: two draws of noise at half of the price each cost less than one price together.
+        case(arguments={**moments, "variant": "tcmc", "n_locations": 1}, **public, delta=1e-6, tightness=0.6),
+        case(
+            arguments={**moments, **gaps, "variant": "nte", "n_locations": 1}, **public, delta=1e-6, tightness=0.6
+        ),
         case(
             arguments={**grouped, "columns": ["x"], "categories": ["h"]},
             bounds=bounds,

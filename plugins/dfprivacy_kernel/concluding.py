@@ -10,6 +10,7 @@ from dfprivacy.schema import UNDECLARED
 from dfprivacy_kernel.chi_squared import Conclusion, conclude, conclude_apart, conclude_paired
 from dfprivacy_kernel.mmd import Measured, MeasuredPairs
 from dfprivacy_kernel.moments import Contrast, Party
+from dfprivacy_kernel.printed import Printed, conclude_printed
 from dfprivacy_kernel.results import KernelTest
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Decision:
     pvalue: float | None
 
 
-Evidence: TypeAlias = Measured | Decision | Contrast | tuple[Party, ...]
+Evidence: TypeAlias = Measured | Decision | Contrast | Printed | tuple[Party, ...]
 """What was measured; one party is of pairs."""
 
 
@@ -118,8 +119,10 @@ def _of_mmd(comparison: Comparison, measured: Measured, confidence: float) -> di
     }
 
 
-def _of_moments(comparison: Comparison, evidence: Contrast | tuple[Party, ...]) -> dict[str, Any]:
+def _of_moments(comparison: Comparison, evidence: Contrast | Printed | tuple[Party, ...]) -> dict[str, Any]:
     """Give the fields of the moments test."""
+    if isinstance(evidence, Printed):
+        return _of_printed(comparison, evidence)
     paired = False
     if isinstance(evidence, Contrast):
         conclusion, sizes, count_noise = conclude(evidence), evidence.sizes, evidence.count_noise
@@ -137,6 +140,25 @@ def _of_moments(comparison: Comparison, evidence: Contrast | tuple[Party, ...]) 
         "locations": comparison.locations,
         **_missing(comparison.groups, sizes, count_noise, paired=paired),
     }
+
+
+def _of_printed(comparison: Comparison, evidence: Printed) -> dict[str, Any]:
+    """Give the fields of a variant as printed. TCMC does not measure how many pairs are complete."""
+    fields = printed_fields_of(evidence, comparison.alpha)
+    if evidence.variant == "tcmc":
+        rows = comparison.groups.rows
+        return {**fields, "sizes": rows and tuple(map(float, rows)), "locations": comparison.locations}
+    first, second = evidence.parties
+    noise = math.hypot(first.count_noise, second.count_noise) / math.sqrt(2)
+    sizes = first.size, second.size
+    missing = _missing(comparison.groups, sizes, noise, paired=False)
+    return {**fields, "sizes": sizes, "locations": comparison.locations, **missing}
+
+
+def printed_fields_of(evidence: Printed, alpha: float) -> dict[str, Any]:
+    """Give what a variant says, as fields of the result."""
+    fields = fields_of(conclude_printed(evidence), alpha)
+    return {**fields, "variant": evidence.variant, "notes": (*fields["notes"], _PRINTED)}
 
 
 def fields_of(conclusion: Conclusion, alpha: float) -> dict[str, Any]:
@@ -175,5 +197,9 @@ _UNEQUAL, _SMALL = 10.0, 0.01
 _RARE = (
     "One group has more than ten times the rows of the other: if what differs are few rows with rare values, a "
     "p-value below 1% may be several times too small. That of method='permutation' is exact."
+)
+_PRINTED = (
+    "The printed null law leaves out the noise in the covariance: the p-value can be too small. That of "
+    "method='moments' without a variant is not."
 )
 _FEW = f"Complete rows are too few beside the noise in their number: this answer tells nothing. {UNDECLARED}"

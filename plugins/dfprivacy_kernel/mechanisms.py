@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from dfprivacy import NanPolicy, Probability, mechanism
+from dfprivacy import NanPolicy, Probability, Range, mechanism
 from dfprivacy.schema import chosen_groups
 from dfprivacy_kernel.asking import check_groups, check_method, column_of
 from dfprivacy_kernel.concluding import Comparison, Decision, Evidence, conclude_test
@@ -20,6 +20,7 @@ from dfprivacy_kernel.mmd import SHARE, SHARE_FUSED, Measured, MeasuredPairs, cr
 from dfprivacy_kernel.moments import Contrast, Differences, Party, Summaries
 from dfprivacy_kernel.pairs import Flipped, PairedSeparation, PairedSpread, PairedSummary
 from dfprivacy_kernel.permutations import Rearranged, Whitened
+from dfprivacy_kernel.printed import Printed, Variant, measure_printed
 from dfprivacy_kernel.results import KernelTest, Method
 from dfprivacy_kernel.statistics import Separation, Spread
 
@@ -54,6 +55,8 @@ def kernel_two_sample(
     n_permutations: Count = 499,
     paired: bool = False,
     local: bool = False,
+    variant: Variant | None = None,
+    gamma: Annotated[float, Range(0, exclusive="low")] | None = None,
     categories: Sequence[Column] | None = None,
     mismatch: Mismatch = 0.5,
     pvalue: bool = False,
@@ -95,6 +98,13 @@ def kernel_two_sample(
         With `other`: whether the i-th rows of the two tables are one person's, who is protected in both.
     local : bool
         For ``"moments"``: whether each group speaks for itself, as `kernel_message` does.
+    variant : {"tcmc", "nte"}, optional
+        For ``"moments"``: the reference's tests as printed, with kernel values or cosines and sines. ``"tcmc"``:
+        mean and second moment of the differences of n pairs of rows, in their order, in groups of one size, by a
+        trusted curator; ``"nte"``: of each group, for itself. For comparisons: they are noisier, and their p-values
+        can be too small.
+    gamma : float, optional
+        For ``"whitened"``: the ridge that is added to the covariance. Default: as little as leaves the noise small.
     categories : list of str, optional
         Columns with categories that make a row too.
     mismatch : float
@@ -151,7 +161,17 @@ def kernel_two_sample(
     """
     column = column_of(by, other, paired=paired)
     first, second = chosen_groups(column, groups)
-    check_method(method, paired=paired, local=local, pvalue=pvalue, permutations=n_permutations, alpha=alpha)
+    check_method(
+        method,
+        paired=paired,
+        local=local,
+        pvalue=pvalue,
+        permutations=n_permutations,
+        alpha=alpha,
+        variant=variant,
+        features=features,
+        gamma=gamma,
+    )
     design = Design.read(
         (*columns, *(categories or ())),
         features or ("me" if method == "moments" else "nystrom"),
@@ -161,10 +181,10 @@ def kernel_two_sample(
         _LOCATIONS[method] if n_locations is None else n_locations,
     )
     compared = Groups.of(curator, column, (first, second), design.columns, nan_policy, paired=paired)
-    check_groups(compared, design, method, paired=paired)
+    check_groups(compared, design, method, paired=paired, variant=variant)
     comparison = Comparison(design, compared, alpha)
     if method == "moments":
-        return _moments(curator, comparison, local=local, paired=paired)
+        return _moments(curator, comparison, local=local, paired=paired, variant=variant)
     if method == "mmd":
         return comparison, (_paired_mmd if paired else _mmd)(curator, design, compared)
     statistic: Rearranged | Flipped
@@ -172,7 +192,7 @@ def kernel_two_sample(
         rows, _ = compared.rows or (0, 0)
         statistic = Flipped(column, design.embedding(), rows, n_permutations, compared.given)
     elif method == "whitened":
-        statistic = Whitened(compared, design.embedding(), n_permutations, curator.epsilon)
+        statistic = Whitened(compared, design.embedding(), n_permutations, curator.epsilon, gamma)
     else:
         statistic = Rearranged(compared, design.embedding(), n_permutations)
     p = curator.permutation_test(statistic) if pvalue else None
@@ -220,14 +240,26 @@ def _paired_mmd(curator: Curator, design: Design, groups: Groups) -> MeasuredPai
 
 
 def _moments(
-    curator: Curator, comparison: Comparison, *, local: bool, paired: bool
-) -> tuple[Comparison, Contrast | tuple[Party, ...]]:
+    curator: Curator, comparison: Comparison, *, local: bool, paired: bool, variant: Variant | None
+) -> tuple[Comparison, Contrast | Printed | tuple[Party, ...]]:
     """Measure differences at the locations with their second moment."""
     design, groups = comparison.design, comparison.groups
     embedding, kind = design.embedding(mapped=False), design.features
     rows = groups.sizes or groups.rows or (1, 1)
-    evidence: Contrast | tuple[Party, ...]
-    if paired:
+    evidence: Contrast | Printed | tuple[Party, ...]
+    if variant is not None:
+        all_rows = groups.rows or rows
+        evidence = measure_printed(
+            curator,
+            variant,
+            groups,
+            embedding,
+            kind,
+            all_rows[:1] if variant == "tcmc" else all_rows,
+            paired=paired,
+            given=groups.given,
+        )
+    elif paired:
         pairs = PairedSummary(groups.by, embedding, rows[0], kind, groups.given)
         evidence = (pairs.read(curator.measure(pairs, noise="gaussian")),)
     elif local:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
 from dfprivacy import ArgumentError, NanPolicy, Range, Release, mechanism
 from dfprivacy.schema import as_probability
 from dfprivacy_kernel.chi_squared import conclude_apart
-from dfprivacy_kernel.concluding import fields_of
+from dfprivacy_kernel.concluding import fields_of, printed_fields_of
 from dfprivacy_kernel.design import Count, Design, Mismatch
 from dfprivacy_kernel.embedding import Features
 from dfprivacy_kernel.groups import can_be_missing
 from dfprivacy_kernel.moments import Party, Scales, Summaries, reach_of
+from dfprivacy_kernel.printed import Printed, measure_printed
 from dfprivacy_kernel.results import KernelTest
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class KernelMessage(Release):
     Attributes
     ----------
     mean : ndarray of shape (J,)
-        Noisy mean of the features; kernel values are taken less 1/2.
+        Noisy mean of the features; kernel values are taken less 1/2, but for ``variant="nte"``.
     second : ndarray of shape (J, J)
         Noisy second moment.
     noise_standard_error : float
@@ -45,7 +46,7 @@ class KernelMessage(Release):
         Rows left out because a value is missing, and the noise in their number and in `size`; None where nothing
         was left out by the policy.
     design : dict
-        What both parties must have in common: columns, bounds, lengthscale, locations, and the policy on
+        What both parties must have in common: columns, bounds, lengthscale, locations, variant, and the policy on
         missing values.
     """
 
@@ -96,15 +97,20 @@ class KernelMessage(Release):
             raise ArgumentError(
                 f"A {type(other).__name__} is no message.", "Make one with view.kernel_message(...)."
             )
-        differ = sorted(key for key in self.design if self.design[key] != other.design.get(key))
+        keys = {*self.design, *other.design}
+        differ = sorted(key for key in keys if self.design.get(key) != other.design.get(key))
         if differ:
             raise ArgumentError(
                 f"The messages differ in {', '.join(differ)}.",
                 "Both parties must agree on columns, bounds, lengthscale and locations beforehand.",
             )
         first, second = self._party(), other._party()
+        if self.design.get("variant") == "nte":
+            fields = printed_fields_of(Printed("nte", (first, second)), alpha)
+        else:
+            fields = fields_of(conclude_apart(first, second), alpha)
         return KernelTest(
-            **fields_of(conclude_apart(first, second), alpha),
+            **fields,
             columns=tuple(self.design["columns"]),
             by="party",
             groups=("first", "second"),
@@ -136,6 +142,7 @@ def kernel_message(
     mismatch: Mismatch = 0.5,
     locations: Sequence[Any] | None = None,
     n_locations: Count = 5,
+    variant: Literal["nte"] | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> tuple[Design, Party, int, NanPolicy]:
     r"""Say what a kernel two-sample test needs to know of a table, for a comparison elsewhere.
@@ -160,6 +167,9 @@ def kernel_message(
         Public locations, both parties' the same.
     n_locations : int
         How many are made where none are given.
+    variant : {"nte"}, optional
+        The reference's message as printed: mean and second moment at half of the price each, and its test when
+        messages are compared. For comparisons: it is noisier, and its p-values can be too small.
     nan_policy : {"omit", "fill", "raise"}
         What becomes of rows in which a value is missing, see `kernel_two_sample`. How many are left is released.
 
@@ -204,18 +214,24 @@ def kernel_message(
             "A message tells means, and the number of rows is private here.",
             'Protect the table with neighbors="replace_one", and select rows by public columns only.',
         )
+    if variant is not None and features == "nystrom":
+        raise ArgumentError(f"variant={variant!r} knows no Nyström features.", 'Use features="me" or "scf".')
     if size < 2:  # noqa: PLR2004
         raise ArgumentError("One row is no sample.", "The test needs at least two.")
     given = can_be_missing(design.columns) if nan_policy == "omit" else ()
     if nan_policy == "raise":
         curator.refuse_missing(*can_be_missing(design.columns))
-    summary = Summaries(None, design.embedding(mapped=False), features, [size], given)
+    embedding = design.embedding(mapped=False)
+    if variant == "nte":
+        (party,) = measure_printed(curator, variant, None, embedding, features, [size], given=given).parties
+        return design, party, size, nan_policy
+    summary = Summaries(None, embedding, features, [size], given)
     (party,) = summary.read(curator.measure(summary, noise="gaussian"))
     return design, party, size, nan_policy
 
 
 @kernel_message.concludes
-def _(measured: tuple[Design, Party, int, NanPolicy]) -> KernelMessage:
+def _(measured: tuple[Design, Party, int, NanPolicy], *, variant: Literal["nte"] | None = None) -> KernelMessage:
     """Write it down."""
     design, party, rows, nan_policy = measured
     left_out = nan_policy == "omit"
@@ -227,5 +243,5 @@ def _(measured: tuple[Design, Party, int, NanPolicy]) -> KernelMessage:
         size=party.size,
         missing=rows - party.size if left_out else None,
         missing_standard_error=party.count_noise if left_out else None,
-        design={**design.to_dict(), "nan_policy": nan_policy},
+        design={**design.to_dict(), "variant": variant, "nan_policy": nan_policy},
     )

@@ -115,11 +115,14 @@ class Whitened(Rearranged):
     so the statistics of all relabellings are exchangeable.
     """
 
-    def __init__(self, groups: Groups, embedding: Embedding, permutations: int, epsilon: float) -> None:
+    def __init__(
+        self, groups: Groups, embedding: Embedding, permutations: int, epsilon: float, gamma: float | None = None
+    ) -> None:
         super().__init__(groups, embedding, permutations)
         dimension, total = len(embedding.map), self._n + self._m
         part = _FEW_PART if dimension <= _FEW_DIMENSIONS else _MANY_PART
-        self.gamma = ridge(total, embedding.diameter(frozenset()), min(part * epsilon, _MOST))
+        usual = ridge(total, embedding.diameter(frozenset()), min(part * epsilon, _MOST))
+        self.gamma = usual if gamma is None else gamma
         self.error = 2.0**-50 * dimension * (CLIP * dimension * (4 / self.gamma + 4) + total)
 
     def lengths(self, differences: Array, rows: Batch, chosen: NDArray[np.bool_]) -> Array:

@@ -47,7 +47,7 @@ class KernelTest(Release):
     missing, missing_standard_error : float or None
         Rows, or pairs, left out because a value is missing, and the noise in their number; None where nothing was
         left out by the policy, or it was not measured.
-    columns, by, groups, method, confidence, lengthscales
+    columns, by, groups, method, variant, confidence, lengthscales
         What was asked; by two views, `groups` are the data sets. Lengthscales are in sixths of the bounds' widths.
     locations : tuple of tuples
         Where ``"moments"`` looks: rows of the columns, or frequencies.
@@ -72,6 +72,7 @@ class KernelTest(Release):
     pvalue: float | None = None
     statistic: float | None = None
     mmd2: float | None = None
+    variant: str | None = None
     low: float | None = None
     high: float | None = None
     confidence: float = 0.95

@@ -1,12 +1,14 @@
 """Private release of a table as a kernel mean embedding.
 
-Mechanism: ``view.kme_release``. Its result is a `KME`; marginals and conditionals of one are `WeightedPoints`.
+Mechanisms: ``view.kme_release``, whose result is a `KME`; marginals and conditionals of one are `WeightedPoints`.
+``view.kme_exponential`` chooses a small synthetic table.
 """
 
 from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
 from dfprivacy_kme.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
+from dfprivacy_kme.exponential import kme_exponential
 from dfprivacy_kme.fitting import absolute, shrunk, simplex
 from dfprivacy_kme.means import Expectation, Means
 from dfprivacy_kme.mechanisms import findings, kme_release
@@ -22,6 +24,7 @@ __all__ = [
     "TwoSample",
     "WeightedPoints",
     "absolute",
+    "kme_exponential",
     "kme_release",
     "shrunk",
     "simplex",
@@ -30,5 +33,6 @@ __all__ = [
 
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
-    """Offer the release."""
+    """Offer the release, and the choice of a small table."""
     register(kme_release.plans(findings))
+    register(kme_exponential)

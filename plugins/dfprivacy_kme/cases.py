@@ -15,10 +15,13 @@ __all__ = ["dfprivacy_conformance_cases"]
 
 
 @hookimpl
-def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:  # noqa: ARG001
+def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
     """Give the cases: each feature map, both noises, numbers and categories, public columns, groups."""
     bounds = {"x": (-3.0, 1.5)}
     groups = {"g": ["a", "b", "c"]}
+    if mechanism.name == "kme_exponential":
+        two = {"columns": ["x"], "lengthscale": 1.0, "points": {"x": [-3.0, 1.5]}, "n_rows": 1}
+        return [case(arguments=two, bounds=bounds)]
     plain = {"columns": ["x"], "lengthscale": 1.0, "represent": "hull"}
     filled = {**plain, "nan_policy": "fill"}
     subspace = {**plain, "features": "subspace", "n_points": 8}
@@ -30,10 +33,15 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             arguments={**plain, "features": "subspace", "points": {"x": [-3.0, 1.5]}}, bounds=bounds, tightness=0.8
         ),
         case(arguments=subspace, bounds=bounds, delta=1e-6),
-        case(arguments={**subspace, "represent": "weights"}, bounds=bounds, delta=1e-6),
+        # Algorithm 1 as printed, and below Algorithm 2.
+        case(arguments={**subspace, "represent": "weights", "calibration": "classical"}, bounds=bounds, delta=1e-6),
         case(arguments={**filled, "features": "taylor"}, bounds=bounds, delta=1e-6),
         case(arguments={**filled, "features": "fourier", "n_points": 2}, bounds=bounds, delta=1e-6),
-        case(arguments={**filled, "features": "fourier", "n_points": 16}, bounds=bounds, delta=1e-6),
+        case(
+            arguments={**filled, "features": "fourier", "n_points": 16, "represent": "l1"},
+            bounds=bounds,
+            delta=1e-6,
+        ),
         case(arguments={**subspace, "categories": ["g"]}, bounds=bounds, categories=groups, delta=1e-6),
         case(
             arguments={**subspace, "categories": ["g"]}, bounds=bounds, categories=groups, public=["g"], delta=1e-6

@@ -152,6 +152,8 @@ def hull(
     beta: NDArray[np.float64],
     gap: float,
     columns: Sequence[Column],
+    *,
+    signed: bool = False,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Project onto the convex hull of the features of all rows: points and their weights.
 
@@ -167,19 +169,22 @@ def hull(
         As for `simplex`.
     columns : sequence of Column
         The columns of a row.
+    signed : bool
+        Whether weights may have either sign, with absolute values that add up to 1 at most: the hull of the
+        features and their negatives.
 
     Returns
     -------
     points, weights : ndarray of shape (m, columns) and (m,)
-        Only those of positive weight.
+        Only those whose weight is not 0.
 
     Notes
     -----
     Where rows have more than three numbers, points on a fixed grid are too far apart: rounds follow in which the
-    candidates are those of positive weight and their neighbours, in boxes that shrink.
+    candidates are those that have a weight and their neighbours, in boxes that shrink.
     """
-    gap = min(gap, _GAP_MAX)
-    points, w = _support(feature, candidates, beta, gap)
+    gap, fit = min(gap, _GAP_MAX), absolute if signed else simplex
+    points, w = _support(fit, feature, candidates, beta, gap)
     numbers = [i for i, column in enumerate(columns) if column.bounds is not None]
     if len(numbers) <= 3:  # noqa: PLR2004
         return points, w
@@ -190,15 +195,16 @@ def hull(
         around = np.repeat(points, max(1, _LOCAL // len(points)), axis=0)
         moved = offsets[np.arange(len(around)) % _LOCAL] * 0.5 * _SHRINK**number
         around[:, numbers] = np.clip(around[:, numbers] + moved, low, high)
-        points, w = _support(feature, np.vstack([points, around]), beta, gap)
+        points, w = _support(fit, feature, np.vstack([points, around]), beta, gap)
     return points, w
 
 
 def _support(
+    fit: Callable[[NDArray[np.float64], NDArray[np.float64], float], NDArray[np.float64]],
     feature: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     candidates: NDArray[np.float64],
     beta: NDArray[np.float64],
     gap: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    w = simplex(feature(candidates), beta, gap)
-    return candidates[w > 0], w[w > 0]
+    w = fit(feature(candidates), beta, gap)
+    return candidates[w != 0], w[w != 0]

@@ -13,6 +13,7 @@ from scipy.stats import poisson
 from dfprivacy import ArgumentError, NanPolicy, Range, mechanism
 from dfprivacy.features import Count, Fourier, Given, Nystrom, ProductKernel, Stack, gaussian_frequencies, spread
 from dfprivacy.schema import UNDECLARED
+from dfprivacy_kme.classical import part_of_the_price
 from dfprivacy_kme.embedding import Space, coded
 from dfprivacy_kme.fitting import absolute, hull, shrunk
 from dfprivacy_kme.release import KME, grid
@@ -21,12 +22,14 @@ from dfprivacy_kme.taylor import Taylor
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfprivacy import Column, Curator
+    from dfprivacy import Column, Curator, NoisyValue
+    from dfprivacy.features import RowFeatures
 
 __all__ = ["findings", "kme_release"]
 
 Features: TypeAlias = Literal["auto", "subspace", "taylor", "fourier"]
 Represent: TypeAlias = Literal["hull", "weights", "l1", "bayes"]
+Calibration: TypeAlias = Literal["analytic", "classical"]
 
 _POINTS, _POINTS_MAX = 256, 4096
 _TAYLOR_COLUMNS, _TAYLOR_REACH, _TAYLOR_DEGREE = 3, 5.0, 40
@@ -87,6 +90,7 @@ def kme_release(
     points: Mapping[str, Sequence[Any]] | Any = None,
     n_points: Annotated[int, Range(1, _POINTS_MAX)] | None = None,
     represent: Represent = "hull",
+    calibration: Calibration = "analytic",
     nan_policy: NanPolicy = "omit",
 ) -> Measured:
     r"""Publish a table as a kernel mean embedding: weighted points, and the noisy mean feature behind them.
@@ -115,8 +119,12 @@ def kme_release(
     represent : {"hull", "weights", "l1", "bayes"}
         How points are fitted. ``"hull"``: the closest distribution on points anywhere within the bounds.
         ``"weights"``: weights of either sign at the subspace's points, as in Algorithm 1. ``"l1"``: the same with
-        absolute weights that add up to 1 at most (Theorem 11). ``"bayes"``: the embedding is first drawn
+        absolute weights that add up to 1 at most (Theorem 11); of other features than the subspace's, at points
+        anywhere within the bounds (the reduced set of Algorithm 2). ``"bayes"``: the embedding is first drawn
         towards that of `points`, which must be a sample of the same population; then as ``"hull"``.
+    calibration : {"analytic", "classical"}
+        ``"classical"``: as much Gaussian noise as the reference adds, at an epsilon up to 1. So much noise costs
+        less than the price, and what is charged is what it costs. For comparisons; the default has half the noise.
     nan_policy : {"omit", "fill", "raise"}
         What becomes of rows in which a value is missing. ``"omit"``: they are left out, and how many are left is
         measured with the features. ``"fill"``: the fill value of the column, counted as data. ``"raise"``: they are
@@ -178,13 +186,11 @@ def kme_release(
         )
     public = None if points is None else kernel.check(coded(named, points, "points"))
     psi = _features(curator, kernel, features, public, n_points, rows)
-    if represent in ("weights", "l1") and not isinstance(psi, Nystrom):
-        raise ArgumentError(
-            f"represent={represent!r} needs points that span the features.", 'Use features="subspace".'
-        )
+    if represent == "weights" and not isinstance(psi, Nystrom):
+        raise ArgumentError('represent="weights" needs points that span the features.', 'Use features="subspace".')
     if represent == "bayes" and (public is None or len(public) < 2):  # noqa: PLR2004
         raise ArgumentError('represent="bayes" needs a public sample.', "Give at least two rows as points=.")
-    return _measured(curator, psi, kernel, public, rows, nan_policy)
+    return _measured(curator, psi, kernel, public, rows, calibration, nan_policy)
 
 
 @kme_release.concludes
@@ -199,6 +205,7 @@ def _measured(
     kernel: ProductKernel,
     public: NDArray[np.float64] | None,
     rows: int,
+    calibration: Calibration,
     nan_policy: NanPolicy,
 ) -> Measured:
     """Measure the sum of the features, and the number of rows that it is of."""
@@ -207,15 +214,23 @@ def _measured(
         curator.refuse_missing(*gaps)
     noise: Literal["gaussian", "laplace"] = "gaussian" if curator.delta else "laplace"
     size, count_noise = float(rows), None
+
+    def noisy(features: RowFeatures) -> NoisyValue:
+        agreed = frozenset(column.name for column in features.columns if column.public)
+        moves = features.sensitivity(curator.neighbors, 2, agreed)
+        if calibration == "analytic" or not moves:
+            return curator.sum(features, noise=noise)
+        return curator.sum(features, noise=noise, share=part_of_the_price(curator.epsilon, curator.delta, moves))
+
     if nan_policy != "omit" or not gaps:
-        total = curator.sum(psi, noise=noise)
+        total = noisy(psi)
     elif all(column.public for column in gaps):
         size, count_noise = float(curator.sum(Given(*gaps)).values[0]), 0.0
         if size < 1:
             raise ArgumentError("A value is missing in every row.", "There is nothing to publish.")
-        total = curator.sum(Given(*gaps, of=psi), noise=noise)
+        total = noisy(Given(*gaps, of=psi))
     else:
-        sums = curator.sum(Given(*gaps, of=Stack(psi, Count())), noise=noise)
+        sums = noisy(Given(*gaps, of=Stack(psi, Count())))
         total, count = sums.parts
         size = float(count.values[0])
         count_noise = float(count.scales[0]) * (math.sqrt(2) if noise == "laplace" else 1.0)
@@ -292,8 +307,10 @@ def _concluded(measured: Measured, represent: Represent) -> KME:
     gap = 1e-3 * sigma**2
     if represent == "weights":
         locations, w = space.anchors, space.map.T @ beta
-    elif represent == "l1":
+    elif represent == "l1" and space.basis == "subspace":
         locations, w = space.anchors, absolute(space.features(space.anchors), beta, min(gap, 1e-3))
+    elif represent == "l1":
+        locations, w = hull(space.features, grid(space), beta, gap, kernel.columns, signed=True)
     else:
         candidates = grid(space) if public is None else np.vstack([public, grid(space)])
         target = beta

@@ -37,6 +37,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         case(arguments={**one, "nan_policy": "fill"}, bounds=_BOUNDS, neighbors="add_remove"),
         case(arguments={**two, "nan_policy": "fill"}, **grouped, public=["g"]),
         case(arguments=two, **grouped),
+        case(arguments={**one, "queries": "separately"}, bounds=_BOUNDS, neighbors="add_remove"),
         case(arguments=two, **grouped, public=["g"]),
         case(arguments=two, **grouped, neighbors="add_remove"),
         case(arguments=one, **grouped, where={"g": ["a", "b"]}),

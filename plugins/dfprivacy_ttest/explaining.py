@@ -36,7 +36,7 @@ def findings(
     """Say what the test could find out, from public numbers only; for ``explain``."""
     if not curator.measured:  # of public columns, with no noise
         return {}
-    scale = curator.measured[-1].scale
+    scale = max(measured.scale for measured in curator.measured)  # of several queries, that of the sum of y
     sizes = public_sizes(curator, by, None if by is None else chosen_groups(by, groups))
     sd = column.half / 2 if sigma is None else sigma
     given = f"with probability 0.8, if the standard deviation is {sd:.3g}"

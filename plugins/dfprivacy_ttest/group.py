@@ -73,6 +73,29 @@ class Group:
             raise ArgumentError("A group has fewer than two rows.", "A t-test needs two rows in every group.")
 
     @classmethod
+    def separate(cls, sums: Sequence[Real], scales: Sequence[Real], size: Real | None) -> Group:
+        """Take what was measured with noises of its own: sums of y and y², and perhaps the number of rows.
+
+        Parameters
+        ----------
+        sums, scales : sequence of float or ndarray
+            The noisy sums, and the scale of the noise in each.
+        size : float, ndarray or None
+            The number of rows where it is public, and no third sum.
+
+        Returns
+        -------
+        Group
+            The release.
+        """
+        total, squares, *counted = sums
+        if not counted:
+            if size is None:
+                raise ArgumentError("The number of rows is neither public nor measured.", "Measure it.")
+            return cls(total, squares, size, scales[0], scales[1])
+        return cls(total, squares, counted[0], scales[0], scales[1], scales[2])
+
+    @classmethod
     def measured(cls, sums: Sequence[Real], scales: Sequence[Real], size: Real | None) -> Group:
         """Take what was measured: sums of (y, y²) of a public number of rows, (y, 1-y², rows), or (y, 1-y², y²).
 

@@ -12,6 +12,7 @@ from dfprivacy.schema import chosen_groups
 from dfprivacy_ttest.calibrated import Alternative
 from dfprivacy_ttest.group import Group
 from dfprivacy_ttest.result import Question, TTest
+from dfprivacy_ttest.separately import Queries, measure_one_by_one
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     Measured = tuple[NoisyValue, NDArray[np.float64] | None]
     """Noisy sums, and the rows of each group where their number is public."""
 
-__all__ = ["check_t", "check_z", "estimate", "public_sizes", "ttest", "ztest"]
+__all__ = ["check_t", "check_z", "estimate", "estimate_mean", "public_sizes", "ttest", "ztest"]
 
 
 @mechanism(columns={"column": "numeric", "by": "category"})
@@ -33,6 +34,7 @@ def ttest(
     *,
     by: Column | None = None,
     groups: Sequence[Any] | None = None,
+    queries: Queries = "jointly",
     nan_policy: NanPolicy = "omit",
 ) -> Measured:
     """Test a mean, or the difference of the means of two groups.
@@ -45,6 +47,10 @@ def ttest(
         A column with categories: compare two groups instead.
     groups : list or tuple of two categories, optional
         The groups to compare, first minus second; default: the column's, if it has two.
+    queries : {"jointly", "separately"}
+        ``"jointly"``: the sums of y and y² are one measurement, in which the squares are free. ``"separately"``:
+        each is a query of its own, as in the reference, with an equal part of ε; what is charged is the sum of
+        these parts, and the mean gets half of ε, or a third where rows are counted.
     nan_policy : {"omit", "fill", "raise"}
         ``"omit"``: a row in which `column` is missing contributes nothing and is not counted. ``"fill"``: it
         counts, with the column's fill value. ``"raise"``: it is refused, where `column` is public.
@@ -82,11 +88,14 @@ def ttest(
     or of each group, are released with discrete Laplace noise scaled to their joint L1 sensitivity. It is 2 if
     the number of rows is public: squares and missing rows are free. If that is private, (y, 1-y², y²/2) take the
     place of these coordinates, and the sensitivity is 3/2, or 3 if one row can change its group. All else is
-    post-processing.
+    post-processing. With ``queries="separately"`` the sums of y, of y² and, where it is private, of 1 have the
+    sensitivities 2, 1 and 1, or 2 each if one row can change its group, and each gets pure (ε/2)- or
+    (ε/3)-differential privacy. (The reference gives ε to each.)
 
     **Statistics.** For normal data the estimate is distributed as normal plus Laplace; p-values and intervals come
     from that convolution, averaged over what few rows and noise leave open about the variance. (The reference
-    analyses the textbook test on noisy statistics, which is ``method="naive"`` here.) Where the data could be so
+    analyses the textbook test on noisy statistics, which is ``method="naive"`` here, with
+    ``queries="separately"``.) Where the data could be so
     far from normal that the p-value would not hold, or the noise is most of the error, ``notes`` says so.
 
     References
@@ -103,7 +112,7 @@ def ttest(
     >>> view.ttest("bmi", by="smoker", epsilon=0.5).pvalue < 0.01
     True
     """
-    return _measure(curator, column, nan_policy, by, None if by is None else chosen_groups(by, groups))
+    return _measure(curator, column, nan_policy, by, None if by is None else chosen_groups(by, groups), queries)
 
 
 @ttest.concludes_groups
@@ -113,6 +122,7 @@ def _(
     *,
     by: Column | None,
     groups: Sequence[Any] | None,
+    queries: Queries,
     popmean: float = 0.0,
     equal_var: bool = False,
     alternative: Alternative = "two-sided",
@@ -133,16 +143,22 @@ def _(
         method="naive" if method == "naive" else "conv",
         alpha=alpha,
         confidence=confidence,
+        queries=queries,
         nan_policy=nan_policy,
     )
-    return question.conclude(*_groups(measured))
+    return question.conclude(*_groups(measured, queries))
 
 
-def estimate(measured: Measured, column: Column) -> float:
+def estimate(measured: Measured, column: Column, queries: Queries) -> float:
     """Give the mean, or the first mean minus the second, without the test."""
-    groups, *_ = _groups([measured])
+    groups, *_ = _groups([measured], queries)
     means = [float(group.mean[0]) * column.half + column.mid for group in groups]
     return means[0] - means[1] if len(means) > 1 else means[0]
+
+
+def estimate_mean(measured: Measured, column: Column) -> float:
+    """Give the mean without the test."""
+    return estimate(measured, column, "jointly")
 
 
 def check_t(
@@ -282,19 +298,36 @@ def _measure(
     nan_policy: NanPolicy,
     by: Column | None = None,
     pair: tuple[Any, ...] | None = None,
+    queries: Queries = "jointly",
 ) -> Measured:
     """Measure the noisy sums of y and y² of all rows or of each group, and their rows where these are private."""
     sizes = public_sizes(curator, by, pair)
+    gaps = curator.gaps([column], nan_policy)
+    if queries == "separately":
+        count = sizes is None or bool(gaps)
+        return measure_one_by_one(curator, column, by, pair, gaps, count=count), sizes
+    return curator.sum(curator.once(_moments, column, gaps, sizes is None, by, pair)), sizes
+
+
+def _moments(
+    column: Column,
+    gaps: tuple[Column, ...],
+    unknown: bool,  # noqa: FBT001 - as `once` gives it
+    by: Column | None,
+    pair: tuple[Any, ...] | None,
+) -> features.RowFeatures:
+    """Say what is summed; of groups whose number of rows is unknown, rows too."""
     moments: features.RowFeatures
-    if gaps := curator.gaps([column], nan_policy):
-        moments = features.Given(*gaps, of=features.Moments(column, count=True if sizes is None else "beside"))
+    if gaps:
+        moments = features.Given(*gaps, of=features.Moments(column, count=True if unknown else "beside"))
     else:
-        moments = features.Moments(column, count=sizes is None)
-    return curator.sum(moments if by is None else features.OneHot(by, groups=pair) * moments), sizes
+        moments = features.Moments(column, count=unknown)
+    return moments if by is None else features.OneHot(by, groups=pair) * moments
 
 
 def _groups(
     every: Sequence[Measured],
+    queries: Queries = "jointly",
 ) -> tuple[list[Group], NDArray[np.float64] | None, NDArray[np.float64] | None]:
     """Take the sums and the rows of each group, and how many rows were left out of public groups; of all tests."""
     sums, sizes = zip(*every, strict=True)
@@ -303,8 +336,9 @@ def _groups(
         for of in ([m.values for m in sums], [m.scales for m in sums])
     )
     known = None if sizes[0] is None else np.stack(sizes, axis=-1)
+    taken = Group.measured if queries == "jointly" else Group.separate
     groups = [
-        Group.measured(own, noise, None if known is None else known[at])
+        taken(own, noise, None if known is None else known[at])
         for at, (own, noise) in enumerate(zip(values, scales, strict=True))
     ]
     if known is None or values.shape[1] == 2:  # noqa: PLR2004 - all rows were counted

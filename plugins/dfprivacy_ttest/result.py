@@ -13,6 +13,7 @@ from dfprivacy.plotting import axes, ink
 from dfprivacy_ttest.calibrated import Alternative, Method, Result, one_sample_t, one_sample_z, two_sample_t
 from dfprivacy_ttest.group import SIZE, Array, Group, Real
 from dfprivacy_ttest.notes import notes
+from dfprivacy_ttest.separately import Queries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,7 @@ class Question:
 
     Attributes
     ----------
-    column, by, groups, popmean, sigma, equal_var, alternative, method, alpha, confidence, nan_policy
+    column, by, groups, popmean, sigma, equal_var, alternative, method, alpha, confidence, queries, nan_policy
         What was asked.
     bounds : tuple of float
         The column's bounds.
@@ -45,6 +46,7 @@ class Question:
     method: Method = "conv"
     alpha: float
     confidence: float
+    queries: Queries = "jointly"
     nan_policy: NanPolicy
 
     @property
@@ -195,7 +197,7 @@ class TTest(Release):
         Ends of the confidence interval.
     confidence : float
         Its coverage.
-    column, by, groups, popmean, sigma, equal_var, alternative, method, nan_policy
+    column, by, groups, popmean, sigma, equal_var, alternative, method, queries, nan_policy
         What was asked.
     notes : tuple of str
         What to know before trusting the numbers; an uninformative answer says so here, and what would help.
@@ -234,6 +236,7 @@ class TTest(Release):
     notes: tuple[str, ...]
     released: tuple[tuple[float, ...], ...]
     bounds: tuple[float, float]
+    queries: Queries = "jointly"
 
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -4,10 +4,11 @@
     python tests/benchmarks/engines_scale.py --rows 100000 1000000
     python tests/benchmarks/engines_scale.py --picture             # draw docs/pictures/scale.svg from what is kept
 
-Files have 2.5 million rows, and are one file under many names: to the reader they are different ones. Each size is
-read by a process of its own, which protects the folder as a ``pyarrow.dataset.Dataset`` and asks twice: a t-test of
-one column, and all second moments of six. Times are the processor's seconds of all threads, BLAS on one; memory is
-the highest resident size of that process, libraries included, so this needs Linux.
+Files have 2.5 million rows, 38 MB each. Each size is read by a process of its own, which protects the folder as a
+``pyarrow.dataset.Dataset`` and asks twice: a t-test of one column, and all second moments of six. Between them it
+asks a question that is interrupted as by Ctrl-C in the middle of a pass, and fails unless the charge is kept and
+nothing is answered. Times are the processor's seconds of all threads, BLAS on one; memory is the highest resident
+size of that process, libraries included, so this needs Linux.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import argparse
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from results import read, recorded
@@ -31,18 +34,32 @@ PICTURE = Path(__file__).parents[2] / "docs/pictures/scale.svg"
 
 
 def written(folder: Path, rows: int) -> None:
-    """Write a file of three columns of small whole numbers and three of float32, and give it many names."""
+    """Write files of three columns of small whole numbers and three of float32."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rng = np.random.default_rng(1)
     n = min(FILE_ROWS, rows)
-    small = [rng.integers(0, 101, n, dtype=np.int8) for _ in range(3)]
-    floats = [rng.random(n, dtype=np.float32) * np.float32(100) for _ in range(3)]
-    table = pa.table(dict(zip(NAMES, [*small, *floats], strict=True)))
-    pq.write_table(table, folder / "0.parquet", row_group_size=250_000)
-    for copy in range(1, rows // n):
-        (folder / f"{copy}.parquet").hardlink_to(folder / "0.parquet")
+    for file in range(rows // n):
+        rng = np.random.default_rng([1, file])
+        small = [rng.integers(0, 101, n, dtype=np.int8) for _ in range(3)]
+        floats = [rng.random(n, dtype=np.float32) * np.float32(100) for _ in range(3)]
+        table = pa.table(dict(zip(NAMES, [*small, *floats], strict=True)))
+        pq.write_table(table, folder / f"{file}.parquet", row_group_size=250_000)
+
+
+def interrupted(view: Any) -> None:
+    """Ask a question, and press Ctrl-C once rows are read."""
+    spent, answered = view.budget.spent, len(view.releases)
+    signal.setitimer(signal.ITIMER_PROF, 0.1)
+    try:
+        view.moments(NAMES[:5], epsilon=1, delta=1e-6)
+    except KeyboardInterrupt:
+        assert view.budget.spent > spent
+        assert len(view.releases) == answered
+    else:
+        assert view.schema.size < FILE_ROWS
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def asked(folder: str) -> dict[str, float]:
@@ -64,10 +81,13 @@ def asked(folder: str) -> dict[str, float]:
     protected = time.process_time()
     view.ttest("x0", popmean=50, epsilon=1)
     first = time.process_time()
+    signal.signal(signal.SIGPROF, signal.default_int_handler)
+    interrupted(view)
+    after = time.process_time()
     view.moments(NAMES, epsilon=1, delta=1e-6)
     second = time.process_time()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"protect": protected - started, "ttest": first - protected, "moments": second - first, "peak": peak}
+    return {"protect": protected - started, "ttest": first - protected, "moments": second - after, "peak": peak}
 
 
 def measured(rows: int) -> dict[str, float]:

@@ -97,7 +97,9 @@ def ours(
         return view.gmm_fit(list(bounds), "y", method=method, epsilon=epsilon, delta=DELTA, **asked)
 
 
-def paper(rng: np.random.Generator, X: np.ndarray, y: np.ndarray, method: str, each: float) -> GaussianClassifier:
+def unsafe_scalars(
+    rng: np.random.Generator, X: np.ndarray, y: np.ndarray, method: str, each: float
+) -> GaussianClassifier:
     """Laplace noise of the observed range in every mean, variance and covariance, at `each` for every scalar."""
     d = X.shape[1]
     ranges = X.max(axis=0) - X.min(axis=0)
@@ -130,8 +132,8 @@ def experiments(runs: int, seed: int) -> None:
                     X, y = drawn(rng, method, d, n)
                     test = drawn(rng, method, d, 20_000)
                     models = (
-                        paper(rng, X, y, method, epsilon),
-                        paper(rng, X, y, method, epsilon / (d + d * (d + 1) / 2)),
+                        unsafe_scalars(rng, X, y, method, epsilon),
+                        unsafe_scalars(rng, X, y, method, epsilon / (d + d * (d + 1) / 2)),
                         ours(X, y, bounds, method, epsilon, seed + run),
                         GaussianClassifier(method).fit(X, y),
                     )
@@ -155,7 +157,7 @@ def adult(path: Path, runs: int, seed: int) -> None:
                 asked = [{"epsilon": epsilon, "seed": seed + run} for epsilon in epsilons]
                 plain = GaussianClassifier(method).fit(*rows)
                 fits = (
-                    [*(paper(rng, *rows, method, epsilon) for epsilon in epsilons), plain],
+                    [*(unsafe_scalars(rng, *rows, method, epsilon) for epsilon in epsilons), plain],
                     [*(ours(*rows, ADULT, method, **each, radius=np.sqrt(6)) for each in asked), plain],
                     [*(ours(*rows, ADULT, method, **each) for each in asked), plain],
                 )

@@ -72,7 +72,8 @@ def resumable(parser: ArgumentParser) -> None:
 
 def command() -> str:
     """What was called, without the folders of this machine, and the file of an interrupted run."""
-    script, *options = (re.sub(r"[^=]*/", "", option) for option in sys.argv)
+    script = Path(sys.argv[0]).resolve().relative_to(FOLDER.parent).as_posix()
+    options = (re.sub(r"[^=]*/", "", option) for option in sys.argv[1:])
     told = shlex.join(["python", f"tests/benchmarks/{script}", *options])
     return re.sub(r" --resume[ =]\S+", "", told)
 

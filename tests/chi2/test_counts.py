@@ -29,8 +29,8 @@ def statistics(n1, n0):
     of = X, BY, ("a", "b"), (n1, n0)
     return {
         "difference": counts.Difference([X], *of[1:], fill=True),
-        "norm": counts.UnitCircleNorm(*of, TAU, tight_sensitivity(n1, n0, TAU)),
-        "distance": counts.Distance(*of, TAU),
+        "norm": counts.UnitCircleNorm([of[0]], *of[1:], TAU, tight_sensitivity(n1, n0, TAU)),
+        "distance": counts.Distance([of[0]], *of[1:], TAU),
         "spread": counts.Spread(*of, (1.0,)),
         "signed": counts.Difference([X], *of[1:], fill=True, signed=True),
     }
@@ -63,7 +63,7 @@ def test_values_are_those_of_the_tables():
         {
             "difference": 30 * (12 / 30 - 3 / 50),  # its own weights are 1
             "norm": unit_circle_norm(c11, c10, n1, n0, TAU),
-            "distance": signed_distance(c11, c10, n1, n0, TAU),
+            "distance": int(signed_distance(c11, c10, n1, n0, TAU)),
             "spread": (12 / 30 - 3 / 50) * math.sqrt(30 * 50 / 80),
             "signed": 30 * (12 / 30 - 3 / 50),
         }

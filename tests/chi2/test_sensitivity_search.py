@@ -36,9 +36,9 @@ def test_no_row_moves_a_number_of_two_groups_more(search, x, sizes):
         "difference": counts.Difference([x], *of[1:], fill=True),
         "complete": counts.Difference([x], *of[1:]),
         "signed": counts.Difference([x], *of[1:], signed=True),
-        "distance": counts.Distance(*of, TAU),
+        "distance": counts.Distance([of[0]], *of[1:], TAU),
         "spread": counts.Spread(*of, (1.0,)),
-        "norm": counts.UnitCircleNorm(*of, TAU, bound),
+        "norm": counts.UnitCircleNorm([of[0]], *of[1:], TAU, bound),
     }
 
     most = {name: found(search, statistic, [x], sizes, 1) for name, statistic in numbers.items()}
@@ -63,6 +63,22 @@ def test_no_row_moves_many_differences_more(search, norm):
     assert max(most) <= 1 + 1e-9
     assert most[0] > 0.9
     assert most[1] > 0.9 * share
+
+
+@pytest.mark.parametrize("kind", ["norm", "distance"])
+@pytest.mark.parametrize("norm", [1, math.inf])
+def test_no_row_moves_many_norms_or_distances_more(search, norm, kind):
+    """A row moves the norm and the distance of two columns by 1 each, in units of their sensitivity."""
+    sizes = (3, 4)
+    asked = [X, Z], BY, ("a", "b"), sizes
+    statistic = {
+        "norm": counts.UnitCircleNorm(*asked, TAU, tight_sensitivity(*sizes, TAU)),
+        "distance": counts.Distance(*asked, 1.5),
+    }[kind]
+
+    most = found(search, statistic, [X, Z], sizes, norm)
+
+    assert 0.9 < most <= 1 + 1e-9
 
 
 @pytest.mark.parametrize("sizes", [(2, 3, 4), (1, 5, 5)])
@@ -95,9 +111,9 @@ def test_no_row_of_large_tables_moves_a_number_more():
         of = X, BY, ("a", "b"), sizes
         numbers = {
             "difference": counts.Difference([X], *of[1:], fill=True),
-            "norm": counts.UnitCircleNorm(*of, tau, tight_sensitivity(*sizes, tau)),
+            "norm": counts.UnitCircleNorm([of[0]], *of[1:], tau, tight_sensitivity(*sizes, tau)),
             "spread": counts.Spread(*of, (1.0,)),
-            "distance": counts.Distance(*of, TAU),
+            "distance": counts.Distance([of[0]], *of[1:], TAU),
         }
         for _ in range(5):
             before = np.array([[int(chance.choice([0, size // 2, chance.integers(size)]))] for size in sizes])

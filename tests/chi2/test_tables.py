@@ -1,5 +1,7 @@
 """Statistics of a 2 x 2 table, and how far one row moves them: all small tables are tried."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy.ndimage import distance_transform_cdt
@@ -58,6 +60,29 @@ def test_reference_values(c11, c10, n1, n0, chi2, norm, paper, tight, swap, dist
 def test_reference_distances(c11, c10, n1, n0, tau, distance):
     """Signed distances have their reference values; minus all rows where no table is significant."""
     assert signed_distance(c11, c10, n1, n0, tau) == distance
+
+
+@pytest.mark.parametrize(("n1", "n0", "tau"), [(7, 12, TAU), (30, 10, 1.0), (5, 5, 8.0)])
+def test_the_printed_map_is_two_squares(n1, n0, tau):
+    """The affine map by eigenvectors, with λ₁ in both rows of P, is two squares; with λ₂ it is not."""
+    n, (c11, c10) = n1 + n0, np.indices((n1 + 1, n0 + 1)).reshape(2, -1)
+    A, B, C = n * n0**2 + tau * n1 * n0, n * n1**2 + tau * n1 * n0, n1 * n0 * (tau - n)
+    D = -tau * n1 * n0 * n
+    root = math.sqrt((A - B) ** 2 + 4 * C**2)
+    first, second = (A + B + root) / 2, (A + B - root) / 2
+    R = D**2 * (second * (C + first - A) ** 2 + first * (C + second - B) ** 2)
+    R /= 4 * first * second * (C**2 + (first - A) ** 2)
+
+    def norm(of_second_row):
+        length = math.hypot(C, first - A), math.hypot(C, of_second_row - A)
+        P = np.array([[C / length[0], (first - A) / length[0]], [-(first - A) / length[0], C / length[1]]])
+        shift = D * P.sum(axis=1) / (2 * np.array([first, second]))
+        return np.linalg.norm(np.sqrt(np.array([first, second]) / R) * (P @ [c11, c10] + shift[:, None]).T, axis=1)
+
+    expected = unit_circle_norm(c11, c10, n1, n0, tau)
+    assert norm(first) == pytest.approx(expected, rel=1e-9)
+    if n1 != n0:
+        assert np.abs(norm(second) - expected).max() > 0.05
 
 
 @pytest.mark.parametrize("tau", TAUS)

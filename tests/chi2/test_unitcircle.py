@@ -187,7 +187,11 @@ def test_explain_says_what_could_be_found():
     explained = view.explain("chi2_unitcircle", "ill", "arm", tau=0.5, margin="public_rate", rate=0.3, epsilon=0.1)
 
     how = {"method": "unit_circle", "rate": 0.3, "tau": 0.5}
-    expected = [power(N1, N0, 0.1, base=0.3 - d / 2, difference=d, **how) for d in (0.05, 0.1, 0.2)]
+    expected = [
+        power(N1, N0, 0.1, base=0.3 - d / 2, difference=d, **how, bound=bound)
+        for d in (0.05, 0.1, 0.2)
+        for bound in (False, True)
+    ]
     assert list(explained.findings.values()) == pytest.approx(expected)
     assert view.budget.spent == 0
 

@@ -19,6 +19,7 @@ from dfprivacy.local import Arc
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_dcor.angles import PLACES, Angles, best_reach
 from dfprivacy_dcor.cases import _message
+from dfprivacy_dcor.kernels import kernel_space
 from dfprivacy_dcor.points import Labels, Lines, five_numbers
 from dfprivacy_dcor.shown import Shown
 from dfprivacy_dcor.spaces import space
@@ -160,6 +161,18 @@ def test_no_row_moves_the_scores_more(gaps, norm):
     statistic = Scores([omitting(column) for column in columns[:-1]], omitting(Y), 5)
 
     assert 0.5 < gaps(columns, 3).statistic(statistic, norm, 5, tries=2) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(("kernel", "columns"), [("gaussian", [X, Y]), ("laplace", [Z, G])])
+def test_no_row_moves_the_numbers_of_a_kernel_more(gaps, kernel, columns):
+    """Those of the distance 1 - k, and the deviation of one side alone."""
+    one, other = (kernel_space((column,), kernel, 1.0, nan_policy="omit") for column in columns)
+
+    both = gaps(columns, 7).statistic(FiveNumbers(one, other, 5), 1, 5, tries=2, steps=100)
+    alone = gaps(columns[:1], 7).statistic(Deviation(one, 5), 1, 5, tries=2, steps=100)
+
+    assert 0.7 < both <= 1 + 1e-9
+    assert 0.7 < alone <= 1 + 1e-9
 
 
 @pytest.mark.parametrize("columns", [[X], [G], [OTHER], [X, Z], [PUBLIC_X, Z]])

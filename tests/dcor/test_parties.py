@@ -22,6 +22,7 @@ from dfprivacy._plugins.loader import registry
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_dcor import DistanceMessage, ProjectionMessage, load_message
 from dfprivacy_dcor.message import checked
+from dfprivacy_dcor.paper import Projections, analytic, kenthapadi
 from dfprivacy_dcor.spaces import unit_vectors
 
 COUNT = itertools.count()
@@ -246,6 +247,23 @@ def test_the_papers_message_protects_whole_rows(split, factor):
     assert found.scale > factor * one.scale * 0.99
     assert (1, 0.9e-5) == pytest.approx((found.privacy.epsilon, found.privacy.delta))
     assert found.scale > 3.7 * np.abs(found.directions[0]).sum() if split else found.scale > 3.7
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_the_noise_of_appendix_d_is_wider_and_costs_the_same(split):
+    """Its scale is that of Theorem 4, for the change of a whole row in place of an attribute's."""
+    alice, _ = both(60)
+    about = {"protocol": "paper", "split": split, "blocks": 4, "epsilon": 1, "delta": 1e-5, "fresh": True}
+    least, wider = (alice.dcor_message(["x", "w"], calibration=by, **about) for by in ("analytic", "kenthapadi"))
+
+    columns = tuple(dp.Column(name, bounds=(-1.5, 1.5), fill=0.0) for name in "xw")
+    statistic = Projections(columns, wider.directions, wider.turns, split=split)
+    change = statistic.sensitivity("replace_one", 2, frozenset())
+    assert kenthapadi(0.9, 0.9e-5) * change == pytest.approx(wider.scale, rel=1e-4)
+    assert analytic(0.9, 0.9e-5) * change == pytest.approx(least.scale, rel=1e-4)
+    assert (1, 0.9e-5) == pytest.approx((wider.privacy.epsilon, wider.privacy.delta))
+    with pytest.raises(dp.ArgumentError, match="calibration= is of Gaussian"):
+        alice.dcor_message("x", calibration="kenthapadi", epsilon=1)
 
 
 def test_the_papers_noise_hides_dependence():

@@ -19,7 +19,7 @@ from dfprivacy._privacy import calibrate
 from dfprivacy.local import Arc
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_dcor.angles import PLACES, best_reach
-from dfprivacy_dcor.points import Points, five_numbers
+from dfprivacy_dcor.points import Labels, Lines, Points, five_numbers, squared_covariance
 from dfprivacy_dcor.univariate import Line, covariance, covariance_u
 
 COUNT = itertools.count()
@@ -79,6 +79,18 @@ def test_a_normaliser_from_the_data_breaks_every_sensitivity():
 
     assert [0.25, 0.000391698] == pytest.approx([before, after], rel=1e-6)
     assert (12 * 100 - 11) / 99**2 < before - after
+
+
+def test_of_two_samples_it_is_the_energy_distance():
+    """The squared covariance with the group is the energy distance, times twice the squared product of shares."""
+    chance = np.random.default_rng(4)
+    x, group = chance.integers(0, 256, 40), np.repeat([0, 1], [10, 30])
+    apart = np.abs(np.subtract.outer(x, x)) / 256
+    between, first, second = apart[:10, 10:].mean(), apart[:10, :10].mean(), apart[10:, 10:].mean()
+
+    found = squared_covariance(Lines((Line(x, 8),), (1.0,)), Labels(group, 2))
+
+    assert 2 * (10 / 40 * 30 / 40) ** 2 * (2 * between - first - second) == pytest.approx(found, rel=1e-12)
 
 
 @pytest.mark.parametrize(

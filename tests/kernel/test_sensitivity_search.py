@@ -18,9 +18,11 @@ from dfprivacy._table.batch import Batch
 from dfprivacy.schema import Column
 from dfprivacy_kernel.embedding import embed, points_of
 from dfprivacy_kernel.groups import Groups
+from dfprivacy_kernel.locations import Witness
 from dfprivacy_kernel.moments import Differences, Summaries
 from dfprivacy_kernel.pairs import Flipped, PairedSeparation, PairedSpread, PairedSummary
 from dfprivacy_kernel.permutations import Rearranged, Whitened
+from dfprivacy_kernel.printed import Moment
 from dfprivacy_kernel.statistics import Separation, Spread
 
 SEARCHES = int(os.environ.get("DFPRIVACY_TEST_SEARCH", "1"))
@@ -258,7 +260,23 @@ def questions(mixture, sizes):
         given = mixture.columns
         asked["summaries, complete"] = Summaries(gaps, located, mixture.kind, sizes, given), 2, "complete"
         asked["summary, complete"] = Summaries(None, located, mixture.kind, [total], given), 2, "one table"
+        if mixture.kind == "me":
+            asked["witness"] = Witness(known, located), math.inf, "public"
+            asked["witness, complete"] = Witness(gaps, located), math.inf, "complete"
         if mixture.kind != "nystrom":
+            plain = replace(located, centre=0.0)
+            for degree in (1, 2):
+                whole = Moment(degree, None, plain, mixture.kind, [total], "row", given)
+                apart = Moment(degree, gaps, plain, mixture.kind, sizes, "row", given)
+                both = Moment(degree, known, plain, mixture.kind, [total], "pair", given)
+                asked |= {
+                    f"printed {degree}, complete": (whole, 2, "one table"),
+                    f"printed {degree} of groups, complete": (apart, 2, "complete"),
+                    f"printed {degree} of complete pairs": (both, 2, "complete pairs"),
+                }
+                if sizes[0] == sizes[1]:
+                    of_a_pair = Moment(degree, gaps, plain, mixture.kind, sizes[:1], "row of a pair", given)
+                    asked[f"printed {degree} of a row of a pair"] = of_a_pair, 2, "complete"
             of_pairs = PairedSummary(BY["public"], located, total, mixture.kind, given)
             asked["summary of complete pairs"] = of_pairs, 2, "complete pairs"
             asked["summary of pairs"] = PairedSummary(BY["public"], located, total, mixture.kind), 2, "pairs"
@@ -299,6 +317,13 @@ def test_no_tables_move_more_than_is_claimed(name):
         ("differences", "waves", (300, 300), 1, 0.8),
         ("summaries", "waves", (300, 300), 1, 0.8),
         ("summary of pairs", "waves", (2, 2), 4, 0.5),
+        ("witness, complete", "locations", (300, 300), 1, 0.8),
+        ("printed 1, complete", "waves", (3, 120), 1, 0.6),
+        ("printed 2, complete", "waves", (3, 120), 1, 0.65),
+        ("printed 1 of a row of a pair", "waves", (300, 300), 0, 0.75),
+        ("printed 2 of a row of a pair", "waves", (300, 300), 1, 0.35),
+        ("printed 1 of complete pairs", "waves", (3, 120), 2, 0.4),
+        ("printed 2 of complete pairs", "waves", (3, 120), 1, 0.35),
     ],
 )
 def test_the_search_comes_near_the_claim(what, name, sizes, seed, least):

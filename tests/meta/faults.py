@@ -16,13 +16,14 @@ import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from unittest import mock
 
 import numpy as np
 
 import dfprivacy as dp
 from dfprivacy import features, mechanism, statistics
+from dfprivacy._call import question
 from dfprivacy._call.payment import CallPayer
 from dfprivacy._call.target import Target
 from dfprivacy._ledger.joint import JointAccount
@@ -36,6 +37,7 @@ from dfprivacy._privacy.losses import Laplace, Pure
 from dfprivacy._table.batch import batches, category, number
 from dfprivacy._table.frames import Read, redact_errors
 from dfprivacy._table.people import BoundedFrame
+from dfprivacy._table.sample import SampledFrame
 from dfprivacy.local import Arc, RowLabels
 from dfprivacy.testing import Case
 from dfprivacy.testing.noise import seeded_noise
@@ -1017,6 +1019,20 @@ def paid_although_taken():
 
 
 @contextmanager
+def one_sample_for_all():
+    """A sample is drawn once and seen by every question."""
+    with mock.patch.object(SampledFrame, "drawn", cache(SampledFrame.drawn)):
+        yield
+
+
+@contextmanager
+def epsilon_over_share():
+    """On a sample of q, epsilon / q is spent for epsilon, which is more than it is worth."""
+    with mock.patch.object(question, "on_sample", lambda epsilon, share: epsilon / share):
+        yield
+
+
+@contextmanager
 def noise_for_one_row():
     """A person may have several rows, and the noise is for one."""
     with mock.patch.object(Table, "rows_each", 1):
@@ -1052,6 +1068,8 @@ FAULTS = [
     Fault(honest_average, "reuses_what_was_measured", around=paid_although_taken),
     Fault(honest_average, "people_stand_together", around=noise_for_one_row),
     Fault(honest_average, "people_stand_together", around=all_rows_of_a_person),
+    Fault(honest_average, "samples_stand_alone", around=one_sample_for_all),
+    Fault(honest_average, "samples_stand_alone", around=epsilon_over_share),
     Fault(half_the_noise, "loss_within_charge"),
     Fault(noise_of_a_seed, "noise_is_what_was_charged"),
     Fault(mean_of_n_minus_1, "loss_within_charge"),

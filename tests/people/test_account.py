@@ -7,8 +7,10 @@ import math
 import pickle
 from fractions import Fraction
 
+import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
 import dfprivacy as dp
@@ -179,6 +181,29 @@ def test_fractions_and_dates_name_nobody(make):
     for name in "fdb":
         with pytest.raises(dp.SchemaError, match="whole numbers or text"):
             protected("typed", make(frame), unit=name)
+
+
+MAKES = {
+    "polars": pl.DataFrame,
+    "lazy": lambda columns: pl.DataFrame(columns).lazy(),
+    "arrow": pa.table,
+    "data set": lambda columns: ds.dataset(pa.table(columns)),
+    "pandas": lambda columns: pl.DataFrame(columns).to_pandas(use_pyarrow_extension_array=True),
+    "pandas objects": lambda columns: pd.DataFrame(columns, dtype=object),
+}
+
+
+@pytest.mark.parametrize("ids", [[1, None, 2, 2, None], ["p", None, "q", "q", None]])
+@pytest.mark.parametrize("make", MAKES)
+@pytest.mark.parametrize(("missing", "people"), [("omit", 2), ("own", 4)])
+def test_missing_names_are_alike_on_all_frames(make, ids, missing, people):
+    """Left out, or each a person of its own: rows, people, and people in a sample of nearly all."""
+    frame = MAKES[make]({"pid": ids, "x": [1.0] * 5, "g": ["a"] * 5})
+    view = protected("missing", frame, epsilon=1000, max_rows=1, unit_missing=missing)
+
+    assert round(view.count(epsilon=100).value) == people
+    assert round(view.per("pid").agg(x="mean").count(epsilon=100).value) == people
+    assert round(view.sample("999999999999/1000000000000").count(epsilon=100).value) == people
 
 
 def test_nobody_is_grouped_by():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import dfprivacy as dp
@@ -120,6 +122,31 @@ def test_a_mean_does_not_depend_on_other_peoples_rows():
         many.insert(at, row)
 
     assert alone[0] in rows_of(people_of(many, asked={"x": "mean", "s": ("x", "sum")}, most=60))
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 8.0), (-3e300, 1e300), (-1e-300, 3e-300), (-1.0, 1e17)])
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table, lambda rows: pl.DataFrame(rows).lazy()])
+def test_means_and_sums_do_not_depend_on_the_order_of_rows(make, bounds):
+    """To the last bit; and they are those of exact arithmetic, rounded once or twice."""
+    rng = np.random.default_rng(5)
+    low, high = bounds
+    who, values = np.repeat(np.arange(40), 25), rng.uniform(low / 2, high, 1000) + low / 2
+    kept = np.clip(values, low, high)
+    asked = {"x": "mean", "total": ("x", "sum")}
+    unit, found = Unit("pid", 25), []
+    for order in (np.arange(1000), np.arange(1000)[::-1], rng.permutation(1000)):
+        frame = adapt(make({"pid": who[order], "x": values[order]}))
+        said = {"categories": None, "public": (), "missing": None, "neighbors": "add_remove"}
+        schema = read_schema(frame, bounds={"x": bounds}, **said, unit=unit)
+        table = Table(BoundedFrame(frame, unit, KEY, tuple(schema.columns.values())), schema)
+        people = table.per_person(unit, KEY, read_aggregates(schema, unit, asked))
+        rows = people.gathered(tuple(people.schema.columns.values()))
+        found.append([rows.values(people.schema.columns[name]) for name in asked])
+
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+    exact = sorted(math.fsum(kept[who == person]) for person in range(40))
+    np.testing.assert_allclose(np.sort(found[0][1]), exact, rtol=1e-15, atol=25 * max(-low, high) * 2.0**-55)
 
 
 def test_people_are_in_an_order_that_tells_nothing():

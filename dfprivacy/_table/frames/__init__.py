@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from dfprivacy.engines import Engine
+from dfprivacy.engines import Engine, WorkersLost
 from dfprivacy.errors import ArgumentError, ReadError
 
 if TYPE_CHECKING:
@@ -186,8 +186,10 @@ def redact_errors(work: Callable[[], T]) -> T:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - any error may quote data, and a panic of Rust is no Exception
-        failed = type(error).__name__
+        failed, lost = type(error).__name__, type(error) is WorkersLost
     # Raised outside the handler, so that the error does not carry the engine's along as its context.
+    if lost:
+        raise ReadError("The cluster has lost its workers, and has no new ones.", "Start some, and ask again.")
     raise ReadError(
         f"Reading the rows failed with {failed}; its text is withheld because it may quote the data.",
         "The frame's custodian can see the message by running the same computation outside dfprivacy.",

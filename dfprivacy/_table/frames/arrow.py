@@ -22,6 +22,15 @@ except ImportError:
         "Reading an Arrow C stream needs pyarrow.", 'Install it: pip install "dfprivacy[arrow]".'
     ) from None
 
+_PLAIN = frozenset(
+    dtype.id
+    for dtype in (
+        *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+        *(pa.float16(), pa.float32(), pa.float64()),
+    )
+)
+"""Types whose values are numbers as they are."""
+
 
 def adapt(frame: Any) -> Frame:
     """Return the adapter of an object with ``__arrow_c_stream__``."""
@@ -69,9 +78,10 @@ class ArrowFrame:
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows in batches of at most `size`."""
         for record_batch in self._open():
+            columns = {read: record_batch.column(read.name) for read in reads}
             for start in range(0, record_batch.num_rows, size):
-                batch = record_batch.slice(start, size)
-                yield batch.num_rows, {read: raw(batch.column(read.name), read) for read in reads}
+                rows = min(size, record_batch.num_rows - start)
+                yield rows, {read: raw(column.slice(start, rows), read) for read, column in columns.items()}
 
     @property
     def settled(self) -> bool:
@@ -106,6 +116,8 @@ def _is_text(dtype: pa.DataType) -> bool:
 
 def raw(column: pa.Array, read: Read) -> Raw:
     """Return an array as a raw column."""
+    if column.type.id in _PLAIN and read.domain != "people":
+        return column.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
     if pa.types.is_run_end_encoded(column.type):
         column = pc.run_end_decode(column)
     if pa.types.is_dictionary(column.type):

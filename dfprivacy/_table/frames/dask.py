@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import dask as untyped
 import dask.dataframe as dd
 
-from dfprivacy.engines import Cluster, Engine, Keep
+from dfprivacy.engines import Cluster, Engine, Keep, WorkersLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 dask: Any = untyped  # or its types would depend on whether it is installed
+
+_LOOK = 2.0  # seconds between two looks at whether there are workers
+_PATIENCE = 300.0  # seconds without any: a cluster may take minutes to start some
 
 
 def adapt(frame: object) -> Engine | None:
@@ -37,12 +42,13 @@ class DaskEngine(Cluster):
 
     def rows(self) -> int:
         """Count the rows."""
-        return len(self._frame)
+        (rows,) = _computed([self._frame.index.size])
+        return int(rows)
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pd.DataFrame]:  # noqa: ARG002
         """Fetch the partitions, one at a time."""
         for part in self._partitions(columns):
-            yield part.compute()
+            yield from _computed([part])
 
     def run(
         self,
@@ -56,21 +62,51 @@ class DaskEngine(Cluster):
             return work(iter([table]))
 
         asked = dask.delayed(on_one, pure=False)
-        tasks = [asked(part) for part in self._partitions(columns)]
-        if (client := _client()) is None:
-            yield from dask.compute(*tasks)
-            return
-        futures = client.compute(tasks)
-        try:
-            for future in futures:
-                yield future.result()
-        finally:
-            client.cancel(futures)
+        yield from _computed([asked(part) for part in self._partitions(columns)])
 
     def _partitions(self, columns: Sequence[str]) -> list[Any]:
         known = {str(label): label for label in reversed(list(self._frame.columns))}
         partitions: list[Any] = self._frame[[known[name] for name in columns]].to_delayed()
         return partitions
+
+
+def _computed(tasks: list[Any]) -> Iterator[Any]:
+    """Compute some tasks, and give their results in order."""
+    if (client := _client()) is None:
+        yield from dask.compute(*tasks)
+        return
+    futures = client.compute(tasks)
+    try:
+        for future in futures:
+            yield _waited(client, future)
+    finally:
+        client.cancel(futures)
+
+
+def _waited(client: Any, future: Any) -> Any:
+    """Wait for a result, as long as the cluster has workers; `WorkersLost` if it has had none for too long.
+
+    Dask itself waits for good: a worker that dies before its nanny knows that it has started is never replaced.
+    """
+    seconds = dask.config.get("distributed.scheduler.no-workers-timeout", None)
+    patience = _PATIENCE if seconds is None else dask.utils.parse_timedelta(seconds)
+    seen = time.monotonic()
+    while True:
+        try:
+            return future.result(timeout=min(_LOOK, patience))
+        except TimeoutError:
+            if future.done():  # it is the task's own
+                raise
+        if _has_workers(client):
+            seen = time.monotonic()
+        elif time.monotonic() - seen > patience:
+            raise WorkersLost
+
+
+def _has_workers(client: Any) -> bool:
+    with suppress(Exception):  # nobody answers
+        return bool(client.nthreads(callback_timeout=_LOOK))
+    return False
 
 
 def _client() -> Any:

@@ -14,6 +14,7 @@ from dfprivacy.schema.values import days, missing, plain_number
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
 
@@ -47,17 +48,10 @@ class PandasFrame:
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows in batches of at most `size`."""
-        columns = {read: self._column(read.name) for read in reads}
-        plain = {read: column.to_numpy() for read, column in columns.items() if _is_plain(column.dtype, read)}
+        columns = {read: _whole_column(self._column(read.name), read) for read in reads}
         for start in range(0, len(self._frame), size):
             stop = min(start + size, len(self._frame))
-            yield (
-                stop - start,
-                {
-                    read: plain[read][start:stop] if read in plain else _raw(column.iloc[start:stop], read)
-                    for read, column in columns.items()
-                },
-            )
+            yield stop - start, {read: _part(column, read, start, stop) for read, column in columns.items()}
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
         """All rows of some columns as lists."""
@@ -74,8 +68,20 @@ class PandasFrame:
         return self._frame.iloc[:, self._places[name]]  # by position: a name need not be a string in pandas
 
 
-def _is_plain(dtype: Any, read: Read) -> bool:
-    return isinstance(dtype, np.dtype) and dtype.kind in "biuf" and read.domain != "people"
+def _whole_column(column: pd.Series[Any], read: Read) -> Any:
+    """Give a column as what is soonest cut into parts."""
+    dtype = column.dtype
+    if isinstance(dtype, np.dtype) and dtype.kind in "biuf" and read.domain != "people":
+        return column.to_numpy()
+    return _arrow(column) if isinstance(dtype, pd.ArrowDtype) else column
+
+
+def _part(column: Any, read: Read, start: int, stop: int) -> Raw:
+    if isinstance(column, np.ndarray):
+        return column[start:stop]
+    if isinstance(column, pd.Series):
+        return _raw(column.iloc[start:stop], read)
+    return _of_arrow(column.slice(start, stop - start), read)
 
 
 def _names_people(dtype: Any) -> bool:
@@ -91,10 +97,7 @@ def _names_people(dtype: Any) -> bool:
 def _raw(column: pd.Series[Any], read: Read) -> Raw:
     dtype: Any = column.dtype
     if isinstance(dtype, pd.ArrowDtype):
-        from dfprivacy._table.frames import arrow
-
-        array: Any = column.array
-        return arrow.raw(array.__arrow_array__().combine_chunks(), read)
+        return _of_arrow(_arrow(column), read)
     if read.domain == "people" and types.is_integer_dtype(dtype):
         return _whole(column)
     if isinstance(dtype, pd.SparseDtype):
@@ -117,6 +120,18 @@ def _raw(column: pd.Series[Any], read: Read) -> Raw:
         return Dictionary(codes, list(values))
     # pandas would take unlike objects for one if they say they are equal; which one must not depend on other rows.
     return Dictionary(np.arange(len(column)), list(column))
+
+
+def _arrow(column: pd.Series[Any]) -> pa.Array | pa.ChunkedArray:
+    array: Any = column.array
+    chunked = array.__arrow_array__()
+    return chunked.chunk(0) if chunked.num_chunks == 1 else chunked
+
+
+def _of_arrow(column: pa.Array | pa.ChunkedArray, read: Read) -> Raw:
+    from dfprivacy._table.frames import arrow
+
+    return arrow.raw(column.combine_chunks() if hasattr(column, "num_chunks") else column, read)
 
 
 def _whole(column: pd.Series[Any]) -> Dictionary:

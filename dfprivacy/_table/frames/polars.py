@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import queue
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from dfprivacy.schema.values import days, missing, plain_number
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-_STREAMED = 1 << 17  # rows asked of the streaming engine at a time
+_STREAMED = 1 << 17  # rows asked of the streaming engine at a time, if not more are wanted
 PROBE_SECONDS = 10.0
 _alive: set[int] = set()  # processes in which Polars' threads were seen at work
 
@@ -113,7 +115,7 @@ class PolarsLazyFrame:
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows in batches of at most `size`."""
-        for frame in _stream(self._frame.select(_names(reads, self.columns))):
+        for frame in _stream(self._frame.select(_names(reads, self.columns)), max(size, _STREAMED)):
             yield from _slices(frame, reads, size)
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
@@ -125,9 +127,39 @@ class PolarsLazyFrame:
         return _names_people(self._schema[name])
 
 
-def _stream(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-    # The one function that uses a method Polars calls unstable. Messages and statistics are of rows in order.
-    return frame.collect_batches(chunk_size=_STREAMED, maintain_order=True, engine="streaming")
+def _stream(frame: pl.LazyFrame, rows: int = _STREAMED) -> Iterator[pl.DataFrame]:
+    """Run a query, and give its rows in order, for messages and statistics are of them.
+
+    `collect_batches` would end early, without an error, where a thread of Polars panics: over a file that was cut.
+    """
+    given: queue.Queue[pl.DataFrame | BaseException | None] = queue.Queue(maxsize=2)
+    stopped = threading.Event()
+
+    def put(item: pl.DataFrame | BaseException | None) -> bool:
+        while not stopped.is_set():
+            with suppress(queue.Full):
+                given.put(item, timeout=0.1)
+                break
+        return stopped.is_set()  # which ends the query
+
+    def run() -> None:
+        try:  # the one place that uses a method which Polars calls unstable
+            frame.sink_batches(put, chunk_size=rows, maintain_order=True, engine="streaming")
+        except BaseException as error:  # noqa: BLE001 - a panic of Rust is no Exception
+            put(error)
+        else:
+            put(None)
+
+    worker = threading.Thread(target=run, daemon=True)
+    worker.start()
+    try:
+        while (item := given.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stopped.set()
+        worker.join(PROBE_SECONDS)
 
 
 def _names(reads: Sequence[Read], columns: tuple[str, ...]) -> list[str]:

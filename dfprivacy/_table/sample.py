@@ -1,0 +1,281 @@
+"""A secret sample of a table's people, drawn for one question and forgotten with it.
+
+Which people are in it is decided by the operating system's secure source alone, before any column is looked at, so
+whoever is not in it has no influence on the answer. docs/explanation/sampling.md proves what that is worth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy._privacy.samplers import uniform
+from dfprivacy._table.batch import VALUE_BYTES
+from dfprivacy._table.frames import Dictionary, Read
+from dfprivacy._table.ids import NOBODY
+from dfprivacy._table.people import BoundedFrame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from dfprivacy._table.frames import Frame, Raw
+    from dfprivacy.schema import Column
+
+__all__ = ["SHARE_MAX", "DrawnFrame", "Sample", "SampledFrame"]
+
+Places = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+
+_PART = 1 << 16  # rows at a time
+_WORD = 1 << 62
+SHARE_MAX = 1 << 62
+"""What the denominator of a share is below, for coins are whole numbers."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What is public of a sample.
+
+    Attributes
+    ----------
+    share : Fraction
+        The probability q that any one person is in it.
+    whose : str
+        Whose rows are drawn together; empty where each row is drawn by itself.
+    rows, of : int or None
+        Where numbers are public: how many rows are drawn, of how many. Else everybody is drawn with probability q,
+        independently.
+    """
+
+    share: Fraction
+    whose: str = ""
+    rows: int | None = None
+    of: int | None = None
+
+    def __str__(self) -> str:
+        if self.rows is not None:
+            return f"a secret sample of {self.rows} of {self.of} rows"
+        each = f"of each {self.whose!r}" if self.whose else "of each row"
+        return f"a secret sample, with probability {self.share} {each}"
+
+    def describe(self) -> dict[str, Any]:
+        """Return the same as plain JSON values."""
+        return {"share": str(self.share), "whose": self.whose, "rows": self.rows, "of": self.of}
+
+
+class SampledFrame:
+    """A table of which every question sees another sample; nobody sees the table.
+
+    Parameters
+    ----------
+    frame : Frame
+        The table.
+    sample : Sample
+        How to draw.
+    """
+
+    def __init__(self, frame: Frame, sample: Sample) -> None:
+        self.frame = frame
+        self.sample = sample
+
+    def knowing(self, columns: Sequence[Column]) -> SampledFrame:
+        """Give the same where something else is known of a row."""
+        if not isinstance(self.frame, BoundedFrame):
+            return self
+        return SampledFrame(self.frame.knowing(columns), self.sample)
+
+    @property
+    def library(self) -> str:
+        """Whose tables releases make."""
+        return self.frame.library
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Column names in order."""
+        return self.frame.columns
+
+    @property
+    def settled(self) -> bool:
+        """Whether every pass gives the same rows: of the table."""
+        return self.frame.settled
+
+    def names_people(self, name: str) -> bool:
+        """Whether the type of a column can name people."""
+        return self.frame.names_people(name)
+
+    def ready(self) -> None:
+        """Raise a `ReadError` if no rows can be read in this process."""
+        self.frame.ready()
+
+    def rows(self) -> int:
+        """Give nothing: there are no rows before a sample is drawn."""
+        raise NotImplementedError
+
+    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
+        """Give nothing: of a sample no column is public."""
+        raise NotImplementedError(names)
+
+    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
+        """Give nothing: there are no rows before a sample is drawn."""
+        raise NotImplementedError(reads, size)
+
+    def drawn(self, reads: Sequence[Read], memory: float) -> DrawnFrame:
+        """Draw a sample, for one question.
+
+        Parameters
+        ----------
+        reads : sequence of Read
+            What may be read of it, where a second pass may give other rows.
+        memory : float
+            The most bytes that it may take.
+        """
+        return DrawnFrame(self.frame, self.sample, reads, memory)
+
+
+class DrawnFrame(SampledFrame):
+    """A sample, in a random order: drawn when a row is first read, and held by whoever holds this.
+
+    A table that gives the same rows in every pass is read again for columns that are not held yet. Another one is
+    read once, with all columns that may be asked for.
+    """
+
+    def __init__(self, frame: Frame, sample: Sample, reads: Sequence[Read], memory: float) -> None:
+        super().__init__(frame, sample)
+        self._reads = tuple(reads)
+        self._memory = memory
+        self._places: Places | None = None  # of the rows that are drawn, rising
+        self._order: Places = np.zeros(0, dtype=np.int64)  # in which they are shown
+        self._total = 0  # how many rows the table has
+        self._held: dict[Read, Raw] = {}
+
+    @property
+    def settled(self) -> bool:
+        """Whether every pass gives the same rows: of a sample."""
+        return True
+
+    def rows(self) -> int:
+        """Count the rows that are drawn."""
+        return sum(rows for rows, _ in self.batches((), _PART))
+
+    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
+        """Rows that are drawn in batches of at most `size`."""
+        missing = [read for read in dict.fromkeys(reads) if read not in self._held]
+        if missing or self._places is None:
+            self._hold(missing)
+        for start in range(0, len(self._order), size):
+            part = slice(start, min(start + size, len(self._order)))
+            yield part.stop - start, {read: _only(self._held[read], part) for read in reads}
+
+    def _hold(self, missing: Sequence[Read]) -> None:
+        """Read columns of the rows that are drawn; the first time, draw them."""
+        first = self._places is None
+        reads = tuple(missing) if self.frame.settled else self._reads
+        if not {*missing} <= {*reads} or not (first or self.frame.settled):
+            raise LookupError  # a second pass might give other rows
+        choose = self._chooser()
+        who = (Read(self.sample.whose, "people"),) if first and self.sample.whose else ()
+        parts: dict[Read, list[Raw]] = {read: [] for read in reads}
+        places: list[Places] = [np.zeros(0, dtype=np.int64)]
+        start = held = 0
+        for rows, raw in self.frame.batches(tuple(dict.fromkeys([*reads, *who])), _PART):
+            here = choose(start, rows, raw)
+            held += len(here)
+            if VALUE_BYTES * held * (len(self._held) + len(reads)) > self._memory:
+                raise MemoryError
+            places.append(here + start)
+            for read, column in parts.items():
+                column.append(_only(raw[read], here))
+            start += rows
+        known = self.sample.of if first else self._total
+        if known is not None and start != known:
+            raise RuntimeError  # somebody has changed the table
+        if first:
+            self._places, self._total = np.concatenate(places), start
+            self._order = shuffled(held)
+        self._held |= {read: _only(_joined(column), self._order) for read, column in parts.items()}
+
+    def _chooser(self) -> Callable[[int, int, Mapping[Read, Raw]], Places]:
+        """Give what says which rows of a part are drawn: where it begins, how many it has, and its columns."""
+        places, sample = self._places, self.sample
+        if places is None and sample.rows is not None and sample.of is not None:
+            places = distinct(sample.of, sample.rows)
+        if places is not None:
+            known = places
+
+            def here(start: int, rows: int, _: Mapping[Read, Raw]) -> Places:
+                first, end = np.searchsorted(known, [start, start + rows])
+                return known[first:end] - start
+
+            return here
+        if not sample.whose:
+            return lambda _, rows, __: np.flatnonzero(coins(sample.share, rows))
+        if not isinstance(self.frame, BoundedFrame):
+            raise TypeError
+        who, of_people = Read(sample.whose, "people"), coins(sample.share, len(self.frame.people))
+
+        def of_whom(_: int, rows: int, raw: Mapping[Read, Raw]) -> Places:
+            named = raw[who]
+            if not isinstance(named, Dictionary):
+                raise TypeError
+            whose = named.codes
+            own = coins(sample.share, rows)  # who has a row that names nobody has no other
+            return np.flatnonzero(np.where(whose == NOBODY, own, np.append(of_people, False)[whose]))
+
+        return of_whom
+
+
+def coins(share: Fraction, count: int) -> NDArray[np.bool_]:
+    """Draw whether each of so many is in a sample: exactly with this probability, each by itself."""
+    return uniform(share.denominator, count) < share.numerator
+
+
+def distinct(below: int, count: int) -> Places:
+    """Draw different whole numbers from 0 to `below` - 1, rising; all sets of so many are equally likely.
+
+    The first different ones of many draws are such a set, by symmetry, and so are those that are not in one.
+    """
+    if count > below // 2:
+        rest = np.ones(below, dtype=np.bool_)
+        rest[distinct(below, below - count)] = False
+        return np.flatnonzero(rest)
+    chosen = np.zeros(0, dtype=np.int64)
+    while len(chosen) < count:
+        every = np.concatenate([chosen, uniform(below, 2 * (count - len(chosen)))])
+        _, first = np.unique(every, return_index=True)
+        chosen = every[np.sort(first)][:count]
+    return np.sort(chosen)
+
+
+def shuffled(count: int) -> Places:
+    """Draw an order of so many; all are equally likely."""
+    while True:
+        words = uniform(_WORD, count)
+        order = np.argsort(words)
+        if not np.any(words[order[1:]] == words[order[:-1]]):
+            return order
+
+
+def _only(column: Raw, rows: slice | Places) -> Raw:
+    """Give some rows of a raw column."""
+    if not isinstance(column, Dictionary):
+        return column[rows]
+    return Dictionary(column.codes[rows], column.values)
+
+
+def _joined(columns: Sequence[Raw]) -> Raw:
+    """Put parts of a raw column together; each may have a dictionary of its own."""
+    if all(isinstance(column, np.ndarray) for column in columns):
+        return np.concatenate([np.zeros(0, dtype=np.bool_), *columns])
+    codes: list[NDArray[np.intp]] = []
+    values: list[object] = []
+    for column in columns:
+        own, known = (column.codes, column.values) if isinstance(column, Dictionary) else (None, column)
+        own = np.arange(len(known)) if own is None else own
+        used = np.unique(own[own >= 0])
+        codes.append(np.where(own >= 0, np.searchsorted(used, own) + len(values), -1))
+        values += [known[place] for place in used.tolist()]
+    return Dictionary(np.concatenate(codes), values)

@@ -1,0 +1,147 @@
+"""What the test of many 2 x 2 tables returns."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from dfprivacy import NanPolicy, Release
+from dfprivacy.plotting import axes, ink
+
+if TYPE_CHECKING:
+    from dfprivacy_chi2.compared import Score, Statistic
+
+__all__ = ["DEVIATION", "Chi2Many", "Many"]
+
+Many = Literal["svt", "select"]
+DEVIATION = math.sqrt(2)
+"""Standard deviation of a Laplace variable of scale 1."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Chi2Many(Release):
+    """Result of private tests of many columns.
+
+    Attributes
+    ----------
+    discoveries : tuple of str
+        The columns that differ between the groups, with a family-wise error of `alpha`.
+    answered : tuple of str
+        The columns that were tested, in order: those up to the last rejection allowed, or those selected.
+    differences : tuple of float
+        ``"select"``: the noisy absolute difference of shares of each column in `answered`; ``"svt"`` tells none.
+    norms : tuple of float
+        ``"select"`` by the unit circle: the noisy norm of each, in place of its difference.
+    pvalues : tuple of float
+        ``"select"``: the p-value of each, not corrected for many tests.
+    thresholds : tuple of float
+        What the noisy absolute difference, or the noisy norm, of each in `answered` had to exceed.
+    tests : int
+        Number of columns that may be tested; each is, at level `alpha` / `tests`.
+    alpha : float
+        Probability, at most, of any false rejection.
+    method : {"svt", "select"}
+        How it was tested.
+    max_rejections : int
+        Rejections that were paid for.
+    noise_standard_error : tuple of float
+        Standard deviation of the noise in a comparison, in units of the statistic: of the threshold and of each
+        value (``"svt"``), or of each value.
+    sizes : tuple of int
+        Rows in each group.
+    by, groups, rate, nan_policy
+        What was compared, what was known of the shares, and what became of rows without a value.
+    notes : tuple of str
+        What to know before trusting the numbers.
+    statistic : {"difference", "unitcircle"}
+        What was compared with the threshold.
+    score : {"statistic", "distance"}
+        What ``"select"`` selected by.
+    tau : float or None
+        The value of chi² that the circle and the distance are about; None if there was neither.
+    max_tests : int or None
+        How many columns were to be tested at most.
+    """
+
+    discoveries: tuple[str, ...]
+    answered: tuple[str, ...]
+    differences: tuple[float, ...]
+    pvalues: tuple[float, ...]
+    thresholds: tuple[float, ...]
+    tests: int
+    alpha: float
+    method: Many
+    max_rejections: int
+    noise_standard_error: tuple[float, ...]
+    sizes: tuple[int, ...]
+    by: str
+    groups: tuple[Any, ...]
+    rate: Any
+    nan_policy: NanPolicy
+    notes: tuple[str, ...]
+    norms: tuple[float, ...] = ()
+    statistic: Statistic = "difference"
+    score: Score = "statistic"
+    tau: float | None = None
+    max_tests: int | None = None
+
+    @property
+    def rejected(self) -> tuple[str, ...]:
+        """The columns that differ; the old name warns."""
+        warnings.warn(
+            "Chi2Many.rejected is called discoveries now; the old name goes with the next release.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return self.discoveries
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """The scales of the Laplace noise; the old name warns."""
+        warnings.warn(
+            "Chi2Many.scales is called noise_standard_error now, which is √2 times as much; the old name goes with "
+            "the next release.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return self._scales
+
+    @property
+    def _scales(self) -> tuple[float, ...]:
+        return tuple(deviation / DEVIATION for deviation in self.noise_standard_error)
+
+    _shown = ("discoveries", "tests", "alpha", "method", "max_rejections", "sizes", "notes")
+
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = super()._rows()
+        return rows if self.discoveries else [("discoveries", "none"), *rows]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw what each column that was tested had to exceed, and which did."""
+        ax = axes(ax)
+        places = np.arange(len(self.answered))
+        hit = np.isin(self.answered, self.discoveries)
+        thresholds = np.array(self.thresholds)
+        ax.plot(places, thresholds, "_", color="tab:red", label="threshold")
+        word = "norm" if self.statistic == "unitcircle" else "difference"
+        if values := self.norms or self.differences:
+            ax.errorbar(
+                places,
+                values,
+                yerr=self.noise_standard_error[-1],
+                fmt="o",
+                color=ink(ax),
+                label=f"noisy {word}",
+            )
+        ax.plot(places[hit], thresholds[hit], "^", color="tab:blue", label="discovered")
+        ax.set(
+            xlabel="column, in the order tested",
+            ylabel="norm" if word == "norm" else "absolute difference",
+            title=f"{len(self.discoveries)} found",
+        )
+        ax.legend(fontsize="small", frameon=False)
+        return ax
