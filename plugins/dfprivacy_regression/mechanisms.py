@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 FIRST = Fraction(2, 5)  # of the budget, for the second moments where there are many rows
-SHARES = ((5.6, FIRST), (3.2, Fraction(3, 5)), (1.6, Fraction(3, 4)))  # from a signal to noise on; below it is all
+SHARES = ((5.6, FIRST), (3.2, Fraction(3, 5)), (2.3, Fraction(3, 4)))  # from a signal to noise on; below it is all
 SEEN = 1.0  # noise standard errors of the smallest eigenvalue, below which they are measured again
 
 

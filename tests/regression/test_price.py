@@ -59,3 +59,29 @@ def test_what_could_be_found_is_as_the_page_says(view):
     said = re.search(r"has to be ([\d.]+) thousand dollars", PAGE)
     assert said
     assert f"{found:.1f}" == said[1]
+
+
+def test_power_is_as_the_page_says():
+    """Of made-up rows, as many as the table has: the table is not needed. 100 runs, and seven of their errors."""
+    asked = {"effect": 1, "spread": 6}
+    terms = {"bounds": {name: price.BOUNDS[name] for name in ("price", "poor")}, "assume": asked, "runs": 100}
+    said = dict(re.findall(r"^  epsilon ([\d.]+) +([\d.]+)$", PAGE, flags=re.MULTILINE))
+
+    powers = dp.power(("ols", price.POOR), n=506, epsilon=[0.5, 1], **terms).found
+
+    for (found,), epsilon in zip(powers, ("0.5", "1"), strict=True):
+        assert found == pytest.approx(float(said[epsilon]), abs=0.35 if epsilon == "0.5" else 0.15)
+
+
+def test_a_summary_is_laid_out_as_the_page_shows(view):
+    """All but the numbers, and the spaces between them, is what is printed."""
+
+    def bare(text):
+        return re.sub(r"\s+", " ", re.sub(r"-?[\d.,]+", "#", text)).strip()
+
+    shown = re.search(r"```text\n( +OLS Regression.*?)```", PAGE, flags=re.DOTALL)
+
+    with seeded_noise(1):
+        fit = view.ols(price.ROOMS, epsilon=20, fresh=True)
+
+    assert bare(shown[1]) == bare(str(fit.summary()))
