@@ -218,7 +218,7 @@ class Regression(Release):
         """Name a coefficient for people: the column's words, and the category against the first one."""
         for name, categories in self.factors:
             for each in categories[1:]:
-                if term == f"C({name})[T.{each}]":
+                if name in self.column_words and term == f"C({name})[T.{each}]":
                     return f"{self._called(name)}: {each}, not {categories[0]}"
         return self._called(term)
 
