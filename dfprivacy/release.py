@@ -797,21 +797,22 @@ class Groups(Release, Generic[R_co]):
     def _grid(self) -> Grid | None:
         """Put groups' tables below each other, if all have the same columns; or their facts, one row a group."""
         tables = [release._grid() for release in self.releases]  # noqa: SLF001 - of our own kind
-        if all(table is None for table in tables):
+        if facts := all(table is None for table in tables):
             tables = [_told(release._rows()) for release in self.releases]  # noqa: SLF001 - as above
         grids = [table for table in tables if table is not None]
-        heads = {tuple(grid.heads) for grid in grids}
-        if not heads or len(grids) < len(tables):
+        heads = list(dict.fromkeys(tuple(grid.heads) for grid in grids))
+        if not heads or len(grids) < len(tables) or (len(heads) > 1 and not facts):
             return None
         labels, by = self._labels(), self.by if isinstance(self.by, str) else ", ".join(self.by)
-        if all(not own for own, *_ in heads):  # facts, some of which not every group has
-            names = list(dict.fromkeys(name for grid in grids for name in grid.heads[1:]))
-            told = [dict(zip(grid.heads, texts, strict=True)) for grid in grids for texts in grid.rows]
+        own, *rest = heads[0]
+        if facts:  # some of which not every group has
+            names = list(dict.fromkeys(name for _, *others in heads for name in others))
+            told = [dict(zip(grid.heads, *grid.rows, strict=True)) for grid in grids]
             cells = [(label, *(of.get(name, "") for name in names)) for label, of in zip(labels, told, strict=True)]
             return Grid((by, *names), cells)
-        if len(heads) != 1:
-            return None
-        (((own, *rest)),) = heads
+        if not any(name for grid in grids for name, *_ in grid.rows):  # rows without names of their own
+            cells = [(label, *texts) for label, grid in zip(labels, grids, strict=True) for _, *texts in grid.rows]
+            return Grid((by, *rest), cells)
         wide = max(map(len, (by, *labels)))
         cells = [
             (f"{'' if at else label:<{wide}}  {name}", *texts)

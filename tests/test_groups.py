@@ -5,6 +5,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy.schema import chosen_groups
+from dfprivacy.testing.noise import seeded_noise
 
 ARM = dp.Column("arm", categories=("drug", "placebo", 1))
 
@@ -64,3 +65,16 @@ def test_a_public_group_that_is_too_small_is_refused_before_any_charge():
         assert view.least_of_three("other", epsilon=1).value is None
     finally:
         dp.unregister("least_of_three")
+
+
+def test_tables_of_groups_name_their_rows():
+    """What groups were described by stands in each of their tables, and facts that few have are blank in others."""
+    table = pd.DataFrame({"x": [1.0, 2.0, None, 4.0] * 500 + [3.0] * 2000, "g": ["a"] * 2000 + ["b"] * 2000})
+    view = table.dp.protect("rows-of-groups", epsilon=9, bounds={"x": (0, 5)}, categories={"g": ["a", "b"]})
+
+    with seeded_noise(1):
+        described, means = (repr(getattr(view.group_by("g"), of)("x", epsilon=3)) for of in ("describe", "mean"))
+
+    for name in ("count", "missing", "mean", "std", "25%", "50%", "75%"):
+        assert sum(name in line.split()[:2] for line in described.splitlines()) == 2
+    assert means.count("rows, left out") == 1
