@@ -40,7 +40,7 @@ def on_sample(epsilon: Fraction, share: Fraction) -> Fraction:
     Examples
     --------
     >>> float(on_sample(Fraction(1), Fraction(1, 10)))
-    2.9000389...
+    2.90047...
     """
     context = Context(prec=_DIGITS, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
     price = context.divide(Decimal(epsilon.numerator), Decimal(epsilon.denominator))
