@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import wrapt
 
-from dfprivacy._plugins.loader import registry
+from dfprivacy._plugins.loader import RESERVED, registry
 from dfprivacy.errors import trimmed
 from dfprivacy.view import protect, view_of
 
@@ -54,28 +54,7 @@ class Accessor:
         return view_of(self._frame)[name]
 
     def __dir__(self) -> list[str]:
-        return sorted(
-            {
-                *super().__dir__(),
-                "budget",
-                "name",
-                "releases",
-                "schema",
-                "to_toml",
-                "where",
-                "filter",
-                "select",
-                "declare",
-                "group_by",
-                "groupby",
-                "per",
-                "explain",
-                "plan",
-                "power",
-                "refine",
-                *registry().mechanisms,
-            }
-        )
+        return sorted({*super().__dir__(), *RESERVED, *registry().mechanisms})
 
     def __repr__(self) -> str:
         try:

@@ -287,7 +287,7 @@ def one(**kwargs):
     return ttest("age", **{"popmean": 30, **kwargs})
 
 
-IT_IS_CALLED = r"It is called ttest\(column, \*, by=None, groups=None, nan_policy='omit', popmean=0\.0"
+IT_IS_CALLED = r"It is called ttest\(column, \*, by=None, groups=None, queries='jointly', nan_policy='omit', "
 
 BAD_QUESTIONS = {
     "epsilon zero": (one(epsilon=0), ArgumentError, "epsilon=0 must be above zero", "Typical"),

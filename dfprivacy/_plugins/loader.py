@@ -62,6 +62,7 @@ RESERVED = frozenset(
         "protect",
         "refine",
         "releases",
+        "sample",
         "schema",
         "select",
         "to_toml",

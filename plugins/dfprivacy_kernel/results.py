@@ -174,7 +174,6 @@ class KernelTest(Release):
         -------
         matplotlib.axes.Axes
             The axes.
-
         """
         if not self.differences:
             return self._drawn(axes(ax, height=2.6))

@@ -162,7 +162,7 @@ def test_a_release_survives_json_and_has_a_picture(method):
     ax = again.plot()
     ax.figure.canvas.draw()
     pyplot.close(ax.figure)
-    assert ax.get_ylabel() == "norm"
+    assert "norm" in ax.get_xlabel()
 
 
 REFUSED = [
