@@ -230,7 +230,8 @@ def rows_of(curator: Curator, *spaces: Space, nan_policy: NanPolicy = "fill") ->
     if n > PAIRWISE_MAX and any(each.pairwise for each in spaces):
         raise ArgumentError(
             f"All pairs of {n} rows take too long; {PAIRWISE_MAX} rows are the most.",
-            "Use metric='l1' or 'projected', or fewer rows.",
+            f"Ask a sample, view.sample({math.floor(100 * PAIRWISE_MAX / n) / 100:g}), or what needs no pairs: "
+            "metric='l1' or 'projected' of dcor, kernel='distance' of hsic for one column.",
         )
     if nan_policy == "raise":
         curator.refuse_missing(*columns)

@@ -92,7 +92,8 @@ class ColumnStatistic(Release):
         asked, error = f"{self.statistic} of {self.column}".removesuffix(" of "), self.noise_standard_error
         rows = [(asked, number(self.value, error))]
         if self.low is not None and self.high is not None:
-            whose = "the table's own" if self.covers == "table" else "the population"
+            own = "the sample's own" if self.privacy is not None and self.privacy.sample else "the table's own"
+            whose = own if self.covers == "table" else "the population"
             rows += [(f"{100 * self.confidence:.4g}% interval", f"{between(self.low, self.high)}, for {whose}")]
             rows += [("noise_standard_error", number(error, error))]
         if self.count is not None and self.statistic != "count":

@@ -14,6 +14,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Release
 from dfprivacy.features import ProductKernel
+from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes
 from dfprivacy_kme.embedding import Space, coded, decoded
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["TwoSample", "WeightedPoints"]
 
 _LOOSE = 2.0  # absolute weights of points, where a distribution's add up to 1
+_FEW = 12  # points, which are shown
 
 
 class TwoSample(NamedTuple):
@@ -99,6 +101,15 @@ class WeightedPoints(Release):
         while name in columns:
             name += "_"
         return self._table({**columns, name: self.weights.tolist()})
+
+    def _grid(self) -> Grid | None:
+        """Show the points where they are few."""
+        if self.support > _FEW:
+            return None
+        columns = decoded(self._space.columns, self.locations)
+        rows = zip(*columns.values(), self.weights, strict=True)
+        texts = [[f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
+        return Grid(("", *columns, "weight"), [("", *row) for row in texts])
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the means of numbers; where there are none, the weights. `points` has the points."""
