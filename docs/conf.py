@@ -23,6 +23,8 @@ extensions = [
 exclude_patterns = ["_build", "example_plugin"]
 html_theme = "furo"
 html_title = f"dfprivacy {release}"
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
