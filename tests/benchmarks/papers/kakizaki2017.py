@@ -94,6 +94,8 @@ def draw(curves: dict[float, list[tuple[float, ...]]]) -> None:
         ax.plot(SIZES, circle, color="#2f7fd1", marker="o", label="unit circle")
         ax.plot(SIZES, seventh, color="#2f7fd1", ls="--", label="at most, Theorems 2 and 7")
         ax.set(xscale="log", yscale="log", ylim=(1e-9, 2), xlabel="rows in each group", title=f"ε = {epsilon:g}")
+        ax.set(xticks=SIZES, xticklabels=[f"{size:,}" for size in SIZES])
+        ax.minorticks_off()
         ax.patch.set_alpha(0)
     parts[0].set_ylabel("type II error")
     parts[0].legend(fontsize="small", frameon=False, labelcolor=grey)

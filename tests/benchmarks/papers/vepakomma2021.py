@@ -294,7 +294,10 @@ def picture() -> None:
         "svg.hashsalt": "dfprivacy",
         "font.family": "sans-serif",
         "font.size": 8,
-    }
+        **dict.fromkeys(
+            ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), "#808080"
+        ),
+    }  # a grey that is read on light and on dark
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(2, 4, figsize=(9.5, 4.6), sharex=True, sharey=True, layout="constrained")
@@ -321,7 +324,7 @@ def picture() -> None:
     figure.supylabel("error of R²")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     PICTURES.mkdir(parents=True, exist_ok=True)
-    figure.savefig(PICTURES / "vepakomma2021.svg", metadata={"Date": None})
+    figure.savefig(PICTURES / "vepakomma2021.svg", transparent=True, metadata={"Date": None})
 
 
 def main() -> None:
