@@ -118,18 +118,7 @@ class Profile(Release):
         return [{"column": self.columns, "kind": self.kinds, **cells, "frequent": frequent}]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw how many rows each column holds a value in, and in how many it is missing, with intervals.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw how many rows each column holds a value in, and in how many it is missing, with intervals."""
         return plots.profile(self, [self._label(at) for at in range(len(self.columns))], ax)
 
     def _label(self, at: int) -> str:

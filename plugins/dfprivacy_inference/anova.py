@@ -138,18 +138,7 @@ class Anova(Release):
         return self._table(dict(zip(names, map(list, columns), strict=True)))
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the means and their intervals: a forest plot.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw the means and their intervals: a forest plot."""
         ax = axes(ax, height=forest_height(len(self.groups)))
         at = range(len(self.groups))
         reach = [

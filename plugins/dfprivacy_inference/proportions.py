@@ -148,18 +148,7 @@ class Proportions(Release):
         return self._table(dict(zip(["A", "B", *parts], map(list, columns), strict=True)))
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the shares and their intervals: a forest plot.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw the shares and their intervals: a forest plot."""
         ax = axes(ax, height=forest_height(len(self.groups)))
         names = self.groups or ("all",)
         share, low, high = (np.array(each) for each in (self.shares, self.lows, self.highs))

@@ -73,18 +73,7 @@ class _TwoGroupTest(_Test):
         return ConfidenceInterval(self.low, self.high)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the effect and its interval, from 0 to 1.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw the effect and its interval, from 0 to 1."""
         ax = axes(ax)
         low, high = self.confidence_interval()
         ax.plot(

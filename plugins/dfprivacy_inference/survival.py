@@ -120,18 +120,7 @@ class SurvivalCurves(Release):
         })  # fmt: skip
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the curves with their bands, and the numbers at risk below.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw the curves with their bands, and the numbers at risk below."""
         names = self.groups or ("all",)
         ax = axes(ax, height=3.2 + 0.15 * len(names))
         shown = range(0, len(self.edges) - 1, -(-(len(self.edges) - 1) // _NUMBERS))

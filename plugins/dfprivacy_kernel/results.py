@@ -163,18 +163,7 @@ class KernelTest(Release):
         return ConfidenceInterval(*ends)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw where the two samples differ, the witness function at the locations, with its noise; else the MMD.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw where two samples differ, the witness function at the locations, with its noise; else the MMD."""
         if not self.differences:
             return self._drawn(axes(ax, height=2.6))
         ax = axes(ax)

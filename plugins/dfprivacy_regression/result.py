@@ -223,18 +223,7 @@ class Regression(Release):
         return self._called(term)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the coefficients with their intervals, the intercept left out.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
+        """Draw the coefficients with their intervals, the intercept left out."""
         names = [name for name in self.params if name != "Intercept"]
         ax = axes(ax, height=forest_height(len(names)))
         places = range(len(names))[::-1]
