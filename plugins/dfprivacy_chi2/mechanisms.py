@@ -393,10 +393,10 @@ def _counted(
     Of all groups they are the same whichever column names the groups, so they are measured in one order.
     """
     if kept == by.categories and x.name < by.name:
-        found = curator.sum(OneHot(x) * OneHot(by))
+        found = curator.sum(OneHot(x) * OneHot(by), grid="unit")
         found = replace(found, values=found.values.T, scales=found.scales.T)
     else:
-        found = curator.sum(OneHot(by, groups=kept) * OneHot(x))
+        found = curator.sum(OneHot(by, groups=kept) * OneHot(x), grid="unit")
     return Measured("table", (found,), kept, sizes or (), rows=curator.size)
 
 

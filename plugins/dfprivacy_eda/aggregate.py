@@ -218,11 +218,11 @@ def _counted(curator: Curator, labels: list[Column], told: set[str]) -> dict[str
         for column in labels
     ]
     found = {}
-    for column, part in zip(labels, curator.sum(features.Stack(*every)).parts, strict=True):
+    for column, part in zip(labels, curator.sum(features.Stack(*every), grid="unit").parts, strict=True):
         found[column.name] = Cells.of(part, curator.size, (column,))
         if column.name in told:
             *_, gone = part.values.tolist()
-            lost = gone, math.sqrt(2) * found[column.name].scale
+            lost = gone, found[column.name].law.standard_deviation
             found[column.name] = replace(found[column.name], raw=part.values[:-1], missing=lost)
     return found
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, DiscoveredKeys, Probability, Release, mechanism
+from dfprivacy.laws import DiscreteLaplace
 from dfprivacy.schema import OTHER
 from dfprivacy_eda import plots
 from dfprivacy_eda.tables import Counts
@@ -99,18 +100,19 @@ def found_counts(
     """Give the counts of one column's values."""
     order = np.arange(len(found.keys)) if sort else np.array(_in_order(found.keys), dtype=np.intp)
     raw = found.counts.astype(np.float64)[order]
-    whole = float(raw.sum())
+    whole, law = float(raw.sum()), DiscreteLaplace(found.scale, 1.0 if found.scale else 0.0)
     return FoundCounts(
         raw=raw,
         total=whole if size is None else min(whole, float(size)),
-        noise_scale=found.scale,
+        noise_scale=law.scale,
+        noise_step=law.step,
         confidence=confidence,
         normalize=normalize,
         column=column,
         categories=tuple(found.keys[at] for at in order.tolist()),
         threshold=found.threshold,
         other=None if size is None else size - whole,
-        other_standard_error=None if size is None else found.scale * math.sqrt(2 * len(raw)),
+        other_standard_error=None if size is None else law.standard_deviation * math.sqrt(len(raw)),
     )
 
 
