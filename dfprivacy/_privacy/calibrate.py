@@ -24,6 +24,7 @@ from dfprivacy._privacy.conversions import (
 from dfprivacy.errors import ArgumentError
 
 __all__ = [
+    "FALSE_KEYS",
     "SURVEY_GRID",
     "discovery_threshold",
     "gaussian_discovery",
@@ -34,6 +35,8 @@ __all__ = [
 
 _UP = 1 + 1e-12
 _NORMAL = NormalDist()
+FALSE_KEYS = 0.05
+"""How many keys of a known domain an answer shows on average, at most, though no row holds them."""
 SURVEY_GRID = 24
 """Counts of many keys a row are in steps of 2 to the minus this: then discrete noise is as good as continuous."""
 
@@ -63,7 +66,7 @@ def discovery_threshold(scale: float, delta: Fraction) -> int:
     return 1 + max(1, ceil(scale * (most * _UP + 1e-12)))
 
 
-def sparse_threshold(scale: float, size: int, expected: float) -> int:
+def sparse_threshold(scale: float, size: int, expected: float = FALSE_KEYS) -> int:
     r"""Count that a key of a known domain must reach, noise included, so that few are shown that no row holds.
 
     Privacy does not depend on it, so long as it follows from public numbers.
@@ -75,7 +78,7 @@ def sparse_threshold(scale: float, size: int, expected: float) -> int:
     size : int
         How many keys there are in the domain.
     expected : float
-        How many may be shown, on average, where no row holds any.
+        How many may be shown on average that no row holds, at most.
 
     Returns
     -------
@@ -85,7 +88,7 @@ def sparse_threshold(scale: float, size: int, expected: float) -> int:
 
     Examples
     --------
-    >>> sparse_threshold(2.0, 10**5, 0.05)
+    >>> sparse_threshold(2.0, 10**5)
     29
     """
     most = log(size) - log(expected) - log1p(exp(-1 / scale))
