@@ -108,12 +108,8 @@ def binomial(trials: int, scale: float, threshold: int, below: Callable[[int], i
     -----
     Inversion: the smallest n with U < P(N ≤ n), for a uniform number U of which no more digits are drawn than the
     comparison needs. Both sides are held between bounds: U by its digits so far, the probabilities by decimal
-    arithmetic with directed rounding, where exp and ln are correctly rounded [1]_. While the bounds do not tell,
+    arithmetic with directed rounding, where exp and ln are correctly rounded. While the bounds do not tell,
     both get twice as many digits. So there is no rounding error, and the time is that of n + 1 terms.
-
-    References
-    ----------
-    .. [1] Python, ``decimal``: exp and ln are correctly rounded.
     """
     if not trials:
         return 0
