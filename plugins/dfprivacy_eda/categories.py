@@ -94,9 +94,7 @@ class FoundCounts(Counts):
             f"values whose noisy count reached {self.threshold:,}; shown counts near it are too large on average"
         )
         if self.domain is not None:
-            false = (
-                f"; {self.false:.2g} that no row holds are shown on average, at most" if self.noise_scale else ""
-            )
+            false = f"; on average {self.false:.2g} are shown that no row holds" if self.noise_scale else ""
             rows.append(("domain", f"{self.domain:,} values{false}"))
         return [*rows, ("shown", shown)] if self.noise_scale else rows
 
