@@ -156,7 +156,8 @@ class Part:
         """Refuse a release that does not follow from what the ledger keeps."""
         if not self.follows:
             raise ArgumentError(
-                f"What {self.answered.question.mechanism.name}() released does not follow from what the ledger keeps.",
+                f"What {self.answered.question.mechanism.name}() released does not follow from what the ledger "
+                "keeps.",
                 "Ask again with fresh=True, or install the version that made it.",
             )
 
