@@ -59,8 +59,8 @@ class CallPayer:
 
     def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
         """Charge losses at once, or none of them and raise; on a sample, what all of them together may cost."""
-        whole = [*self.losses, *losses]
-        if epsilon_of(whole) > self.epsilon or delta_of(whole) > self.delta:
+        together = [*self.losses, *losses]
+        if epsilon_of(together) > self.epsilon or delta_of(together) > self.delta:
             raise PluginError(
                 f"Mechanism {self._mechanism!r} measures one group otherwise than another, "
                 "and all groups together more than the call may cost.",

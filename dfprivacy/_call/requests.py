@@ -156,8 +156,8 @@ def decoded(value: Any) -> Any:
 def _check_condition(rule: Any) -> None:
     match rule:
         case dict() if len(rule) == 1:
-            (said,) = rule.values()
-            match said:
+            (bound,) = rule.values()
+            match bound:
                 case {"between": [int() | float(), int() | float()], **more} if not more:
                     return
                 case {"in": list(values), **more} if not more and all(
@@ -295,10 +295,10 @@ def _canonical(plain: Mapping[str, Any]) -> bytes:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    pairs_once = dict(pairs)
+    if len(pairs_once) < len(pairs):
         raise ValueError
-    return found
+    return pairs_once
 
 
 def _refused(_: str) -> Any:

@@ -34,7 +34,7 @@ __all__ = [
 class Keys:
     """What enough rows hold of some columns, and all rows where that is public."""
 
-    found: tuple[DiscoveredKeys, ...]
+    discovered: tuple[DiscoveredKeys, ...]
     size: int | None
 
 
@@ -100,7 +100,7 @@ class FoundCounts(Counts):
 
 
 def found_counts(
-    found: DiscoveredKeys,
+    keys: DiscoveredKeys,
     column: str,
     size: int | None,
     confidence: float,
@@ -109,22 +109,22 @@ def found_counts(
     sort: bool = True,
 ) -> FoundCounts:
     """Give the counts of one column's values."""
-    order = np.arange(len(found.keys)) if sort else np.array(_in_order(found.keys), dtype=np.intp)
-    raw = found.counts.astype(np.float64)[order]
-    whole = float(raw.sum())
+    order = np.arange(len(keys.keys)) if sort else np.array(_in_order(keys.keys), dtype=np.intp)
+    raw = keys.counts.astype(np.float64)[order]
+    total = float(raw.sum())
     return FoundCounts(
         raw=raw,
-        total=whole if size is None else min(whole, float(size)),
-        noise_scale=found.scale,
+        total=total if size is None else min(total, float(size)),
+        noise_scale=keys.scale,
         confidence=confidence,
         normalize=normalize,
         column=column,
-        categories=tuple(found.keys[at] for at in order.tolist()),
-        threshold=found.threshold,
-        domain=found.domain,
-        false=found.false,
-        other=None if size is None else size - whole,
-        other_standard_error=None if size is None else found.scale * math.sqrt(2 * len(raw)),
+        categories=tuple(keys.keys[at] for at in order.tolist()),
+        threshold=keys.threshold,
+        domain=keys.domain,
+        false=keys.false,
+        other=None if size is None else size - total,
+        other_standard_error=None if size is None else keys.scale * math.sqrt(2 * len(raw)),
     )
 
 
@@ -182,8 +182,8 @@ class FoundCategories(Release):
             raise ArgumentError(f"Nothing was looked for in {column!r}.", f"There are {list(self.columns)!r}.")
         at = self.columns.index(column)
         counts = np.array(self.counts[at], dtype=np.int64)
-        found = DiscoveredKeys(self.known[at], counts, self.thresholds[at], self.noise_scales[at], None)
-        return found_counts(found, column, self.size, self.confidence)
+        keys = DiscoveredKeys(self.known[at], counts, self.thresholds[at], self.noise_scales[at], None)
+        return found_counts(keys, column, self.size, self.confidence)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw a bar for each value of each column, with its interval."""
@@ -278,10 +278,10 @@ def _(measured: Keys, columns: tuple[Column, ...], *, confidence: Probability = 
     """Keep what was shown."""
     return FoundCategories(
         columns=tuple(column.name for column in columns),
-        known=tuple(each.keys for each in measured.found),
-        counts=tuple(tuple(each.counts.astype(float).tolist()) for each in measured.found),
-        thresholds=tuple(each.threshold for each in measured.found),
-        noise_scales=tuple(each.scale for each in measured.found),
+        known=tuple(each.keys for each in measured.discovered),
+        counts=tuple(tuple(each.counts.astype(float).tolist()) for each in measured.discovered),
+        thresholds=tuple(each.threshold for each in measured.discovered),
+        noise_scales=tuple(each.scale for each in measured.discovered),
         size=measured.size,
         confidence=confidence,
     )

@@ -99,8 +99,8 @@ def edges_of(column: Column, bins: Any) -> tuple[NDArray[np.float64], slice]:
             "No value counts there: they are clipped to the bounds.",
         )
     before, after = edges[0] > column.low, edges[-1] < column.high
-    whole = np.concatenate([[column.low] if before else [], edges, [column.high] if after else []])
-    return whole, slice(int(before), int(before) + edges.size - 1)
+    every_edge = np.concatenate([[column.low] if before else [], edges, [column.high] if after else []])
+    return every_edge, slice(int(before), int(before) + edges.size - 1)
 
 
 def _counting(column: Column, edges: tuple[float, ...], missing: bool) -> features.RowFeatures:  # noqa: FBT001
@@ -193,18 +193,18 @@ def _(
     confidence: Probability = 0.95,
 ) -> Histogram:
     """Keep the bins that were asked for."""
-    edges, asked = edges_of(column, bins)
+    edges, inner = edges_of(column, bins)
     counts = project(measured.raw, measured.total())
     return Histogram(
-        raw=measured.raw[asked],
-        total=float(counts[asked].sum()),
+        raw=measured.raw[inner],
+        total=float(counts[inner].sum()),
         noise_scale=measured.scale,
         confidence=confidence,
         normalize=normalize,
         missing=measured.missing[0],
         missing_standard_error=measured.missing[1],
         column=column.name,
-        edges=edges[asked.start : asked.stop + 1],
+        edges=edges[inner.start : inner.stop + 1],
     )
 
 
@@ -326,8 +326,8 @@ def _(
 ) -> Counts:
     """Sort the categories by their noisy counts."""
     if isinstance(measured, Keys):
-        (found,) = measured.found
-        return found_counts(found, column.name, measured.size, confidence, normalize=normalize, sort=sort)
+        (keys,) = measured.discovered
+        return found_counts(keys, column.name, measured.size, confidence, normalize=normalize, sort=sort)
     known = column.categories or ()
     order = np.argsort(-measured.raw, kind="stable") if sort else np.arange(len(known))
     return Counts(

@@ -69,7 +69,7 @@ class Sums:
     cube: tuple[int, int] = (0, 0)
 
     @property
-    def found(self) -> Numbers:
+    def numbers(self) -> Numbers:
         """The four numbers, as measured."""
         return self._squares(self.start + self.map @ self.values)
 
@@ -118,15 +118,15 @@ def moments(curator: Curator, column: Column, nan_policy: NanPolicy, *, share: o
         curator.once(_squared, column, gaps, n is None, weight if counted else None), share=share
     )
     values, scales = measured.values, measured.scales
-    whole = np.zeros((4, len(values)))
-    whole[1, 0], whole[2, 1 if n is not None else 2] = 1, 1
+    sums = np.zeros((4, len(values)))
+    sums[1, 0], sums[2, 1 if n is not None else 2] = 1, 1
     start = np.array([0.0 if n is None else float(n), 0.0, 0.0, 0.0])
     if n is None:
-        whole[0, 1:3] = 1
+        sums[0, 1:3] = 1
     if counted:
-        whole[3, -1] = 1 / weight
-        whole[0] -= 0 if n is None else whole[3]
-    return Sums(values, scales, whole, start, counted or not (gaps or column.filled or nan_policy == "fill"))
+        sums[3, -1] = 1 / weight
+        sums[0] -= 0 if n is None else sums[3]
+    return Sums(values, scales, sums, start, counted or not (gaps or column.filled or nan_policy == "fill"))
 
 
 def _squared(
@@ -175,25 +175,25 @@ def cube_draws(dimension: int, scale: float, kept: int, *, most: int = 2 * _HALF
 
 
 def _mean(rows: Numbers) -> Numbers:
-    found: Numbers = np.clip(rows[1] / np.maximum(rows[0], 1), -1, 1)
-    return found
+    means: Numbers = np.clip(rows[1] / np.maximum(rows[0], 1), -1, 1)
+    return means
 
 
 def mean(rows: Numbers, column: Column) -> Numbers:
     """Give means, from the four numbers along the first axis."""
-    found = _mean(rows)
-    found *= column.half
-    found += column.mid
-    return found
+    means = _mean(rows)
+    means *= column.half
+    means += column.mid
+    return means
 
 
 def _var(rows: Numbers) -> Numbers:
     n = np.maximum(rows[0], 2)
-    found: Numbers = rows[2] / n
-    found -= np.square(_mean(rows))
-    found = np.clip(found, 0, 1)
-    found *= n / (n - 1)
-    return found
+    variances: Numbers = rows[2] / n
+    variances -= np.square(_mean(rows))
+    variances = np.clip(variances, 0, 1)
+    variances *= n / (n - 1)
+    return variances
 
 
 def var(rows: Numbers, column: Column) -> Numbers:
@@ -203,20 +203,20 @@ def var(rows: Numbers, column: Column) -> Numbers:
 
 def std(rows: Numbers, column: Column) -> Numbers:
     """Give standard deviations."""
-    found: Numbers = np.sqrt(_var(rows)) * column.half
-    return found
+    deviations: Numbers = np.sqrt(_var(rows)) * column.half
+    return deviations
 
 
 def total(rows: Numbers, column: Column) -> Numbers:
     """Give sums of the values."""
-    found: Numbers = rows[1] * column.half + column.mid * rows[0]
-    return found
+    totals: Numbers = rows[1] * column.half + column.mid * rows[0]
+    return totals
 
 
 def count(rows: Numbers, _: Column) -> Numbers:
     """Give numbers of rows with a value."""
-    found: Numbers = rows[0]
-    return found
+    rows_: Numbers = rows[0]
+    return rows_
 
 
 def spread(draws: Numbers) -> float:
@@ -224,9 +224,9 @@ def spread(draws: Numbers) -> float:
     if len(draws) == 1:
         return 0.0
     with np.errstate(over="ignore"):
-        found = float(draws.std())
-    if np.isfinite(found):
-        return found
+        error = float(draws.std())
+    if np.isfinite(error):
+        return error
     most = float(np.abs(draws).max())  # squares of numbers near the largest would be infinite
     return most * float((draws / most).std())
 
@@ -269,11 +269,11 @@ def _ordered(draws: Numbers, low: int, high: int) -> list[Numbers]:
 
 def sampled(sums: Sums, column: Column) -> Numbers:
     """Draw what the mean of a population may be, of which the rows are a sample: sampling and noise."""
-    rows = sums.drawn(3)[:, :-1] if sums.scales.any() else np.repeat(sums.found[:, None], 2 * _HALF, axis=1)
+    rows = sums.drawn(3)[:, :-1] if sums.scales.any() else np.repeat(sums.numbers[:, None], 2 * _HALF, axis=1)
     errors = np.random.default_rng(1).normal(size=_HALF)
     sds = std(rows, column) / np.sqrt(np.maximum(rows[0], 1))  # as uncertain as the noise makes it
-    found: Numbers = mean(rows, column) + np.concatenate([errors, -errors]) * sds
-    return found
+    samples: Numbers = mean(rows, column) + np.concatenate([errors, -errors]) * sds
+    return samples
 
 
 def missing(sums: Sums) -> tuple[float | None, float | None]:
@@ -284,4 +284,4 @@ def missing(sums: Sums) -> tuple[float | None, float | None]:
     d, of_cube = sums.cube
     weights = (sums.map[3] * sums.scales).tolist()
     variances = ((d + 1) * (d + 2) / 3 if at < of_cube else 2.0 for at in range(len(weights)))
-    return float(sums.found[3]), math.sqrt(sum(w * w * v for w, v in zip(weights, variances, strict=True)))
+    return float(sums.numbers[3]), math.sqrt(sum(w * w * v for w, v in zip(weights, variances, strict=True)))
