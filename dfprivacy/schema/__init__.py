@@ -372,7 +372,7 @@ def codes_of(categories: tuple[Category, ...]) -> Mapping[object, int]:
         Not to be written to.
     """
     codes = dict(_places(categories))
-    read = {text: _read(text) for text in categories if isinstance(text, str)}
+    read = {text: number_read(text) for text in categories if isinstance(text, str)}
     alone = {number for number, texts in Counter(read.values()).items() if texts == 1}
     for code, category in enumerate(categories):
         if not isinstance(category, str):
@@ -383,7 +383,7 @@ def codes_of(categories: tuple[Category, ...]) -> Mapping[object, int]:
     return codes
 
 
-def _read(text: str) -> float | None:
+def number_read(text: str) -> float | None:
     """Give the number that is `written` as a text."""
     number = {"True": 1.0, "true": 1.0, "False": 0.0, "false": 0.0}.get(text, math.nan)
     with suppress(ValueError):

@@ -108,7 +108,7 @@ def of_counts(
     curator: Curator, column: Column | None = None, a: Column | None = None, b: Column | None = None, **asked: Any
 ) -> Findings:
     """Plan a histogram, the counts of categories, or a crosstab: relative to the average cell."""
-    if asked.get("categories") == "discover":
+    if asked.get("categories") == "discover" or asked.get("domain") is not None:
         return of_keys(curator)
     if "bins" in asked and column is not None:
         _, inside = edges_of(column, asked["bins"])
