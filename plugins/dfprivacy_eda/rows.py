@@ -133,13 +133,13 @@ def _rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, 
     """Count the rows with a value, and those without one if that comes for nothing or is asked for."""
     n, gaps = curator.size, curator.gaps(columns, nan_policy)
     if not gaps:
-        whole = curator.sum(features.Count(), grid="unit")
-        return Rows((float(whole.values[0]), 0.0), (whole.law, DiscreteLaplace(0.0)), n)
+        counted = curator.sum(features.Count(), grid="unit")
+        return Rows((float(counted.values[0]), 0.0), (counted.law, DiscreteLaplace(0.0)), n)
     told = n is None and (both or curator.neighbors == "add_remove")
-    found = curator.sum(curator.once(_complete, gaps, told), grid="unit")
-    value, law = float(found.values[0]), found.law
-    left = float(found.values[1]) if told else None if n is None else n - value
-    return Rows((value, left), (law, law), n)
+    known = curator.sum(curator.once(_complete, gaps, told), grid="unit")
+    value = float(known.values[0])
+    left = float(known.values[1]) if told else None if n is None else n - value
+    return Rows((value, left), (known.law, known.law), n)
 
 
 def _complete(gaps: tuple[Column, ...], told: bool) -> features.Given:  # noqa: FBT001 - as `once` takes it
