@@ -61,7 +61,7 @@ class DiscreteLaplace:
         return self.standard_deviation**2
 
     def reach(self, confidence: float) -> float:
-        """Return the least r of which `-r` to `r`, ends included, hold the noise with at least that probability.
+        """Return the least r so that the noise is at most r, on either side, with at least that probability.
 
         Parameters
         ----------
