@@ -6,6 +6,7 @@ import datetime as dt
 import itertools
 import reprlib
 import traceback
+from collections import defaultdict
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -245,7 +246,7 @@ class Question:
 
     def _answered_by_group(self, call: CallPayer) -> Groups:
         """Measure all groups, and then conclude for each."""
-        paid: set[tuple[int, object]] = set()
+        paid: defaultdict[int, list[PrivacyLoss]] = defaultdict(list)
         with self.target.table.groups(self.by) as parts:
             if all(column.public for column in self.by):
                 for part in parts:  # a group that cannot be asked is found before another one has paid
