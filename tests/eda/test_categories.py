@@ -273,6 +273,24 @@ def test_what_was_found_of_a_domain_can_be_declared():
     assert 160 == pytest.approx(counts["other"], abs=6)
 
 
+@pytest.mark.parametrize("people", [{}, {"unit": "who", "max_rows": 2}], ids=["rows", "people"])
+def test_categories_of_a_domain_can_be_found_when_a_table_is_protected(people):
+    """Without a delta, also where a person has several rows; paid for once, and found again."""
+    frame = pd.DataFrame({"icd": CODES, "severe": SEVERE, "who": [at // 2 for at in range(len(CODES))]})
+    terms = {"epsilon": 40, "ledger": "memory:", **people}
+    name = next(NAMES)
+
+    with seeded_noise(10):
+        first = dp.protect(frame, name, categories={"icd": dp.discover(epsilon=20, domain=ICD)}, **terms)
+        second = dp.protect(frame, name, categories={"icd": dp.discover(epsilon=20, domain=ICD)}, **terms)
+
+    assert ("E11", "I10", "J45", "other") == first.schema.columns["icd"].categories
+    assert first.schema == second.schema
+    assert 20 == second.budget.spent
+    with pytest.raises(ArgumentError, match="without a delta"):
+        dp.discover(delta=1e-6, domain=ICD)
+
+
 def test_a_domain_in_groups_parts_and_plans():
     """Groups and parts are counted apart, all groups at the price of one, and a plan reads nothing."""
     view = protect(categories={"severe": [1, 2]}, delta=0)
