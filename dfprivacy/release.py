@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self
 import numpy as np
 
 from dfprivacy.errors import ArgumentError, trimmed
+from dfprivacy.laws import DiscreteLaplace
 from dfprivacy.markup import Grid, Text
 from dfprivacy.plotting import forest, stacked
 from dfprivacy.tidy import COLUMNS_MAX, frame_of, keyed, leaves, rows_of, scalar, table_of
@@ -86,6 +87,11 @@ class MeasurementRecord:
     epsilon: float
     delta: float
     reused: str = ""
+
+    @property
+    def law(self) -> DiscreteLaplace:
+        """The law of Laplace noise of this scale; continuous where it is a mean of several measurements."""
+        return DiscreteLaplace(self.scale, 0.0 if "pooled" in self.kind else math.ldexp(1.0, -self.grid))
 
     def __str__(self) -> str:
         sentence = (
@@ -287,6 +293,14 @@ class NoisyValue:
     scales: NDArray[np.float64]
     noise: MeasurementRecord | None
     parts: tuple[NoisyValue, ...] = ()
+
+    @property
+    def law(self) -> DiscreteLaplace:
+        """The law of Laplace noise in the coordinate that has most of it; nothing where the sum is public."""
+        if self.noise is None:
+            return DiscreteLaplace(0.0)
+        weight = self.noise.scale / float(np.max(self.scales))
+        return DiscreteLaplace(self.noise.scale / weight, self.noise.law.step / weight)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, DiscoveredKeys, Probability, Release, mechanism
+from dfprivacy.laws import DiscreteLaplace
 from dfprivacy.schema import OTHER
 from dfprivacy_eda import plots
 from dfprivacy_eda.tables import Counts
@@ -116,11 +117,12 @@ def found_counts(
     """Give the counts of one column's values."""
     order = np.arange(len(keys.keys)) if sort else np.array(_in_order(keys.keys), dtype=np.intp)
     raw = keys.counts.astype(np.float64)[order]
-    total = float(raw.sum())
+    total, law = float(raw.sum()), DiscreteLaplace(keys.scale, 1.0 if keys.scale else 0.0)
     return FoundCounts(
         raw=raw,
         total=total if size is None else min(total, float(size)),
-        noise_scale=keys.scale,
+        noise_scale=law.scale,
+        noise_step=law.step,
         confidence=confidence,
         normalize=normalize,
         column=column,
@@ -129,7 +131,7 @@ def found_counts(
         domain=keys.domain,
         false=keys.false,
         other=None if size is None else size - total,
-        other_standard_error=None if size is None else keys.scale * math.sqrt(2 * len(raw)),
+        other_standard_error=None if size is None else law.standard_deviation * math.sqrt(len(raw)),
     )
 
 
