@@ -83,6 +83,11 @@ class FoundCounts(Counts):
         low = np.where(self.raw >= self.threshold + reach, self.raw - reach, least)
         return np.maximum(low, least), self.raw + reach
 
+    @property
+    def schema(self) -> dict[str, Any]:
+        """What `protect` and `~dfprivacy.PrivateFrame.declare` take; all other values are ``"other"``."""
+        return _declared({self.column: self.categories})
+
     def _rows(self) -> list[tuple[str, str]]:
         rows = super()._rows()
         if self.other is not None:
@@ -135,6 +140,15 @@ def _in_order(keys: tuple[Any, ...]) -> list[int]:
     return sorted(range(len(keys)), key=lambda at: (isinstance(keys[at], str), keys[at]))
 
 
+def _declared(found: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """Declare the values that were found, by column, and all others as one."""
+    categories = {
+        name: [*(values[at] for at in _in_order(values) if values[at] != OTHER), OTHER]
+        for name, values in found.items()
+    }
+    return {"categories": categories, "missing": dict.fromkeys(found, OTHER)}
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class FoundCategories(Release):
     """The values of some columns that enough rows hold.
@@ -168,16 +182,13 @@ class FoundCategories(Release):
     @property
     def categories(self) -> dict[str, list[Any]]:
         """The values by column, in an order of their own, and ``"other"``: as `protect` takes them."""
-        named = zip(self.columns, self.known, strict=True)
-        return {
-            name: [*(values[at] for at in _in_order(values) if values[at] != OTHER), OTHER]
-            for name, values in named
-        }
+        found: dict[str, list[Any]] = self.schema["categories"]
+        return found
 
     @property
     def schema(self) -> dict[str, Any]:
         """What `protect` and `~dfprivacy.PrivateFrame.declare` take; all other values are ``"other"``."""
-        return {"categories": self.categories, "missing": dict.fromkeys(self.columns, OTHER)}
+        return _declared(dict(zip(self.columns, self.known, strict=True)))
 
     def __getitem__(self, column: str) -> FoundCounts:
         if column not in self.columns:
