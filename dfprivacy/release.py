@@ -297,10 +297,10 @@ class NoisyValue:
     @property
     def law(self) -> DiscreteLaplace:
         """The law of Laplace noise in the coordinate that has most of it; nothing where the sum is public."""
+        scale = float(np.max(self.scales))
         if self.noise is None:
-            return DiscreteLaplace(0.0)
-        weight = self.noise.scale / float(np.max(self.scales))
-        return DiscreteLaplace(self.noise.scale / weight, self.noise.law.step / weight)
+            return DiscreteLaplace(scale)
+        return DiscreteLaplace(scale, self.noise.law.step * (scale / self.noise.scale))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
