@@ -129,7 +129,7 @@ class _Pairs:
         return self._paid(first, second or self._performed(tables[1], first))
 
     def _again(self, drawn: Redraw, table: list[Row]) -> Recording | None:
-        """Draw again of a table, once. Its rows are never written to, and are kept, so no others are taken for them."""
+        """Draw again of a table, once; with its rows, lest others get their identities."""
         key = (id(drawn), *map(id, table))
         if key not in self._seen:
             self._seen[key] = drawn, table, drawn.on(table)
