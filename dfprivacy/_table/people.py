@@ -66,8 +66,9 @@ class BoundedFrame:
     -----
     Of a person with more than k rows, those count whose hashes are the k least. Who has how many is found out once.
     Where every pass gives the same rows, whose each one is is kept, in eight bytes a row; elsewhere, of people with
-    too many, the largest hash that counts, and of those with equal rows what these hold. A pass of a query that gives
-    other rows than the one before it gives at most k of each person too, and which does not depend on anybody else's.
+    too many, the largest hash that counts, and of those with equal rows what these hold. A pass of a query that
+    gives other rows than the one before it gives at most k of each person too, and which does not depend on anybody
+    else's.
     """
 
     def __init__(self, frame: Frame, unit: Unit, key: bytes, columns: Sequence[Column] = ()) -> None:
