@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["drawn", "share_of"]
 
 _ROWS, _ROWS_EACH = 1 << 15, 1 << 8
-_FINEST = 32
+_FINEST = 32  # a share is a whole multiple of 2^-32
 
 # SplitMix64 (Steele, Lea and Flood 2014), with which neighbouring numbers have unlike hashes.
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
@@ -49,8 +49,8 @@ def share_of(groups: Groups, embeddings: Sequence[Embedding], epsilon: float) ->
     Returns
     -------
     float
-        1 up to 2^15 rows, or 256 for each landmark if that is more, and 1/epsilon as many for an epsilon below 1; of
-        more rows, as many. 1 where the number of rows is private.
+        1 up to 2^15 rows, or 256 for each landmark if that is more, and 1/epsilon times as many for an epsilon
+        below 1. Of more rows, what leaves as many. 1 where the number of rows is private.
     """
     if groups.rows is None:
         return 1.0

@@ -120,9 +120,8 @@ class Spread(OfRows):
 
     def value(self, rows: Batch) -> Array:
         """Compute them."""
-        members = self.groups.members(rows)
-        moments = [] if self.groups.sizes else [*members.sum(axis=1)]
-        chosen = drawn(rows, self.embeddings[0].columns, members.any(axis=0), self.share)
+        moments = [] if self.groups.sizes else [*self.groups.members(rows).sum(axis=1)]
+        chosen = drawn(rows, self.embeddings[0].columns, self.groups.chosen(rows), self.share)
         for each in self.embeddings:
             sums, products = products_of(rows, each.steps, chosen, each.width)
             total = mapped(each, sums[None])[0]

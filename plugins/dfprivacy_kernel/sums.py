@@ -10,7 +10,7 @@ import numpy as np
 from dfprivacy_kernel.embedding import MAP_STEP, STEP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["ROUNDING", "differences", "gram_of", "image_of", "mapped", "middle", "products_of", "totals"]
 
 _ROWS = 1 << 10  # rows at a time: their values fit the cache
-_BLOCK = 1 << 10  # rows whose outer products are added in float64, and
+_BLOCK = 1 << 10  # rows whose outer products are added in float64, and then
 _LOW = 21  # bits in which that sum may be off: see `products_of`
 _DIGIT = 20  # bits of a digit: products of two, added over 2^12 places, stay below 2^53
 _LAST_DIGIT, _TOP = (1 << _DIGIT) - 1, 1 << (_DIGIT - 1)
@@ -99,12 +99,6 @@ def differences(
     return _Part(rows, slice(0, half)), values
 
 
-def parts_of(rows: Batch) -> Iterator[_Part]:
-    """Cut a batch into parts that fit the cache."""
-    for start in range(0, rows.size, _ROWS):
-        yield _Part(rows, slice(start, min(start + _ROWS, rows.size)))
-
-
 def totals(
     rows: Batch, values: Callable[[Any], Array], coefficients: Callable[[slice], Array], shape: tuple[int, int]
 ) -> Integers:
@@ -127,8 +121,9 @@ def totals(
         The sums, in steps.
     """
     total = np.zeros(shape, dtype=np.int64)
-    for part in parts_of(rows):
-        total += (coefficients(part.rows) @ values(part)).astype(np.int64)
+    for start in range(0, rows.size, _ROWS):
+        at = slice(start, min(start + _ROWS, rows.size))
+        total += (coefficients(at) @ values(_Part(rows, at))).astype(np.int64)
     return total
 
 
@@ -245,6 +240,8 @@ def _whole(digits: Digits) -> Integers:
     each = _CHUNK // _DIGIT
     for start in range(0, len(digits), each):
         parts = enumerate(digits[start : start + each])
-        chunk = sum((part.astype(np.int64) << _DIGIT * i for i, part in parts), np.zeros(total.shape, dtype=np.int64))
+        chunk = sum(
+            (part.astype(np.int64) << _DIGIT * i for i, part in parts), np.zeros(total.shape, dtype=np.int64)
+        )
         total += chunk.astype(object) << _DIGIT * start
     return total
