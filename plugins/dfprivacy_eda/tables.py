@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import ArgumentError
+from dfprivacy.laws import DiscreteLaplace
 from dfprivacy.markup import Grid
 from dfprivacy.schema import UNDECLARED
 from dfprivacy_eda import plots
@@ -33,6 +33,7 @@ class _Counted(Tabled):
     raw: NDArray[np.float64]
     total: float
     noise_scale: float
+    noise_step: float = 0.0
     confidence: float
     normalize: bool = False
     missing: float | None = None
@@ -51,7 +52,7 @@ class _Counted(Tabled):
     @property
     def noise_standard_error(self) -> float:
         """Standard error of each noisy count."""
-        return math.sqrt(2) * self.noise_scale
+        return self._law.standard_deviation
 
     @property
     def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -61,16 +62,20 @@ class _Counted(Tabled):
     @property
     def reach(self) -> float:
         """How far an interval reaches from a noisy count, in rows."""
-        return -math.log1p(-self.confidence) * self.noise_scale
+        return self._law.reach(self.confidence)
+
+    @property
+    def _law(self) -> DiscreteLaplace:
+        return DiscreteLaplace(self.noise_scale, self.noise_step)
 
     def _keys(self) -> dict[str, list[Any]]:
         """Say what each cell is of, in columns of a table."""
         raise NotImplementedError
 
     def _columns(self) -> dict[str, list[Any]]:
-        found = {"count": self.counts, **({"proportion": self.shares} if self.normalize else {}), "raw": self.raw}
+        columns = {"count": self.counts, **({"proportion": self.shares} if self.normalize else {}), "raw": self.raw}
         low, high = self.intervals
-        numbers = {**found, "low": low, "high": high}
+        numbers = {**columns, "low": low, "high": high}
         keys = {f"{name}_" if name in numbers else name: cells for name, cells in self._keys().items()}
         return {**keys, **{name: each.ravel().tolist() for name, each in numbers.items()}}
 
@@ -145,8 +150,9 @@ class Counts(_Counted):
         Rows in some category, as they add up.
     normalize : bool
         Whether shares were asked for, and are shown.
-    noise_scale, noise_standard_error : float
-        Scale of the Laplace noise in each count, and its standard error.
+    noise_scale, noise_step, noise_standard_error : float
+        Scale of the Laplace noise in each count, the step of its grid (1 where the noise is on whole rows, as good
+        as 0 where it is not), and its standard error.
     confidence : float
         Coverage of each interval.
     missing, missing_standard_error : float or None
@@ -196,7 +202,7 @@ class Histogram(_Counted):
         The column.
     edges : ndarray of shape (bins + 1,)
         The edges. A bin holds its lower edge and not its upper one, but the last holds both.
-    raw, counts, shares, intervals, total, normalize, noise_scale, noise_standard_error, confidence
+    raw, counts, shares, intervals, total, normalize, noise_scale, noise_step, noise_standard_error, confidence
         As for `Counts`, by bin.
     missing, missing_standard_error : float or None
         Rows without a value, and the standard error; None where that is not known.
@@ -240,7 +246,7 @@ class Crosstab(_Counted):
         The columns: the first in rows, the second in columns.
     categories : tuple of two tuples
         Their categories.
-    raw, counts, shares, intervals, total, noise_scale, noise_standard_error, confidence
+    raw, counts, shares, intervals, total, noise_scale, noise_step, noise_standard_error, confidence
         As for `Counts`, of shape (categories of the first, of the second).
     by : {"all", "index", "columns"} or None
         Of what the shown shares are parts: of all rows, of their row, of their column; None: counts are shown.
@@ -258,20 +264,20 @@ class Crosstab(_Counted):
     @property
     def table(self) -> NDArray[np.float64]:
         """The counts or shares that were asked for, with sums in a last row and column where they were."""
-        whole = self.counts
+        table = self.counts
         if self.margins:
-            whole = np.vstack([whole, whole.sum(axis=0)])
-            whole = np.column_stack([whole, whole.sum(axis=1)])
+            table = np.vstack([table, table.sum(axis=0)])
+            table = np.column_stack([table, table.sum(axis=1)])
         rows, columns = (len(each) for each in self.categories)
         sums = {
             "all": self.counts.sum(),
-            "index": whole[:, :columns].sum(axis=1, keepdims=True),
-            "columns": whole[:rows].sum(axis=0, keepdims=True),
+            "index": table[:, :columns].sum(axis=1, keepdims=True),
+            "columns": table[:rows].sum(axis=0, keepdims=True),
         }
         if self.by is None:
-            return whole
+            return table
         with np.errstate(invalid="ignore", divide="ignore"):
-            parts: NDArray[np.float64] = whole / sums[self.by]
+            parts: NDArray[np.float64] = table / sums[self.by]
         return parts
 
     @property
@@ -293,27 +299,27 @@ class Crosstab(_Counted):
             return number(cell, error) if self.by is None else f"{100 * cell:.1f}%"
 
         cells = [
-            (row, *map(written, found[: len(columns)]))
-            for row, found in zip(rows, self.table.tolist(), strict=False)
+            (row, *map(written, counts[: len(columns)]))
+            for row, counts in zip(rows, self.table.tolist(), strict=False)
         ]
         return Grid((" / ".join(self.columns), *columns), cells)
 
     def _rows(self) -> list[tuple[str, str]]:
-        whole, margin = (len(each) for each in self.categories), int(self.margins)
+        sizes, margin = (len(each) for each in self.categories), int(self.margins)
         hidden = [
             f"{most + margin - _SHOWN:,} more {name}"
-            for most, name in zip(whole, ("rows", "columns"), strict=True)
+            for most, name in zip(sizes, ("rows", "columns"), strict=True)
             if most + margin > _SHOWN
         ]
         parts = {"all": "all rows", "index": "their row", "columns": "their column"}
         rows = [("…", " and ".join(hidden))] if hidden else []
         rows += [("shares", f"of {parts[self.by]}")] if self.by else []
         if self.reach:
-            said = f"± {number(self.reach, self.reach)} rows around each noisy count"
-            rows.append((f"{100 * self.confidence:.4g}% interval", said))
+            reach = f"± {number(self.reach, self.reach)} rows around each noisy count"
+            rows.append((f"{100 * self.confidence:.4g}% interval", reach))
         first, second = self.columns
-        asked = f'chi2({first!r}, {second!r}, method="table", epsilon=...)'
-        return [*rows, *super()._rows(), ("test", f"{asked} of independence is free at the same epsilon")]
+        question = f'chi2({first!r}, {second!r}, method="table", epsilon=...)'
+        return [*rows, *super()._rows(), ("test", f"{question} of independence is free at the same epsilon")]
 
     def plot(self, ax: Any = None) -> Any:
         """Draw a bar for each combination, with its interval; a map where there are many."""

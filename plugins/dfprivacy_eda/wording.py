@@ -35,8 +35,8 @@ def number(value: Any, error: float | None = None) -> str:
     places = _places(error)
     if math.isfinite(value) and places is not None:
         return f"{round(value, places) + 0.0:,.{places}f}"  # there is no minus zero
-    whole = abs(value) < _EXACT and value == round(value) if math.isfinite(value) else False
-    return f"{value:,.0f}" if whole else f"{value:.{_DIGITS}g}"
+    is_whole = abs(value) < _EXACT and value == round(value) if math.isfinite(value) else False
+    return f"{value:,.0f}" if is_whole else f"{value:.{_DIGITS}g}"
 
 
 def with_error(value: Any, error: float | None) -> str:
