@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy.plotting import axes, ink
-from dfprivacy_eda.wording import number
+from dfprivacy.wording import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

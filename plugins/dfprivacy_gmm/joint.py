@@ -12,6 +12,7 @@ from dfprivacy import ArgumentError, Release
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import panels
 from dfprivacy.release import renamed
+from dfprivacy.wording import listed, with_error
 from dfprivacy_gmm.estimates import FEW, Sampling, estimates
 from dfprivacy_gmm.repair import moved, repaired
 from dfprivacy_gmm.sums import Sums, left_out
@@ -202,6 +203,18 @@ class JointMoments(Release):
         half = np.array([high / 2 - low / 2 for low, high in self.bounds])
         units: Array = half[:, None] * half
         return units
+
+    def _sentence(self) -> str:
+        """Say the mean of the first column in each group."""
+        column, unit = self.columns[0], self._unit(self.columns[0])
+        by = "" if self.by is None else f"{self._noun(self.by)} = "
+        told = [
+            f"{with_error(float(mean), float(error))} {unit}".rstrip() + (f" for {by}{group}" if by else "")
+            for group, mean, error in zip(self.groups, self.means[:, 0], self.mean_errors[:, 0], strict=True)
+        ]
+        about = f"Of {self._noun(*self.columns)} together: " if len(self.columns) > 1 else ""
+        said = f"{about}the mean {self._noun(column)} is {listed(told, most=3)}"
+        return f"{said[0].upper()}{said[1:]}, ± one standard error of sampling and noise."
 
     def _grid(self) -> Grid:
         """Give a row for each column of each group: mean, standard deviation, correlations with the others."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import numpy as np
 from dfprivacy import Column, Curator, NanPolicy, Probability, Release, features, mechanism
 from dfprivacy.plotting import axes, forest_height, ink, wrapped
 from dfprivacy.schema import UNDECLARED
+from dfprivacy.wording import noise_share, number, pvalue, sure
 from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
 from dfprivacy_inference.welch import Sums, doubtful, holm, skewed
 
@@ -101,6 +103,23 @@ class Anova(Release):
             *(("missing", "missing_standard_error") if missing else ()),
             "notes",
         )
+
+    def _sentence(self) -> str:
+        """Say whether the means differ, and between which they lie."""
+        unit = self._unit(self.column)
+
+        def told(at: int) -> str:
+            error = self.standard_errors[at]
+            part = noise_share(error, math.sqrt(max(error**2 - self.noise_standard_error[at] ** 2, 0.0)))
+            how = sure(self.lows[at], self.highs[at], self.confidence, unit=unit, noise=part)
+            return f"{number(self.means[at], error)} {unit}".rstrip() + f" for {self.groups[at]}{how}"
+
+        least, most = (self.means.index(end) for end in (min(self.means), max(self.means)))
+        found = "differs" if self.rejected else "is not shown to differ"
+        what = (
+            f"The mean {self._noun(self.column)} {found} between {len(self.groups)} groups of {self._noun(self.by)}"
+        )
+        return f"{what} ({pvalue(self.pvalue)}): from {told(least)} to {told(most)}."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the effect, the means, and the differences of every two."""
@@ -324,8 +343,8 @@ def _notes(sums: Sums, p: float, alpha: float) -> tuple[str, ...]:
     notes = []
     if doubtful(sums):
         notes.append(
-            "A group is small, or its size or variance may be mostly noise: do not trust the p-value and the "
-            f"intervals. More epsilon, more rows, or kruskal() would help. {UNDECLARED}"
+            "Uninformative: a group is small, or its size or variance may be mostly noise: do not trust the "
+            f"p-value and the intervals. More epsilon, more rows, or kruskal() would help. {UNDECLARED}"
         )
     elif skewed(sums, p, alpha):
         notes.append("The p-value takes the data to be near normal: if they are skewed, it could be too small.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from dfprivacy import (
     mechanism,
 )
 from dfprivacy.plotting import axes, forest_height, ink, wrapped
+from dfprivacy.wording import listed, noise_share, number, sure
 from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
 from dfprivacy_inference.outcomes import Form, Outcome
 from dfprivacy_inference.wilson import Share, combined, from_counts, from_halves, of_known_rows
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Proportions", "check_proportions", "proportions"]
 
+_TOLD = 3  # groups in a sentence
 _CLEARLY = 3.0  # standard errors above none
 
 
@@ -114,6 +117,28 @@ class Proportions(Release):
     def odds_ratio(self) -> tuple[float, ConfidenceInterval]:
         """Odds in the first group over those in the second, with their interval."""
         return self._comparison(8)
+
+    def _sentence(self) -> str:
+        """Say the share, or those of the groups; of many the least and the largest."""
+        of = [f" for {self._noun(self.by)} = {group}" for group in self.groups] if self.by is not None else [""]
+        order = sorted(range(len(of)), key=lambda at: self.shares[at])
+        shown = sorted(range(len(of)) if len(of) <= _TOLD else {order[0], order[-1]})
+        told = [
+            number(self.shares[at], (self.highs[at] - self.lows[at]) / 4)
+            + of[at]
+            + sure(self.lows[at], self.highs[at], self.confidence, noise=self._part(at))
+            for at in shown
+        ]
+        least = f", from the least of {len(of)} groups to the largest," if len(shown) < len(of) else ""
+        return f"The share with {self._noun(self.column)} = {self.success} is{least} {listed(told)}."
+
+    def _part(self, at: int) -> float | None:
+        """Give the part of an interval's width that noise makes, from the errors of a share near its estimate."""
+        size, share = self.sizes[at], self.shares[at]
+        if size < 1:
+            return None
+        sampling, noise = math.sqrt(share * (1 - share) / size), self.noise_standard_error / size
+        return noise_share(math.hypot(sampling, noise), sampling)
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the shares, and how every two compare."""
@@ -296,7 +321,9 @@ def _(
         success=(column.categories or ())[column.code(success)],
         by=None if by is None else by.name,
         nan_policy=nan_policy,
-        notes=("An interval is wider than half of what there can be: more epsilon, or more rows, would help.",)
+        notes=(
+            "Uninformative: an interval is wider than half of what there can be: more epsilon, or rows, would do.",
+        )
         if unsure
         else (),
         released=tuple(tuple(float(value) for value in row) for row in values),

@@ -12,6 +12,7 @@ from scipy.special import expit, ndtri
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.plotting import axes, forest_height, ink, wrapped
+from dfprivacy.wording import noise_share, number, sure
 from dfprivacy_regression.estimator import ReleasedClassifier, ReleasedRegressor
 
 if TYPE_CHECKING:
@@ -143,6 +144,29 @@ class Regression(Release):
                 raise ArgumentError(f"A value of {name!r} is none of its categories.", f"They are {categories!r}.")
             columns += [np.broadcast_to(given[name] == each, rows) for each in categories[1:]]
         return np.column_stack(columns).astype(np.float64)
+
+    def _sentence(self) -> str:
+        """Say the coefficient that is farthest from 0 for its standard error, the intercept left out."""
+        names = [name for name in self.params if name != "Intercept"] or [*self.params]
+        known = [name for name in names if self.params[name] is not None]
+        of, unit = self._outcome()
+        if not known:
+            return f"No coefficient of {of} is known."
+        name = min(known, key=lambda each: self.pvalues[each])
+        error, noise = self.bse[name], self.noise_standard_errors[name]
+        part = noise_share(error, math.sqrt(max(error**2 - noise**2, 0.0))) if math.isfinite(error) else None
+        how = sure(self.low[name], self.high[name], self.confidence, noise=part, p=self.pvalues[name])
+        step = f"{self._noun(name)} larger by 1{f' ({self._unit(name)})' if self._unit(name) else ''}"
+        what = self._worded(name) if name.startswith("C(") else step
+        more = f", the clearest of {len(names)} coefficients" if len(names) > 1 else ""
+        told = f"{number(self.params[name], error)} {unit}".rstrip()
+        return f"The {self._coefficient} of {of} with {what} is {told}{how}{more}."
+
+    def _outcome(self) -> tuple[str, str]:
+        """Name the outcome, and give the unit of its coefficients."""
+        outcome, _, event = self.formula.partition(" ~ ")[0].strip("()").partition(" == ")
+        unit = "" if event else self._unit(outcome)
+        return self._noun(outcome) + (f" = {event.strip(chr(39))}" if event else ""), unit
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State each coefficient."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from dfprivacy import ConfidenceInterval, NanPolicy, Release
 from dfprivacy.plotting import axes, below, ink
+from dfprivacy.wording import noise_share, number, sure
 from dfprivacy_ttest.calibrated import Alternative, Method, Result, one_sample_t, one_sample_z, two_sample_t
 from dfprivacy_ttest.group import SIZE, Array, Group, Real
 from dfprivacy_ttest.notes import notes
@@ -259,6 +260,25 @@ class TTest(Release):
                 rows[name] = ", ".join(each)
         return list(rows.items())
 
+    def _sentence(self) -> str:
+        """Say the mean, or how far two means are apart, and what the test finds."""
+        unit, error = self._unit(self.column), (self.high - self.low) / 4
+        part = None if self.method == "naive" else noise_share(self.standard_error, self._sampling)
+        how = sure(self.low, self.high, self.confidence, unit=unit, noise=part, p=self.pvalue)
+        what = f"mean {self._noun(self.column)}"
+        if self.groups is None or self.by is None:
+            found = "" if self.rejected else "not "
+            said = f"{number(self.estimate, error)} {unit}".rstrip()
+            return f"The {what} is {said}, {found}shown to be {_SIDES[self.alternative]} {self.popmean:g}{how}."
+        first, second = (f"{self._noun(self.by)} = {group}" for group in self.groups)
+        apart = f"{number(abs(self.estimate), error)} {unit}".rstrip()
+        if self.rejected:
+            more = "lower" if self.estimate < 0 else "higher"
+            return f"The {what} is {apart} {more} for {first} than for {second}{how}."
+        told = f"{number(self.estimate, error)} {unit}".rstrip()
+        side = _SIDES[self.alternative]
+        return f"The {what} for {first} is not shown to be {side} that for {second}; the difference is {told}{how}."
+
     def _tidy(self) -> list[dict[str, Any]]:
         """State the mean, or the difference of means, and its test."""
         apart = "" if self.groups is None else f": {self.groups[0]} - {self.groups[1]}"
@@ -312,3 +332,4 @@ class TTest(Release):
 
 
 _CLEARLY = 3.0  # standard errors above none
+_SIDES = {"two-sided": "different from", "greater": "above", "less": "below"}
