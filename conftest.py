@@ -12,6 +12,7 @@ import importlib
 import os
 import pkgutil
 import re
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,6 +102,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=elsewhere)
         items[:] = [item for item in items if _library(item) not in _ELSEWHERE]
     items.sort(key=lambda item: _LONG.index(item.path.name) if item.path.name in _LONG else len(_LONG))
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Close a file's pictures at its end: matplotlib warns of many, and who is second in a worker would hear it."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None and (nextitem is None or nextitem.path != item.path):
+        pyplot.close("all")
 
 
 _NUMBER = re.compile(

@@ -224,6 +224,8 @@ class DiscoveredKeys:
         The scale of the Laplace noise in each count; 0 where the keys are public.
     noise : MeasurementRecord or None
         The same in words; None where the keys are public.
+    domain : int or None
+        How many keys there can be, where that is known: then any of them may be shown, though no row holds it.
     """
 
     keys: tuple[Any, ...]
@@ -231,6 +233,14 @@ class DiscoveredKeys:
     threshold: int
     scale: float
     noise: MeasurementRecord | None
+    domain: int | None = None
+
+    @property
+    def false(self) -> float:
+        """How many keys that no row holds are shown on average, at most."""
+        if self.domain is None or not self.scale:
+            return 0.0
+        return self.domain * math.exp(-self.threshold / self.scale) / (1 + math.exp(-1 / self.scale))
 
 
 @dataclass(frozen=True)

@@ -1046,7 +1046,7 @@ class PrivateFrame(_Askable, BundledMethods):
         (_, size), (_, neighbors), (_, missing), *where = self._facts()
         lines = [f"rows: {size}; neighbors: {neighbors}; missing values {missing}"]
         lines += [f"{name}: {_known(self.schema, name)}" for name in self.schema.names]
-        return lines + [f"{name} {said}" for name, said in where]
+        return lines + [f"{name} {condition}" for name, condition in where]
 
 
 class PerPerson:
@@ -1057,12 +1057,12 @@ class PerPerson:
         self._unit = unit
 
     @trimmed
-    def agg(self, asked: Mapping[str, Any] | None = None, /, **columns: Any) -> PrivateFrame:
+    def agg(self, aggregations: Mapping[str, Any] | None = None, /, **columns: Any) -> PrivateFrame:
         """Say what each person's row has.
 
         Parameters
         ----------
-        asked : mapping, optional
+        aggregations : mapping, optional
             As the keyword arguments, for names that are no keywords.
         **columns : str or tuple
             ``bmi="mean"``: of the column of this name. ``worst=("bmi", "max")``: of another column.
@@ -1099,7 +1099,7 @@ class PerPerson:
         (0.0, 4.0)
         """
         table = self._target.table
-        made = read_aggregates(table.schema, self._unit, {**(asked or {}), **columns})
+        made = read_aggregates(table.schema, self._unit, {**(aggregations or {}), **columns})
         key = bytes.fromhex(self._target.account.key)
         return PrivateFrame(replace(self._target, table=table.per_person(self._unit, key, made)))
 

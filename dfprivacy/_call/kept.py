@@ -61,10 +61,10 @@ class Kept:
     def like(self, description: str, noise: str) -> list[KeptMeasurement]:
         """Find what is kept of a description with a kind of noise, and was not taken yet, oldest first."""
         key = digest(description)
-        asked = None if self._many else key
-        if asked not in self._known:
-            self._known[asked] = self._account.measurements(asked, private=noises.sampler().private)
-        return [each for each in self._known[asked].get((key, noise), ()) if each.id not in self._taken]
+        wanted = None if self._many else key
+        if wanted not in self._known:
+            self._known[wanted] = self._account.measurements(wanted, private=noises.sampler().private)
+        return [each for each in self._known[wanted].get((key, noise), ()) if each.id not in self._taken]
 
     def best(self, known: Sequence[KeptMeasurement], scale: float) -> KeptMeasurement | None:
         """Choose the most accurate, and of these the newest, if it is at least as accurate as noise of a scale.

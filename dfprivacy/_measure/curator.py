@@ -37,8 +37,9 @@ from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.grid import exact_exponent
-from dfprivacy._privacy.losses import Approximate, BoundedRange, Gaussian, Pure
+from dfprivacy._privacy.losses import Approximate, BoundedRange, Gaussian, Laplace, Pure
 from dfprivacy._table.batch import BATCH_ROWS
+from dfprivacy._table.domain import domain_of
 from dfprivacy._table.sample import SampledFrame
 from dfprivacy.errors import ArgumentError, LedgerError, PluginError
 from dfprivacy.features import Count, Given, OneHot, RowFeatures
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from dfprivacy._measure.evaluate import Table
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy._table.batch import Batch
+    from dfprivacy._table.domain import Domain
     from dfprivacy._table.keys import Key
     from dfprivacy.arguments import NanPolicy
     from dfprivacy.local import RowLabels
@@ -691,8 +693,14 @@ class Curator:
         blank: bool | float = 1.0 if alpha is None else False
         return self._perform(plan.at(scale), [Pure(plan.epsilon)], draw, blank)
 
-    def discover(self, columns: Column | Sequence[Column], *, share: object = None) -> DiscoveredKeys:
-        """Find the keys that enough rows hold, and about how many rows that is.
+    def discover(
+        self,
+        columns: Column | Sequence[Column],
+        *,
+        domain: Sequence[Category] | str | None = None,
+        share: object = None,
+    ) -> DiscoveredKeys:
+        r"""Find the keys that enough rows hold, and about how many rows that is.
 
         Parameters
         ----------
@@ -701,20 +709,24 @@ class Curator:
             tuple with one of each of several. Values are compared as categories are: numbers as float64, True and
             False as 1 and 0, bytes as the text they say. Missing values, dates and texts of more than 256
             characters are no keys. A column with categories is asked for those only.
+        domain : list, range, or str, optional
+            All keys that one column may hold, from knowledge outside the data, however many: a list, a range of
+            whole numbers, or a pattern of texts such as ``"[A-Z][0-9]{2}"``, which has characters, sets of them,
+            ``\d`` for a digit, and in braces how often each is there. What is none of them is no key.
         share : number or fraction, optional
-            As for `sum`; it needs a delta.
+            As for `sum`; without a domain it needs a delta.
 
         Returns
         -------
         DiscoveredKeys
-            The keys whose noisy count reaches a threshold. A key that no row holds is never among them, and one
-            that a single row holds with probability delta at most. All keys, exactly and for nothing, if the
-            columns are public.
+            The keys whose noisy count reaches a threshold. Without a domain, a key that no row holds is never among
+            them, and one that a single row holds with probability delta at most. With one, any may be: of those
+            that no row holds 0.05 on average, at most. All keys, exact and free, if the columns are public.
 
         Raises
         ------
-        ArgumentError
-            If there is no delta; nothing was charged.
+        ArgumentError, SchemaError
+            If there is neither a delta nor a domain, or none that can be used; nothing was charged.
         BudgetExceeded, ReadError
             As for `measure`.
 
@@ -724,38 +736,40 @@ class Curator:
         row may change its key, and are shown from a threshold on [1]_; docs/explanation/statistics.md proves it.
         Memory holds each different key once.
 
+        With a domain it is pure: what comes out has the law of noise on all keys of the domain, of which those
+        that no row holds are drawn only where they reach the threshold [2]_. That follows from public numbers, and
+        a person may have several rows.
+
         References
         ----------
         .. [1] Korolova, Kenthapadi, Mishra and Ntoulas (2009). Releasing search queries and clicks privately. WWW.
+        .. [2] Cormode, Procopiuc, Srivastava and Tran (2012). Differentially private summaries for sparse data.
+           ICDT.
         """
         several = tuple(columns) if isinstance(columns, list | tuple) else (columns,)
+        single = not isinstance(columns, list | tuple)
         if not several:
             raise PluginError("discover() was given no column.", "Name those that hold the keys.")
+        if domain is not None:
+            if not single:
+                raise PluginError("discover() was given a domain for several columns.", "A domain is of one.")
+            return self._within_domain(several[0], domain_of(domain), share)
         self._refuse_several("This shows keys that nobody declared")
         self._refuse_held()
         self._table.present()  # a copy without rows must not pay
-        single = not isinstance(columns, list | tuple)
         if self._table.agreed(several):
             return discovered(self._table.keys(several), 1, None, single=single)
         epsilon, delta = self._share(share)
         if not delta > 0:
             raise ArgumentError(
                 "Keys that nobody declared can only be shown with a delta above zero.",
-                "Protect the table with a delta, or declare the categories.",
+                "Protect the table with a delta, declare the categories, or say which values there can be.",
             )
         moved = 1 if self.neighbors == "add_remove" else 2  # a row leaves one key for another
         scale = calibrate.laplace_scale(moved, epsilon)
         threshold = calibrate.discovery_threshold(scale, delta)
         names = ", ".join(column.name for column in several)
-        said = MeasurementRecord(
-            what=f"how many rows hold each key of {names}, shown from {threshold} on",
-            kind="discrete Laplace",
-            scale=scale,
-            grid=0,
-            sensitivity=float(moved),
-            epsilon=float(epsilon),
-            delta=float(delta),
-        )
+        said = _of_keys(f"{names}, shown from {threshold} on", scale, moved, epsilon, delta)
 
         def draw() -> dict[Key, int]:
             return noises.sampler().discover(self._table.keys(several), scale, threshold)
@@ -763,6 +777,28 @@ class Curator:
         nothing: dict[Key, int] = {}
         found = self._perform(said, [Approximate(epsilon, delta)], draw, nothing)
         return discovered(found, threshold, said, single=single)
+
+    def _within_domain(self, column: Column, domain: Domain, share: object) -> DiscoveredKeys:
+        """Find the keys of a known domain that enough rows hold."""
+        self._refuse_held()
+        self._table.present()  # a copy without rows must not pay
+        if self._table.agreed([column]):
+            exactly = domain.keyed(domain.placed(self._table.keys([column])))
+            return discovered(exactly, 1, None, single=True, domain=domain.size)
+        epsilon, _ = self._share(share)
+        moved = (1 if self.neighbors == "add_remove" else 2) * self._table.rows_each
+        scale = calibrate.laplace_scale(moved, epsilon)
+        threshold = calibrate.sparse_threshold(scale, domain.size)
+        what = f"{column.name} among {domain.size:,}, shown from {threshold:,} on"
+        said = _of_keys(what, scale, moved, epsilon, Fraction(0))
+
+        def draw() -> dict[int, int]:
+            counts = domain.placed(self._table.keys([column]))
+            return noises.sampler().sparse(counts, domain.size, scale, threshold)
+
+        nothing: dict[int, int] = {}
+        found = self._perform(said, [Laplace(moved, scale, epsilon)], draw, nothing)
+        return discovered(domain.keyed(found), threshold, said, single=True, domain=domain.size)
 
     def survey(
         self, columns: Sequence[Column], edges: Sequence[float], *, share: object = None
@@ -1100,6 +1136,19 @@ class Curator:
                 scale = calibrate.gaussian_scale(loss.squared_sensitivity, loss.dimension, epsilon, delta)
                 return [Gaussian(loss.squared_sensitivity, scale, loss.dimension, epsilon, delta)]
         return [Approximate(epsilon, delta) if delta else Pure(epsilon)]
+
+
+def _of_keys(what: str, scale: float, moved: int, epsilon: Fraction, delta: Fraction) -> MeasurementRecord:
+    """Say in words how keys were counted."""
+    return MeasurementRecord(
+        what=f"how many rows hold each key of {what}",
+        kind="discrete Laplace",
+        scale=scale,
+        grid=0,
+        sensitivity=float(moved),
+        epsilon=float(epsilon),
+        delta=float(delta),
+    )
 
 
 class Planner(Curator):

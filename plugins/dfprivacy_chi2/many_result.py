@@ -144,8 +144,8 @@ class Chi2Many(Release):
         if values := self.norms or self.differences:
             spread = self.noise_standard_error[-1]
             ax.errorbar(values, places, xerr=spread, fmt="o", color=ink(ax), label=f"noisy {word}")
-        said = {True: ", discovered", False: ""}
-        names = [f"{self._called(name)}{said[name in self.discoveries]}" for name in self.answered]
+        endings = {True: ", discovered", False: ""}
+        names = [f"{self._called(name)}{endings[name in self.discoveries]}" for name in self.answered]
         what = f"{'norm' if word == 'norm' else 'absolute difference of shares'} by {self._called(self.by)}"
         ax.set(yticks=places, yticklabels=names, ylim=(len(places) - 0.4, -0.6), xlabel=wrapped(what, 48))
         ax.set(xlim=(0, None), title=f"{len(self.discoveries)} found")

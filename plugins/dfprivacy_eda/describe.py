@@ -315,15 +315,15 @@ def _measure_numbers(
     """Measure the moments of all columns with noise of the cube, and a tree of counts of each."""
     degrees = dict.fromkeys(numbers, 2)
     plans, trees = planned_trees(curator, list(numbers.values()), gaps, shares["quartiles"])
-    whole = Summed.measured(curator, numbers, degrees, gaps, frozenset(), shares["moments"])
+    moments = Summed.measured(curator, numbers, degrees, gaps, frozenset(), shares["moments"])
     counts = curator.sum(trees, share=shares["quartiles"])
     for (name, column), plan, part in zip(numbers.items(), plans, counts.parts, strict=True):
         counted = bool(gaps[name])
         complete = not (counted or column.filled or filled)
-        rows = (whole.rows, whole.variance)
+        rows = (moments.rows, moments.variance)
         grown = Grown.of(plan, part, missing=counted, rows=rows, root=False, none_missing=complete)
         measured.trees[name] = grown
-        measured.sums[name] = whole.of(name, 2, grown, complete=complete)
+        measured.sums[name] = moments.of(name, 2, grown, complete=complete)
 
 
 @describe.concludes
@@ -364,11 +364,11 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
 
 
 def _of_number(column: Column, measured: Sums, grown: Grown, confidence: float) -> dict[str, Cell]:
-    found, possible = measured.found, measured.possible
+    number, possible = measured.numbers, measured.possible
     cells: dict[str, Cell] = {}
     for name, of in {"count": sums.count, "mean": sums.mean, "std": sums.std}.items():
         draws = of(possible, column)
-        cells[name] = (float(of(found, column)), sums.spread(draws), *sums.between(draws, confidence))
+        cells[name] = (float(of(number, column)), sums.spread(draws), *sums.between(draws, confidence))
     gone, error = sums.missing(measured)
     if gone is not None:
         cells["missing"] = (gone, error, *sums.between(possible[3], confidence))

@@ -189,8 +189,8 @@ class Correlations(_Matrix):
         np.fill_diagonal(known, 1.0)
         raised = _raised(known)
         root = np.sqrt(np.diag(raised))
-        found: Numbers = raised / np.outer(root, root)
-        return found
+        nearest: Numbers = raised / np.outer(root, root)
+        return nearest
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -230,8 +230,8 @@ def _raised(matrix: Numbers) -> Numbers:
     """Raise eigenvalues to 0, or a little above."""
     values, vectors = np.linalg.eigh(matrix)
     least = _FLOOR * max(float(values[-1]), _FLOOR)
-    found: Numbers = (vectors * np.maximum(values, least)) @ vectors.T
-    return (found + found.T) / 2
+    raised: Numbers = (vectors * np.maximum(values, least)) @ vectors.T
+    return (raised + raised.T) / 2
 
 
 def of_no_data(matrix: Numbers) -> bool:

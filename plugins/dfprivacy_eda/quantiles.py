@@ -131,8 +131,8 @@ def _(
     shares = [share(each) for each in (q if isinstance(q, list | tuple | np.ndarray) else [q])]
     if isinstance(measured, Chosen):
         return _one(measured, column, shares[0], confidence, f"quantile {shares[0]:g}")
-    found = _several(measured, column, shares, covers, confidence)
-    return found if several else _first(found, f"quantile {shares[0]:g}")
+    release = _several(measured, column, shares, covers, confidence)
+    return release if several else _first(release, f"quantile {shares[0]:g}")
 
 
 @mechanism(columns={"column": "numeric"})
@@ -255,20 +255,20 @@ def _several(measured: Grown, column: Column, shares: list[float], covers: Cover
     )
 
 
-def _first(found: Quantiles, name: str) -> ColumnStatistic:
+def _first(release: Quantiles, name: str) -> ColumnStatistic:
     """Give the first of several quantiles alone."""
-    z = float(ndtri((1 + found.confidence) / 2))
+    z = float(ndtri((1 + release.confidence) / 2))
     return ColumnStatistic(
-        value=found.values[0],
-        low=found.low[0],
-        high=found.high[0],
-        confidence=found.confidence,
-        noise_standard_error=(found.high[0] - found.low[0]) / (2 * z),
+        value=release.values[0],
+        low=release.low[0],
+        high=release.high[0],
+        confidence=release.confidence,
+        noise_standard_error=(release.high[0] - release.low[0]) / (2 * z),
         statistic=name,
-        column=found.column,
-        covers=found.covers,
-        count=found.count,
-        missing=found.missing,
-        missing_standard_error=found.missing_standard_error,
-        notes=found.notes,
+        column=release.column,
+        covers=release.covers,
+        count=release.count,
+        missing=release.missing,
+        missing_standard_error=release.missing_standard_error,
+        notes=release.notes,
     )

@@ -83,8 +83,8 @@ class ColumnStatistic(Release):
 
     @property
     def _repeated(self) -> tuple[str, ...]:
-        asked = f"{self.statistic} of {self.column}".removesuffix(" of ")
-        return asked, f"{100 * self.confidence:.4g}% interval"
+        question = f"{self.statistic} of {self.column}".removesuffix(" of ")
+        return question, f"{100 * self.confidence:.4g}% interval"
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the number; `n` is the rows that it is about."""
@@ -119,8 +119,8 @@ class ColumnStatistic(Release):
         return math.sqrt(total**2 - noise**2)
 
     def _rows(self) -> list[tuple[str, str]]:
-        asked, error = f"{self.statistic} of {self.column}".removesuffix(" of "), self.noise_standard_error
-        rows = [(asked, number(self.value, error))]
+        question, error = f"{self.statistic} of {self.column}".removesuffix(" of "), self.noise_standard_error
+        rows = [(question, number(self.value, error))]
         if self.low is not None and self.high is not None:
             own = "the sample's own" if self.privacy is not None and self.privacy.sample else "the table's own"
             whose = own if self.covers == "table" else "the population"
@@ -130,8 +130,8 @@ class ColumnStatistic(Release):
             rows.append(("rows", f"{self.count:,.0f}"))
         rows += left_out(self.missing, self.missing_standard_error)
         if self.raw is not None:
-            said = f"{number(self.raw, error)}, unbiased, is not possible: the nearest that is became the answer"
-            rows.append(("raw", said))
+            nearest = f"{number(self.raw, error)}, unbiased, is not possible: the nearest that is became the answer"
+            rows.append(("raw", nearest))
         return [*rows, *(("note", note) for note in self.notes)]
 
     def plot(self, ax: Any = None) -> Any:

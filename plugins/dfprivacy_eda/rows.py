@@ -132,13 +132,13 @@ def _rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, 
     """Count the rows with a value, and those without one if that comes for nothing or is asked for."""
     n, gaps = curator.size, curator.gaps(columns, nan_policy)
     if not gaps:
-        whole = curator.sum(features.Count())
-        return Rows((float(whole.values[0]), 0.0), (float(whole.scales[0]), 0.0), n)
+        counted = curator.sum(features.Count())
+        return Rows((float(counted.values[0]), 0.0), (float(counted.scales[0]), 0.0), n)
     told = n is None and (both or curator.neighbors == "add_remove")
-    found = curator.sum(curator.once(_complete, gaps, told))
-    value, scale = float(found.values[0]), float(found.scales[0])
+    known = curator.sum(curator.once(_complete, gaps, told))
+    value, scale = float(known.values[0]), float(known.scales[0])
     if told:
-        return Rows((value, float(found.values[1])), (scale, float(found.scales[1])), n)
+        return Rows((value, float(known.values[1])), (scale, float(known.scales[1])), n)
     return Rows((value, None if n is None else n - value), (scale, scale), n)
 
 

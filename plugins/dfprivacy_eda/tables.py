@@ -69,9 +69,9 @@ class _Counted(Tabled):
         raise NotImplementedError
 
     def _columns(self) -> dict[str, list[Any]]:
-        found = {"count": self.counts, **({"proportion": self.shares} if self.normalize else {}), "raw": self.raw}
+        columns = {"count": self.counts, **({"proportion": self.shares} if self.normalize else {}), "raw": self.raw}
         low, high = self.intervals
-        numbers = {**found, "low": low, "high": high}
+        numbers = {**columns, "low": low, "high": high}
         keys = {f"{name}_" if name in numbers else name: cells for name, cells in self._keys().items()}
         return {**keys, **{name: each.ravel().tolist() for name, each in numbers.items()}}
 
@@ -292,20 +292,20 @@ class Crosstab(_Counted):
     @property
     def table(self) -> NDArray[np.float64]:
         """The counts or shares that were asked for, with sums in a last row and column where they were."""
-        whole = self.counts
+        table = self.counts
         if self.margins:
-            whole = np.vstack([whole, whole.sum(axis=0)])
-            whole = np.column_stack([whole, whole.sum(axis=1)])
+            table = np.vstack([table, table.sum(axis=0)])
+            table = np.column_stack([table, table.sum(axis=1)])
         rows, columns = (len(each) for each in self.categories)
         sums = {
             "all": self.counts.sum(),
-            "index": whole[:, :columns].sum(axis=1, keepdims=True),
-            "columns": whole[:rows].sum(axis=0, keepdims=True),
+            "index": table[:, :columns].sum(axis=1, keepdims=True),
+            "columns": table[:rows].sum(axis=0, keepdims=True),
         }
         if self.by is None:
-            return whole
+            return table
         with np.errstate(invalid="ignore", divide="ignore"):
-            parts: NDArray[np.float64] = whole / sums[self.by]
+            parts: NDArray[np.float64] = table / sums[self.by]
         return parts
 
     @property
@@ -334,27 +334,27 @@ class Crosstab(_Counted):
             return number(cell, error) if self.by is None else f"{100 * cell:.1f}%"
 
         cells = [
-            (row, *map(written, found[: len(columns)]))
-            for row, found in zip(rows, self.table.tolist(), strict=False)
+            (row, *map(written, counts[: len(columns)]))
+            for row, counts in zip(rows, self.table.tolist(), strict=False)
         ]
         return Grid((" / ".join(self.columns), *columns), cells)
 
     def _rows(self) -> list[tuple[str, str]]:
-        whole, margin = (len(each) for each in self.categories), int(self.margins)
+        sizes, margin = (len(each) for each in self.categories), int(self.margins)
         hidden = [
             f"{most + margin - _SHOWN:,} more {name}"
-            for most, name in zip(whole, ("rows", "columns"), strict=True)
+            for most, name in zip(sizes, ("rows", "columns"), strict=True)
             if most + margin > _SHOWN
         ]
         parts = {"all": "all rows", "index": "their row", "columns": "their column"}
         rows = [("…", " and ".join(hidden))] if hidden else []
         rows += [("shares", f"of {parts[self.by]}")] if self.by else []
         if self.reach:
-            said = f"± {number(self.reach, self.reach)} rows around each noisy count"
-            rows.append((f"{100 * self.confidence:.4g}% interval", said))
+            reach = f"± {number(self.reach, self.reach)} rows around each noisy count"
+            rows.append((f"{100 * self.confidence:.4g}% interval", reach))
         first, second = self.columns
-        asked = f'chi2({first!r}, {second!r}, method="table", epsilon=...)'
-        return [*rows, *super()._rows(), ("test", f"{asked} of independence is free at the same epsilon")]
+        question = f'chi2({first!r}, {second!r}, method="table", epsilon=...)'
+        return [*rows, *super()._rows(), ("test", f"{question} of independence is free at the same epsilon")]
 
     def plot(self, ax: Any = None) -> Any:
         """Draw a bar for each combination, with its interval; a map where there are many."""

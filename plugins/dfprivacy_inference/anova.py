@@ -328,14 +328,14 @@ def _comparisons(
     def apart(of: Sums, one: int, other: int) -> tuple[Any, Any]:
         return of.means[..., one] - of.means[..., other], np.sqrt(of.errors[..., one] + of.errors[..., other])
 
-    alone, found = [], []
+    alone, comparisons = [], []
     for one, other in pairs:
         difference, error = apart(sums, one, other)
         drawn, its = apart(null, one, other)
         extreme = (np.abs(drawn / its) >= abs(difference / error)).sum()
         alone.append((1 + extreme) / (1 + len(drawn)))
-        found.append((groups[one], groups[other], float(difference) * half, float(error) * half))
-    return tuple((*pair, float(p)) for pair, p in zip(found, holm(np.array(alone)), strict=True))
+        comparisons.append((groups[one], groups[other], float(difference) * half, float(error) * half))
+    return tuple((*pair, float(p)) for pair, p in zip(comparisons, holm(np.array(alone)), strict=True))
 
 
 def _notes(sums: Sums, p: float, alpha: float) -> tuple[str, ...]:

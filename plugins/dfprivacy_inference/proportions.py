@@ -333,14 +333,14 @@ def _(
 
 def _compared(groups: tuple[Any, ...], shares: list[Share]) -> list[tuple[Any, ...]]:
     """Compare every two groups."""
-    found = []
+    compared = []
     for one, other in itertools.combinations(range(len(groups)), 2):
         row: list[Any] = [groups[one], groups[other]]
         for kind in ("difference", "ratio", "odds"):
             both = combined(shares[one], shares[other], kind)
             row += [float(both.estimate), float(both.low), float(both.high)]
-        found.append(tuple(row))
-    return found
+        compared.append(tuple(row))
+    return compared
 
 
 def check_proportions(

@@ -224,10 +224,10 @@ class Regression(Release):
         rows = [("formula", self.formula)]
         for name, value in self.params.items():
             p = self.pvalues[name]
-            said = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"  # noqa: PLR2004
+            pvalue = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"  # noqa: PLR2004
             noise = f"noise alone ± {self.noise_standard_errors[name]:.2g}"
             ends = f"{self.low[name]:.4g} to {self.high[name]:.4g}"
-            rows.append((name, f"{_short(value)} ± {self.bse[name]:.2g} ({ends}), {said}; {noise}"))
+            rows.append((name, f"{_short(value)} ± {self.bse[name]:.2g} ({ends}), {pvalue}; {noise}"))
         rows += [
             (
                 "rows",
@@ -279,8 +279,8 @@ class Regression(Release):
         """Give the variance of predictions, which has no end where nothing is known of a coefficient."""
         known = np.where(np.isfinite(self.covariance), self.covariance, 0.0)
         lost = np.isinf(np.diag(self.covariance))
-        found: NDArray[np.float64] = np.einsum("ni,ij,nj->n", x, known, x)
-        return np.where((x[:, lost] != 0).any(axis=1), np.inf, found)
+        variance: NDArray[np.float64] = np.einsum("ni,ij,nj->n", x, known, x)
+        return np.where((x[:, lost] != 0).any(axis=1), np.inf, variance)
 
     def _estimates(self) -> NDArray[np.float64]:
         """Give the coefficients as one vector."""
@@ -352,15 +352,15 @@ class OLS(Regression):
         scale = self.scale or 0.0
         variance = self._variance(x)
         z = float(stats.t.ppf((1 + self.confidence) / 2, max(self.nobs - x.shape[1], 1)))
-        error, whole = np.sqrt(variance), np.sqrt(variance + scale)
+        error, of_new_rows = np.sqrt(variance), np.sqrt(variance + scale)
         return self._table(
             {
                 "mean": mean.tolist(),
                 "standard_error": error.tolist(),
                 "mean_low": (mean - z * error).tolist(),
                 "mean_high": (mean + z * error).tolist(),
-                "low": (mean - z * whole).tolist(),
-                "high": (mean + z * whole).tolist(),
+                "low": (mean - z * of_new_rows).tolist(),
+                "high": (mean + z * of_new_rows).tolist(),
             }
         )
 

@@ -137,16 +137,16 @@ def _doubtful_size(result: Result) -> NDArray[np.bool_]:
 
 def _about_noise(times: float, reach: int, *, hidden: bool, wide: bool) -> list[str]:
     """Say of one test whether noise matters more than sampling."""
-    found = []
+    noticed = []
     if times > (1.0 if hidden else _NOISY):
         opening = "Uninformative: the noise is as wide as the bounds. " if wide else ""
         much, least = f"{times:.2g} times", "at least " if hidden else ""
-        found.append(
+        noticed.append(
             f"{opening}The noise is {least}{much} the error of sampling; {much} the epsilon, bounds {much} as "
             f"narrow if the data fit, or {times**2:.2g} times the rows would level them."
         )
     if times > _LOOSE:
-        found.append(
+        noticed.append(
             f"The bounds are loose for this spread: {_RANKS[reach]} asks ranks, which they do not matter to."
         )
-    return found
+    return noticed

@@ -143,18 +143,18 @@ class Question:
         fields = zip(*(_listed(numbers, tests) for numbers in one_each.values()), strict=True)
         means = zip(*(_listed(group.mean * self.half + self.mid, tests) for group in groups), strict=True)
         released = zip(*(zip(*group.listed(tests), strict=True) for group in groups), strict=True)
-        said = notes(result, tests, self.alpha, known_sd=self.sigma is not None)
-        asked = vars(self)
+        all_notes = notes(result, tests, self.alpha, known_sd=self.sigma is not None)
+        arguments = vars(self)
         return [
             TTest(
-                **asked,
+                **arguments,
                 **dict(zip(one_each, own, strict=True)),
                 means=mean,
                 sizes=tuple(numbers[SIZE] for numbers in sums),
                 notes=note,
                 released=sums,
             )
-            for own, mean, note, sums in zip(fields, means, said, released, strict=True)
+            for own, mean, note, sums in zip(fields, means, all_notes, released, strict=True)
         ]
 
 
