@@ -400,6 +400,16 @@ class Release:
         return None
 
     @property
+    def _noise_part(self) -> float | None:
+        """Part of the interval's width that is there because of the noise; None where it is not known."""
+        return None
+
+    @property
+    def _axis(self) -> str:
+        """What the estimate is, for the axis of a picture; by default the question."""
+        return self.privacy.question if self.privacy else ""
+
+    @property
     def result(self) -> dict[str, Any]:
         """The fields of the result by name."""
         kind: type = type(self)
@@ -958,8 +968,11 @@ class Groups(Release, Generic[R_co]):
         numbers = [row for row in rows if row is not None]
         if len(numbers) < len(rows):
             return stacked(self._labels(), [release.plot for release in self.releases], ax)
-        what = f"{self.privacy.question}, " if self.privacy else ""
-        ax = forest(self._labels(), numbers, f"{what}intervals with the noise", ax)
+        first = self.releases[0]
+        what = first._axis or self._axis  # noqa: SLF001 - of our own kind
+        level = getattr(first, "confidence", None)
+        noise = [each._noise_part for each in self.releases]  # noqa: SLF001 - as above
+        ax = forest(self._labels(), numbers, what, ax, noise=noise, confidence=level)
         ax.set_ylabel(self._called(*([self.by] if isinstance(self.by, str) else self.by)))
         return ax
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["HSIC", "DistanceCorrelation", "IndependenceTest", "Screening", "SharedCorrelation"]
 
+_LARGEST, _NEAR = 4 / 9, 0.01  # of HSIC
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DistanceCorrelation(Release):
@@ -202,10 +204,12 @@ class HSIC(Release):
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate and its interval."""
         ax = axes(ax)
-        ax.plot([self.low, self.high], [0, 0], color="tab:orange", lw=5, label=f"{self.confidence:.0%} interval")
+        label = f"{self.confidence:.0%} interval, all noise"
+        ax.plot([self.low, self.high], [0, 0], color="tab:orange", lw=5, label=label)
         ax.plot(self.hsic, 0, "o", color=ink(ax), label="estimate")
         what = f"HSIC of {self._called(*self.x)} and {self._called(*(self.y or self.x))}"
-        ax.set(xlim=(-0.01, 0.26), yticks=[], xlabel=wrapped(what))
+        end = min(_LARGEST, max(2 * self.high, _NEAR))  # of what there can be, which most data are far below
+        ax.set(xlim=(-0.02 * end, end), yticks=[], xlabel=wrapped(what))
         ax.legend(fontsize="small", frameon=False)
         return ax
 
@@ -256,6 +260,7 @@ class IndependenceTest(Release):
             title = f"independence is {'' if self.rejected else 'not '}rejected"
         else:
             ax.plot(self.pvalue, 0, "o", color=ink(ax), label="p-value")
+            ax.axvline(self.alpha, color="grey", ls=":", label="level")
             title = f"p = {self.pvalue:.3g}"
         what = f"p-value, {self._called(*self.x)} and {self._called(*self.y)}"
         ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=wrapped(what), title=title)
@@ -411,7 +416,7 @@ def _sure(release: DistanceCorrelation | HSIC | SharedCorrelation, p: float | No
 def _drawn(ax: Any, release: DistanceCorrelation | SharedCorrelation, estimate: float, what: str) -> Any:
     """Draw an interval within 0 and 1, and the estimate in it."""
     ends = [release.low, release.high]
-    ax.plot(ends, [0, 0], color="tab:orange", lw=5, label=f"{release.confidence:.0%} interval")
+    ax.plot(ends, [0, 0], color="tab:orange", lw=5, label=f"{release.confidence:.0%} interval, all noise")
     ax.plot(estimate, 0, "o", color=ink(ax), label="estimate")
     ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=wrapped(what))
     ax.legend(fontsize="small", frameon=False)

@@ -98,25 +98,27 @@ class ColumnStatistic(Release):
         own = "the sample's own" if self.privacy is not None and self.privacy.sample else "the table's own"
         low, high = self.low, self.high
         unit = unit_of(self, self.statistic, self.column)
-        share = 1.0 if table else noise_share(self._total or 0.0, self._sampling)
-        how = sure(low, high, self.confidence, unit=unit, whose=own if table else "the population", noise=share)
+        how = sure(
+            low, high, self.confidence, unit=unit, whose=own if table else "the population", noise=self._noise_part
+        )
         error = self.noise_standard_error if low is None or high is None else (high - low) / 4
         told = f"{number(self.value, error)} {unit}".rstrip()
         return f"The {said(self, self.statistic, self.column)} is {told}{how}."
 
     @property
-    def _total(self) -> float | None:
-        """The standard error that the interval shows, of sampling and noise."""
-        if self.low is None or self.high is None:
+    def _noise_part(self) -> float | None:
+        """All of an interval for the table; of one for the population as far as its width tells."""
+        if self.covers == "table":
+            return 1.0
+        noise = self.noise_standard_error
+        if self.low is None or self.high is None or noise is None:
             return None
-        return (self.high - self.low) / (2 * float(ndtri((1 + self.confidence) / 2)))
+        total = (self.high - self.low) / (2 * float(ndtri((1 + self.confidence) / 2)))
+        return noise_share(total, math.sqrt(total**2 - noise**2)) if noise <= total else None
 
     @property
-    def _sampling(self) -> float | None:
-        noise, total = self.noise_standard_error, self._total
-        if self.covers != "population" or noise is None or total is None or total < noise:
-            return None
-        return math.sqrt(total**2 - noise**2)
+    def _axis(self) -> str:
+        return plots.stated(self)
 
     def _rows(self) -> list[tuple[str, str]]:
         question, error = f"{self.statistic} of {self.column}".removesuffix(" of "), self.noise_standard_error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, get_args
@@ -259,11 +260,12 @@ class JointMoments(Release):
     def plot(self, ax: Any = None) -> Any:
         """Draw the mean of each column in each group, with an interval of two standard errors."""
         groups = [*map(str, self.groups)] if self.by is not None else [""]
-        plots = []
+        plots, (noise, *_) = [], self.standard_errors(sampling="none")
         for at, column in enumerate(self.columns):
             mean, reach = self.means[:, at], 2 * self.mean_errors[:, at]
-            what = f"mean of {self._called(column)} ± 2 standard errors, noise included"
-            plots.append((groups, mean.tolist(), (mean - reach).tolist(), (mean + reach).tolist(), what))
+            what = f"mean of {self._called(column)} ± 2 standard errors; thick: from sampling"
+            parts = [1 - math.sqrt(max(0.0, 1 - share**2)) for share in (noise[:, at] / self.mean_errors[:, at])]
+            plots.append((groups, mean.tolist(), (mean - reach).tolist(), (mean + reach).tolist(), what, parts))
         return panels(ax, plots)
 
     def covariance(self, group: Any = None, library: str | None = None) -> Any:

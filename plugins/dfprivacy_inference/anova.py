@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import Column, Curator, NanPolicy, Probability, Release, features, mechanism
-from dfprivacy.plotting import axes, forest_height, ink, wrapped
+from dfprivacy.plotting import axes, explained, forest_height, ink, interval, wrapped
 from dfprivacy.schema import UNDECLARED
 from dfprivacy.wording import noise_share, number, pvalue, sure
 from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
@@ -109,8 +109,7 @@ class Anova(Release):
         unit = self._unit(self.column)
 
         def told(at: int) -> str:
-            error = self.standard_errors[at]
-            part = noise_share(error, math.sqrt(max(error**2 - self.noise_standard_error[at] ** 2, 0.0)))
+            error, part = self.standard_errors[at], self._part(at)
             how = sure(self.lows[at], self.highs[at], self.confidence, unit=unit, noise=part)
             return f"{number(self.means[at], error)} {unit}".rstrip() + f" for {self.groups[at]}{how}"
 
@@ -120,6 +119,11 @@ class Anova(Release):
             f"The mean {self._noun(self.column)} {found} between {len(self.groups)} groups of {self._noun(self.by)}"
         )
         return f"{what} ({pvalue(self.pvalue)}): from {told(least)} to {told(most)}."
+
+    def _part(self, at: int) -> float | None:
+        """Give the part of an interval's width that noise makes."""
+        error, noise = self.standard_errors[at], self.noise_standard_error[at]
+        return noise_share(error, math.sqrt(max(error**2 - noise**2, 0.0)))
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the effect, the means, and the differences of every two."""
@@ -158,21 +162,21 @@ class Anova(Release):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the means and their intervals: a forest plot."""
-        ax = axes(ax, height=forest_height(len(self.groups)))
+        ax = axes(ax, height=forest_height(len(self.groups)) + 0.5)
         at = range(len(self.groups))
-        reach = [
-            [mean - low for mean, low in zip(self.means, self.lows, strict=True)],
-            [high - mean for mean, high in zip(self.means, self.highs, strict=True)],
-        ]
-        ax.errorbar(self.means, list(at), xerr=np.maximum(reach, 0.0), fmt="s", color=ink(ax), capsize=3)
+        ends = zip(self.means, self.lows, self.highs, strict=True)
+        for place, (mean, low, high) in enumerate(ends):
+            interval(ax, place, mean, (low, high), noise=self._part(place))
+            ax.plot(mean, place, "s", color=ink(ax), ms=5)
         ax.set(
             yticks=list(at),
             yticklabels=[f"{group} (n≈{size:.0f})" for group, size in zip(self.groups, self.sizes, strict=True)],
             ylim=(len(self.groups) - 0.5, -0.5),
-            xlabel=wrapped(f"{self._called(self.column)}, {self.confidence:.0%} intervals, noise included", 56),
+            xlabel=wrapped(f"mean of {self._called(self.column)}", 56),
             ylabel=self._called(self.by),
             title=f"p = {self.pvalue:.3g}",
         )
+        explained(ax, self.confidence, [self._part(place) for place in at])
         return ax
 
 

@@ -21,7 +21,7 @@ from dfprivacy import (
     features,
     mechanism,
 )
-from dfprivacy.plotting import axes, forest_height, ink, wrapped
+from dfprivacy.plotting import axes, explained, forest_height, ink, interval, wrapped
 from dfprivacy.wording import listed, noise_share, number, sure
 from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
 from dfprivacy_inference.outcomes import Form, Outcome
@@ -174,19 +174,20 @@ class Proportions(Release):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the shares and their intervals: a forest plot."""
-        ax = axes(ax, height=forest_height(len(self.groups)))
+        ax = axes(ax, height=forest_height(len(self.groups)) + 0.5)
         names = self.groups or ("all",)
-        share, low, high = (np.array(each) for each in (self.shares, self.lows, self.highs))
         what = f"{self._called(self.column)} = {self.success}"
-        reach = np.maximum([share - low, high - share], 0.0)
-        ax.errorbar(share, list(range(len(names))), xerr=reach, fmt="s", color=ink(ax), capsize=3)
+        for place, (share, low, high) in enumerate(zip(self.shares, self.lows, self.highs, strict=True)):
+            interval(ax, place, share, (low, high), noise=self._part(place))
+            ax.plot(share, place, "s", color=ink(ax), ms=5)
         ax.set(
             yticks=list(range(len(names))),
             yticklabels=[f"{name} (n≈{size:.0f})" for name, size in zip(names, self.sizes, strict=True)],
             ylim=(len(names) - 0.5, -0.5),
-            xlabel=wrapped(f"share with {what}, {self.confidence:.0%} intervals, noise included", 56),
+            xlabel=wrapped(f"share with {what}", 56),
             ylabel="" if self.by is None else self._called(self.by),
         )
+        explained(ax, self.confidence, [self._part(place) for place in range(len(names))])
         return ax
 
 

@@ -263,8 +263,7 @@ class TTest(Release):
     def _sentence(self) -> str:
         """Say the mean, or how far two means are apart, and what the test finds."""
         unit, error = self._unit(self.column), (self.high - self.low) / 4
-        part = None if self.method == "naive" else noise_share(self.standard_error, self._sampling)
-        how = sure(self.low, self.high, self.confidence, unit=unit, noise=part, p=self.pvalue)
+        how = sure(self.low, self.high, self.confidence, unit=unit, noise=self._noise_part, p=self.pvalue)
         what = f"mean {self._noun(self.column)}"
         if self.groups is None or self.by is None:
             found = "" if self.rejected else "not "
@@ -285,6 +284,18 @@ class TTest(Release):
         names = ("estimate", "standard_error", "noise_standard_error", "low", "high", "statistic", "df", "pvalue")
         numbers = {name: getattr(self, name) for name in names}
         return [{"term": f"{self.column}{apart}", **numbers, "n": sum(self.sizes)}]
+
+    @property
+    def _noise_part(self) -> float | None:
+        return None if self.method == "naive" else noise_share(self.standard_error, self._sampling)
+
+    @property
+    def _axis(self) -> str:
+        """Say what the estimate is, in the words of the columns."""
+        what = self._called(self.column)
+        if self.groups is None or self.by is None:
+            return what
+        return f"{what}: {self._called(self.by)} {self.groups[0]} minus {self.groups[1]}"
 
     @property
     def _sampling(self) -> float:
@@ -323,10 +334,7 @@ class TTest(Release):
         ax.plot(inner, [0, 0], color="tab:blue", lw=7, solid_capstyle="butt", label="of it from sampling")
         ax.plot(self.estimate, 0, "o", color=ink(ax), label="estimate")
         ax.axvline(0.0 if self.by is not None else self.popmean, color="grey", ls=":", label="null hypothesis")
-        what = self._called(self.column)
-        if self.groups is not None and self.by is not None:
-            what += f": {self._called(self.by)} {self.groups[0]} minus {self.groups[1]}"
-        ax.set(yticks=[], xlabel=what, title=f"p = {self.pvalue:.3g}")
+        ax.set(yticks=[], xlabel=self._axis, title=f"p = {self.pvalue:.3g}")
         below(ax)
         return ax
 

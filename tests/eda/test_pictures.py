@@ -37,7 +37,7 @@ def test_a_number_is_drawn_with_its_interval(plt, protect):
 
     assert [found.low, found.high] == list(interval.get_xdata())
     assert found.value == dot.get_xdata()[0]
-    assert interval.get_label() == "90% interval, for the table"
+    assert interval.get_label() == "90% interval, all noise, for the table"
 
 
 def test_a_number_without_an_interval_says_so(plt, protect):
