@@ -46,7 +46,7 @@ def view(frame=FRAME, *, name=None, **terms):
 @contextmanager
 def registered(function):
     """Let every view have a mechanism of this function."""
-    made = dp.mechanism(columns={"column": "any"}, name="mine")(function)
+    made = dp.mechanism(columns={"column": "any"}, name="mine", delta=True)(function)
     dp.register_mechanism(made)
     try:
         yield
@@ -329,6 +329,31 @@ def test_groups_have_the_noise_of_one_view():
     each = [found[key] for key in "uvw"]
     assert {0} == {noise.grid for noise in found.privacy.noise}
     assert all((one.raw == np.rint(one.raw)).all() for one in each)
+
+
+@pytest.mark.parametrize(
+    ("features", "noise"),
+    [(OneHot, "gaussian"), (OneHot, "cube"), (lambda column: Stack(OneHot(column), Moments(X)), "laplace")],
+    ids=["gaussian", "cube", "no unit"],
+)
+def test_other_noise_and_features_stay_on_their_grid(features, noise):
+    """Gaussian noise, that of the cube, and noise of features that have no unit, are as they are without asking."""
+    asked, found = view(delta=1e-6, accounting="basic"), []
+    for grid in ("unit", "fine"):
+        with registered(summed(features, noise=noise, grid=grid)):
+            found.append(asked.mine("g", epsilon=1, fresh=True, **({"delta": 1e-9} if noise == "gaussian" else {})))
+    unit, fine = (each.value for each in found)
+
+    assert (unit["grid"], unit["scale"]) == (fine["grid"], fine["scale"])
+    assert unit["grid"] > 0
+
+
+def test_a_secret_sample_has_noise_on_whole_rows():
+    """Within a sample epsilons add up, and counts of it have noise on whole rows."""
+    (noise,) = view().sample(0.5).value_counts("g", epsilon=1).privacy.noise
+
+    assert noise.grid == 0
+    assert noise.scale < 2
 
 
 def test_what_cannot_be_asked_is_refused():
