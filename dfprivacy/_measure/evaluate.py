@@ -278,16 +278,24 @@ class Table:
         for part in self.parts or (self,):
             part._here(part.rows, reads, use)  # noqa: SLF001 - of our own kind
 
-    def _fold(self, reads: Sequence[Read], use: Callable[[Selected], T], *, portable: bool = True) -> list[T]:
+    def _fold(
+        self,
+        reads: Sequence[Read],
+        use: Callable[[Selected], T],
+        *,
+        portable: bool = True,
+        enough: Callable[[T], bool] = lambda _: False,
+    ) -> list[T]:
         """Give what `use` makes of the rows of each table, and of each part of one whose rows are elsewhere.
 
-        There, a copy of it does; nothing goes with it but code and public facts. `ReadError` if it fails.
+        There, a copy of it does; nothing goes with it but code and public facts, and no more is fetched than is
+        `enough`. `ReadError` if it fails.
         """
         values: list[T] = []
         for part in self.parts or (self,):
             frame = part._narrowed  # noqa: SLF001
             if isinstance(frame, ClusterFrame):
-                values += part._elsewhere(frame, reads, use, portable=portable)  # noqa: SLF001
+                values += part._elsewhere(frame, reads, use, portable, enough)  # noqa: SLF001
             else:
                 values.append(part._here(frame, reads, use))  # noqa: SLF001
         return values
@@ -300,13 +308,18 @@ class Table:
             return redact_errors(partial(task, frame, count))
 
     def _elsewhere(
-        self, frame: ClusterFrame, reads: Iterable[Read], use: Callable[[Selected], T], *, portable: bool
+        self,
+        frame: ClusterFrame,
+        reads: Iterable[Read],
+        use: Callable[[Selected], T],
+        portable: bool,  # noqa: FBT001 - handed on
+        enough: Callable[[T], bool],
     ) -> list[T]:
         """Let copies of `use` see the rows where they are."""
         task = Task(tuple(reads), self.conditions, self.mark, use)
         portable &= not any(isinstance(condition, Satisfies) for condition in self.conditions)
         with self._counting(frame) as count:
-            return frame.fold(task.needed, task, count, portable=portable)
+            return frame.fold(task.needed, task, count, portable=portable, enough=enough)
 
     @property
     def _narrowed(self) -> Frame:
@@ -419,7 +432,14 @@ class Table:
     def gathered(self, columns: Sequence[Column], *, limited: bool = True) -> Batch:
         """All selected rows as one batch; `ReadError` if it fails, or takes too much memory."""
         most = self.memory // (VALUE_BYTES * max(1, len(columns))) if limited else math.inf
-        parts = self._fold(reads_of(columns), partial(gathered, columns=columns, most=most))
+        rows = 0
+
+        def too_many(part: Batch | None) -> bool:
+            nonlocal rows
+            rows += 0 if part is None else part.size
+            return part is None or rows > most  # of parts that are elsewhere, no more are fetched
+
+        parts = self._fold(reads_of(columns), partial(gathered, columns=columns, most=most), enough=too_many)
         found = [part for part in parts if part is not None]
         every = found[0] if len(found) == 1 else gathered(((part, None) for part in found), columns, most)
         if every is None or len(found) < len(parts):
