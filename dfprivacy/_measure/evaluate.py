@@ -16,7 +16,7 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -31,7 +31,7 @@ from dfprivacy._table.people import BoundedFrame
 from dfprivacy._table.per import PerFrame
 from dfprivacy._table.sample import Sample, SampledFrame
 from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
-from dfprivacy.features import OneHot, RowFeatures
+from dfprivacy.features import Count, OneHot, RowFeatures
 from dfprivacy.features.base import enforced
 from dfprivacy.features.threads import side_by_side
 from dfprivacy.features.upward import UP, root
@@ -223,6 +223,16 @@ class Table:
         """
         fixed = self.schema.neighbors == "replace_one" and not self.private_selection
         return fixed and all(column.name in self.public for column in columns)
+
+    @cached_property
+    def public_rows(self) -> int | None:
+        """How many rows the public conditions of a view select, in all groups; None where that is private."""
+        if self.passes is not None:
+            return self.passes.whole.public_rows
+        public = tuple(condition for condition in self.conditions if condition.public)
+        if self.schema.size is None or self.schema.neighbors != "replace_one" or not public or self.frame is None:
+            return self.schema.size
+        return replace(self, conditions=public).total(Count(), 0)[0]
 
     @property
     def rows_each(self) -> int:
