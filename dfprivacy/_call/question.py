@@ -6,6 +6,7 @@ import datetime as dt
 import itertools
 import reprlib
 import traceback
+from collections import defaultdict
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -123,7 +124,7 @@ class Question:
             self.target.table, self.mechanism, self.given, self.arguments, self.by, self.words, tuple(seen)
         )
 
-    @property
+    @cached_property
     def call(self) -> str:
         """The call as it would be typed, without what it costs; what is long is cut."""
         signature = self.mechanism.signature.parameters
@@ -150,7 +151,8 @@ class Question:
         release = question._kept() or question._drawn()._paid()  # noqa: SLF001 - its own
         frame = table.parts[0].frame if table.parts else table.frame
         words = {name: each.of(name) for name, each in table.schema.words.items()}
-        release = release if frame is None else release.made_for(frame.library, words)
+        units = {name: each.units for name, each in table.schema.words.items() if each.units}
+        release = release if frame is None else release.made_for(frame.library, words, units)
         if table.sample is None:  # of which nothing is kept that could be drawn again
             note(question, release)
         return release
@@ -245,7 +247,7 @@ class Question:
 
     def _answered_by_group(self, call: CallPayer) -> Groups:
         """Measure all groups, and then conclude for each."""
-        paid: set[tuple[int, object]] = set()
+        paid: defaultdict[int, list[PrivacyLoss]] = defaultdict(list)
         with self.target.table.groups(self.by) as parts:
             if all(column.public for column in self.by):
                 for part in parts:  # a group that cannot be asked is found before another one has paid

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -86,16 +86,12 @@ class Sums:
         known = self.start + self.map @ self.values
         if not self.scales.any():
             return self._squares(np.repeat(known[:numbers, None], 2, axis=1))
-        noise = noise_draws(len(self.scales), *self.cube)[:, :_HALF]  # the others are those with the other sign
         rows = np.empty((numbers, 2 * _HALF + 1))
         for row, start, weights in zip(rows, known.tolist(), (self.map * self.scales).tolist(), strict=False):
-            row.fill(start)
-            first, second = row[:_HALF], row[_HALF:-1]
-            for weight, draws in zip(weights, noise, strict=True):
-                if weight:  # most are 0, and a product with the few others would be slow
-                    moved = weight * draws
-                    first -= moved
-                    second += moved
+            moved = _moved(tuple(weights), self.cube)
+            np.subtract(start, moved, out=row[:_HALF])
+            np.add(start, moved, out=row[_HALF:-1])
+            row[-1] = start
         return self._squares(rows)
 
     def _squares(self, rows: Numbers) -> Numbers:
@@ -163,6 +159,16 @@ def noise_draws(coordinates: int, dimension: int = 0, of_cube: int = 0) -> Numbe
     return np.ascontiguousarray(every.T)
 
 
+@lru_cache(maxsize=64)  # the groups of a call have the same weights, but for those that their own first step gave
+def _moved(weights: tuple[float, ...], cube: tuple[int, int]) -> Numbers:
+    """Give the first half of the weighted sums of the noise; the others are those with the other sign."""
+    moved = np.zeros(_HALF)
+    for weight, draws in zip(weights, noise_draws(len(weights), *cube), strict=True):
+        if weight:  # most are 0
+            moved += weight * draws[:_HALF]
+    return moved
+
+
 def cube_draws(dimension: int, scale: float, kept: int, *, most: int = 2 * _HALF) -> Numbers:
     """Draw some coordinates of the noise of a cube of so many, as many times as all intervals take, or as `most`.
 
@@ -192,7 +198,8 @@ def _var(rows: Numbers) -> Numbers:
     variances: Numbers = rows[2] / n
     variances -= np.square(_mean(rows))
     variances = np.clip(variances, 0, 1)
-    variances *= n / (n - 1)
+    variances *= n
+    variances /= n - 1
     return variances
 
 
@@ -203,7 +210,8 @@ def var(rows: Numbers, column: Column) -> Numbers:
 
 def std(rows: Numbers, column: Column) -> Numbers:
     """Give standard deviations."""
-    deviations: Numbers = np.sqrt(_var(rows)) * column.half
+    deviations: Numbers = np.sqrt(_var(rows))
+    deviations *= column.half
     return deviations
 
 
@@ -223,12 +231,17 @@ def spread(draws: Numbers) -> float:
     """Give the standard deviation of draws; 0 of a single one."""
     if len(draws) == 1:
         return 0.0
-    with np.errstate(over="ignore"):
-        error = float(draws.std())
-    if np.isfinite(error):
+    with np.errstate(over="ignore", invalid="ignore"):
+        error = _deviation(draws)
+    if math.isfinite(error):
         return error
     most = float(np.abs(draws).max())  # squares of numbers near the largest would be infinite
-    return most * float((draws / most).std())
+    return most * _deviation(draws / most)
+
+
+def _deviation(draws: Numbers) -> float:
+    apart = draws - draws.sum() / len(draws)
+    return math.sqrt(float(apart @ apart) / len(draws))
 
 
 def between(draws: Numbers, confidence: float) -> tuple[float, float]:
@@ -238,10 +251,15 @@ def between(draws: Numbers, confidence: float) -> tuple[float, float]:
     places = [(len(draws) - 1) * (1 + sign * confidence) / 2 for sign in (-1, 1)]
     below = [min(int(place), len(draws) - 2) for place in places]
     low, high = (
-        np.interp(place, (at, at + 1), ends)
+        _between(float(ends[0]), float(ends[1]), place - at)
         for place, at, ends in zip(places, below, _ordered(draws, *below), strict=True)
     )
-    return float(low), float(high)
+    return low, high
+
+
+def _between(low: float, high: float, share: float) -> float:
+    """Give what lies a share of the way from one number to the next, both infinite or not."""
+    return low if low == high else (1 - share) * low + share * high if share else low
 
 
 def _ordered(draws: Numbers, low: int, high: int) -> list[Numbers]:
