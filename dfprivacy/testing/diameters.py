@@ -86,12 +86,12 @@ def refuted(held: RowFeatures, stage: Harness) -> Apart | None:
     vectors = maps(rows)
     for public in _subsets([column.name for column in held.columns]):
         for norm in (1, 2, math.inf):
-            said = held.diameter(norm, frozenset(public))
+            diameter = held.diameter(norm, frozenset(public))
             a, b, distance = _widest(rows, vectors, norm, public)
-            if distance <= maps.allowed(said, norm):
+            if distance <= maps.allowed(diameter, norm):
                 a, b, distance = _climbed(maps, a, b, norm, public)
-            if distance > maps.allowed(said, norm):
-                return Apart((a, b), norm, public, math.ldexp(distance, -maps.k), said)
+            if distance > maps.allowed(diameter, norm):
+                return Apart((a, b), norm, public, math.ldexp(distance, -maps.k), diameter)
     return None
 
 
