@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from dfprivacy._call.requests import new_file, read_key
 from dfprivacy._ledger.backup import backup, forget, restore
 from dfprivacy._ledger.budget import Budget, questions_grid
-from dfprivacy._ledger.history import asked_of, matching
+from dfprivacy._ledger.history import calls_of, matching
 from dfprivacy._ledger.ledger import Ledger, ledger_file, open_ledger
 from dfprivacy._plugins.loader import registry
 from dfprivacy._plugins.stubs import stub
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from dfprivacy._ledger.accounts import Account
-    from dfprivacy._ledger.history import Asked
+    from dfprivacy._ledger.history import CallRecord
 
 __all__ = ["main"]
 
@@ -216,38 +216,38 @@ def _accounts(options: argparse.Namespace, name: str | None) -> int:
     ledger = _existing(options)
     accounts = ledger.accounts() if name is None else [ledger.account(name)]
     wanted = {each: getattr(options, each) for each in ("method", "analyst", "since", "until")}
-    asked = {account.name: matching(asked_of(account).values(), **wanted) for account in accounts}
+    calls = {account.name: matching(calls_of(account).values(), **wanted) for account in accounts}
     problems = ledger.problems()
     if options.csv:
-        _print_csv(asked)
+        _print_csv(calls)
     elif options.json:
-        found = [
+        entries = [
             Budget(account).to_dict()
             | {
-                "entries": _entries(account, {each.call for each in asked[account.name]}),
-                "questions": [each.to_dict() for each in asked[account.name]],
+                "entries": _entries(account, {each.call for each in calls[account.name]}),
+                "questions": [each.to_dict() for each in calls[account.name]],
             }
             for account in accounts
         ]
-        print(json.dumps({"ledger": ledger.where, "accounts": found, "problems": problems}, indent=2))
+        print(json.dumps({"ledger": ledger.where, "accounts": entries, "problems": problems}, indent=2))
     else:
         shown = name is not None or any(wanted.values())
         print(f"{ledger.where}: {len(accounts)} account{'' if len(accounts) == 1 else 's'}")
         for account in accounts:
-            _print_account(account, asked[account.name] if shown else [])
+            _print_account(account, calls[account.name] if shown else [])
         for problem in problems:
             print(f"\nproblem: {problem}")
     return int(bool(problems))
 
 
-def _print_account(account: Account, asked: Sequence[Asked]) -> None:
+def _print_account(account: Account, calls: Sequence[CallRecord]) -> None:
     print(f"\n{account.name}: {len(account.entries())} charges, {len(account.answers())} answers")
     print(f"  {Budget(account)}")
     for share in account.shares():
         left = float(share.accountant.largest(share.spent))
-        whole = float(share.epsilon)
-        print(f"  share of {share.analyst}: epsilon {whole:g}; the largest next Laplace release is ε = {left:g}")
-    for line in questions_grid(asked, account.ledger).lines(_WIDE) if asked else ():
+        cap = float(share.epsilon)
+        print(f"  share of {share.analyst}: epsilon {cap:g}; the largest next Laplace release is ε = {left:g}")
+    for line in questions_grid(calls, account.ledger).lines(_WIDE) if calls else ():
         print(f"  {line}")
 
 
@@ -269,12 +269,12 @@ def _entries(account: Account, calls: Collection[str]) -> list[dict[str, Any]]:
     ]
 
 
-def _print_csv(asked: Mapping[str, Sequence[Asked]]) -> None:
+def _print_csv(calls: Mapping[str, Sequence[CallRecord]]) -> None:
     """Print a row for each question. A text that a spreadsheet would take for a formula is quoted."""
     names = ("at", "analyst", "method", "asked", "epsilon", "delta", "reused", "answered", "call")
     table = csv.writer(sys.stdout, lineterminator="\n")
     table.writerow(("account", *names))
-    for account, questions in asked.items():
+    for account, questions in calls.items():
         for each in questions:
             plain = each.to_dict()
             cells = (account, *(plain[name] for name in names))

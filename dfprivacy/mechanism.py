@@ -182,14 +182,14 @@ class Mechanism:
         return self.conclude(self.measure(curator, call.arguments), call.arguments)
 
     @cached_property
-    def _asked(self) -> list[inspect.Parameter]:
+    def _parameters(self) -> list[inspect.Parameter]:
         """What a caller gives: the parameters of both halves."""
         return _union(self.name, self.function, self.conclusion)
 
     @cached_property
     def _called(self) -> inspect.Signature:
         """What a caller gives, as a signature."""
-        return inspect.Signature(self._asked)
+        return inspect.Signature(self._parameters)
 
     @cached_property
     def _own(self) -> tuple[Sequence[str], Sequence[str]]:
@@ -219,7 +219,7 @@ class Mechanism:
     @cached_property
     def signature(self) -> inspect.Signature:
         """The signature of the method of a view: what a caller gives, the price, and the release's class."""
-        given = [each.replace(annotation=self._given(each)) for each in self._asked]
+        given = [each.replace(annotation=self._given(each)) for each in self._parameters]
         prices = [name for name in _PRICE if name != "delta" or self.delta]
         added = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool)
@@ -495,7 +495,7 @@ class Mechanism:
         replace(self, conclusion=conclusion)  # or it says what does not fit
         for name, value in (("conclusion", conclusion), ("at_once", at_once)):
             object.__setattr__(self, name, value)  # the name of the function is to mean the whole
-        for kept in ("doc", "hints", "signature", "_asked", "_called", "_own"):
+        for kept in ("doc", "hints", "signature", "_parameters", "_called", "_own"):
             vars(self).pop(kept, None)
         return self
 

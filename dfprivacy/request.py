@@ -223,23 +223,23 @@ def request(schema: Path) -> Request:
     """
     file = read_file(schema)
     name = _named(file)
-    said = {**_USUAL, **file.arguments()}
-    whose = read_unit(said["unit"], said["max_rows"], said["unit_missing"])
+    arguments = {**_USUAL, **file.arguments()}
+    whose = read_unit(arguments["unit"], arguments["max_rows"], arguments["unit_missing"])
     ids = whose and whose.column
     rows = {each: np.zeros(1, dtype=np.int64 if each == ids else np.float64) for each in file.columns}
     with file.erring():
-        size = read_size(said["size"], said["neighbors"])
+        size = read_size(arguments["size"], arguments["neighbors"])
         about = {
-            argument: said[argument] for argument in ("bounds", "categories", "public", "missing", "neighbors")
+            argument: arguments[argument] for argument in ("bounds", "categories", "public", "missing", "neighbors")
         }
         known = read_schema(MadeUpFrame(rows), **about, unit=whose, size=size)
-    default = said["default_epsilon"]
+    default = arguments["default_epsilon"]
     # An account that nobody is charged: prices are read as those of the real one are.
     account = Ledger(place(MEMORY), MEMORY).open_account(
         name,
-        epsilon=positive("epsilon", said["epsilon"]),
-        delta=slack("delta", said["delta"]),
-        accounting=said["accounting"],
+        epsilon=positive("epsilon", arguments["epsilon"]),
+        delta=slack("delta", arguments["delta"]),
+        accounting=arguments["accounting"],
         neighbors=known.neighbors,
         public=(),
     )
@@ -429,15 +429,15 @@ class Received:
         BudgetExceeded
             If they cost more than is left.
         """
-        found = []
+        waiting = []
         for wanted in self.wanted:
             try:
-                found.append(self._pending(view, wanted))
+                waiting.append(self._pending(view, wanted))
             except DPError as error:
                 what = f"Question {wanted.number} of the request cannot be asked: {error.what}"
                 raise type(error)(what, error.hint) from None
-        self._refuse_excess(found)
-        return found
+        self._refuse_excess(waiting)
+        return waiting
 
     def _pending(self, view: PrivateFrame, wanted: Wanted) -> Pending:
         mechanism = registry().mechanisms.get(wanted.method)
@@ -447,7 +447,7 @@ class Received:
         account = replace(target.account, analyst=self.analyst, request=f"{self._digest}#{wanted.number}")
         part = PrivateFrame(replace(target, account=account))
         for rule in wanted.where:
-            part = part.where({name: _selected(said) for name, said in rule.items()})
+            part = part.where({name: _selected(bound) for name, bound in rule.items()})
         if wanted.columns is not None:
             part = part.select(*wanted.columns)
         price = {"epsilon": wanted.epsilon} | ({} if wanted.delta is None else {"delta": wanted.delta})
@@ -455,8 +455,8 @@ class Received:
         if reserved := sorted({"epsilon", "fresh", *(["delta"] if mechanism.delta else [])} & given.keys()):
             raise ArgumentError(f"its arguments say {reserved[0]}, which the question says itself.", "Ask again.")
         _refuse_unwritable(mechanism, {**given, **price})
-        asked = part.group_by(list(wanted.by)) if wanted.by else part
-        question = asked._question(mechanism, (), {**given, **price})  # noqa: SLF001 - a view of ours
+        grouped = part.group_by(list(wanted.by)) if wanted.by else part
+        question = grouped._question(mechanism, (), {**given, **price})  # noqa: SLF001 - a view of ours
         kept = question.is_kept()
         if not kept and account.askers(account.request):
             raise ArgumentError(
@@ -475,12 +475,12 @@ class Received:
             )
         return Pending(wanted, explanation, kept, due, question)
 
-    def _refuse_excess(self, found: Sequence[Pending]) -> None:
+    def _refuse_excess(self, waiting: Sequence[Pending]) -> None:
         """Refuse what costs more than is left together, where epsilons simply add up."""
-        if not found:
+        if not waiting:
             return
-        account = found[0]._question.target.account  # noqa: SLF001 - of ours
-        due = {each._question.text: each.due for each in found}  # noqa: SLF001 - the same twice is paid once
+        account = waiting[0]._question.target.account  # noqa: SLF001 - of ours
+        due = {each._question.text: each.due for each in waiting}  # noqa: SLF001 - the same twice is paid once
         total = sum(due.values(), Fraction(0))
         left = account.largest()
         if account.basic_composition and total > left:

@@ -110,7 +110,8 @@ def protect(
     categories : mapping of str to sequence, optional
         The values each categorical column may take, from knowledge outside the data; ``[False, True]`` for a
         column of booleans. Nothing is taken from the types of the columns: one value can change them.
-        `dp.discover() <dfprivacy.discover>` for those that enough rows hold, at a price, and ``"other"``.
+        `dp.discover() <dfprivacy.discover>` for those that enough rows hold, at a price, and ``"other"``. Of a huge
+        known domain, counts need no declaration: ``view.value_counts(column, domain=...)``.
     public : sequence of str, optional
         Columns whose values are not protected, such as a study arm: neighbouring tables agree on them.
     neighbors : {"replace_one", "add_remove"}
@@ -230,10 +231,10 @@ def _protected(
     listed, wanted = _listed(terms.get("categories"))
     whose = read_unit(terms.get("unit"), terms.get("max_rows"), terms["unit_missing"])
     size = read_size(terms.get("size"), terms["neighbors"])
-    if whose is not None and wanted:
+    if whose is not None and any(price.domain is None for price in wanted.values()):
         raise ArgumentError(
             f"Categories are not discovered where a {whose.column!r} may have several rows.",
-            "Declare the categories.",
+            "Declare the categories, or say which there can be: dp.discover(domain=...).",
         )
     named = ("bounds", "public", "missing", "neighbors")
     declarations: dict[str, Any] = {argument: terms.get(argument) for argument in named}
@@ -260,8 +261,10 @@ def _protected(
     view = PrivateFrame(Target(account, table, default))
     protected(view._target)  # noqa: SLF001 - its own
     for column, price in wanted.items():
-        keys = view.find_categories([column], epsilon=price.epsilon, delta=price.delta)
-        view = view.declare(keys)
+        if price.domain is None:
+            view = view.declare(view.find_categories([column], epsilon=price.epsilon, delta=price.delta))
+        else:
+            view = view.declare(view.value_counts(column, domain=price.domain, epsilon=price.epsilon))
     return _remembered(df, view._target)  # noqa: SLF001 - its own
 
 
@@ -1046,7 +1049,7 @@ class PrivateFrame(_Askable, BundledMethods):
         (_, size), (_, neighbors), (_, missing), *where = self._facts()
         lines = [f"rows: {size}; neighbors: {neighbors}; missing values {missing}"]
         lines += [f"{name}: {_known(self.schema, name)}" for name in self.schema.names]
-        return lines + [f"{name} {said}" for name, said in where]
+        return lines + [f"{name} {condition}" for name, condition in where]
 
 
 class PerPerson:
@@ -1057,12 +1060,12 @@ class PerPerson:
         self._unit = unit
 
     @trimmed
-    def agg(self, asked: Mapping[str, Any] | None = None, /, **columns: Any) -> PrivateFrame:
+    def agg(self, aggregations: Mapping[str, Any] | None = None, /, **columns: Any) -> PrivateFrame:
         """Say what each person's row has.
 
         Parameters
         ----------
-        asked : mapping, optional
+        aggregations : mapping, optional
             As the keyword arguments, for names that are no keywords.
         **columns : str or tuple
             ``bmi="mean"``: of the column of this name. ``worst=("bmi", "max")``: of another column.
@@ -1099,7 +1102,7 @@ class PerPerson:
         (0.0, 4.0)
         """
         table = self._target.table
-        made = read_aggregates(table.schema, self._unit, {**(asked or {}), **columns})
+        made = read_aggregates(table.schema, self._unit, {**(aggregations or {}), **columns})
         key = bytes.fromhex(self._target.account.key)
         return PrivateFrame(replace(self._target, table=table.per_person(self._unit, key, made)))
 

@@ -13,7 +13,7 @@ from scipy import stats
 
 import dfprivacy as dp
 from dfprivacy._call import combine as module
-from dfprivacy._call.asked import asked_of
+from dfprivacy._call.answered import answered_of
 from dfprivacy._call.formula import drawn
 from dfprivacy._measure.redraw import Found, World
 from dfprivacy.release import Release
@@ -266,7 +266,7 @@ def test_from_json(tmp_path):
     ]
     loaded = [Release.from_dict(json.loads(json.dumps(each.to_dict()))) for each in asked]
     for release, again in zip(asked[:2], loaded[:2], strict=True):
-        assert asked_of(again) is None
+        assert answered_of(again) is None
         assert (draws_of(release) == draws_of(again)).all()
     assert (draws_of(loaded[3]) == draws_of(asked[3])).all()
     difference = lambda g: g["a"].value - g["b"].value  # noqa: E731

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dfprivacy._call.asked import asked_of
+from dfprivacy._call.answered import answered_of
 from dfprivacy._call.formula import Leaf, Node, drawn, main, number
 from dfprivacy._call.intervals import refuse_choices, refuse_leaning, sampling_of
 from dfprivacy._call.recalled import recall
@@ -21,6 +21,8 @@ from dfprivacy.errors import ArgumentError, trimmed
 from dfprivacy.plotting import axes, below, ink
 from dfprivacy.release import Privacy, Release, arithmetic
 from dfprivacy.schema import as_probability
+from dfprivacy.wording import noise_share, sure
+from dfprivacy.wording import number as written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -85,6 +87,15 @@ class Combination(Release):
         errors = {"noise_standard_error": self.noise_standard_error, "low": self.low, "high": self.high}
         sampling = {"sampling_standard_error": self.sampling_standard_error}
         return [{"term": self.formula, "estimate": self.estimate, **sampling, **errors, "covers": self.covers}]
+
+    def _sentence(self) -> str:
+        """Say the number, and what follows of its interval."""
+        table = self.covers == "table"
+        total = math.hypot(self.noise_standard_error, self.sampling_standard_error or 0.0)
+        part = 1.0 if table else noise_share(total, self.sampling_standard_error)
+        whose = "the tables' own" if table else "the population"
+        how = sure(self.low, self.high, self.confidence, whose=whose, noise=part)
+        return f"{self.formula} is {written(self.estimate, (self.high - self.low) / 4)}{how}."
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the number and its interval."""
@@ -201,7 +212,7 @@ def combine(
     inputs = tuple(_input(each) for each in releases)
     name = getattr(f, "__name__", type(f).__name__)
     name = "f" if name == "<lambda>" else name
-    node = Node(f, inputs, f"{name}({', '.join(each.said for each in inputs)})")
+    node = Node(f, inputs, f"{name}({', '.join(each.words for each in inputs)})")
     estimate = number(f(*releases), "The function")
     return concluded(node, estimate, confidence=confidence, draws=draws, covers=covers)
 
@@ -235,21 +246,21 @@ def concluded(
     if covers == "population":
         sampling, apart = sampling_of(node)
         notes += () if apart else (_SAME_ROWS,)
-    found = drawn(node, draws)
-    refuse_leaning(found, estimate)
+    values = drawn(node, draws)
+    refuse_leaning(values, estimate)
     tail = (1 - confidence) / 2
-    whole = found if sampling is None else found + sampling * np.random.default_rng(draws).normal(size=draws)
-    low, high = np.quantile(whole, [tail, 1 - tail], method="weibull")
+    sampled = values if sampling is None else values + sampling * np.random.default_rng(draws).normal(size=draws)
+    low, high = np.quantile(sampled, [tail, 1 - tail], method="weibull")
     made = Combination(
         estimate=estimate,
         low=float(low),
         high=float(high),
         confidence=confidence,
-        noise_standard_error=float(found.std()),
+        noise_standard_error=float(values.std()),
         sampling_standard_error=sampling,
         covers=covers,
-        formula=node.said,
-        of=tuple(dict.fromkeys(leaf.said for leaf in leaves)),
+        formula=node.words,
+        of=tuple(dict.fromkeys(leaf.words for leaf in leaves)),
         draws=draws,
         notes=notes,
         privacy=privacy or _privacy(leaves),
@@ -272,41 +283,41 @@ def calculated(operator: str, first: Any, second: Any) -> Combination:
     if operator == "/":
         _refuse_zero(inputs[1])
     calculate = _OPERATORS[operator]
-    said = f" {operator} ".join(_bracketed(each) for each in inputs)
-    return concluded(Node(lambda a, b: calculate(float(a), float(b)), inputs, said), float(calculate(*values)))
+    words = f" {operator} ".join(_bracketed(each) for each in inputs)
+    return concluded(Node(lambda a, b: calculate(float(a), float(b)), inputs, words), float(calculate(*values)))
 
 
 def checked_input(
     release: Release, of: Callable[..., float] | None
 ) -> tuple[Leaf, Callable[..., float] | None, int]:
     """Find which question a release answers, which number of it is meant, and how often it was measured."""
-    found = _input(release)
-    if isinstance(found, Leaf):
+    leaf = _input(release)
+    if isinstance(leaf, Leaf):
         if of is not None:
             refuse_choices(of)
-        return found, of, 1
-    if found.pools is None or of is not None:
+        return leaf, of, 1
+    if leaf.pools is None or of is not None:
         raise ArgumentError(
             "A combination is not measured: what it was made from is.",
             "Refine one of its releases, and combine again.",
         )
-    return found.pools
+    return leaf.pools
 
 
 def number_in(release: Release, of: Callable[..., float] | None) -> float:
     """Give the number that is meant, if the noise in it can be drawn again."""
-    found = _input(release)
-    for part in dict.fromkeys(part for leaf in found.leaves() for part in leaf.parts()):
+    entered = _input(release)
+    for part in dict.fromkeys(part for leaf in entered.leaves() for part in leaf.parts()):
         part.check()
-    return main(release) if of is None or isinstance(found, Node) else number(of(release), "The function")
+    return main(release) if of is None or isinstance(entered, Node) else number(of(release), "The function")
 
 
 def weighted(first: Release, second: Release, of: Callable[..., float] | None) -> tuple[Node, float]:
     """Give the mean of one number in two answers to a question, weighted by the inverse of its noise's variance."""
     leaf, _, times = checked_input(first, None if _combined(first) else of)
     f = of or float
-    found = [_input(each) for each in (first, second)]
-    nodes = [each if isinstance(each, Node) else Node(f, (each,), each.said) for each in found]
+    leaves = [_input(each) for each in (first, second)]
+    nodes = [each if isinstance(each, Node) else Node(f, (each,), each.words) for each in leaves]
     values = [number_in(each, of) for each in (first, second)]
     variances = [float(drawn(node, _LEAST).var()) for node in nodes]
     part = variances[1] / sum(variances) if sum(variances) > 0 else 0.5
@@ -314,7 +325,7 @@ def weighted(first: Release, second: Release, of: Callable[..., float] | None) -
     def pooled(a: Any, b: Any) -> float:
         return part * float(a) + (1 - part) * float(b)
 
-    node = Node(pooled, tuple(nodes), f"{leaf.said}, pooled", (leaf, of, times + 1))
+    node = Node(pooled, tuple(nodes), f"{leaf.words}, pooled", (leaf, of, times + 1))
     return node, part * values[0] + (1 - part) * values[1]
 
 
@@ -340,15 +351,15 @@ def _input(release: object) -> Leaf | Node:
             "This is an answer about a secret sample, of which nothing is kept that could be drawn again.",
             "Combine answers about whole tables.",
         )
-    asked = asked_of(release) or (asked_of(release) if recall(release) else None)
-    if asked is None:
+    answered = answered_of(release) or (answered_of(release) if recall(release) else None)
+    if answered is None:
         raise ArgumentError(
             "What this release answers is not known here: it comes from elsewhere, its data set is not protected "
             "in this process, or it is one group of an answer.",
             "Protect the data set, or ask its question again through the view, at no charge; of an answer by "
             "group, pass all: dp.combine(lambda g: g['a'].estimate - g['b'].estimate, groups).",
         )
-    return Leaf(release, *asked)
+    return Leaf(release, *answered)
 
 
 def _operand(value: Any) -> Leaf | Node | float:
@@ -358,11 +369,11 @@ def _operand(value: Any) -> Leaf | Node | float:
 def _bracketed(node: Leaf | Node | float) -> str:
     if isinstance(node, float):
         return f"{node:g}"
-    return f"({node.said})" if isinstance(node, Node) or " where " in node.said else node.said
+    return f"({node.words})" if isinstance(node, Node) or " where " in node.words else node.words
 
 
 def _check_ledgers(leaves: Sequence[Leaf]) -> None:
-    places = sorted({leaf.asked.ledger for leaf in leaves})
+    places = sorted({leaf.answered.ledger for leaf in leaves})
     if len(places) > 1:
         raise ArgumentError(
             f"These releases are of two ledgers, {places[0]} and {places[1]}.",
@@ -377,9 +388,9 @@ def _refuse_zero(divisor: Leaf | Node | float) -> None:
     if not isinstance(divisor, float):
         low, high = np.quantile(drawn(Node(float, (divisor,), ""), _LEAST), [0.025, 0.975])
     if low <= 0 <= high:
-        said = "it is 0" if low == high else f"its 95% interval goes from {low:.4g} to {high:.4g}"
+        interval = "it is 0" if low == high else f"its 95% interval goes from {low:.4g} to {high:.4g}"
         raise ArgumentError(
-            f"The divisor may be 0: {said}.",
+            f"The divisor may be 0: {interval}.",
             "A quotient could be anything then. Subtract, or measure the divisor more accurately: "
             "view.refine(release, epsilon=...).",
         )
@@ -387,7 +398,7 @@ def _refuse_zero(divisor: Leaf | Node | float) -> None:
 
 def _privacy(leaves: Sequence[Leaf]) -> Privacy:
     """Say that nothing was paid, and what was paid before."""
-    paid = [leaf.asked.release.privacy for leaf in leaves if leaf.asked.release.privacy is not None]
+    paid = [leaf.answered.release.privacy for leaf in leaves if leaf.answered.release.privacy is not None]
     noise = dict.fromkeys(
         replace(record, epsilon=0.0, delta=0.0)
         for leaf in leaves

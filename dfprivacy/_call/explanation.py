@@ -55,16 +55,16 @@ class Explanation:
     @cached_property
     def largest(self) -> float:
         """The largest epsilon the account can pay at once: that of the moment when it is first read or shown."""
-        found = self.afford()
+        affordable = self.afford()
         object.__setattr__(self, "afford", float)  # which knows the account
-        return found
+        return affordable
 
     @cached_property
     def findings(self) -> Mapping[str, Any]:
         """What the method could find out, in its own words: a dictionary, worked out when it is first read."""
-        found = dict(self.find())
+        findings = dict(self.find())
         object.__setattr__(self, "find", dict)  # which knows the table
-        return found
+        return findings
 
     def __getstate__(self) -> dict[str, Any]:
         worked_out = {"findings": self.findings, "largest": self.largest}
@@ -89,11 +89,11 @@ class Explanation:
         ]
 
     def __repr__(self) -> str:
-        said = (
+        first_line = (
             f"{name} {text}" if name in _VERBS or name.startswith("the account ") else f"{name}: {text}"
             for name, text in self._facts()
         )
-        return "\n  ".join([f"{self.method} would cost and measure (nothing was charged or read):", *said])
+        return "\n  ".join([f"{self.method} would cost and measure (nothing was charged or read):", *first_line])
 
     def _repr_html_(self) -> str:
         return Grid((), self._facts()).html(f"{self.method} (nothing was charged or read)")

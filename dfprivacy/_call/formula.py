@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy._call.asked import Asked, Part
+    from dfprivacy._call.answered import Answered, Part
 
 __all__ = ["Leaf", "Node", "Shifted", "drawn", "main", "number"]
 
@@ -29,20 +29,20 @@ class Leaf:
     """A release that a method returned: one answer, or one of all groups."""
 
     release: Release
-    asked: Asked
+    answered: Answered
     key: object
 
     @property
-    def said(self) -> str:
+    def words(self) -> str:
         """The question, as it would be typed."""
-        return self.asked.said(self.key)
+        return self.answered.in_words(self.key)
 
     def parts(self) -> tuple[Part, ...]:
         """Give the answers in it."""
-        every = self.asked.parts
-        if self.key is None or not isinstance(self.asked.release, Groups):
+        every = self.answered.parts
+        if self.key is None or not isinstance(self.answered.release, Groups):
             return every
-        return (every[self.asked.release.keys.index(self.key)],)
+        return (every[self.answered.release.keys.index(self.key)],)
 
     def leaves(self) -> Iterable[Leaf]:
         """Give the releases that it follows from."""
@@ -51,8 +51,8 @@ class Leaf:
     def at(self, world: World) -> Any:
         """Give what stands for the release with a draw of the noise."""
         standing = [_Redrawn(part, world) for part in self.parts()]
-        whole = self.key is None and isinstance(self.release, Groups)
-        return _AllGroups(cast("Groups", self.release), standing) if whole else standing[0]
+        all_groups = self.key is None and isinstance(self.release, Groups)
+        return _AllGroups(cast("Groups", self.release), standing) if all_groups else standing[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ class Node:
 
     f: Callable[..., Any]
     inputs: tuple[Leaf | Node | float, ...]
-    said: str
+    words: str
     pools: tuple[Leaf, Callable[..., float] | None, int] | None = None
 
     def leaves(self) -> Iterable[Leaf]:
@@ -90,8 +90,8 @@ class Node:
         if self not in world.kept:
             given = [each if isinstance(each, float) else each.at(world) for each in self.inputs]
             world.kept[self] = number(self.f(*given), "The function")
-        found: float = world.kept[self]
-        return found
+        value: float = world.kept[self]
+        return value
 
     def at(self, world: World) -> Any:
         """Give what stands for a combination with a draw of the noise."""
@@ -117,7 +117,7 @@ class _Redrawn:
         self._part, self._world = part, world
 
     def __getattr__(self, name: str) -> Any:
-        part, kept, mechanism = self._part, self._world.kept, self._part.asked.question.mechanism
+        part, kept, mechanism = self._part, self._world.kept, self._part.answered.question.mechanism
         estimate = name == part.release._estimate  # noqa: SLF001 - of our own kind
         if isinstance(self._world, Shifted):
             if estimate:
@@ -129,7 +129,7 @@ class _Redrawn:
         if part not in kept:
             kept[part] = part.measured(self._world)
         if estimate and mechanism.estimator is not None:
-            return mechanism.estimate(kept[part], part.asked.question.arguments)
+            return mechanism.estimate(kept[part], part.answered.question.arguments)
         if (part, "whole") not in kept:
             kept[part, "whole"] = part.concluded(kept[part])
         return getattr(kept[part, "whole"], name)
@@ -167,26 +167,26 @@ class _Combined:
 
 def drawn(node: Node, draws: int) -> NDArray[np.float64]:
     """Compute the value with so many draws of the noise; an `ArgumentError` if it is no number in one of them."""
-    found = np.empty(draws)
+    values = np.empty(draws)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for at in range(draws):
             try:
-                found[at] = node.value(World(at))
+                values[at] = node.value(World(at))
             except NotFiniteError:
-                found[at] = np.nan
+                values[at] = np.nan
             except DPError:
                 raise
             except (ArithmeticError, ValueError):
-                found[at] = np.nan
-    bad = int(np.isnan(found).sum())
+                values[at] = np.nan
+    bad = int(np.isnan(values).sum())
     if bad:
         raise ArgumentError(
             f"The value is no finite number in {bad} of {draws} draws of the noise.",
             "The noise is too large for this function; combine in another way, or measure more accurately: "
             "view.refine(release, epsilon=...).",
         )
-    return found
+    return values
 
 
 class NotFiniteError(ArgumentError):
@@ -220,7 +220,7 @@ def number(value: Any, what: str) -> float:
         raise ArgumentError(
             f"{what} gave a {type(value).__name__}, and no number.", "Point at one, such as release.estimate."
         )
-    found = main(value) if isinstance(value, Release) else float(value)
-    if not math.isfinite(found):
-        raise NotFiniteError(f"{what} gave {found}.", "Combine finite numbers.")
-    return found
+    finite = main(value) if isinstance(value, Release) else float(value)
+    if not math.isfinite(finite):
+        raise NotFiniteError(f"{what} gave {finite}.", "Combine finite numbers.")
+    return finite

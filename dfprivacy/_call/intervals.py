@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy._call.asked import Part
+    from dfprivacy._call.answered import Part
     from dfprivacy._call.formula import Node
     from dfprivacy._table.conditions import Condition
 
@@ -56,14 +56,14 @@ def refuse_choices(f: Callable[..., Any]) -> None:
         )
 
 
-def refuse_leaning(found: NDArray[np.float64], estimate: float) -> None:
+def refuse_leaning(draws: NDArray[np.float64], estimate: float) -> None:
     """Refuse a value that fresh noise moves to one side, as a maximum or a sum of clipped counts.
 
     If the value is normal on some scale, and a share p of the draws lies below it, percentiles of 95 % cover with
     probability Φ(1.96 - 2z) - Φ(-1.96 - 2z), z being the normal quantile of p (Efron 1987): .92 where p is .4.
     """
-    same = 1e-9 * max(abs(estimate), float(np.abs(found).max()))
-    below, upto = float((found < estimate - same).mean()), float((found <= estimate + same).mean())
+    same = 1e-9 * max(abs(estimate), float(np.abs(draws).max()))
+    below, upto = float((draws < estimate - same).mean()), float((draws <= estimate + same).mean())
     if below > 0.5 + _LEANS or upto < 0.5 - _LEANS:
         raise ArgumentError(
             f"Fresh noise moves the value to one side: {below:.0%} of the draws are below it, not about half, so "
@@ -99,7 +99,7 @@ def sampling_of(node: Node) -> tuple[float, bool]:
         error = part.release._sampling  # noqa: SLF001 - of our own kind
         if error is None:
             raise ArgumentError(
-                f"How far the sampling of rows moves {part.asked.said()} is not known.",
+                f"How far the sampling of rows moves {part.answered.in_words()} is not known.",
                 "Take the estimates of t-tests, or leave out covers=: then the interval is for the table's own "
                 "number.",
             )
@@ -116,7 +116,7 @@ def sampling_of(node: Node) -> tuple[float, bool]:
 
 def _disjoint(first: Part, second: Part) -> bool:
     """Whether two answers are about different rows of one table, as their conditions say."""
-    if first.asked.account != second.asked.account or first.table.parts or second.table.parts:
+    if first.answered.account != second.answered.account or first.table.parts or second.table.parts:
         return False
     pairs = itertools.product(first.table.conditions, second.table.conditions)
     return any(_exclude(one, other) for one, other in pairs)

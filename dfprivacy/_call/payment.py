@@ -11,6 +11,7 @@ from dfprivacy._privacy.losses import Cube
 from dfprivacy.errors import PluginError
 
 if TYPE_CHECKING:
+    from collections import defaultdict
     from collections.abc import Sequence
 
     from dfprivacy._call.target import Target
@@ -59,8 +60,8 @@ class CallPayer:
 
     def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
         """Charge losses at once, or none of them and raise; on a sample, what all of them together may cost."""
-        whole = [*self.losses, *losses]
-        if epsilon_of(whole) > self.epsilon or delta_of(whole) > self.delta:
+        together = [*self.losses, *losses]
+        if epsilon_of(together) > self.epsilon or delta_of(together) > self.delta:
             raise PluginError(
                 f"Mechanism {self._mechanism!r} measures one group otherwise than another, "
                 "and all groups together more than the call may cost.",
@@ -95,7 +96,7 @@ class GroupPayer:
     all groups' sums together, because the curator takes the sensitivity of them all (`Table.sensitivity`).
     """
 
-    def __init__(self, call: CallPayer, paid: set[tuple[int, object]]) -> None:
+    def __init__(self, call: CallPayer, paid: defaultdict[int, list[PrivacyLoss]]) -> None:
         self.epsilon = call.epsilon
         self.delta = call.delta
         self._call = call
@@ -106,9 +107,11 @@ class GroupPayer:
     def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
         """Charge what no other group has paid."""
         for loss in losses:
-            if (self._next, _priced(loss)) not in self._paid:
+            paid = self._paid[self._next]
+            # Groups that measure the same have the same object, which is told sooner than equal fractions.
+            if not any(loss is each or _priced(loss) == _priced(each) for each in paid):
                 self._call.pay([loss], reserve)
-                self._paid.add((self._next, _priced(loss)))
+                paid.append(loss)
             self._next += 1
 
     def spare(self, losses: Sequence[PrivacyLoss]) -> None:

@@ -133,27 +133,27 @@ def planned(
     if (epsilon is None) == (error is None):
         raise ArgumentError("plan() splits an epsilon, or finds what an error takes.", "Give epsilon= or error=.")
     budget = positive("epsilon", epsilon) if error is None else positive("error", error)
-    asked = [read_question(question, "plan", _EXAMPLE) for question in questions]
-    if error is None and budget < _UNIT * len(asked):
-        raise ArgumentError(f"epsilon={float(budget):g} is too little for {len(asked)} questions.", "Give more.")
-    prices = [budget / len(asked) if error is None else Fraction(1)] * len(asked)
+    parsed = [read_question(question, "plan", _EXAMPLE) for question in questions]
+    if error is None and budget < _UNIT * len(parsed):
+        raise ArgumentError(f"epsilon={float(budget):g} is too little for {len(parsed)} questions.", "Give more.")
+    prices = [budget / len(parsed) if error is None else Fraction(1)] * len(parsed)
 
     def at(prices: Sequence[Fraction]) -> list[Planned]:
-        priced = [Planned(*each, price, 0.0) for each, price in zip(asked, prices, strict=True)]
+        priced = [Planned(*each, price, 0.0) for each, price in zip(parsed, prices, strict=True)]
         return [
             Planned(one.method, one.args, one.kwargs, one.epsilon, _relative_error(explain(one), size))
             for one in priced
         ]
 
-    found = at(prices)
+    fitted = at(prices)
     for _ in range(_ROUNDS):
         # An error is about r / epsilon; r changes with epsilon where a method measures otherwise then.
-        needs = [float(each.epsilon) * each.error for each in found]
+        needs = [float(each.epsilon) * each.error for each in fitted]
         prices = split(needs, budget) if error is None else [_up(need / float(budget)) for need in needs]
-        if prices == [each.epsilon for each in found]:
+        if prices == [each.epsilon for each in fitted]:
             break
-        found = at(prices)
-    return tuple(found)
+        fitted = at(prices)
+    return tuple(fitted)
 
 
 def split(needs: Sequence[float], epsilon: Fraction) -> list[Fraction]:
@@ -165,9 +165,9 @@ def split(needs: Sequence[float], epsilon: Fraction) -> list[Fraction]:
     [0.060018, 0.200061, 0.739919]
     """
     free = _UNIT * sum(not need for need in needs)
-    whole = sum(needs)
+    total = sum(needs)
     return [
-        max(_UNIT, Fraction(math.floor((epsilon - free) * Fraction(need / whole) / _UNIT)) * _UNIT)
+        max(_UNIT, Fraction(math.floor((epsilon - free) * Fraction(need / total) / _UNIT)) * _UNIT)
         if need
         else _UNIT
         for need in needs
@@ -196,14 +196,14 @@ def read_question(question: object, asker: str, example: str) -> tuple[str, tupl
 
 def written_question(method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """Write a question as it would be typed."""
-    said = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
-    return f"{method}({', '.join(said)})"
+    written = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
+    return f"{method}({', '.join(written)})"
 
 
 def _relative_error(explained: Explanation, size: int | None) -> float:
     """Read the error that a planner expects, or take that of a mean with the same noise."""
-    found = explained.findings.get(RELATIVE)
-    if isinstance(found, float | int):
-        return float(found)
+    error = explained.findings.get(RELATIVE)
+    if isinstance(error, float | int):
+        return float(error)
     sds = [each.scale * (1 if "Gaussian" in each.kind else math.sqrt(2)) for each in explained.measurements]
     return max(sds, default=0.0) / (max(_ROWS if size is None else size, 1) * _SPREAD)

@@ -238,8 +238,8 @@ def power_of(
                 counts[place, at] += _yes(finds, answer, method)
             bar.update()
     shares = tuple(tuple(float(share) for share in each) for each in counts / runs)
-    asked = written_question(method, args, kwargs)
-    return Power(asked, assumed, tuple(sizes), tuple(map(float, prices)), shares, runs)
+    question = written_question(method, args, kwargs)
+    return Power(question, assumed, tuple(sizes), tuple(map(float, prices)), shares, runs)
 
 
 def _several(what: str, given: object) -> Sequence[Any]:
@@ -258,8 +258,8 @@ def _whole(what: str, given: object, most: int) -> int:
 def _answered(mechanism: Mechanism, table: Table, arguments: Mapping[str, Any], payer: _Free) -> Any:
     curator = Curator(table, payer)
     try:
-        found = mechanism.conclude(mechanism.measure(curator, arguments), arguments)
-        return found if isinstance(found, Release) else Value(value=found)
+        answer = mechanism.conclude(mechanism.measure(curator, arguments), arguments)
+        return answer if isinstance(answer, Release) else Value(value=answer)
     except DPError:
         raise
     except Exception as error:
@@ -298,11 +298,11 @@ def _maker(mechanism: Mechanism, assume: object, arguments: Mapping[str, Any]) -
     wanted = hints(maker)
     numbers = {name: checked(each, wanted.get(name), f"assume= {name}") for name, each in numbers.items()}
     numbers = {**known, **numbers}
-    said = _summary(maker)
+    summary = _summary(maker)
     values = ", ".join(f"{name} {value}" for name, value in numbers.items() if value is not None)
     takes_all = any(one.kind is one.VAR_KEYWORD for one in own.values())
     passed = {name: value for name, value in arguments.items() if takes_all or name in own}
-    return (lambda rng, n: maker(rng, n, **passed, **numbers)), f"{said}: {values}" if values else said
+    return (lambda rng, n: maker(rng, n, **passed, **numbers)), f"{summary}: {values}" if values else summary
 
 
 def _summary(maker: Callable[..., Any]) -> str:

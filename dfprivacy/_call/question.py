@@ -6,6 +6,7 @@ import datetime as dt
 import itertools
 import reprlib
 import traceback
+from collections import defaultdict
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dfprivacy import _words
-from dfprivacy._call.asked import note
+from dfprivacy._call.answered import note
 from dfprivacy._call.explanation import Explanation
 from dfprivacy._call.kept import Kept
 from dfprivacy._call.payment import CallPayer, GroupPayer, Unpaid, delta_of, epsilon_of
@@ -86,7 +87,7 @@ class Question:
     ) -> Question:
         """Check a call. Nothing is charged and no private column is read."""
         rest = dict(kwargs)
-        asked = rest.pop("epsilon", None)
+        epsilon = rest.pop("epsilon", None)
         delta = rest.pop("delta", None) if mechanism.delta else None
         fresh = rest.pop("fresh", False)
         if not isinstance(fresh, bool):
@@ -103,9 +104,9 @@ class Question:
             parameter, second = other
             target, arguments = together(target, second, mechanism, given, parameter)
             given[parameter] = second.account.name
-        price = target.price(asked, delta, takes_delta=mechanism.delta)
+        price = target.price(epsilon, delta, takes_delta=mechanism.delta)
         # What "rest" was depends on what is left now; the same words must find the same answer.
-        words = ["rest", None if delta is None else str(price[1])] if is_rest(asked) else [str(p) for p in price]
+        words = ["rest", None if delta is None else str(price[1])] if is_rest(epsilon) else [str(p) for p in price]
         return cls(target, mechanism, given, arguments, *price, words, fresh, by)
 
     @cached_property
@@ -150,7 +151,8 @@ class Question:
         release = question._kept() or question._drawn()._paid()  # noqa: SLF001 - its own
         frame = table.parts[0].frame if table.parts else table.frame
         words = {name: each.of(name) for name, each in table.schema.words.items()}
-        release = release if frame is None else release.made_for(frame.library, words)
+        units = {name: each.units for name, each in table.schema.words.items() if each.units}
+        release = release if frame is None else release.made_for(frame.library, words, units)
         if table.sample is None:  # of which nothing is kept that could be drawn again
             note(question, release)
         return release
@@ -225,10 +227,12 @@ class Question:
 
     def _answered(self, call: CallPayer) -> tuple[Release, dict[str, Any]]:
         """Measure and conclude; the release, and the same as JSON."""
-        found = (
-            self._found_by_group(call) if self.by else self._conclude(self._measure(self.target.table, call), call)
+        answer = (
+            self._answered_by_group(call)
+            if self.by
+            else self._conclude(self._measure(self.target.table, call), call)
         )
-        release = found.paid(self._privacy(call))
+        release = answer.paid(self._privacy(call))
         try:
             return release, release.to_dict()
         except TypeError as error:
@@ -241,9 +245,9 @@ class Question:
                 "A question that was answered before can be asked again at no charge.",
             )
 
-    def _found_by_group(self, call: CallPayer) -> Groups:
+    def _answered_by_group(self, call: CallPayer) -> Groups:
         """Measure all groups, and then conclude for each."""
-        paid: set[tuple[int, object]] = set()
+        paid: defaultdict[int, list[PrivacyLoss]] = defaultdict(list)
         with self.target.table.groups(self.by) as parts:
             if all(column.public for column in self.by):
                 for part in parts:  # a group that cannot be asked is found before another one has paid
@@ -252,11 +256,11 @@ class Question:
         keys = itertools.product(*(column.categories or () for column in self.by))
         names = tuple(column.name for column in self.by)
         several = len(names) > 1
-        found = _run(self.mechanism, lambda: self.mechanism.conclude_each(measured, self.arguments), call)
+        answers = _run(self.mechanism, lambda: self.mechanism.conclude_each(measured, self.arguments), call)
         return Groups(
             by=names if several else names[0],
             keys=tuple(key if several else key[0] for key in keys),
-            releases=tuple(map(_released, found)),
+            releases=tuple(map(_released, answers)),
         )
 
     def _measure(self, table: Table, call: CallPayer, payer: CallBudget | None = None) -> Any:
@@ -367,8 +371,8 @@ def _short(value: object) -> str:
     return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
 
 
-def _released(found: Any) -> Release:
-    return found if isinstance(found, Release) else Value(value=found)
+def _released(answer: Any) -> Release:
+    return answer if isinstance(answer, Release) else Value(value=answer)
 
 
 def _of_a_measurement(error: Exception) -> bool:
@@ -409,18 +413,18 @@ def held(
     arguments |= _changed(mechanism, target, arguments, Fraction(0), Fraction(0))
     holder = Holder(target.table, Unpaid(target, Fraction(0), Fraction(0)))
     try:
-        found = mechanism.holder(holder, **arguments) if mechanism.holder else None
+        holding = mechanism.holder(holder, **arguments) if mechanism.holder else None
     except DPError:
         raise
     except Exception as error:  # noqa: BLE001 - its text may quote the rows
-        found = error
-    if isinstance(found, Exception | Release):
-        what = type(found).__name__
+        holding = error
+    if isinstance(holding, Exception | Release):
+        what = type(holding).__name__
         raise PluginError(
             f"Mechanism {mechanism.name!r} ({mechanism.origin}) failed without an epsilon, with {what}.",
             "Tell its authors.",
         )
-    return found
+    return holding
 
 
 def _changed(

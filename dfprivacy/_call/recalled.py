@@ -11,7 +11,7 @@ import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dfprivacy._call.asked import close, note
+from dfprivacy._call.answered import close, note
 from dfprivacy._call.question import Question
 from dfprivacy._call.target import slack
 from dfprivacy._plugins.loader import registry
@@ -52,15 +52,15 @@ def recall(release: Release) -> bool:
     Returns
     -------
     bool
-        Whether `asked_of` knows it now.
+        Whether `answered_of` knows it now.
     """
     privacy = release.privacy
-    said = release.to_dict()
+    content = release.to_dict()
     for (_, name), (target, frame) in list(_PROTECTED.items()):
         if privacy is None or privacy.account != name:
             continue
         for answer in reversed(target.account.answers()):
-            if answer.question is None or not _same(answer, said):
+            if answer.question is None or not _same(answer, content):
                 continue
             table = replace(target.table, frame=None if frame is None else frame())
             question = _read(replace(target, table=table), answer.question, release)
@@ -70,33 +70,33 @@ def recall(release: Release) -> bool:
     return False
 
 
-def _same(answer: Answer, said: Mapping[str, Any]) -> bool:
+def _same(answer: Answer, content: Mapping[str, Any]) -> bool:
     """Whether an answer is this release, of this moment, with this noise."""
     kept: Mapping[str, Any] = answer.release.get("privacy") or {}
-    own: Mapping[str, Any] = said["privacy"]
+    own: Mapping[str, Any] = content["privacy"]
     same = all(kept.get(name) == own[name] for name in ("at", "noise"))
-    return same and close(answer.release, dict(said))
+    return same and close(answer.release, dict(content))
 
 
 def _read(target: Target, text: str, release: Release) -> Question | None:
     """Read a question; None if it cannot be asked of what is known here."""
-    said = json.loads(text)
-    mechanism = registry().mechanisms.get(said["mechanism"])
-    if mechanism is None or "where" not in said:  # of two tables
+    recorded = json.loads(text)
+    mechanism = registry().mechanisms.get(recorded["mechanism"])
+    if mechanism is None or "where" not in recorded:  # of two tables
         return None
     try:
-        schema = _schema(target.table.schema, {**said["columns"], **said.get("seen", {})}, said["rows"])
-        where = tuple(_condition(schema, each) for each in said["where"])
+        schema = _schema(target.table.schema, {**recorded["columns"], **recorded.get("seen", {})}, recorded["rows"])
+        where = tuple(_condition(schema, each) for each in recorded["where"])
         table = replace(target.table, schema=schema, conditions=where)
-        given = Release.from_dict({**Value(value=None).to_dict(), "value": said["arguments"]}).value  # type: ignore[attr-defined]
+        given = Release.from_dict({**Value(value=None).to_dict(), "value": recorded["arguments"]}).value  # type: ignore[attr-defined]
         bound = mechanism.bind((), {**given, **given.pop(mechanism.gathers, {})})
-        price, names = said["price"], said["group_by"] or []
+        price, names = recorded["price"], recorded["group_by"] or []
         by = tuple(schema.categorical(name) for name in ([names] if isinstance(names, str) else names))
         paid = 0.0 if release.privacy is None else release.privacy.epsilon
         epsilon = exact(paid if price[0] == "rest" else price[0])
         delta = slack("delta", price[1] or 0)
-        asked, arguments = replace(target, table=table), mechanism.resolve(schema, bound)
-        return Question(asked, mechanism, bound, arguments, epsilon, delta, price, fresh=False, by=by)
+        target, arguments = replace(target, table=table), mechanism.resolve(schema, bound)
+        return Question(target, mechanism, bound, arguments, epsilon, delta, price, fresh=False, by=by)
     except (DPError, KeyError, TypeError, ValueError):
         return None
 
@@ -104,16 +104,16 @@ def _read(target: Target, text: str, release: Release) -> Question | None:
 def _schema(schema: Schema, columns: Mapping[str, Mapping[str, Any]], rows: int | None) -> Schema:
     """Give what is public about a table, with columns as they were declared for a question."""
 
-    def column(name: str, said: Mapping[str, Any]) -> Column:
-        own: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in said.items()}
+    def column(name: str, facts: Mapping[str, Any]) -> Column:
+        own: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in facts.items()}
         return Column(name, **own)
 
-    declared = {name: column(name, said) for name, said in columns.items()}
+    declared = {name: column(name, facts) for name, facts in columns.items()}
     return replace(schema, columns={**schema.columns, **declared}, size=rows)
 
 
-def _condition(schema: Schema, said: Mapping[str, Any]) -> Condition:
-    ((name, rule),) = said.items()
+def _condition(schema: Schema, recorded: Mapping[str, Any]) -> Condition:
+    ((name, rule),) = recorded.items()
     match rule:
         case {"between": [low, high]}:
             return condition(schema, name, (low, high))

@@ -27,9 +27,9 @@ def refined(
     """Ask a question once more at a price, and pool one number of the answers; see `PrivateFrame.refine`."""
     leaf, number, times = checked_input(release, of)
     number_in(release, number)  # all that can be refused is refused while nothing is paid
-    asked = leaf.asked
-    question, account = asked.question, asked.account
-    if (account.name, asked.ledger) != (target.account.name, target.account.ledger.where):
+    answered = leaf.answered
+    question, account = answered.question, answered.account
+    if (account.name, answered.ledger) != (target.account.name, target.account.ledger.where):
         raise ArgumentError(
             f"This release is of the data set {account.name!r}, not of {target.account.name!r}.",
             f"Refine it through the view of {account.name!r}.",

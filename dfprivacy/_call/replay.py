@@ -72,10 +72,10 @@ def _names(by: Sequence[Column]) -> str | list[str] | None:
 
 
 def _of_which_rows(table: Table, named: Sequence[Column]) -> dict[str, Any]:
-    asked = [*named, *(column for condition in table.conditions for column in condition.columns)]
+    columns = [*named, *(column for condition in table.conditions for column in condition.columns)]
     return {
         "where": [condition.describe() for condition in table.conditions],
-        "columns": {column.name: column.describe() for column in asked},
+        "columns": {column.name: column.describe() for column in columns},
         "rows": table.schema.size,
         **_of_whom(table.schema),
     }
@@ -84,8 +84,8 @@ def _of_which_rows(table: Table, named: Sequence[Column]) -> dict[str, Any]:
 def _of_whom(schema: Schema) -> dict[str, Any]:
     """Say whose the rows are, where a person may have several, and how they were made of these."""
     unit = schema.unit
-    said = {} if unit is None else {"unit": [unit.column, unit.max_rows, unit.missing]}
-    return said if schema.derived is None else {**said, "derived": schema.derived}
+    unit_facts = {} if unit is None else {"unit": [unit.column, unit.max_rows, unit.missing]}
+    return unit_facts if schema.derived is None else {**unit_facts, "derived": schema.derived}
 
 
 def _same(value: Any) -> Any:
@@ -95,6 +95,8 @@ def _same(value: Any) -> Any:
         value = float(value) if Fraction(value) == float(value) else Fraction(value)
     if isinstance(value, Release):  # it may be as long as a table, and what was paid for it changes when replayed
         return {"sha256": _digest(plain_json({"type": type(value).__qualname__, **value.result}))}
+    if isinstance(value, range):  # as long as it may be, it is three numbers
+        return {"range": [value.start, value.stop, value.step]}
     if isinstance(value, list | tuple):
         items = [_same(item) for item in value]
         return tuple(items) if isinstance(value, tuple) else items

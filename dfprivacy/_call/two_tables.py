@@ -70,5 +70,5 @@ def together(
             f"Columns {differ!r} are declared otherwise in {names[1]!r} than in {names[0]!r}.",
             "Protect both with the same bounds, categories, missing= and public=.",
         )
-    asked = replace(target, table=table, second=second.account)
-    return asked, {**resolved, parameter: which}
+    both = replace(target, table=table, second=second.account)
+    return both, {**resolved, parameter: which}

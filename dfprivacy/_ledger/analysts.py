@@ -143,12 +143,12 @@ def note(connection: Connection, accounts: Sequence[Account], event: Mapping[str
 
 def less_than_charged(connection: Connection, account: Account) -> list[str]:
     """Name the analysts of whose share less was spent than they were charged."""
-    found = []
+    short = []
     for share in shares(connection, account).values():
         least = _charged(connection, account, share.accountant, share.analyst)
         if not covers(_of(connection, share, account), least):  # read after the charges: it can only be more
-            found.append(share.analyst)
-    return found
+            short.append(share.analyst)
+    return short
 
 
 def _of(connection: Connection, share: Share, account: Account) -> Spent:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from dfprivacy._ledger.history import asked_of, matching
+from dfprivacy._ledger.history import calls_of, matching
 from dfprivacy.errors import ArgumentError
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.release import Release, Value
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._ledger.accounts import Account, Answer
     from dfprivacy._ledger.analysts import Share
-    from dfprivacy._ledger.history import Asked
+    from dfprivacy._ledger.history import CallRecord
     from dfprivacy._ledger.ledger import Ledger
 
 __all__ = ["Budget", "Releases", "questions_grid"]
@@ -98,7 +98,7 @@ class Releases(Sequence[Release]):
     def __init__(self, account: Account) -> None:
         self._answers: list[Answer] = account.answers()
         self._ledger = account.ledger
-        self._asked = asked_of(account)
+        self._calls = calls_of(account)
 
     def filter(
         self,
@@ -138,7 +138,7 @@ class Releases(Sequence[Release]):
         >>> len(view.releases.filter(method="ttest", since="2026-01-01")), len(view.releases)
         (1, 2)
         """
-        kept = matching(self._asked.values(), method=method, analyst=analyst, since=since, until=until)
+        kept = matching(self._calls.values(), method=method, analyst=analyst, since=since, until=until)
         calls = {each.call for each in kept}
         part = object.__new__(type(self))
         vars(part).update(vars(self), _answers=[each for each in self._answers if each.call in calls])
@@ -146,7 +146,7 @@ class Releases(Sequence[Release]):
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return what was asked, by whom and at what price, as plain JSON values; prices as exact strings."""
-        return [self._asked[answer.call].to_dict() for answer in self._answers]
+        return [self._calls[answer.call].to_dict() for answer in self._answers]
 
     @overload
     def __getitem__(self, index: int) -> Release: ...
@@ -168,14 +168,14 @@ class Releases(Sequence[Release]):
         return "\n  ".join([*lines, *(self._grid().lines(_WIDE) if len(self) else ())])
 
     def _grid(self) -> Grid:
-        return questions_grid([self._asked[answer.call] for answer in self._answers], self._ledger, full=False)
+        return questions_grid([self._calls[answer.call] for answer in self._answers], self._ledger, full=False)
 
     def _repr_html_(self) -> str:
         caption = f"{len(self)} release{'' if len(self) == 1 else 's'}"
         return self._grid().html(caption)
 
 
-def questions_grid(asked: Sequence[Asked], ledger: Ledger, *, full: bool = True) -> Grid:
+def questions_grid(calls: Sequence[CallRecord], ledger: Ledger, *, full: bool = True) -> Grid:
     """Make a table of what was asked, with all arguments or as it was typed."""
     with ledger.decoding():
         rows = [
@@ -185,15 +185,15 @@ def questions_grid(asked: Sequence[Asked], ledger: Ledger, *, full: bool = True)
                 each.text if full else each.brief,
                 _price(each),
             )
-            for each in asked
+            for each in calls
         ]
     return Grid(("asked", "by", "question", "price"), rows)
 
 
-def _price(asked: Asked) -> str:
-    said = f"ε = {float(asked.epsilon):g}" + (f", δ = {float(asked.delta):.3g}" if asked.delta else "")
-    said += f", {asked.reused} measurement{'s' * (asked.reused > 1)} reused" if asked.reused else ""
-    return said if asked.answered else f"{said}, not answered"
+def _price(call: CallRecord) -> str:
+    price = f"ε = {float(call.epsilon):g}" + (f", δ = {float(call.delta):.3g}" if call.delta else "")
+    price += f", {call.reused} measurement{'s' * (call.reused > 1)} reused" if call.reused else ""
+    return price if call.answered else f"{price}, not answered"
 
 
 def _of_share(share: Share) -> dict[str, str]:

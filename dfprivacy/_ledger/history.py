@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from dfprivacy._ledger.accounts import Account, Answer
 
-__all__ = ["Asked", "asked_of", "matching", "written"]
+__all__ = ["CallRecord", "calls_of", "matching", "written"]
 
 
 @dataclass(frozen=True)
-class Asked:
+class CallRecord:
     """One call: what was asked, who asked, and what became of it.
 
     Attributes
@@ -84,7 +84,7 @@ class Asked:
         }
 
 
-def asked_of(account: Account) -> dict[str, Asked]:
+def calls_of(account: Account) -> dict[str, CallRecord]:
     """Read every call of an account that was charged or answered, oldest first, by its number."""
     entries, answers, askers = account.entries(), account.answers(), account.askers()
     first: dict[str, tuple[dt.datetime, str]] = {}
@@ -96,11 +96,11 @@ def asked_of(account: Account) -> dict[str, Asked]:
     for answer in answers:
         first.setdefault(answer.call, (answer.at, answer.mechanism))
     by_call = {answer.call: answer for answer in answers}
-    found = {}
+    records = {}
     with account.ledger.decoding():
         for call, (at, method) in sorted(first.items(), key=lambda item: item[1]):
             kept = by_call.get(call)
-            found[call] = Asked(
+            records[call] = CallRecord(
                 call=call,
                 at=at,
                 analyst=askers.get(call, ""),
@@ -112,17 +112,17 @@ def asked_of(account: Account) -> dict[str, Asked]:
                 answered=kept is not None,
                 typed=_typed(kept),
             )
-    return found
+    return records
 
 
 def matching(
-    asked: Iterable[Asked],
+    calls: Iterable[CallRecord],
     *,
     method: str | None = None,
     analyst: str | None = None,
     since: str | dt.date | None = None,
     until: str | dt.date | None = None,
-) -> list[Asked]:
+) -> list[CallRecord]:
     """Keep the calls of a method, an analyst and a time; ``until`` a day is until its end.
 
     Raises
@@ -134,7 +134,7 @@ def matching(
     last = None if until is None else _moment("until", until, last=True)
     return [
         each
-        for each in asked
+        for each in calls
         if (method is None or each.method == method)
         and (analyst is None or name_key(each.analyst) == name_key(analyst))
         and (first is None or each.at >= first)
@@ -145,11 +145,11 @@ def matching(
 def written(question: Mapping[str, Any]) -> str:
     """Write a question that the ledger keeps as one would type it."""
     given = {name: value for name, value in question["arguments"].items() if value is not None}
-    said = _words.call(question["mechanism"], ((name, _words.value(value)) for name, value in given.items()))
+    sentence = _words.call(question["mechanism"], ((name, _words.value(value)) for name, value in given.items()))
     where = [_words.condition(each) for each in question.get("where", ())]
     by = question.get("group_by") or []
-    said += f" where {' and '.join(where)}" if where else ""
-    return said + (f" by {by if isinstance(by, str) else ', '.join(by)}" if by else "")
+    sentence += f" where {' and '.join(where)}" if where else ""
+    return sentence + (f" by {by if isinstance(by, str) else ', '.join(by)}" if by else "")
 
 
 def _typed(answer: Answer | None) -> str:

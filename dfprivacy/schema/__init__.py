@@ -269,24 +269,40 @@ class Discover:
 
     epsilon: Any = None
     delta: Any = None
+    domain: Any = None
 
 
-def discover(*, epsilon: float | str | None = None, delta: float | str | None = None) -> Discover:
+def discover(
+    *,
+    epsilon: float | str | None = None,
+    delta: float | str | None = None,
+    domain: Sequence[Category] | str | None = None,
+) -> Discover:
     """Let the categories of a column be found: ``protect(..., categories={"icd": dp.discover(epsilon=0.1)})``.
 
     Parameters
     ----------
     epsilon, delta : number or str, optional
         What that may cost; default: the table's ``default_epsilon``, and the budget's delta in proportion.
+    domain : list, range, or str, optional
+        All values that there can be, as ``value_counts`` takes them; then no delta is needed.
 
     Returns
     -------
     Discover
         What stands in place of the categories. The column then has those that enough rows hold, as
-        ``find_categories`` finds them, and ``"other"``, which all else counts as. The account is charged the first
-        time; a table that is protected again with the same words finds them in its ledger.
+        ``find_categories`` finds them, or ``value_counts`` in a domain, and ``"other"``, which all else counts as.
+        The account is charged the first time; a table that is protected again with the same words finds them in its
+        ledger.
+
+    Raises
+    ------
+    ArgumentError
+        If a delta is given, and a domain that takes none.
     """
-    return Discover(epsilon, delta)
+    if domain is not None and delta is not None:
+        raise ArgumentError("Categories of a known domain are found without a delta.", "Leave it out.")
+    return Discover(epsilon, delta, domain)
 
 
 def chosen_groups(
@@ -372,7 +388,7 @@ def codes_of(categories: tuple[Category, ...]) -> Mapping[object, int]:
         Not to be written to.
     """
     codes = dict(_places(categories))
-    read = {text: _read(text) for text in categories if isinstance(text, str)}
+    read = {text: number_read(text) for text in categories if isinstance(text, str)}
     alone = {number for number, texts in Counter(read.values()).items() if texts == 1}
     for code, category in enumerate(categories):
         if not isinstance(category, str):
@@ -383,7 +399,7 @@ def codes_of(categories: tuple[Category, ...]) -> Mapping[object, int]:
     return codes
 
 
-def _read(text: str) -> float | None:
+def number_read(text: str) -> float | None:
     """Give the number that is `written` as a text."""
     number = {"True": 1.0, "true": 1.0, "False": 0.0, "false": 0.0}.get(text, math.nan)
     with suppress(ValueError):
@@ -548,11 +564,11 @@ class Schema:
                 "These rows were made of others, one for a person or a sample, and no file says so.",
                 "Write the schema of the view of the whole table.",
             )
-        said: dict[str, Any] = {"neighbors": self.neighbors}
+        terms: dict[str, Any] = {"neighbors": self.neighbors}
         if self.unit is not None:
-            said |= {"unit": self.unit.column, "max_rows": self.unit.max_rows, "unit_missing": self.unit.missing}
+            terms |= {"unit": self.unit.column, "max_rows": self.unit.max_rows, "unit_missing": self.unit.missing}
         size = self.size if self.unit is None else self.people
-        lines = toml.table(said if size is None else said | {"size": size})
+        lines = toml.table(terms if size is None else terms | {"size": size})
         for name in self.names:
             lines += ["", *toml.table(self._written(name), "columns", name)]
         return "\n".join(lines) + "\n"
@@ -596,8 +612,8 @@ class Schema:
         Fraction(0, 1)
         """
         for what, number, least in (("n", n, 1), ("seed", seed, 0)):
-            whole = isinstance(number, int) and not isinstance(number, bool)
-            if number is not None and not (whole and number >= least):
+            is_integer = isinstance(number, int) and not isinstance(number, bool)
+            if number is not None and not (is_integer and number >= least):
                 raise ArgumentError(f"{what}{quoted(number)} is no whole number from {least}.", "For example 1000.")
         whose = self.unit
         usual = (self.size if whose is None else self.people) or _DUMMY_ROWS
@@ -615,7 +631,7 @@ class Schema:
     def _written(self, name: str) -> dict[str, Any]:
         column, words = self.columns.get(name, Column(name)), self.words.get(name, Words())
         categories = column.categories[:-1] if column.categories and column.other else column.categories
-        said = {
+        facts = {
             "bounds": column.bounds and tuple(map(_short, column.bounds)),
             "categories": categories or column.categories,
             "missing": (OTHER if column.other else _short(column.fill)) if column.filled else None,
@@ -623,7 +639,7 @@ class Schema:
             "label": words.label or None,
             "units": words.units or None,
         }
-        return {name: value for name, value in said.items() if value is not None}
+        return {name: value for name, value in facts.items() if value is not None}
 
     def numeric(self, name: object) -> Column:
         """Look up a column that has bounds; a `SchemaError` says what is missing otherwise."""
@@ -694,8 +710,8 @@ class Schema:
 
 def _short(number: float | None) -> float | None:
     """Write a whole number without a point."""
-    whole = number is not None and number.is_integer() and abs(number) < _FLOAT_EXACT
-    return int(number) if whole and number is not None else number
+    is_whole = number is not None and number.is_integer() and abs(number) < _FLOAT_EXACT
+    return int(number) if is_whole and number is not None else number
 
 
 def as_number(value: object, what: str) -> float:

@@ -72,21 +72,21 @@ class SchemaFile:
     def words(self) -> dict[str, Words]:
         """What columns are called and measured in."""
         return {
-            name: Words(said.get("label", ""), said.get("units", ""))
-            for name, said in self.columns.items()
-            if {"label", "units"} & said.keys()
+            name: Words(facts.get("label", ""), facts.get("units", ""))
+            for name, facts in self.columns.items()
+            if {"label", "units"} & facts.keys()
         }
 
     @property
     def digest(self) -> str:
         """What tells this schema from another: of its terms and columns, but for prices and words."""
-        whose = {term: said for term, said in self.terms.items() if term in ("name", "unit", "max_rows", "size")}
+        whose = {term: value for term, value in self.terms.items() if term in ("name", "unit", "max_rows", "size")}
         whose |= {term: self.terms.get(term, usual) for term, usual in _USUAL.items()}
         lines = toml.table(whose)
-        for name, said in self.columns.items():
-            facts = {each: _plain(said[each]) for each in sorted(said) if each in ("bounds", "missing")}
-            facts |= {each: said[each] for each in ("categories", "public") if said.get(each)}
-            lines += toml.table(facts, "columns", name)
+        for name, facts in self.columns.items():
+            deciding = {each: _plain(facts[each]) for each in sorted(facts) if each in ("bounds", "missing")}
+            deciding |= {each: facts[each] for each in ("categories", "public") if facts.get(each)}
+            lines += toml.table(deciding, "columns", name)
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
     @contextmanager
@@ -106,10 +106,10 @@ class SchemaFile:
 
     def arguments(self) -> dict[str, Any]:
         """Give what the file says as arguments of `dfprivacy.protect`, those that it says nothing of left out."""
-        said = {name: value for name, value in self.terms.items() if name != "name"}
+        arguments = {name: value for name, value in self.terms.items() if name != "name"}
         for argument in _BY_COLUMN:
-            said[argument] = {n: c[argument] for n, c in self.columns.items() if argument in c}
-        return said | {"public": [name for name, column in self.columns.items() if column.get("public")]}
+            arguments[argument] = {n: c[argument] for n, c in self.columns.items() if argument in c}
+        return arguments | {"public": [name for name, column in self.columns.items() if column.get("public")]}
 
     def with_arguments(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """Join what the file says with the arguments of a call, which may say more and nothing else.
@@ -136,22 +136,22 @@ class SchemaFile:
                 f"The schema file {self.path} is that of the data set {self.terms['name']!r}, not {name!r}.",
                 "Name the data set as the file does, or take its own file.",
             )
-        said = self.arguments()
+        arguments = self.arguments()
         for argument, value in given.items():
             if argument in _BY_COLUMN and isinstance(value, Mapping):
-                for column in value.keys() & said[argument].keys():
-                    self._refuse_other(f"{argument}[{column!r}]", said[argument][column], value[column])
-                said[argument] = {**said[argument], **value}
+                for column in value.keys() & arguments[argument].keys():
+                    self._refuse_other(f"{argument}[{column!r}]", arguments[argument][column], value[column])
+                arguments[argument] = {**arguments[argument], **value}
             elif argument == "public":
                 self._refuse_public(value)
             elif value is not None:
-                if argument in said:
-                    self._refuse_other(argument, said[argument], value)
-                said.setdefault(argument, value)
-        return said
+                if argument in arguments:
+                    self._refuse_other(argument, arguments[argument], value)
+                arguments.setdefault(argument, value)
+        return arguments
 
-    def _refuse_other(self, argument: str, said: object, given: object) -> None:
-        if not _same(said, given):
+    def _refuse_other(self, argument: str, other: object, given: object) -> None:
+        if not _same(other, given):
             raise SchemaError(
                 f"The schema file {self.path} says another {argument} than the call.",
                 "Leave it out of the call: the file says it. To change it, change the file.",
@@ -203,12 +203,12 @@ def read_file(path: str | os.PathLike[str]) -> SchemaFile:
         raise SchemaError(f"The schema file {where} is no TOML: {reason}.", "See https://toml.io.") from None
     _check_keys(where, "", plain, TERMS)
     columns = plain.pop("columns", {})
-    for name, said in columns.items():
-        if not isinstance(said, dict):
+    for name, facts in columns.items():
+        if not isinstance(facts, dict):
             raise SchemaError(
                 f"The schema file {where} says nothing of column {name!r}.", f"Write a table: [columns.{name}]."
             )
-        _check_keys(where, f" of column {name!r}", said, OF_COLUMNS)
+        _check_keys(where, f" of column {name!r}", facts, OF_COLUMNS)
     return SchemaFile(where, plain, columns)
 
 
@@ -246,8 +246,8 @@ def skeleton(columns: Iterable[tuple[str, str]], name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _check_keys(where: str, of: str, said: Mapping[str, Any], known: Mapping[str, tuple[type, ...]]) -> None:
-    for key, value in said.items():
+def _check_keys(where: str, of: str, table: Mapping[str, Any], known: Mapping[str, tuple[type, ...]]) -> None:
+    for key, value in table.items():
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else f"It may say {', '.join(known)}."
@@ -269,17 +269,17 @@ _KINDS = {
 }
 
 
-def _same(said: Any, given: Any) -> bool:
+def _same(value: Any, given: Any) -> bool:
     """Whether an argument says the same as the file: numbers as numbers, lists as lists."""
-    lists = [isinstance(each, Sequence) and not isinstance(each, str) for each in (said, given)]
+    lists = [isinstance(each, Sequence) and not isinstance(each, str) for each in (value, given)]
     if all(lists):
-        return len(said) == len(given) and all(map(_same, said, given))
-    if isinstance(said, Mapping) and isinstance(given, Mapping):
-        return said.keys() == given.keys() and all(_same(said[name], given[name]) for name in said)
+        return len(value) == len(given) and all(map(_same, value, given))
+    if isinstance(value, Mapping) and isinstance(given, Mapping):
+        return value.keys() == given.keys() and all(_same(value[name], given[name]) for name in value)
     try:
-        return (type(said) is type(given) and said == given) or exact(said) == exact(given)
+        return (type(value) is type(given) and value == given) or exact(value) == exact(given)
     except ArgumentError:
-        return bool(said == given) or plain_number(said) == plain_number(given)
+        return bool(value == given) or plain_number(value) == plain_number(given)
 
 
 def _plain(value: Any) -> Any:

@@ -47,9 +47,9 @@ def key(name: str) -> str:
     return name if _BARE.fullmatch(name) else _text(name)
 
 
-def table(said: Mapping[str, Any], *heading: str) -> list[str]:
+def table(facts: Mapping[str, Any], *heading: str) -> list[str]:
     """Write the lines of a table."""
-    lines = [f"{key(name)} = {value(item)}" for name, item in said.items()]
+    lines = [f"{key(name)} = {value(item)}" for name, item in facts.items()]
     return [f"[{'.'.join(map(key, heading))}]", *lines] if heading else lines
 
 

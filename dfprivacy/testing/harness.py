@@ -56,6 +56,7 @@ __all__ = [
     "ADDED",
     "DECISIONS",
     "DISCOVERY",
+    "SPARSE",
     "SURVEY",
     "Curtain",
     "Draw",
@@ -74,6 +75,9 @@ DECISIONS = ("arc", "selection", "sparse vector", "rank", "test")
 
 DISCOVERY = "discovery"
 """The kind of draw that shows the keys that enough rows hold, whose loss is charged with a delta."""
+
+SPARSE = "sparse"
+"""The kind that does so among all keys of a known domain, whose loss is that of Laplace noise on all of them."""
 
 SURVEY = "survey"
 """The same with Gaussian noise, of several keys a row."""
@@ -376,6 +380,13 @@ class Replay:
         noise.check(sums, scale)
         draw = Draw(SURVEY, sums, scale, law=threshold, keys=tuple(counts))
         return dict(self._replay(draw, lambda: _pairs(self._seeded.survey(counts, scale, threshold)), None))
+
+    def sparse(self, counts: Mapping[int, int], size: int, scale: float, threshold: int) -> dict[int, int]:
+        """Write down a request for those of a known domain, and answer it."""
+        sums = np.array([*counts.values()], dtype=np.int64)
+        noise.check(sums, scale)
+        draw = Draw(SPARSE, sums, scale, 1 / Fraction(scale), (scale, threshold, size), tuple(counts))
+        return dict(self._replay(draw, lambda: _pairs(self._seeded.sparse(counts, size, scale, threshold)), None))
 
     def generator(self) -> np.random.Generator:
         """Make a generator that is the same on all tables."""

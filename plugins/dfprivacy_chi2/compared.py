@@ -137,14 +137,14 @@ def compared(
     return kind(by, groups, sizes, fill, tau)
 
 
-def scores(score: Score, asked: Compared, xs: Sequence[Column]) -> Difference | UnitCircleNorm | Distance:
+def scores(score: Score, question: Compared, xs: Sequence[Column]) -> Difference | UnitCircleNorm | Distance:
     """Return what columns are selected by: the number that is tested, or how many rows decide."""
     if score == "statistic":
-        return asked.of(xs)
-    if min(asked.sizes) > _LONGEST:
+        return question.of(xs)
+    if min(question.sizes) > _LONGEST:
         raise ArgumentError(
             f"The distance is looked for in groups of up to {_LONGEST:,} rows; the smaller one has "
-            f"{min(asked.sizes):,}.",
+            f"{min(question.sizes):,}.",
             'Use score="statistic".',
         )
-    return Distance(xs, asked.by, asked.groups, asked.sizes, asked.tau)
+    return Distance(xs, question.by, question.groups, question.sizes, question.tau)

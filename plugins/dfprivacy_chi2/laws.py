@@ -72,10 +72,10 @@ class Law(ABC):
     def critical_value(self, alpha: float, *scales: float) -> float:
         """Return t so that T plus noise exceeds it with probability `alpha`."""
         width = (sum(scales) + self.reach) * (1 + math.log(1 / min(alpha, 1 - alpha)))
-        found: float = brentq(
+        critical: float = brentq(
             lambda t: self.sf(t, *scales) - alpha, -width, 2 * width, xtol=1e-13 * width, rtol=1e-13
         )
-        return found
+        return critical
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,8 @@ def normal_laplace_sf(t: ArrayLike, sd: ArrayLike, scale: float) -> Array:
     s = np.maximum(np.maximum(sd, 1e-9 * scale), 1e-100)
     b = np.maximum(scale, _SLIGHT * s)
     k, u = s / b, np.asarray(t) / s
-    found = ndtr(-u) + (_exp_ndtr(k * k / 2 - k * u, u - k) - _exp_ndtr(k * k / 2 + k * u, -u - k)) / 2
-    tail: Array = np.clip(found, 0.0, 1.0)
+    exact = ndtr(-u) + (_exp_ndtr(k * k / 2 - k * u, u - k) - _exp_ndtr(k * k / 2 + k * u, -u - k)) / 2
+    tail: Array = np.clip(exact, 0.0, 1.0)
     return tail
 
 

@@ -143,7 +143,7 @@ def chi2_many(
     xs, rates = xs[:max_tests], rates[:max_tests]
     level = alpha / len(xs)
     about = float(chdtri(1, level)) if tau is None else tau
-    asked = compared(statistic, by, kept, sizes, fill=nan_policy != "omit", tau=about)
+    question = compared(statistic, by, kept, sizes, fill=nan_policy != "omit", tau=about)
     known: dict[str, Any] = {
         "tests": len(xs),
         "alpha": alpha,
@@ -160,13 +160,13 @@ def chi2_many(
         "max_tests": max_tests,
     }
     if method == "svt":
-        return _sparse_vector(curator, asked, xs, rates, level, known)
-    return _selected(curator, asked, xs, rates, level, known)
+        return _sparse_vector(curator, question, xs, rates, level, known)
+    return _selected(curator, question, xs, rates, level, known)
 
 
 def _sparse_vector(
     curator: Curator,
-    asked: Compared,
+    question: Compared,
     xs: tuple[Column, ...],
     rates: Sequence[nulls.Rate],
     level: float,
@@ -175,12 +175,14 @@ def _sparse_vector(
     """Ask of one column after the other whether it exceeds its threshold (Algorithm 3)."""
 
     def thresholds(of_threshold: float, of_value: float) -> NDArray[np.float64]:
-        return asked.critical(rates, level, of_threshold * asked.unit, of_value * asked.unit) / asked.unit
+        return (
+            question.critical(rates, level, of_threshold * question.unit, of_value * question.unit) / question.unit
+        )
 
-    above = curator.above_threshold(asked.of(xs), thresholds, most=known["max_rejections"])
-    scales = (above.threshold_scale * asked.unit, above.value_scale * asked.unit)
+    above = curator.above_threshold(question.of(xs), thresholds, most=known["max_rejections"])
+    scales = (above.threshold_scale * question.unit, above.value_scale * question.unit)
     answered = [x.name for x in xs[: len(above.reached)]]
-    required = asked.critical(rates, level, *scales)[: len(answered)]
+    required = question.critical(rates, level, *scales)[: len(answered)]
     stopped = len(answered) < len(xs)
     return Chi2Many(
         **known,
@@ -196,22 +198,22 @@ def _sparse_vector(
 
 def _selected(
     curator: Curator,
-    asked: Compared,
+    question: Compared,
     xs: tuple[Column, ...],
     rates: Sequence[nulls.Rate],
     level: float,
     known: Mapping[str, Any],
 ) -> Chi2Many:
     """Select the columns with the largest scores, and test them (Algorithm 4)."""
-    by_score = scores(known["score"], asked, xs)
+    by_score = scores(known["score"], question, xs)
     best = [int(at) for at in curator.select(by_score, top=known["max_rejections"], share=SELECTION)]
     chosen = [xs[at] for at in best]
-    statistic = asked.of(chosen)
+    statistic = question.of(chosen)
     measured = curator.measure(statistic)
-    values = (measured.values * statistic.weights * asked.unit).tolist()
-    scale = float(np.max(measured.scales * statistic.weights)) * asked.unit
-    pvalues = [asked.null(rates[at]).pvalue(value, scale) for at, value in zip(best, values, strict=True)]
-    required = asked.critical([rates[at] for at in best], level, scale)
+    values = (measured.values * statistic.weights * question.unit).tolist()
+    scale = float(np.max(measured.scales * statistic.weights)) * question.unit
+    pvalues = [question.null(rates[at]).pvalue(value, scale) for at, value in zip(best, values, strict=True)]
+    required = question.critical([rates[at] for at in best], level, scale)
     circle = known["statistic"] == "unitcircle"
     return Chi2Many(
         **known,
@@ -304,18 +306,18 @@ def findings(
     tests = len(xs[:max_tests])
     level = alpha / tests
     about = float(chdtri(1, level)) if tau is None else tau
-    asked = compared(statistic, by, kept, sizes, fill=nan_policy != "omit", tau=about)
+    question = compared(statistic, by, kept, sizes, fill=nan_policy != "omit", tau=about)
     if method == "svt":
         first = curator.epsilon / (1 + (2 * max_rejections) ** (2 / 3))
-        scales = [asked.unit / first, 2 * max_rejections * asked.unit / (curator.epsilon - first)]
+        scales = [question.unit / first, 2 * max_rejections * question.unit / (curator.epsilon - first)]
     else:
-        scales = [max_rejections * asked.unit / (curator.epsilon * float(1 - SELECTION))]
-    critical = float(asked.critical(rates[:1], level, *scales)[0])
+        scales = [max_rejections * question.unit / (curator.epsilon * float(1 - SELECTION))]
+    critical = float(question.critical(rates[:1], level, *scales)[0])
     p = nulls.nearest_half(rates[0])
 
     def power(difference: float) -> float:
         low = min(max(p - difference / 2, 0.0), 1 - difference)
-        return asked.law(low + difference, low).sf(critical, *scales)
+        return question.law(low + difference, low).sf(critical, *scales)
 
     return {
         f"each of {tests} columns is tested at level": level,

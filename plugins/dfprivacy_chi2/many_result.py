@@ -120,6 +120,15 @@ class Chi2Many(Release):
         rows = super()._rows()
         return rows if self.discoveries else [("discoveries", "none"), *rows]
 
+    def _sentence(self) -> str:
+        """Say which columns differ."""
+        of = " and ".join(f"{self._noun(self.by)} = {group}" for group in self.groups)
+        found = self._noun(*self.discoveries) if self.discoveries else "none"
+        differ = "differs" if len(self.discoveries) < 2 else "differ"  # noqa: PLR2004
+        tested = "" if self.discoveries else f" ({self._noun(*self.answered)} tested)"
+        level = f"at the level {self.alpha:g} for all together"
+        return f"Of {self.tests} columns, {found} {differ} between {of}{tested}, {level}."
+
     def _tidy(self) -> list[dict[str, Any]]:
         """State what was tested, against what, and what was decided."""
         numbers = {"estimate": self.norms or self.differences or None, "threshold": self.thresholds}
@@ -135,8 +144,8 @@ class Chi2Many(Release):
         if values := self.norms or self.differences:
             spread = self.noise_standard_error[-1]
             ax.errorbar(values, places, xerr=spread, fmt="o", color=ink(ax), label=f"noisy {word}")
-        said = {True: ", discovered", False: ""}
-        names = [f"{self._called(name)}{said[name in self.discoveries]}" for name in self.answered]
+        endings = {True: ", discovered", False: ""}
+        names = [f"{self._called(name)}{endings[name in self.discoveries]}" for name in self.answered]
         what = f"{'norm' if word == 'norm' else 'absolute difference of shares'} by {self._called(self.by)}"
         ax.set(yticks=places, yticklabels=names, ylim=(len(places) - 0.4, -0.6), xlabel=wrapped(what, 48))
         ax.set(xlim=(0, None), title=f"{len(self.discoveries)} found")

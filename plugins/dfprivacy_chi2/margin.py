@@ -147,14 +147,14 @@ class NoisyMargin:
         """Give the probability, at the margin of each place, that the noisy difference is farther from 0 than t."""
         points, weights, sds = self._laws
         t, scale = t / self.unit, scale / self.unit
-        found = 2 * normal_laplace_sf(t, sds[places], scale)
+        tails = 2 * normal_laplace_sf(t, sds[places], scale)
         few = np.flatnonzero(sds[places] < 0)
         if len(few):
             x = points[places[few]]
             away = np.stack([t[few, None] - x, t[few, None] + x]) / scale
             tail = np.exp(-np.abs(away)) / 2
-            found[few] = (np.where(away > 0, tail, 1 - tail).sum(axis=0) * weights[places[few]]).sum(axis=1)
-        return np.minimum(found, 1.0)
+            tails[few] = (np.where(away > 0, tail, 1 - tail).sum(axis=0) * weights[places[few]]).sum(axis=1)
+        return np.minimum(tails, 1.0)
 
     @cached_property
     def _laws(self) -> tuple[Array, Array, Array]:

@@ -393,11 +393,11 @@ def _counted(
     Of all groups they are the same whichever column names the groups, so they are measured in one order.
     """
     if kept == by.categories and x.name < by.name:
-        found = curator.sum(OneHot(x) * OneHot(by))
-        found = replace(found, values=found.values.T, scales=found.scales.T)
+        counts = curator.sum(OneHot(x) * OneHot(by), grid="unit")
+        counts = replace(counts, values=counts.values.T, scales=counts.scales.T)
     else:
-        found = curator.sum(OneHot(by, groups=kept) * OneHot(x))
-    return Measured("table", (found,), kept, sizes or (), rows=curator.size)
+        counts = curator.sum(OneHot(by, groups=kept) * OneHot(x), grid="unit")
+    return Measured("table", (counts,), kept, sizes or (), rows=curator.size)
 
 
 def _of_private_groups(curator: Curator, x: Column, by: Column, method: str, *, fill: bool) -> Measured:
@@ -444,11 +444,11 @@ def findings(
     powers = {}
     for difference in (0.05, 0.1, 0.2):
         base = min(max(p - difference / 2, 0.0), 1 - difference)
-        asked = {"base": base, "difference": difference, "method": method, "rate": rate, "tau": tau}
+        options = {"base": base, "difference": difference, "method": method, "rate": rate, "tau": tau}
         told = f"at 5% shares of {base:.3g} and {base + difference:.3g} are told apart with probability"
-        powers[told] = power(first, second, curator.epsilon, **asked)
+        powers[told] = power(first, second, curator.epsilon, **options)
         if method == "unit_circle":
             powers[f"{told} at least, by Theorems 2 and 7"] = power(
-                first, second, curator.epsilon, **asked, bound=True
+                first, second, curator.epsilon, **options, bound=True
             )
     return powers

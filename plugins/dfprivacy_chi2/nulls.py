@@ -64,11 +64,11 @@ class Null:
 
     def critical_value(self, alpha: float, *scales: float) -> float:
         """Return the value that a noisy statistic exceeds with probability `alpha` at most."""
-        found = -math.inf
+        critical = -math.inf
         for law in self.laws:
-            if not math.isfinite(found) or law.sf(found, *scales) > alpha:
-                found = law.critical_value(alpha, *scales)
-        return found
+            if not math.isfinite(critical) or law.sf(critical, *scales) > alpha:
+                critical = law.critical_value(alpha, *scales)
+        return critical
 
 
 @dataclass(frozen=True)

@@ -80,8 +80,8 @@ def _critical_value(null: Omitted, alpha: float, scales: tuple[float, ...]) -> f
 
     width = (sum(scales) + 1.0) * (1 + math.log(1 / min(alpha, 1 - alpha)))
     low, high = (0.0 if null.signed else -width), 2 * width
-    found = float(brentq(log, low, high, xtol=1e-11 * width, rtol=1e-12))
-    return found if log(found) <= 0 else found + 1e-10 * width
+    critical = float(brentq(log, low, high, xtol=1e-11 * width, rtol=1e-12))
+    return critical if log(critical) <= 0 else critical + 1e-10 * width
 
 
 @lru_cache(maxsize=16)

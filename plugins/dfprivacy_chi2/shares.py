@@ -121,16 +121,16 @@ class Shares:
 @lru_cache(maxsize=256)
 def _critical_value(null: Shares, alpha: float, scales: tuple[float, ...]) -> float:
     """Raise the critical value of one share, then of the worst one there, until no share exceeds it too often."""
-    share, target, found = min(max(0.5, null.low), null.high), alpha, -math.inf
+    share, target, critical = min(max(0.5, null.low), null.high), alpha, -math.inf
     for _ in range(30):
-        found = max(found, _at_one_share(null, share, target, scales))
-        bound, share = null.most(found, *scales)
+        critical = max(critical, _at_one_share(null, share, target, scales))
+        bound, share = null.most(critical, *scales)
         if bound <= alpha:
             break
         # The bound may exceed the largest value by a percent: aim below by what it did.
-        at = float(tails(null.n1, null.n0, np.array([share]), np.array([share]), found, *scales)[0])
+        at = float(tails(null.n1, null.n0, np.array([share]), np.array([share]), critical, *scales)[0])
         target = alpha * min(1.0, at / bound) * (1 - 1e-9)
-    return found
+    return critical
 
 
 def _at_one_share(null: Shares, share: float, alpha: float, scales: tuple[float, ...]) -> float:
@@ -181,8 +181,8 @@ def tails(n1: int, n0: int, p1: Array, p0: Array, t: float, *scales: float) -> A
         b = min(b, a * (1 - ALIKE))  # in partial fractions the sum of two is a difference of one and one
         one, other = (tails(n1, n0, p1, p0, t, scale) for scale in (a, b))
         return np.asarray((a * a * one - b * b * other) / (a * a - b * b))
-    found = [_tail(n1, n0, float(first), float(second), t, scales[0]) for first, second in zip(p1, p0, strict=True)]
-    return np.array(found)
+    exact = [_tail(n1, n0, float(first), float(second), t, scales[0]) for first, second in zip(p1, p0, strict=True)]
+    return np.array(exact)
 
 
 def _tail(n1: int, n0: int, p1: float, p0: float, t: float, scale: float) -> float:

@@ -163,8 +163,8 @@ def _drawn(cells: int) -> tuple[Array, Array]:
 def expected(table: Array) -> Array:
     """Return expected counts from noisy margins, none of them below a small part of a row."""
     rows, columns = (np.maximum(table.sum(axis=axis), 1e-6) for axis in (1, 0))
-    found: Array = np.maximum(np.outer(rows, columns) / max(table.sum(), 1e-6), 1e-9)
-    return found
+    counts: Array = np.maximum(np.outer(rows, columns) / max(table.sum(), 1e-6), 1e-9)
+    return counts
 
 
 def merged(

@@ -136,11 +136,11 @@ def conclude(
     """
     constant = bool((y == y[0]).all())  # then sums differ from 0 by rounding alone
     deviation = 0.0 if constant else complete * spread * math.sqrt(max(_variance(_distances(y), len(y)), 0.0))
-    said = [ALONE, *notes]
+    all_notes = [ALONE, *notes]
     if not informative:
-        said.append("uninformative: the noise hides how much the other party's columns vary")
+        all_notes.append("uninformative: the noise hides how much the other party's columns vary")
     if deviation <= 0:
-        said.append("uninformative: these numbers are constant")
+        all_notes.append("uninformative: these numbers are constant")
     pvalue = 1.0 if constant else float(np.mean(totals >= totals[0]))
     return Estimate(
         squared=min(max(float(totals[0]) / deviation, 0.0), 1.0) if deviation > 0 else 0.0,
@@ -148,7 +148,7 @@ def conclude(
         pvalue=pvalue,
         alpha=alpha,
         rejected=pvalue <= alpha,
-        notes=tuple(said),
+        notes=tuple(all_notes),
     )
 
 

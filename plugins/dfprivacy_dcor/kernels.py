@@ -48,8 +48,8 @@ class Unlike(Points):
 
     def distances(self, rows: slice) -> NDArray[np.float64]:
         """Distances from some rows to all, each from its two points alone."""
-        found: NDArray[np.float64] = -np.expm1(-cdist(self.points[rows], self.points, _METRICS[self.kernel]))
-        return found
+        distances: NDArray[np.float64] = -np.expm1(-cdist(self.points[rows], self.points, _METRICS[self.kernel]))
+        return distances
 
     def ordered(self, order: NDArray[np.intp]) -> Unlike:
         """Give the same points in another order."""

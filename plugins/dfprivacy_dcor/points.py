@@ -55,10 +55,10 @@ class Lines:
 
     def distances(self, rows: slice) -> NDArray[np.float64]:
         """Distances from some rows to all."""
-        whole = np.zeros((len(self.lines[0].values[rows]), self.lines[0].size))
+        distances = np.zeros((len(self.lines[0].values[rows]), self.lines[0].size))
         for weight, line in zip(self.weights, self.lines, strict=True):
-            whole += np.abs(line.values[rows, None] - line.values) * (weight / 2**line.bits)
-        return whole
+            distances += np.abs(line.values[rows, None] - line.values) * (weight / 2**line.bits)
+        return distances
 
     @property
     def coordinates(self) -> list[NDArray[Any]]:
@@ -99,8 +99,8 @@ class Labels:
 
     def distances(self, rows: slice) -> NDArray[np.float64]:
         """Distances from some rows to all."""
-        found: NDArray[np.float64] = (self.codes[rows, None] != self.codes).astype(np.float64)
-        return found
+        distances: NDArray[np.float64] = (self.codes[rows, None] != self.codes).astype(np.float64)
+        return distances
 
     @property
     def coordinates(self) -> list[NDArray[Any]]:
@@ -125,8 +125,8 @@ class Points:
 
     def distances(self, rows: slice) -> NDArray[np.float64]:
         """Distances from some rows to all, each from its two points alone."""
-        found: NDArray[np.float64] = cdist(self.points[rows], self.points)
-        return found
+        distances: NDArray[np.float64] = cdist(self.points[rows], self.points)
+        return distances
 
     @property
     def coordinates(self) -> list[NDArray[Any]]:

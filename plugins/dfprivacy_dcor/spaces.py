@@ -240,9 +240,9 @@ def rows_of(curator: Curator, *spaces: Space, nan_policy: NanPolicy = "fill") ->
 
 def unit_vectors(count: int, dimension: int, seed: int) -> NDArray[np.float64]:
     """Draw public directions, uniform on the sphere."""
-    found: NDArray[np.float64] = np.random.default_rng(seed).normal(size=(count, dimension))
-    found /= np.sqrt((found * found).sum(axis=1, keepdims=True))
-    return found
+    vectors: NDArray[np.float64] = np.random.default_rng(seed).normal(size=(count, dimension))
+    vectors /= np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
+    return vectors
 
 
 def sphere_constant(p: int) -> float:
@@ -260,5 +260,5 @@ def error(x: Space, y: Space) -> NDArray[np.float64]:
 def _projected(units: list[NDArray[np.float64]], direction: NDArray[np.float64]) -> NDArray[np.float64]:
     """Project rows on a direction, scaled to [0, 1]; column by column, so that a row's place cannot matter."""
     along = sum(step * (unit if step > 0 else unit - 1) for step, unit in zip(direction, units, strict=True))
-    found: NDArray[np.float64] = np.clip(along / np.abs(direction).sum(), 0.0, 1.0)
-    return found
+    projected: NDArray[np.float64] = np.clip(along / np.abs(direction).sum(), 0.0, 1.0)
+    return projected

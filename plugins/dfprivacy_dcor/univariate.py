@@ -104,12 +104,12 @@ class Line:
 
     def permuted(self, places: NDArray[np.intp]) -> Line:
         """Give the same numbers in other rows."""
-        found = Line(self.values[places], self.bits)
+        line = Line(self.values[places], self.bits)
         order = np.empty_like(places)
         order[places] = np.arange(self.size)
-        vars(found).update(order=order[self.order], ranks=self.ranks[places], total=self.total)
-        vars(found)["row_sums"] = self.row_sums[places]
-        return found
+        vars(line).update(order=order[self.order], ranks=self.ranks[places], total=self.total)
+        vars(line)["row_sums"] = self.row_sums[places]
+        return line
 
 
 def covariance(x: Line, y: Line) -> Fraction:
@@ -138,8 +138,8 @@ def covariance_u(x: Line, y: Line) -> Fraction:
     """Squared distance covariance of the population without bias, perhaps below 0, in the same units."""
     n = x.size
     second, third = _dot(x.row_sums, y.row_sums), x.total * y.total
-    whole = (n - 1) * (n - 2) * _products(x, y) - 2 * (n - 1) * second + third
-    return Fraction(whole, (n * (n - 1) * (n - 2) * (n - 3)) << (x.bits + y.bits))
+    total = (n - 1) * (n - 2) * _products(x, y) - 2 * (n - 1) * second + third
+    return Fraction(total, (n * (n - 1) * (n - 2) * (n - 3)) << (x.bits + y.bits))
 
 
 def _together(x: Line, y: Line, first: int) -> Fraction:
@@ -193,8 +193,8 @@ def _concordant(x: NDArray[Any], y: NDArray[Any], ranks: NDArray[np.intp]) -> in
 def _between(values: NDArray[Any], before: NDArray[np.intp], half: int) -> NDArray[Any]:
     """Sum of the values up to `before` from the start of the block, a whole multiple of `half`."""
     sums = np.concatenate([np.zeros(1, dtype=values.dtype), np.cumsum(values)])
-    found: NDArray[Any] = sums[before] - np.repeat(sums[: len(values) : half], half)
-    return found
+    between: NDArray[Any] = sums[before] - np.repeat(sums[: len(values) : half], half)
+    return between
 
 
 def _total(values: NDArray[Any]) -> int:

@@ -13,15 +13,14 @@ from scipy.special import ndtri
 
 from dfprivacy import Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
-from dfprivacy_eda import asked as asking
-from dfprivacy_eda import sums
+from dfprivacy_eda import reading, sums
 from dfprivacy_eda.aggregates import Aggregates
-from dfprivacy_eda.asked import Asked
 from dfprivacy_eda.counts import Cells
 from dfprivacy_eda.grown import Grown, planned_trees
 from dfprivacy_eda.joint import Summed, split
 from dfprivacy_eda.labels import of_labels, released
 from dfprivacy_eda.possible import Cell, brought, note
+from dfprivacy_eda.reading import Aggregation
 from dfprivacy_eda.sums import Sums
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ class Wanted:
         The parts of the budget.
     """
 
-    asked: tuple[Asked, ...]
+    aggregations: tuple[Aggregation, ...]
     columns: dict[str, Column]
     numbers: dict[str, Column]
     labels: list[Column]
@@ -94,25 +93,28 @@ class Wanted:
     shares: dict[str, Fraction]
 
     @classmethod
-    def of(cls, curator: Curator, asked: tuple[Asked, ...], nan_policy: NanPolicy) -> Wanted:
+    def of(cls, curator: Curator, aggregations: tuple[Aggregation, ...], nan_policy: NanPolicy) -> Wanted:
         """Find the columns, and say what to measure of each."""
-        columns = asking.found(asked, curator.columns)
+        columns = reading.columns_of(aggregations, curator.columns)
         numbers = {name: column for name, column in columns.items() if column.bounds is not None}
         labels = [column for column in columns.values() if column.bounds is None]
         gaps = {name: curator.gaps([column], nan_policy) for name, column in columns.items()}
         degrees = {
-            name: max(_DEGREE.get(each.statistic, 0) for each in asked if each.column == name) for name in numbers
+            name: max(_DEGREE.get(each.statistic, 0) for each in aggregations if each.column == name)
+            for name in numbers
         }
-        ranked = [name for name in numbers if any(each.column == name and each.share is not None for each in asked)]
+        ranked = [
+            name for name in numbers if any(each.column == name and each.share is not None for each in aggregations)
+        ]
         apart = [name for name in numbers if name not in ranked and gaps[name]]
         dimension = sum(degrees.values()) + len(apart) + (curator.size is None and bool(numbers))
         shares = split(dimension, len(ranked), labels, moments=any(degrees.values()))
-        return cls(asked, columns, numbers, labels, gaps, degrees, ranked, apart, dimension, shares)
+        return cls(aggregations, columns, numbers, labels, gaps, degrees, ranked, apart, dimension, shares)
 
 
 def agg_asked(aggregations: Any, named: Mapping[str, Any], **_: Any) -> None:
     """Check what is asked for before anything is paid."""
-    asking.read(aggregations, named)
+    reading.read(aggregations, named)
 
 
 @mechanism()
@@ -182,31 +184,31 @@ def agg(
     >>> round(view.agg(mean_age=("age", "mean"), epsilon=1)["mean_age"])
     30
     """
-    wanted = Wanted.of(curator, asking.read(aggregations, named), nan_policy)
+    wanted = Wanted.of(curator, reading.read(aggregations, named), nan_policy)
     columns, numbers, gaps, shares = wanted.columns, wanted.numbers, wanted.gaps, wanted.shares
-    found = Measured(columns, {}, {}, {}, {name: float(share) for name, share in shares.items()}, curator.size)
+    measured = Measured(columns, {}, {}, {}, {name: float(share) for name, share in shares.items()}, curator.size)
     ranked = [numbers[name] for name in wanted.ranked]
     planned = planned_trees(curator, ranked, gaps, shares["quantiles"]) if ranked else None
-    whole = Summed(float(curator.size or 0))
+    moments = Summed(float(curator.size or 0))
     if wanted.dimension:
-        whole = Summed.measured(
+        moments = Summed.measured(
             curator, numbers, wanted.degrees, gaps, frozenset(wanted.counted_apart), shares["sums"]
         )
     if planned is not None:
         plans, trees = planned
         counts = curator.sum(trees, share=shares["quantiles"])
         for name, plan, part in zip(wanted.ranked, plans, counts.parts, strict=True):
-            found.trees[name] = Grown.of(
-                plan, part, missing=bool(gaps[name]), rows=(whole.rows, whole.variance), root=False
+            measured.trees[name] = Grown.of(
+                plan, part, missing=bool(gaps[name]), rows=(moments.rows, moments.variance), root=False
             )
     for name, column in numbers.items():
         complete = not (gaps[name] or column.filled or nan_policy == "fill")
-        found.sums[name] = whole.of(name, wanted.degrees[name], found.trees.get(name), complete=complete)
+        measured.sums[name] = moments.of(name, wanted.degrees[name], measured.trees.get(name), complete=complete)
     if wanted.labels:
-        lost = {each.column for each in wanted.asked if each.statistic == "missing" and curator.size is None}
+        lost = {each.column for each in wanted.aggregations if each.statistic == "missing" and curator.size is None}
         told = {name for name in lost if not columns[name].other}
-        found.cells.update(_counted(curator, wanted.labels, told))
-    return found
+        measured.cells.update(_counted(curator, wanted.labels, told))
+    return measured
 
 
 def _counted(curator: Curator, labels: list[Column], told: set[str]) -> dict[str, Cells]:
@@ -217,14 +219,14 @@ def _counted(curator: Curator, labels: list[Column], told: set[str]) -> dict[str
         else features.OneHot(column)
         for column in labels
     ]
-    found = {}
-    for column, part in zip(labels, curator.sum(features.Stack(*every)).parts, strict=True):
-        found[column.name] = Cells.of(part, curator.size, (column,))
+    counted = {}
+    for column, part in zip(labels, curator.sum(features.Stack(*every), grid="unit").parts, strict=True):
+        counted[column.name] = Cells.of(part, curator.size, (column,))
         if column.name in told:
             *_, gone = part.values.tolist()
-            lost = gone, math.sqrt(2) * found[column.name].scale
-            found[column.name] = replace(found[column.name], raw=part.values[:-1], missing=lost)
-    return found
+            lost = gone, counted[column.name].law.standard_deviation
+            counted[column.name] = replace(counted[column.name], raw=part.values[:-1], missing=lost)
+    return counted
 
 
 @agg.concludes
@@ -236,24 +238,25 @@ def _(
     confidence: Probability = 0.95,
 ) -> Aggregates:
     """Compute each with its standard error and interval."""
-    asked = asking.read(aggregations, named)
+    wanted = reading.read(aggregations, named)
     most = math.inf if measured.size is None else float(measured.size)
-    noisy = [_cell(each, measured, confidence) for each in asked]
+    noisy = [_cell(each, measured, confidence) for each in wanted]
     cells = [
-        brought(cell, most) if each.statistic in _ROWS else cell for each, cell in zip(asked, noisy, strict=True)
+        brought(cell, most) if each.statistic in _ROWS else cell for each, cell in zip(wanted, noisy, strict=True)
     ]
-    moved = [each.name for each, cell, raw in zip(asked, cells, noisy, strict=True) if cell[0] != raw[0]]
+    moved = [each.name for each, cell, raw in zip(wanted, cells, noisy, strict=True) if cell[0] != raw[0]]
     raw = [
         released(each.statistic, value, measured.cells.get(each.column))
-        for each, (value, *_) in zip(asked, noisy, strict=True)
+        for each, (value, *_) in zip(wanted, noisy, strict=True)
     ]
     values, errors, lows, highs = zip(*cells, strict=True)
-    wide = [each.name for each, cell in zip(asked, cells, strict=True) if _uninformative(each, measured, cell)]
-    few = f"Too little data for this epsilon, an interval spans half of what is possible: {', '.join(wide)}."
+    wide = [each.name for each, cell in zip(wanted, cells, strict=True) if _uninformative(each, measured, cell)]
+    many = "too little data for this epsilon, an interval spans half of what is possible"
+    few = f"Uninformative: {many}: {', '.join(wide)}."
     return Aggregates(
-        names=tuple(each.name for each in asked),
-        columns=tuple(each.column for each in asked),
-        statistics=tuple(each.statistic for each in asked),
+        names=tuple(each.name for each in wanted),
+        columns=tuple(each.column for each in wanted),
+        statistics=tuple(each.statistic for each in wanted),
         values=values,
         standard_errors=errors,
         lows=lows,
@@ -265,31 +268,33 @@ def _(
     )
 
 
-def _cell(asked: Asked, measured: Measured, confidence: float) -> Cell:
-    column = measured.columns[asked.column]
+def _cell(aggregation: Aggregation, measured: Measured, confidence: float) -> Cell:
+    column = measured.columns[aggregation.column]
     if column.name in measured.cells:
         labels = of_labels(column, measured.cells[column.name], confidence)
-        return labels.get(asked.statistic, _NONE_LOST)
-    if asked.share is not None:
+        return labels.get(aggregation.statistic, _NONE_LOST)
+    if aggregation.share is not None:
         grown, z = measured.trees[column.name].tree, float(ndtri((1 + confidence) / 2))
-        low, high = (float(np.clip(end[0], column.low, column.high)) for end in grown.intervals([asked.share], z))
-        value = float(np.clip(grown.quantiles([asked.share])[0], column.low, column.high))
+        low, high = (
+            float(np.clip(end[0], column.low, column.high)) for end in grown.intervals([aggregation.share], z)
+        )
+        value = float(np.clip(grown.quantiles([aggregation.share])[0], column.low, column.high))
         return value, (high - low) / (2 * z), low, high
     own = measured.sums[column.name]
-    if asked.statistic == "missing":
+    if aggregation.statistic == "missing":
         gone, error = sums.missing(own)
         return _NONE_LOST if gone is None else (gone, error, *sums.between(own.possible[3], confidence))
-    of = _OF_SUMS[asked.statistic]
+    of = _OF_SUMS[aggregation.statistic]
     draws = of(own.possible, column)
-    return float(of(own.found, column)), sums.spread(draws), *sums.between(draws, confidence)
+    return float(of(own.numbers, column)), sums.spread(draws), *sums.between(draws, confidence)
 
 
-def _uninformative(asked: Asked, measured: Measured, cell: Cell) -> bool:
+def _uninformative(aggregation: Aggregation, measured: Measured, cell: Cell) -> bool:
     """Tell whether an interval spans half of what is possible for values between the bounds."""
     _, _, low, high = cell
-    column = measured.columns[asked.column]
-    if low is None or high is None or column.name in measured.cells or asked.statistic in _ROWS:
+    column = measured.columns[aggregation.column]
+    if low is None or high is None or column.name in measured.cells or aggregation.statistic in _ROWS:
         return False
-    rows = max(float(measured.sums[column.name].found[0]), 1.0)
+    rows = max(float(measured.sums[column.name].numbers[0]), 1.0)
     most = {"sum": 2 * column.half * rows, "var": column.half * column.half, "std": column.half}
-    return high - low > _WIDE * most.get(asked.statistic, 2 * column.half)
+    return high - low > _WIDE * most.get(aggregation.statistic, 2 * column.half)

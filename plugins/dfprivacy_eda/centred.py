@@ -134,11 +134,11 @@ def mean(curator: Curator, column: Column, nan_policy: NanPolicy, *, alone: bool
     if not guess.scales.any():
         return guess
     t, _, _ = curator.settled(_about(guess))
-    found = curator.measure(Centred(column, gaps, t))
-    whole, start = np.column_stack([guess.map, np.zeros(4)]), guess.start.copy()
-    whole[1], start[1] = t * whole[0], t * start[0]
-    whole[1, -1] = 1
-    return _joined(guess, float(found.values[0]) * 2, float(found.scales[0]) * 2, whole, start, None)
+    noisy = curator.measure(Centred(column, gaps, t))
+    map_of_all, start = np.column_stack([guess.map, np.zeros(4)]), guess.start.copy()
+    map_of_all[1], start[1] = t * map_of_all[0], t * start[0]
+    map_of_all[1, -1] = 1
+    return _joined(guess, float(noisy.values[0]) * 2, float(noisy.scales[0]) * 2, map_of_all, start, None)
 
 
 def variance(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
@@ -153,20 +153,20 @@ def variance(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
     if n is None or typical is None or (gaps and not many):
         return moments(curator, column, nan_policy)
     if not many:
-        found = curator.measure(Spread(column, (), (-1.0, 1.0), 0.0))
+        noisy = curator.measure(Spread(column, (), (-1.0, 1.0), 0.0))
         counted = not (column.filled or nan_policy == "fill")
         blank = Sums(np.empty(0), np.empty(0), np.zeros((4, 0)), np.array([n, 0.0, 0, 0]), counted)
-        scale = float(found.scales[0]) * 4
-        return _joined(blank, float(found.values[0]) * 4, scale, *_squares(blank), 0.0)
+        scale = float(noisy.scales[0]) * 4
+        return _joined(blank, float(noisy.values[0]) * 4, scale, *_squares(blank), 0.0)
     share = _GUESS if gaps else Fraction(1, math.isqrt(int(typical * curator.epsilon)))
     guess = moments(curator, column, nan_policy, share=share)
     if not guess.scales.any():
         return guess
     t, v, rows = curator.settled(_about(guess))
     scale = (2 + 4 * abs(t) * bool(gaps)) / (float(share) * curator.epsilon * rows)
-    asked = Spread(column, gaps, (max(t - _REACH * scale, -1.0), min(t + _REACH * scale, 1.0)), v)
-    found = curator.measure(asked)
-    value, noise = float(found.values[0]) * asked.unit, float(found.scales[0]) * asked.unit
+    spread = Spread(column, gaps, (max(t - _REACH * scale, -1.0), min(t + _REACH * scale, 1.0)), v)
+    noisy = curator.measure(spread)
+    value, noise = float(noisy.values[0]) * spread.unit, float(noisy.scales[0]) * spread.unit
     return _joined(guess, value, noise, *_squares(guess), v)
 
 
@@ -178,7 +178,7 @@ def _enough(curator: Curator) -> bool:
 
 def _about(guess: Sums) -> tuple[float, float, float]:
     """Guess the mean of y and its variance, and give the number of rows with a value, or 1."""
-    rows, first, second, _ = guess.found.tolist()
+    rows, first, second, _ = guess.numbers.tolist()
     rows = max(rows, 1.0)
     t = min(max(first / rows, -1.0), 1.0)
     return t, min(max(second / rows - t**2, 0.0), 1.0), rows
@@ -186,18 +186,23 @@ def _about(guess: Sums) -> tuple[float, float, float]:
 
 def _squares(guess: Sums) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Put a number that is measured next in the place of the sum of y²."""
-    whole, start = np.column_stack([guess.map, np.zeros(4)]), guess.start.copy()
-    whole[2], start[2] = 0, 0
-    whole[2, -1] = 1
-    return whole, start
+    map_of_all, start = np.column_stack([guess.map, np.zeros(4)]), guess.start.copy()
+    map_of_all[2], start[2] = 0, 0
+    map_of_all[2, -1] = 1
+    return map_of_all, start
 
 
 def _joined(
-    guess: Sums, value: float, scale: float, whole: NDArray[np.float64], start: NDArray[np.float64], v: float | None
+    guess: Sums,
+    value: float,
+    scale: float,
+    map_of_all: NDArray[np.float64],
+    start: NDArray[np.float64],
+    v: float | None,
 ) -> Sums:
     """Put together what two steps measured."""
     scales = np.append(guess.scales, scale)
-    return Sums(np.append(guess.values, value), scales, whole, start, guess.counted, v)
+    return Sums(np.append(guess.values, value), scales, map_of_all, start, guess.counted, v)
 
 
 def _halves(curator: Curator, column: Column, gaps: tuple[Column, ...], nan_policy: NanPolicy) -> Sums:
@@ -220,6 +225,6 @@ def _halved(column: Column, gaps: tuple[Column, ...]) -> features.RowFeatures:
 
 def total(curator: Curator, column: Column, nan_policy: NanPolicy) -> tuple[float, float]:
     """Measure the sum of a column alone: its noisy value, and the scale of the noise, in units of the column."""
-    asked = Total(column, curator.gaps([column], nan_policy))
-    found = curator.measure(asked)
-    return float(found.values[0]) * asked.most, float(found.scales[0]) * asked.most
+    statistic = Total(column, curator.gaps([column], nan_policy))
+    noisy = curator.measure(statistic)
+    return float(noisy.values[0]) * statistic.most, float(noisy.scales[0]) * statistic.most

@@ -41,8 +41,8 @@ class RankOfLeaf(OfSums):
         """Compute the scores of all intervals from the counts."""
         up_to = np.cumsum(sums)
         target = self.q * up_to[-1]
-        found: NDArray[np.float64] = -np.maximum(0, np.maximum(up_to - sums - target, target - up_to))
-        return found
+        ranks: NDArray[np.float64] = -np.maximum(0, np.maximum(up_to - sums - target, target - up_to))
+        return ranks
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
         """Bound how far a score moves."""

@@ -88,8 +88,8 @@ class Products:
         at = range(p)
         second[..., at, at] = (second[..., at, at] + 1) / 2
         mean = rest[..., :p] / n[..., 0]
-        found: Numbers = (second - mean[..., :, None] * mean[..., None, :]) * (n / (n - 1))
-        return found
+        covariances: Numbers = (second - mean[..., :, None] * mean[..., None, :]) * (n / (n - 1))
+        return covariances
 
 
 def columns_asked(columns: tuple[Column, ...] | None, **_: Any) -> None:
@@ -122,8 +122,8 @@ def measured(
     # Where rows only change, a row with a gap may be as far from others as these from each other: twice the radius.
     counted: bool | float = (1.0 if n is None else 2.0) if n is None or gaps else False
     of: features.RowFeatures = features.Outer(columns, count=counted, centred=True)
-    found = curator.sum(features.Given(*gaps, of=of) if gaps else of, noise="cube")
-    return Products(columns, found.values, found.scales, n, bool(counted))
+    noisy = curator.sum(features.Given(*gaps, of=of) if gaps else of, noise="cube")
+    return Products(columns, noisy.values, noisy.scales, n, bool(counted))
 
 
 def _narrowed(curator: Curator, columns: tuple[Column, ...], gaps: tuple[Column, ...]) -> tuple[Column, ...]:
@@ -132,12 +132,12 @@ def _narrowed(curator: Curator, columns: tuple[Column, ...], gaps: tuple[Column,
     every: list[features.RowFeatures] = [features.Moments(column, centred=True) for column in columns]
     count = n is None or bool(gaps)
     stack = features.Stack(*([features.Count()] if count else []), *every)
-    found = curator.sum(features.Given(*gaps, of=stack) if gaps else stack, noise="cube", share=_FIRST)
-    d, b = len(found.values), float(np.max(found.scales))
+    noisy = curator.sum(features.Given(*gaps, of=stack) if gaps else stack, noise="cube", share=_FIRST)
+    d, b = len(noisy.values), float(np.max(noisy.scales))
     error = b * math.sqrt((d + 1) * (d + 2) / 3)
-    rows = max(float(found.values[0]) if count else float(n or 0), 1.0)
+    rows = max(float(noisy.values[0]) if count else float(n or 0), 1.0)
     narrow = []
-    for column, (s1, s2) in zip(columns, found.values[int(count) :].reshape(-1, 2).tolist(), strict=True):
+    for column, (s1, s2) in zip(columns, noisy.values[int(count) :].reshape(-1, 2).tolist(), strict=True):
         mean, square = s1 / rows, (s2 / rows + 1) / 2
         variance = min(max(square - mean * mean, 0.0), 1.0)
         if variance <= _CLEARLY * error / rows:  # nobody knows where the values are
@@ -234,18 +234,18 @@ def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> 
             *notes,
         ]
     elif (high - low)[off].min() > 1:
-        notes.append("Each interval spans more than half of what is possible: there is too little data.")
-    found = _about(products, values, errors, (low, high))
-    return Correlations(**found, unknown=drowned, confidence=confidence, notes=tuple(notes))
+        notes.append("Uninformative: each interval spans more than half of what is possible, of too little data.")
+    release = _about(products, values, errors, (low, high))
+    return Correlations(**release, unknown=drowned, confidence=confidence, notes=tuple(notes))
 
 
 def _correlations(covariances: Numbers, variances: Numbers) -> Numbers:
     """Divide by standard deviations; each number is brought between -1 and 1."""
     root = np.sqrt(np.maximum(variances, 1e-12))
-    found: Numbers = np.clip(covariances / (root[..., :, None] * root[..., None, :]), -1.0, 1.0)
-    at = range(found.shape[-1])
-    found[..., at, at] = 1.0
-    return found
+    correlations: Numbers = np.clip(covariances / (root[..., :, None] * root[..., None, :]), -1.0, 1.0)
+    at = range(correlations.shape[-1])
+    correlations[..., at, at] = 1.0
+    return correlations
 
 
 @mechanism(columns={"columns": ["numeric"]})
@@ -317,8 +317,8 @@ def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> 
     np.fill_diagonal(low, np.maximum(np.diag(low), 0.0))
     np.fill_diagonal(high, np.maximum(np.diag(high), 0.0))
     notes = _notes(products, values, recentre=recentre)
-    found = _about(products, values * units, draws.std(axis=0) * units, (low * units, high * units))
-    return Covariances(**found, unknown=(), confidence=confidence, notes=tuple(notes))
+    release = _about(products, values * units, draws.std(axis=0) * units, (low * units, high * units))
+    return Covariances(**release, unknown=(), confidence=confidence, notes=tuple(notes))
 
 
 def _notes(products: Products, matrix: Numbers, *, recentre: bool) -> list[str]:

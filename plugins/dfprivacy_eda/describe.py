@@ -13,15 +13,15 @@ from scipy.special import ndtri
 from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid
+from dfprivacy.wording import number, sure, with_error
 from dfprivacy_eda import plots, sums
 from dfprivacy_eda.counts import Cells
 from dfprivacy_eda.grown import Grown, planned_trees
 from dfprivacy_eda.joint import Summed
 from dfprivacy_eda.labels import of_labels, released
 from dfprivacy_eda.possible import Cell, brought, note
-from dfprivacy_eda.results import Tabled, tidy
+from dfprivacy_eda.results import Tabled, said, tidy, unit_of
 from dfprivacy_eda.sums import Sums
-from dfprivacy_eda.wording import with_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,6 +119,24 @@ class Description(Tabled):
         names = ("column", "statistic", "value", "standard_error", "low", "high")
         return {name: [cell[at] for cell in cells] for at, name in enumerate(names)}
 
+    def _sentence(self) -> str:
+        """Name the columns, and say the mean, or the most frequent value, of the first."""
+        many = f"{len(self.columns)} column{'s' * (len(self.columns) != 1)}"
+        names, about = self._noun(*self.columns), f"{many} described: "
+        for statistic in ("mean", "freq"):
+            if statistic not in self.statistics:
+                continue
+            row = self.statistics.index(statistic)
+            for at, column in enumerate(self.columns):
+                value, low, high = (table[at][row] for table in (self.values, self.lows, self.highs))
+                if value is None or low is None or high is None:
+                    continue
+                unit = unit_of(self, statistic, column)
+                told = f"{number(value, (high - low) / 4)} {unit}".rstrip()
+                how = sure(low, high, self.confidence, unit=unit, whose="the table's own", noise=1.0)
+                return f"{about}{names}. The {said(self, statistic, column)} is {told}{how}."
+        return f"{about}{names}."
+
     def _grid(self) -> Grid:
         columns = [
             [with_error(*cell) if cell[0] is not None else "" for cell in zip(values, errors, strict=True)]
@@ -150,7 +168,7 @@ class Description(Tabled):
             for name, values, errors in every
             if values[at["std"]] is not None and (errors[at["mean"]] or 0) >= values[at["std"]]
         ]
-        return [*beyond, f"Too little data for this epsilon: {', '.join(weak)}."] if weak else beyond
+        return [*beyond, f"Uninformative: too little data for this epsilon: {', '.join(weak)}."] if weak else beyond
 
     def plot(self, ax: Any = None) -> Any:
         """Draw quartiles and mean of each column of numbers, with their intervals."""
@@ -265,7 +283,8 @@ def measured_of(
         _measure_numbers(curator, numbers, gaps, shares, measured, filled=nan_policy == "fill")
     if labels:
         n = curator.size
-        counts = curator.sum(features.Stack(*map(features.OneHot, labels)), share=shares["categories"])
+        stack = features.Stack(*map(features.OneHot, labels))
+        counts = curator.sum(stack, share=shares["categories"], grid="unit")
         for column, part in zip(labels, counts.parts, strict=True):
             measured.cells[column.name] = Cells.of(part, n, (column,))
     return measured
@@ -297,15 +316,15 @@ def _measure_numbers(
     """Measure the moments of all columns with noise of the cube, and a tree of counts of each."""
     degrees = dict.fromkeys(numbers, 2)
     plans, trees = planned_trees(curator, list(numbers.values()), gaps, shares["quartiles"])
-    whole = Summed.measured(curator, numbers, degrees, gaps, frozenset(), shares["moments"])
+    moments = Summed.measured(curator, numbers, degrees, gaps, frozenset(), shares["moments"])
     counts = curator.sum(trees, share=shares["quartiles"])
     for (name, column), plan, part in zip(numbers.items(), plans, counts.parts, strict=True):
         counted = bool(gaps[name])
         complete = not (counted or column.filled or filled)
-        rows = (whole.rows, whole.variance)
+        rows = (moments.rows, moments.variance)
         grown = Grown.of(plan, part, missing=counted, rows=rows, root=False, none_missing=complete)
         measured.trees[name] = grown
-        measured.sums[name] = whole.of(name, 2, grown, complete=complete)
+        measured.sums[name] = moments.of(name, 2, grown, complete=complete)
 
 
 @describe.concludes
@@ -346,11 +365,11 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
 
 
 def _of_number(column: Column, measured: Sums, grown: Grown, confidence: float) -> dict[str, Cell]:
-    found, possible = measured.found, measured.possible
+    number, possible = measured.numbers, measured.possible
     cells: dict[str, Cell] = {}
     for name, of in {"count": sums.count, "mean": sums.mean, "std": sums.std}.items():
         draws = of(possible, column)
-        cells[name] = (float(of(found, column)), sums.spread(draws), *sums.between(draws, confidence))
+        cells[name] = (float(of(number, column)), sums.spread(draws), *sums.between(draws, confidence))
     gone, error = sums.missing(measured)
     if gone is not None:
         cells["missing"] = (gone, error, *sums.between(possible[3], confidence))

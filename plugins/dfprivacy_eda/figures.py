@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfprivacy.markup import escaped
-from dfprivacy_eda.wording import number
+from dfprivacy.wording import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,10 +48,10 @@ def _brief(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) else f"{value:.6g}"
 
 
-def _svg(height: float, name: str, title: str, said: str, parts: Sequence[str]) -> str:
+def _svg(height: float, name: str, title: str, description: str, parts: Sequence[str]) -> str:
     return (
         f'<svg viewBox="0 0 {_WIDTH} {height:g}" role="img" aria-labelledby="{name}-title {name}-said">'
-        f'<title id="{name}-title">{escaped(title)}</title><desc id="{name}-said">{escaped(said)}</desc>'
+        f'<title id="{name}-title">{escaped(title)}</title><desc id="{name}-said">{escaped(description)}</desc>'
         + "".join(parts)
         + "</svg>"
     )
@@ -69,12 +69,12 @@ def _rect(x: float, y: float, width: float, height: float) -> str:
     return f'<rect class="bar" x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{max(height, 0):.1f}"/>'
 
 
-def histogram(found: Histogram, spans: Sequence[Span], name: str) -> str:
+def histogram(release: Histogram, spans: Sequence[Span], name: str) -> str:
     """Draw a histogram with the interval of each bin, and numbers with theirs in lines below it.
 
     Parameters
     ----------
-    found : Histogram
+    release : Histogram
         The histogram.
     spans : sequence of Span
         The numbers, in the column's units; what lies beyond the bins is drawn at their end.
@@ -86,9 +86,9 @@ def histogram(found: Histogram, spans: Sequence[Span], name: str) -> str:
     str
         An element ``svg``.
     """
-    edges, (lows, highs) = found.edges, found.intervals
+    edges, (lows, highs) = release.edges, release.intervals
     start, stop = float(edges[0]), float(edges[-1])
-    top = float(max(highs.max(), found.counts.max(), 1.0))
+    top = float(max(highs.max(), release.counts.max(), 1.0))
     floor = _TOP + _PLOT
 
     def across(value: float) -> float:
@@ -103,7 +103,7 @@ def histogram(found: Histogram, spans: Sequence[Span], name: str) -> str:
         parts += [_line(_LEFT, up(tick), _WIDTH - _RIGHT, up(tick), "rule")]
         parts += [_text(_LEFT - 5, up(tick) + 4, _brief(tick), "end")]
     for (left, right), count, low, high in zip(
-        itertools.pairwise(edges.tolist()), found.counts, lows, highs, strict=True
+        itertools.pairwise(edges.tolist()), release.counts, lows, highs, strict=True
     ):
         middle = across((left + right) / 2)
         parts.append(_rect(across(left), up(count), across(right) - across(left), floor - up(count)))
@@ -118,21 +118,21 @@ def histogram(found: Histogram, spans: Sequence[Span], name: str) -> str:
         parts += [_text(_LEFT - 5, y + 4, label, "end"), _line(_LEFT, y, _WIDTH - _RIGHT, y, "rule")]
         parts += [_line(across(low), y, across(high), y, "sure thick")]
         parts += [f'<circle class="dot" cx="{across(value):.1f}" cy="{y:.1f}" r="3.5"/>']
-    most = int(np.argmax(found.counts))
-    said = (
-        f"{len(found.counts)} bins from {number(start)} to {number(stop)}. The fullest is from "
+    most = int(np.argmax(release.counts))
+    description = (
+        f"{len(release.counts)} bins from {number(start)} to {number(stop)}. The fullest is from "
         f"{number(float(edges[most]))} to {number(float(edges[most + 1]))}, with about "
-        f"{found.counts[most]:,.0f} of {found.total:,.0f} rows."
+        f"{release.counts[most]:,.0f} of {release.total:,.0f} rows."
     )
-    return _svg(y + 14, name, f"Histogram of {found.column}", said, parts)
+    return _svg(y + 14, name, f"Histogram of {release.column}", description, parts)
 
 
-def bars(found: Counts, name: str) -> str:
+def bars(release: Counts, name: str) -> str:
     """Draw a bar for each of the first categories, with its interval.
 
     Parameters
     ----------
-    found : Counts
+    release : Counts
         The counts, the largest first.
     name : str
         As for `histogram`.
@@ -142,12 +142,12 @@ def bars(found: Counts, name: str) -> str:
     str
         An element ``svg``.
     """
-    shown = min(len(found.categories), MOST_BARS)
-    labels = [str(category) for category in found.categories[:shown]]
+    shown = min(len(release.categories), MOST_BARS)
+    labels = [str(category) for category in release.categories[:shown]]
     labels = [each if len(each) <= _CHARACTERS else f"{each[: _CHARACTERS - 1]}…" for each in labels]
     left = 14 + 6.6 * max(map(len, labels))
-    lows, highs = (ends[:shown] for ends in found.intervals)
-    top = float(max(highs.max(), found.counts.max(), 1.0))
+    lows, highs = (ends[:shown] for ends in release.intervals)
+    top = float(max(highs.max(), release.counts.max(), 1.0))
     floor = _TOP + _BAR * shown
 
     def across(rows: float) -> float:
@@ -157,7 +157,7 @@ def bars(found: Counts, name: str) -> str:
     for tick in _ticks(0, top, 5):
         parts += [_line(across(tick), _TOP, across(tick), floor, "rule")]
         parts += [_text(across(tick), floor + 15, _brief(tick))]
-    for at, (label, count, low, high) in enumerate(zip(labels, found.counts, lows, highs, strict=False)):
+    for at, (label, count, low, high) in enumerate(zip(labels, release.counts, lows, highs, strict=False)):
         y = _TOP + _BAR * at
         parts += [
             _rect(left, y + 3, across(count) - left, _BAR - 6),
@@ -165,6 +165,6 @@ def bars(found: Counts, name: str) -> str:
         ]
         parts += [_line(across(low), y + _BAR / 2, across(high), y + _BAR / 2, "sure thick")]
     parts.append(_line(left, _TOP, left, floor, "axis"))
-    first = f"{found.categories[0]}, with about {found.counts[0]:,.0f} of {found.total:,.0f} rows"
-    said = f"{len(found.categories)} categories. The largest is {first}."
-    return _svg(floor + 24, name, f"Rows by {found.column}", said, parts)
+    first = f"{release.categories[0]}, with about {release.counts[0]:,.0f} of {release.total:,.0f} rows"
+    description = f"{len(release.categories)} categories. The largest is {first}."
+    return _svg(floor + 24, name, f"Rows by {release.column}", description, parts)

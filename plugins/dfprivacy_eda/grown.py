@@ -64,9 +64,9 @@ def grown(curator: Curator, column: Column, nan_policy: NanPolicy, step: float |
     n, gaps = curator.size, curator.gaps([column], nan_policy)
     plan = layout(column, step, rows_epsilon(curator))
     measured = curator.sum(plan.features(column, missing=bool(gaps), root=n is None))
-    whole = None if n is None else (float(n), 0.0)
+    all_rows = None if n is None else (float(n), 0.0)
     nothing = not (gaps or column.filled or nan_policy == "fill")
-    return Grown.of(plan, measured, missing=bool(gaps), rows=whole, root=n is None, none_missing=nothing)
+    return Grown.of(plan, measured, missing=bool(gaps), rows=all_rows, root=n is None, none_missing=nothing)
 
 
 def planned_trees(

@@ -53,8 +53,8 @@ def split(summed: int, ranked: int, labels: Sequence[Column], *, moments: bool) 
         "quantiles": _SLOPE * _RANKS * ranked,
         "categories": 2 * math.sqrt(2) * most * len(labels),
     }
-    whole = sum(errors.values()) or 1.0
-    parts = {name: Fraction(round(_PARTS * error / whole), _PARTS) for name, error in errors.items() if error}
+    total = sum(errors.values()) or 1.0
+    parts = {name: Fraction(round(_PARTS * error / total), _PARTS) for name, error in errors.items() if error}
     if parts:  # the last has what rounding leaves
         *_, last = parts
         parts[last] = 1 - sum((part for name, part in parts.items() if name != last), Fraction(0))
@@ -127,18 +127,18 @@ class Summed:
         The sum of y² is half of that of 2y²-1 and of the rows with a value.
         """
         values = self.parts[name].values if name in self.parts else np.zeros(0)
-        found = np.array([self.rows, 0.0, 0.0, 0.0])
-        found[1 : 1 + degree] = values[:degree]
+        sums = np.array([self.rows, 0.0, 0.0, 0.0])
+        sums[1 : 1 + degree] = values[:degree]
         scales = self.scale * np.array([self.variance > 0, degree > 0, degree > 1, False])
-        whole = np.array([[1, 0, 0, -1], [0, 1, 0, 0], [1 / 2, 0, 1 / 2, -1 / 2], [0, 0, 0, 1]])
+        map_ = np.array([[1, 0, 0, -1], [0, 1, 0, 0], [1 / 2, 0, 1 / 2, -1 / 2], [0, 0, 0, 1]])
         counted, of_cube = complete or name in self.told, 4
         if name in self.told and degree:
-            found[3], scales[3] = values[degree] / self.weight, self.scale / self.weight
+            sums[3], scales[3] = values[degree] / self.weight, self.scale / self.weight
         elif name in self.told:  # those with a value were counted
-            found[3], scales[3] = values[0], self.scale
-            whole[[0, 3]] = [0, 0, 0, 1], [1, 0, 0, -1]
+            sums[3], scales[3] = values[0], self.scale
+            map_[[0, 3]] = [0, 0, 0, 1], [1, 0, 0, -1]
         elif tree is not None and tree.missing[0] is not None:
             gone, error = tree.missing
-            found[3], scales[3] = gone, (error or 0.0) / math.sqrt(2)
+            sums[3], scales[3] = gone, (error or 0.0) / math.sqrt(2)
             counted, of_cube = True, 3
-        return Sums(found, scales, whole, np.zeros(4), counted, cube=(self.dimension, of_cube))
+        return Sums(sums, scales, map_, np.zeros(4), counted, cube=(self.dimension, of_cube))

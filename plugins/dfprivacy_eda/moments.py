@@ -59,10 +59,13 @@ def _concluded(
     )
 
 
+_FEW = "there is too little data for this epsilon."
+
+
 def _notes(low: float, high: float, possible: tuple[float, float]) -> tuple[str, ...]:
     if high - low <= _WIDE * (possible[1] - possible[0]):
         return ()
-    return ("The interval spans more than half of what is possible: there is too little data for this epsilon.",)
+    return (f"Uninformative: the interval spans more than half of what is possible, {_FEW}",)
 
 
 @mechanism(columns={"column": "numeric"})
@@ -128,15 +131,15 @@ def _(
     measured: Sums, column: Column, *, covers: Covers = "table", confidence: Probability = 0.95
 ) -> ColumnStatistic:
     """Divide the sum by the count."""
-    whole = (column.low, column.high)
-    found = _concluded("mean", column, measured, confidence, sums.mean, whole, squares=False)
+    bounds = (column.low, column.high)
+    release = _concluded("mean", column, measured, confidence, sums.mean, bounds, squares=False)
     if covers == "table":
-        return found
-    if (found.low, found.high) == whole:
-        return replace(found, covers=covers)
+        return release
+    if (release.low, release.high) == bounds:
+        return replace(release, covers=covers)
     low, high = sums.between(sums.sampled(measured, column), confidence)
-    notes = _notes(low, high, whole)
-    return replace(found, low=low, high=high, covers=covers, notes=notes)
+    notes = _notes(low, high, bounds)
+    return replace(release, low=low, high=high, covers=covers, notes=notes)
 
 
 @mechanism(columns={"column": "numeric"})
@@ -201,17 +204,17 @@ def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> Colu
 
 def mean_alone(measured: Sums, column: Column) -> float:
     """Give the mean, without its interval."""
-    return float(sums.mean(measured.found, column))
+    return float(sums.mean(measured.numbers, column))
 
 
 def var_alone(measured: Sums, column: Column) -> float:
     """Give the variance, without its interval."""
-    return float(sums.var(measured.found, column))
+    return float(sums.var(measured.numbers, column))
 
 
 def std_alone(measured: Sums, column: Column) -> float:
     """Give the standard deviation, without its interval."""
-    return float(sums.std(measured.found, column))
+    return float(sums.std(measured.numbers, column))
 
 
 def var_asked(column: Column, **_: Any) -> None:

@@ -6,16 +6,17 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy.markup import Grid, escaped
+from dfprivacy.wording import between, number, with_error
 from dfprivacy_eda import figures
 from dfprivacy_eda.style import STYLE
-from dfprivacy_eda.wording import CLEARLY, between, number, with_error
+from dfprivacy_eda.wording import CLEARLY
 
 if TYPE_CHECKING:
     from dfprivacy_eda.matrices import Correlations
     from dfprivacy_eda.report import Report
     from dfprivacy_eda.tables import Counts, Histogram
 
-__all__ = ["whole"]
+__all__ = ["document"]
 
 _STRENGTHS = (0.1, 0.3, 0.6)  # correlations from which a cell has a colour, and a stronger one
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # a browser refuses to load anything from anywhere
@@ -37,7 +38,7 @@ not the same as nothing being there.""",
 }
 
 
-def whole(report: Report, title: str | None) -> str:
+def document(report: Report, title: str | None) -> str:
     """Write the page.
 
     Parameters
@@ -115,12 +116,12 @@ def _paid(report: Report) -> str:
 
 def _glance(report: Report) -> str:
     """Write the description with a row for each column of the table: that fits a page best."""
-    found = report.description
+    described = report.description
     rows = [
         (name, *(with_error(*cell) if cell[0] is not None else "" for cell in zip(values, errors, strict=True)))
-        for name, values, errors in zip(found.columns, found.values, found.standard_errors, strict=True)
+        for name, values, errors in zip(described.columns, described.values, described.standard_errors, strict=True)
     ]
-    table = _table(Grid(("column", *found.statistics), rows), "All columns, ± standard error of the noise")
+    table = _table(Grid(("column", *described.statistics), rows), "All columns, ± standard error of the noise")
     return f'<section aria-labelledby="glance"><h2 id="glance">At a glance</h2>{table}</section>'
 
 
@@ -143,9 +144,9 @@ def _columns(report: Report) -> str:
 
 def _cells(report: Report, at: int) -> dict[str, tuple[Any, Any, Any, Any]]:
     """Give what the description has of a column, by name: value, standard error and ends of the interval."""
-    found = report.description
-    tables = (found.values[at], found.standard_errors[at], found.lows[at], found.highs[at])
-    cells = zip(found.statistics, zip(*tables, strict=True), strict=True)
+    described = report.description
+    tables = (described.values[at], described.standard_errors[at], described.lows[at], described.highs[at])
+    cells = zip(described.statistics, zip(*tables, strict=True), strict=True)
     return {name: cell for name, cell in cells if cell[0] is not None}
 
 
@@ -158,33 +159,34 @@ def _facts(cells: dict[str, tuple[Any, Any, Any, Any]], confidence: float, capti
     return _table(Grid(("statistic", "value", f"{100 * confidence:.4g}% interval"), rows), caption, "plain")
 
 
-def _number(report: Report, at: int, found: Histogram, here: str) -> tuple[str, str]:
+def _number(report: Report, at: int, histogram: Histogram, here: str) -> tuple[str, str]:
     cells, bounds = _cells(report, at), report.bounds[at]
     spans = [(name, cells[name][2], cells[name][0], cells[name][3]) for name in ("mean", "25%", "50%", "75%")]
-    said = f"Numbers, clipped to {number(bounds[0])} to {number(bounds[1])}" if bounds else "Numbers"
-    beyond = (cells["count"][0] or 0.0) - found.total
-    note = f" About {beyond:,.0f} rows lie beyond the picture." if beyond > found.noise_standard_error else ""
+    text = f"Numbers, clipped to {number(bounds[0])} to {number(bounds[1])}" if bounds else "Numbers"
+    beyond = (cells["count"][0] or 0.0) - histogram.total
+    note = f" About {beyond:,.0f} rows lie beyond the picture." if beyond > histogram.noise_standard_error else ""
     caption = (
-        f"Rows by {found.column}; orange: {100 * report.confidence:.4g}% intervals of the bins, and of the mean "
-        f"and the quartiles below.{note}"
+        f"Rows by {histogram.column}; orange: {100 * report.confidence:.4g}% intervals of the bins, and of the "
+        f"mean and the quartiles below.{note}"
     )
-    more = _details(found._grid(), f"Bins of {found.column}")  # noqa: SLF001 - of our own kind
-    picture = (
-        f"<figure>{figures.histogram(found, spans, here)}<figcaption>{escaped(caption)}</figcaption>{more}</figure>"
+    more = _details(histogram._grid(), f"Bins of {histogram.column}")  # noqa: SLF001 - of our own kind
+    drawn = figures.histogram(histogram, spans, here)
+    picture = f"<figure>{drawn}<figcaption>{escaped(caption)}</figcaption>{more}</figure>"
+    return f"{text}. {_missing(cells)}", picture + _facts(
+        cells, report.confidence, f"Statistics of {histogram.column}"
     )
-    return f"{said}. {_missing(cells)}", picture + _facts(cells, report.confidence, f"Statistics of {found.column}")
 
 
-def _category(report: Report, at: int, found: Counts, here: str) -> tuple[str, str]:
+def _category(report: Report, at: int, counts: Counts, here: str) -> tuple[str, str]:
     cells = _cells(report, at)
-    hidden = len(found.categories) - figures.MOST_BARS
-    caption = f"Rows by {found.column}; orange: {100 * report.confidence:.4g}% intervals." + (
+    hidden = len(counts.categories) - figures.MOST_BARS
+    caption = f"Rows by {counts.column}; orange: {100 * report.confidence:.4g}% intervals." + (
         f" The {hidden:,} smallest are not drawn." if hidden > 0 else ""
     )
-    more = _details(found._grid(), f"Counts of {found.column}")  # noqa: SLF001 - of our own kind
-    picture = f"<figure>{figures.bars(found, here)}<figcaption>{escaped(caption)}</figcaption>{more}</figure>"
-    said = f"{len(found.categories):,} categories. {_missing(cells)}"
-    return said, picture + _facts(cells, report.confidence, f"Statistics of {found.column}")
+    more = _details(counts._grid(), f"Counts of {counts.column}")  # noqa: SLF001 - of our own kind
+    picture = f"<figure>{figures.bars(counts, here)}<figcaption>{escaped(caption)}</figcaption>{more}</figure>"
+    text = f"{len(counts.categories):,} categories. {_missing(cells)}"
+    return text, picture + _facts(cells, report.confidence, f"Statistics of {counts.column}")
 
 
 def _missing(cells: dict[str, tuple[Any, Any, Any, Any]]) -> str:
@@ -203,33 +205,33 @@ def _details(grid: Grid, caption: str) -> str:
     return f"<details><summary>The numbers of this picture</summary>{_table(grid, caption, 'plain')}</details>"
 
 
-def _together(found: Correlations | None) -> str:
-    if found is None:
+def _together(matrix: Correlations | None) -> str:
+    if matrix is None:
         return ""
-    heads = "".join(f'<th scope="col">{escaped(name)}</th>' for name in found.columns)
+    heads = "".join(f'<th scope="col">{escaped(name)}</th>' for name in matrix.columns)
     rows = []
-    for i, name in enumerate(found.columns):
-        cells = "".join(_correlation(found, i, j) for j in range(len(found.columns)))
+    for i, name in enumerate(matrix.columns):
+        cells = "".join(_correlation(matrix, i, j) for j in range(len(matrix.columns)))
         rows.append(f'<tr><th scope="row">{escaped(name)}</th>{cells}</tr>')
     caption = "Pearson's correlation, ± standard error of the noise"
-    notes = "".join(f"<p>{escaped(note)}</p>" for note in found.notes)
-    said = """From -1 to 1; 0 where knowing one column does not help to draw a straight line to the other. Of rows
+    notes = "".join(f"<p>{escaped(note)}</p>" for note in matrix.notes)
+    text = """From -1 to 1; 0 where knowing one column does not help to draw a straight line to the other. Of rows
 with a value in every one of these columns. Coloured where the interval leaves out 0: blue above, orange below."""
     return (
         '<section aria-labelledby="together"><h2 id="together">How columns go together</h2>'
-        f'<p>{said}</p>{notes}<div class="scroll" role="region" aria-label="Correlations" tabindex="0">'
+        f'<p>{text}</p>{notes}<div class="scroll" role="region" aria-label="Correlations" tabindex="0">'
         f'<table class="matrix"><caption>{escaped(caption)}</caption><thead><tr><td></td>{heads}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div></section>"
     )
 
 
-def _correlation(found: Correlations, i: int, j: int) -> str:
-    value, error = float(found.values[i, j]), float(found.standard_errors[i, j])
+def _correlation(matrix: Correlations, i: int, j: int) -> str:
+    value, error = float(matrix.values[i, j]), float(matrix.standard_errors[i, j])
     if i == j:
         return "<td>1</td>"
     if not math.isfinite(value):
         return "<td>not known</td>"
-    low, high = float(found.lows[i, j]), float(found.highs[i, j])
+    low, high = float(matrix.lows[i, j]), float(matrix.highs[i, j])
     strength = sum(abs(value) >= least for least in _STRENGTHS)
     kind = ("up" if value > 0 else "down") if low > 0 or high < 0 else ""
     shade = f' class="{kind}{strength}"' if kind and strength else ""

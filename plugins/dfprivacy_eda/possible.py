@@ -48,5 +48,7 @@ def note(names: Sequence[str], where: str) -> str:
     >>> note(["count of sex"], "raw")
     'Noise took count of sex beyond what is possible; shown is what is nearest, and `raw` has the noisy ones.'
     """
-    said = ", ".join(names) if len(names) <= _NAMED else f"{len(names)} numbers of rows"
-    return f"Noise took {said} beyond what is possible; shown is what is nearest, and `{where}` has the noisy ones."
+    listed = ", ".join(names) if len(names) <= _NAMED else f"{len(names)} numbers of rows"
+    return (
+        f"Noise took {listed} beyond what is possible; shown is what is nearest, and `{where}` has the noisy ones."
+    )

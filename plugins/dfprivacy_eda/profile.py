@@ -11,6 +11,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, Release, features, mechanism
 from dfprivacy.schema import OTHER
+from dfprivacy.wording import listed
 from dfprivacy_eda import plots
 from dfprivacy_eda.bounds import EDGES
 from dfprivacy_eda.simplex import project
@@ -27,6 +28,7 @@ _BINS = 32
 _FEW = 20  # different numbers that are codes rather than measurements
 _CODES = 0.95  # of the rows with a number, that such codes make up
 _SHOWN = 4
+_KINDS = {"number": "numbers", "date": "dates", "text": "texts", "nothing seen": "nothing that was seen"}
 _DRAWN = 3  # beside a picture, where there is less room
 
 
@@ -102,8 +104,8 @@ class Profile(Release):
     def _codes(self, at: int) -> list[Any]:
         """Give the values of a column of numbers, if they are few and make up most of it."""
         held = [(v, c) for v, c in zip(self.values[at], self.counts[at], strict=True) if not isinstance(v, str)]
-        whole = sum(count for _, count in held)
-        few = 1 < len(held) <= _FEW and whole >= _CODES * self.rows[at] and self.kinds[at] == "number"
+        total = sum(count for _, count in held)
+        few = 1 < len(held) <= _FEW and total >= _CODES * self.rows[at] and self.kinds[at] == "number"
         return sorted(value for value, _ in held) if few else []
 
     @property
@@ -116,6 +118,13 @@ class Profile(Release):
         cells = {name: getattr(self, name) for name in names}
         frequent = [", ".join(map(str, values[:_SHOWN])) for values in self.values]
         return [{"column": self.columns, "kind": self.kinds, **cells, "frequent": frequent}]
+
+    def _sentence(self) -> str:
+        """Say what kinds of columns there are, and name them."""
+        kinds = [kind or "nothing seen" for kind in self.kinds]
+        told = [f"{kinds.count(kind)} with {_KINDS[kind]}" for kind in dict.fromkeys(kinds)]
+        names = self._noun(*self.columns)
+        return f"{len(self.columns)} columns, {listed(told)}, from {self.threshold:,} rows on: {names}."
 
     def plot(self, ax: Any = None) -> Any:
         """Draw how many rows each column holds a value in, and in how many it is missing, with intervals."""
@@ -133,20 +142,20 @@ class Profile(Release):
     def _rows(self) -> list[tuple[str, str]]:
         rows = []
         for at, name in enumerate(self.columns):
-            said = [self.kinds[at] or "nothing was seen"]
+            words = [self.kinds[at] or "nothing was seen"]
             if self.low[at] is not None:
-                said.append(" to ".join(_written(end, self.kinds[at]) for end in (self.low[at], self.high[at])))
+                words.append(" to ".join(_written(end, self.kinds[at]) for end in (self.low[at], self.high[at])))
             of = {"mean": self.mean[at], "std": self.std[at], "skewness": self.skewness[at]}
             if known := [f"{name} {value:.3g}" for name, value in of.items() if value is not None]:
-                said.append(", ".join(known))
+                words.append(", ".join(known))
             if self.values[at]:
                 more = ", …" if len(self.values[at]) > _SHOWN else ""
-                said.append(f"often {', '.join(map(str, self.values[at][:_SHOWN]))}{more}")
+                words.append(f"often {', '.join(map(str, self.values[at][:_SHOWN]))}{more}")
             gone = self.missing[at]
             if gone is not None:
                 share = f" ({min(gone / self.size, 1):.1%})" if self.size else ""
-                said.append(f"missing {gone:,.0f}{share}")
-            rows.append((name, "; ".join(said)))
+                words.append(f"missing {gone:,.0f}{share}")
+            rows.append((name, "; ".join(words)))
         seen = f"from {self.threshold:,} rows on, each count ± {self.noise_standard_error:,.3g}"
         return [*rows, ("seen", seen), *(("note", note) for note in self.notes)]
 
@@ -159,7 +168,7 @@ def _written(end: float | None, kind: str | None) -> str:
 class Surveyed:
     """What enough rows hold, noisy histograms of numbers with the scale of their noise, and all rows."""
 
-    found: tuple[SurveyedColumn, ...]
+    surveyed: tuple[SurveyedColumn, ...]
     histograms: dict[str, tuple[tuple[float, float], NDArray[np.float64], float]]
     size: int | None
 
@@ -171,9 +180,9 @@ def profile_asked(columns: tuple[Column, ...], **_: Any) -> None:
         raise ArgumentError(f"columns={names!r} must name at least one column, each once.", "Leave it out for all.")
 
 
-def within(found: SurveyedColumn) -> tuple[float, float] | None:
+def within(surveyed: SurveyedColumn) -> tuple[float, float] | None:
     """Give the outer ends of the intervals that were seen, of the kind that more rows have."""
-    held = max(found.numbers, found.dates, key=lambda each: sum(each.values()))
+    held = max(surveyed.numbers, surveyed.dates, key=lambda each: sum(each.values()))
     return (float(EDGES[min(held)]), float(EDGES[max(held) + 1])) if held else None
 
 
@@ -236,51 +245,53 @@ def profile(curator: Curator, columns: tuple[Column, ...] | None = None) -> Surv
     31
     """
     chosen = columns or ()
-    found = curator.survey(chosen, EDGES.tolist(), share=_SURVEY)
+    surveyed = curator.survey(chosen, EDGES.tolist(), share=_SURVEY)
     widest = float(EDGES[0]), float(EDGES[-1])
     (measure,) = curator.jointly((features.Stack(*(bins(column, widest) for column in chosen)), 1))
-    bounds = {column: ends for column, each in zip(chosen, found, strict=True) if (ends := within(each))}
-    asked = bounds or {chosen[0]: widest}  # it is paid for in any case
-    counted = measure(features.Stack(*(bins(column, ends) for column, ends in asked.items())))
+    bounds = {column: ends for column, each in zip(chosen, surveyed, strict=True) if (ends := within(each))}
+    numeric = bounds or {chosen[0]: widest}  # it is paid for in any case
+    counted = measure(features.Stack(*(bins(column, ends) for column, ends in numeric.items())))
     histograms = {
         column.name: (ends, part.values, float(np.max(part.scales)))
-        for (column, ends), part in zip(asked.items(), counted.parts, strict=True)
+        for (column, ends), part in zip(numeric.items(), counted.parts, strict=True)
     }
-    return Surveyed(found, histograms, curator.size)
+    return Surveyed(surveyed, histograms, curator.size)
 
 
 @profile.concludes
 def _(measured: Surveyed, columns: tuple[Column, ...]) -> Profile:
     """Say of each column what most of it is."""
-    found = measured.found
-    sums = [{"number": sum(f.numbers.values()), "date": sum(f.dates.values()), "text": f.text} for f in found]
+    surveyed = measured.surveyed
+    sums = [{"number": sum(f.numbers.values()), "date": sum(f.dates.values()), "text": f.text} for f in surveyed]
     kinds = tuple(max(each, key=lambda kind: each[kind]) if any(each.values()) else None for each in sums)
-    ends = [within(each) if kind in {"number", "date"} else None for each, kind in zip(found, kinds, strict=True)]
+    ends = [
+        within(each) if kind in {"number", "date"} else None for each, kind in zip(surveyed, kinds, strict=True)
+    ]
     shapes = [
         shape(*measured.histograms[column.name]) if end else (None, None, None)
         for column, end in zip(columns, ends, strict=True)
     ]
     notes = ["Bounds that are known are better than those that were found: rows beyond are clipped."]
-    if any(not kind and not each.nothing for kind, each in zip(kinds, found, strict=True)):
+    if any(not kind and not each.nothing for kind, each in zip(kinds, surveyed, strict=True)):
         notes.append("Too few rows of some columns hold anything: ask with a larger epsilon, or fewer columns.")
-    for column, kind, each in zip(columns, kinds, found, strict=True):
+    for column, kind, each in zip(columns, kinds, surveyed, strict=True):
         if kind == "text" and not each.values:
             notes.append(f"No value of {column.name!r} is held by enough rows: it has no categories.")
     return Profile(
         columns=tuple(column.name for column in columns),
         kinds=kinds,
         rows=tuple(each[kind] if kind else 0.0 for each, kind in zip(sums, kinds, strict=True)),
-        missing=tuple(each.nothing or None for each in found),
+        missing=tuple(each.nothing or None for each in surveyed),
         low=tuple(end and end[0] for end in ends),
         high=tuple(end and end[1] for end in ends),
         mean=tuple(each[0] for each in shapes),
         std=tuple(each[1] for each in shapes),
         skewness=tuple(each[2] for each in shapes),
-        values=tuple(tuple(each.values) for each in found),
-        counts=tuple(tuple(each.values.values()) for each in found),
+        values=tuple(tuple(each.values) for each in surveyed),
+        counts=tuple(tuple(each.values.values()) for each in surveyed),
         size=measured.size,
-        threshold=found[0].threshold,
-        noise_standard_error=found[0].scale,
+        threshold=surveyed[0].threshold,
+        noise_standard_error=surveyed[0].scale,
         notes=tuple(notes),
     )
 
@@ -299,6 +310,6 @@ def shape(
     z = (x - mean) / max(sd, edges[1] - edges[0])  # within one bin, there is no telling
     skewness = float(p @ z**3)
     errors = [scale / total * float(np.linalg.norm(of)) for of in (z, (z**2 - 1) / 2, z**3 - 3 * z)]
-    found = zip((mean, sd, skewness), errors, (0.1, 0.1, 0.5), strict=True)
-    one, two, three = (value if error <= most else None for value, error, most in found)
+    moments = zip((mean, sd, skewness), errors, (0.1, 0.1, 0.5), strict=True)
+    one, two, three = (value if error <= most else None for value, error, most in moments)
     return one, two, three

@@ -131,8 +131,8 @@ def _(
     shares = [share(each) for each in (q if isinstance(q, list | tuple | np.ndarray) else [q])]
     if isinstance(measured, Chosen):
         return _one(measured, column, shares[0], confidence, f"quantile {shares[0]:g}")
-    found = _several(measured, column, shares, covers, confidence)
-    return found if several else _first(found, f"quantile {shares[0]:g}")
+    release = _several(measured, column, shares, covers, confidence)
+    return release if several else _first(release, f"quantile {shares[0]:g}")
 
 
 @mechanism(columns={"column": "numeric"})
@@ -204,7 +204,8 @@ def _one(measured: Chosen, column: Column, q: float, confidence: float, name: st
     if measured.size is not None:
         low, high = (min(max(q + sign * rows / max(measured.size, 1), 0.0), 1.0) for sign in (-1, 1))
         off += f": of a share from {low:.3f} to {high:.3f} of all" if high - low < 1 else ", which may be any share"
-    note = f"It is a quantile of the table of {q:g} of the rows, but for {off} (at {confidence:.0%})."
+    nothing = "Uninformative: " if measured.size is not None and high - low >= 1 else ""
+    note = f"{nothing}It is a quantile of the table of {q:g} of the rows, but for {off} (at {confidence:.0%})."
     notes = (note, f"An interval of values comes with several quantiles: quantile({column.name!r}, [{q:g}]).")
     return ColumnStatistic(
         value=min(max(value, column.low), column.high),
@@ -225,7 +226,9 @@ def _several(measured: Grown, column: Column, shares: list[float], covers: Cover
     low, high = tree.intervals(shares, z, population=covers == "population")
     notes: tuple[str, ...] = ()
     if ((high - low) > _WIDE * (column.high - column.low)).any():
-        notes = ("An interval spans more than half of the bounds: there is too little data for this epsilon.",)
+        notes = (
+            "Uninformative: an interval spans more than half of the bounds, of too little data for this epsilon.",
+        )
     left, error = measured.missing
 
     def within(values: NDArray[np.float64]) -> tuple[float, ...]:
@@ -252,20 +255,20 @@ def _several(measured: Grown, column: Column, shares: list[float], covers: Cover
     )
 
 
-def _first(found: Quantiles, name: str) -> ColumnStatistic:
+def _first(release: Quantiles, name: str) -> ColumnStatistic:
     """Give the first of several quantiles alone."""
-    z = float(ndtri((1 + found.confidence) / 2))
+    z = float(ndtri((1 + release.confidence) / 2))
     return ColumnStatistic(
-        value=found.values[0],
-        low=found.low[0],
-        high=found.high[0],
-        confidence=found.confidence,
-        noise_standard_error=(found.high[0] - found.low[0]) / (2 * z),
+        value=release.values[0],
+        low=release.low[0],
+        high=release.high[0],
+        confidence=release.confidence,
+        noise_standard_error=(release.high[0] - release.low[0]) / (2 * z),
         statistic=name,
-        column=found.column,
-        covers=found.covers,
-        count=found.count,
-        missing=found.missing,
-        missing_standard_error=found.missing_standard_error,
-        notes=found.notes,
+        column=release.column,
+        covers=release.covers,
+        count=release.count,
+        missing=release.missing,
+        missing_standard_error=release.missing_standard_error,
+        notes=release.notes,
     )

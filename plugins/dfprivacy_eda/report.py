@@ -90,21 +90,26 @@ class Report(Release):
         file = Path(path)
         if not file.parent.is_dir():
             raise ArgumentError(f"There is no folder {str(file.parent)!r}.", "Make it first.")
-        file.write_text(page.whole(self, title), encoding="utf-8")
+        file.write_text(page.document(self, title), encoding="utf-8")
         return file
 
     def plot(self, ax: Any = None) -> Any:
         """Draw quartiles and mean of each column of numbers, with their intervals; `save` draws everything."""
         return self.description.plot(ax)
 
-    def made_for(self, library: str, words: Mapping[str, str] | None = None) -> Report:
+    def made_for(
+        self, library: str, words: Mapping[str, str] | None = None, units: Mapping[str, str] | None = None
+    ) -> Report:
         """Return the same result for somebody whose tables are this library's, and who calls columns so."""
-        made = super().made_for(library, words)
-        object.__setattr__(made, "description", self.description.made_for(library, words))
+        made = super().made_for(library, words, units)
+        object.__setattr__(made, "description", self.description.made_for(library, words, units))
         return made
 
     def _tidy(self) -> Sequence[Mapping[str, Any]]:
         return self.description._tidy()  # noqa: SLF001 - of our own kind
+
+    def _sentence(self) -> str:
+        return self.description._sentence()  # noqa: SLF001 - of our own kind
 
     def _grid(self) -> Grid | None:
         return self.description._grid()  # noqa: SLF001 - of our own kind
@@ -128,13 +133,13 @@ def binned(column: Column, grown: Grown, confidence: float) -> Histogram:
     """
     tree = grown.tree
     ends = np.clip(tree.quantiles([_TAIL, 1 - _TAIL]), column.low, column.high)
-    whole = float(tree.edges[-1] - tree.edges[0])
+    span = float(tree.edges[-1] - tree.edges[0])
     best: tuple[int, int, int, int, float] | None = None
     for level, nodes in list(enumerate(tree.sizes))[1:]:
         for merged in (8, 4, 2, 1):
             if merged * (tree.sizes[-1] // nodes) == 1 and grown.layout.ends is not None:
                 continue  # the first and the last interval have no width
-            width = whole * merged / nodes
+            width = span * merged / nodes
             first, last = (int((end - tree.edges[0]) / width) for end in ends.tolist())
             last = min(last, math.ceil(nodes / merged) - 1)
             bins, error = last - first + 1, math.sqrt(merged * max(tree.spreads[level], 0.0))

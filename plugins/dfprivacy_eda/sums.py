@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,7 +69,7 @@ class Sums:
     cube: tuple[int, int] = (0, 0)
 
     @property
-    def found(self) -> Numbers:
+    def numbers(self) -> Numbers:
         """The four numbers, as measured."""
         return self._squares(self.start + self.map @ self.values)
 
@@ -86,16 +86,12 @@ class Sums:
         known = self.start + self.map @ self.values
         if not self.scales.any():
             return self._squares(np.repeat(known[:numbers, None], 2, axis=1))
-        noise = noise_draws(len(self.scales), *self.cube)[:, :_HALF]  # the others are those with the other sign
         rows = np.empty((numbers, 2 * _HALF + 1))
         for row, start, weights in zip(rows, known.tolist(), (self.map * self.scales).tolist(), strict=False):
-            row.fill(start)
-            first, second = row[:_HALF], row[_HALF:-1]
-            for weight, draws in zip(weights, noise, strict=True):
-                if weight:  # most are 0, and a product with the few others would be slow
-                    moved = weight * draws
-                    first -= moved
-                    second += moved
+            moved = _moved(tuple(weights), self.cube)
+            np.subtract(start, moved, out=row[:_HALF])
+            np.add(start, moved, out=row[_HALF:-1])
+            row[-1] = start
         return self._squares(rows)
 
     def _squares(self, rows: Numbers) -> Numbers:
@@ -118,15 +114,15 @@ def moments(curator: Curator, column: Column, nan_policy: NanPolicy, *, share: o
         curator.once(_squared, column, gaps, n is None, weight if counted else None), share=share
     )
     values, scales = measured.values, measured.scales
-    whole = np.zeros((4, len(values)))
-    whole[1, 0], whole[2, 1 if n is not None else 2] = 1, 1
+    sums = np.zeros((4, len(values)))
+    sums[1, 0], sums[2, 1 if n is not None else 2] = 1, 1
     start = np.array([0.0 if n is None else float(n), 0.0, 0.0, 0.0])
     if n is None:
-        whole[0, 1:3] = 1
+        sums[0, 1:3] = 1
     if counted:
-        whole[3, -1] = 1 / weight
-        whole[0] -= 0 if n is None else whole[3]
-    return Sums(values, scales, whole, start, counted or not (gaps or column.filled or nan_policy == "fill"))
+        sums[3, -1] = 1 / weight
+        sums[0] -= 0 if n is None else sums[3]
+    return Sums(values, scales, sums, start, counted or not (gaps or column.filled or nan_policy == "fill"))
 
 
 def _squared(
@@ -163,6 +159,16 @@ def noise_draws(coordinates: int, dimension: int = 0, of_cube: int = 0) -> Numbe
     return np.ascontiguousarray(every.T)
 
 
+@lru_cache(maxsize=64)  # the groups of a call have the same weights, but for those that their own first step gave
+def _moved(weights: tuple[float, ...], cube: tuple[int, int]) -> Numbers:
+    """Give the first half of the weighted sums of the noise; the others are those with the other sign."""
+    moved = np.zeros(_HALF)
+    for weight, draws in zip(weights, noise_draws(len(weights), *cube), strict=True):
+        if weight:  # most are 0
+            moved += weight * draws[:_HALF]
+    return moved
+
+
 def cube_draws(dimension: int, scale: float, kept: int, *, most: int = 2 * _HALF) -> Numbers:
     """Draw some coordinates of the noise of a cube of so many, as many times as all intervals take, or as `most`.
 
@@ -175,25 +181,26 @@ def cube_draws(dimension: int, scale: float, kept: int, *, most: int = 2 * _HALF
 
 
 def _mean(rows: Numbers) -> Numbers:
-    found: Numbers = np.clip(rows[1] / np.maximum(rows[0], 1), -1, 1)
-    return found
+    means: Numbers = np.clip(rows[1] / np.maximum(rows[0], 1), -1, 1)
+    return means
 
 
 def mean(rows: Numbers, column: Column) -> Numbers:
     """Give means, from the four numbers along the first axis."""
-    found = _mean(rows)
-    found *= column.half
-    found += column.mid
-    return found
+    means = _mean(rows)
+    means *= column.half
+    means += column.mid
+    return means
 
 
 def _var(rows: Numbers) -> Numbers:
     n = np.maximum(rows[0], 2)
-    found: Numbers = rows[2] / n
-    found -= np.square(_mean(rows))
-    found = np.clip(found, 0, 1)
-    found *= n / (n - 1)
-    return found
+    variances: Numbers = rows[2] / n
+    variances -= np.square(_mean(rows))
+    variances = np.clip(variances, 0, 1)
+    variances *= n
+    variances /= n - 1
+    return variances
 
 
 def var(rows: Numbers, column: Column) -> Numbers:
@@ -203,32 +210,38 @@ def var(rows: Numbers, column: Column) -> Numbers:
 
 def std(rows: Numbers, column: Column) -> Numbers:
     """Give standard deviations."""
-    found: Numbers = np.sqrt(_var(rows)) * column.half
-    return found
+    deviations: Numbers = np.sqrt(_var(rows))
+    deviations *= column.half
+    return deviations
 
 
 def total(rows: Numbers, column: Column) -> Numbers:
     """Give sums of the values."""
-    found: Numbers = rows[1] * column.half + column.mid * rows[0]
-    return found
+    totals: Numbers = rows[1] * column.half + column.mid * rows[0]
+    return totals
 
 
 def count(rows: Numbers, _: Column) -> Numbers:
     """Give numbers of rows with a value."""
-    found: Numbers = rows[0]
-    return found
+    rows_: Numbers = rows[0]
+    return rows_
 
 
 def spread(draws: Numbers) -> float:
     """Give the standard deviation of draws; 0 of a single one."""
     if len(draws) == 1:
         return 0.0
-    with np.errstate(over="ignore"):
-        found = float(draws.std())
-    if np.isfinite(found):
-        return found
+    with np.errstate(over="ignore", invalid="ignore"):
+        error = _deviation(draws)
+    if math.isfinite(error):
+        return error
     most = float(np.abs(draws).max())  # squares of numbers near the largest would be infinite
-    return most * float((draws / most).std())
+    return most * _deviation(draws / most)
+
+
+def _deviation(draws: Numbers) -> float:
+    apart = draws - draws.sum() / len(draws)
+    return math.sqrt(float(apart @ apart) / len(draws))
 
 
 def between(draws: Numbers, confidence: float) -> tuple[float, float]:
@@ -238,10 +251,15 @@ def between(draws: Numbers, confidence: float) -> tuple[float, float]:
     places = [(len(draws) - 1) * (1 + sign * confidence) / 2 for sign in (-1, 1)]
     below = [min(int(place), len(draws) - 2) for place in places]
     low, high = (
-        np.interp(place, (at, at + 1), ends)
+        _between(float(ends[0]), float(ends[1]), place - at)
         for place, at, ends in zip(places, below, _ordered(draws, *below), strict=True)
     )
-    return float(low), float(high)
+    return low, high
+
+
+def _between(low: float, high: float, share: float) -> float:
+    """Give what lies a share of the way from one number to the next, both infinite or not."""
+    return low if low == high else (1 - share) * low + share * high if share else low
 
 
 def _ordered(draws: Numbers, low: int, high: int) -> list[Numbers]:
@@ -269,11 +287,11 @@ def _ordered(draws: Numbers, low: int, high: int) -> list[Numbers]:
 
 def sampled(sums: Sums, column: Column) -> Numbers:
     """Draw what the mean of a population may be, of which the rows are a sample: sampling and noise."""
-    rows = sums.drawn(3)[:, :-1] if sums.scales.any() else np.repeat(sums.found[:, None], 2 * _HALF, axis=1)
+    rows = sums.drawn(3)[:, :-1] if sums.scales.any() else np.repeat(sums.numbers[:, None], 2 * _HALF, axis=1)
     errors = np.random.default_rng(1).normal(size=_HALF)
     sds = std(rows, column) / np.sqrt(np.maximum(rows[0], 1))  # as uncertain as the noise makes it
-    found: Numbers = mean(rows, column) + np.concatenate([errors, -errors]) * sds
-    return found
+    samples: Numbers = mean(rows, column) + np.concatenate([errors, -errors]) * sds
+    return samples
 
 
 def missing(sums: Sums) -> tuple[float | None, float | None]:
@@ -284,4 +302,4 @@ def missing(sums: Sums) -> tuple[float | None, float | None]:
     d, of_cube = sums.cube
     weights = (sums.map[3] * sums.scales).tolist()
     variances = ((d + 1) * (d + 2) / 3 if at < of_cube else 2.0 for at in range(len(weights)))
-    return float(sums.found[3]), math.sqrt(sum(w * w * v for w, v in zip(weights, variances, strict=True)))
+    return float(sums.numbers[3]), math.sqrt(sum(w * w * v for w, v in zip(weights, variances, strict=True)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import ArgumentError
+from dfprivacy.laws import DiscreteLaplace
 from dfprivacy.markup import Grid
 from dfprivacy.schema import UNDECLARED
+from dfprivacy.wording import between, number, sure
 from dfprivacy_eda import plots
 from dfprivacy_eda.results import Tabled, tidy
 from dfprivacy_eda.simplex import project
-from dfprivacy_eda.wording import between, left_out, number
+from dfprivacy_eda.wording import left_out
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,6 +34,7 @@ class _Counted(Tabled):
     raw: NDArray[np.float64]
     total: float
     noise_scale: float
+    noise_step: float = 0.0
     confidence: float
     normalize: bool = False
     missing: float | None = None
@@ -51,7 +53,7 @@ class _Counted(Tabled):
     @property
     def noise_standard_error(self) -> float:
         """Standard error of each noisy count."""
-        return math.sqrt(2) * self.noise_scale
+        return self._law.standard_deviation
 
     @property
     def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -61,16 +63,20 @@ class _Counted(Tabled):
     @property
     def reach(self) -> float:
         """How far an interval reaches from a noisy count, in rows."""
-        return -math.log1p(-self.confidence) * self.noise_scale
+        return self._law.reach(self.confidence)
+
+    @property
+    def _law(self) -> DiscreteLaplace:
+        return DiscreteLaplace(self.noise_scale, self.noise_step)
 
     def _keys(self) -> dict[str, list[Any]]:
         """Say what each cell is of, in columns of a table."""
         raise NotImplementedError
 
     def _columns(self) -> dict[str, list[Any]]:
-        found = {"count": self.counts, **({"proportion": self.shares} if self.normalize else {}), "raw": self.raw}
+        columns = {"count": self.counts, **({"proportion": self.shares} if self.normalize else {}), "raw": self.raw}
         low, high = self.intervals
-        numbers = {**found, "low": low, "high": high}
+        numbers = {**columns, "low": low, "high": high}
         keys = {f"{name}_" if name in numbers else name: cells for name, cells in self._keys().items()}
         return {**keys, **{name: each.ravel().tolist() for name, each in numbers.items()}}
 
@@ -82,6 +88,29 @@ class _Counted(Tabled):
     def _cells(self) -> list[str]:
         """Name the cells, in the order in which they are shown."""
         raise NotImplementedError
+
+    def _sentence(self) -> str:
+        """Say which cell has the most rows."""
+        if not self.raw.size:
+            return f"No value of {self._about()} was found."
+        at = int(np.argmax(self.raw))
+        low, high = (float(ends.ravel()[at]) for ends in self.intervals)
+        count, error = float(self.counts.ravel()[at]), self.noise_standard_error
+        share = f", {self.shares.ravel()[at]:.1%} of them," if self.normalize and self.total > 0 else ""
+        whose = "the table's own" if self.reach else ""
+        how = sure(low, high, self.confidence, whose=whose, noise=1.0 if self.reach else None)
+        return (
+            f"Of {number(self.total, error)} rows, {number(count, error)}{share} "
+            f"have {self._about()} = {self._cell(at)}, the most of {self.raw.size:,} counts{how}."
+        )
+
+    def _about(self) -> str:
+        """Name the columns that are counted."""
+        raise NotImplementedError
+
+    def _cell(self, at: int) -> str:
+        """Name a cell in a sentence."""
+        return self._cells()[at]
 
     def _grid(self) -> Grid:
         low, high = (ends.ravel() for ends in self.intervals)
@@ -111,7 +140,8 @@ class _Counted(Tabled):
         notes = []
         if self.reach and self.raw.size and float(self.raw.max()) < 2 * self.reach:
             notes.append(
-                f"No count is clearly above the noise: there is too little data for this epsilon. {UNDECLARED}"
+                "Uninformative: no count is clearly above the noise, there is too little data for this epsilon. "
+                f"{UNDECLARED}"
             )
         if (self.raw < 0).any():
             notes.append(
@@ -145,8 +175,9 @@ class Counts(_Counted):
         Rows in some category, as they add up.
     normalize : bool
         Whether shares were asked for, and are shown.
-    noise_scale, noise_standard_error : float
-        Scale of the Laplace noise in each count, and its standard error.
+    noise_scale, noise_step, noise_standard_error : float
+        Scale of the Laplace noise in each count, the step of its grid (1 where the noise is on whole rows, as good
+        as 0 where it is not), and its standard error.
     confidence : float
         Coverage of each interval.
     missing, missing_standard_error : float or None
@@ -172,6 +203,9 @@ class Counts(_Counted):
     def _keys(self) -> dict[str, list[Any]]:
         return {self.column: list(self.categories)}
 
+    def _about(self) -> str:
+        return self._noun(self.column)
+
     @property
     def _head(self) -> str:
         return self.column
@@ -196,7 +230,7 @@ class Histogram(_Counted):
         The column.
     edges : ndarray of shape (bins + 1,)
         The edges. A bin holds its lower edge and not its upper one, but the last holds both.
-    raw, counts, shares, intervals, total, normalize, noise_scale, noise_standard_error, confidence
+    raw, counts, shares, intervals, total, normalize, noise_scale, noise_step, noise_standard_error, confidence
         As for `Counts`, by bin.
     missing, missing_standard_error : float or None
         Rows without a value, and the standard error; None where that is not known.
@@ -210,6 +244,12 @@ class Histogram(_Counted):
         """A row for each bin: its edges, and its count or share."""
         name, values = ("proportion", self.shares) if self.normalize else ("count", self.counts)
         return tidy(self, {"low": self.edges[:-1].tolist(), "high": self.edges[1:].tolist(), name: values.tolist()})
+
+    def _about(self) -> str:
+        return self._noun(self.column)
+
+    def _cell(self, at: int) -> str:
+        return f"{super()._cell(at)} {self._unit(self.column)}".rstrip()
 
     def _keys(self) -> dict[str, list[Any]]:
         return {"from": self.edges[:-1].tolist(), "to": self.edges[1:].tolist()}
@@ -240,7 +280,7 @@ class Crosstab(_Counted):
         The columns: the first in rows, the second in columns.
     categories : tuple of two tuples
         Their categories.
-    raw, counts, shares, intervals, total, noise_scale, noise_standard_error, confidence
+    raw, counts, shares, intervals, total, noise_scale, noise_step, noise_standard_error, confidence
         As for `Counts`, of shape (categories of the first, of the second).
     by : {"all", "index", "columns"} or None
         Of what the shown shares are parts: of all rows, of their row, of their column; None: counts are shown.
@@ -258,20 +298,20 @@ class Crosstab(_Counted):
     @property
     def table(self) -> NDArray[np.float64]:
         """The counts or shares that were asked for, with sums in a last row and column where they were."""
-        whole = self.counts
+        table = self.counts
         if self.margins:
-            whole = np.vstack([whole, whole.sum(axis=0)])
-            whole = np.column_stack([whole, whole.sum(axis=1)])
+            table = np.vstack([table, table.sum(axis=0)])
+            table = np.column_stack([table, table.sum(axis=1)])
         rows, columns = (len(each) for each in self.categories)
         sums = {
             "all": self.counts.sum(),
-            "index": whole[:, :columns].sum(axis=1, keepdims=True),
-            "columns": whole[:rows].sum(axis=0, keepdims=True),
+            "index": table[:, :columns].sum(axis=1, keepdims=True),
+            "columns": table[:rows].sum(axis=0, keepdims=True),
         }
         if self.by is None:
-            return whole
+            return table
         with np.errstate(invalid="ignore", divide="ignore"):
-            parts: NDArray[np.float64] = whole / sums[self.by]
+            parts: NDArray[np.float64] = table / sums[self.by]
         return parts
 
     @property
@@ -280,6 +320,13 @@ class Crosstab(_Counted):
         rows, columns = ([*each, *(["All"] if self.margins else [])] for each in self.categories)
         parts = {str(name): values.tolist() for name, values in zip(columns, self.table.T, strict=True)}
         return tidy(self, {self.columns[0]: rows, **parts})
+
+    def _about(self) -> str:
+        return self._noun(*self.columns)
+
+    def _cell(self, at: int) -> str:
+        first, second = np.unravel_index(at, self.raw.shape)
+        return f"{self.categories[0][first]} and {self.categories[1][second]}"
 
     def _keys(self) -> dict[str, list[Any]]:
         pairs = itertools.product(*self.categories)
@@ -293,27 +340,27 @@ class Crosstab(_Counted):
             return number(cell, error) if self.by is None else f"{100 * cell:.1f}%"
 
         cells = [
-            (row, *map(written, found[: len(columns)]))
-            for row, found in zip(rows, self.table.tolist(), strict=False)
+            (row, *map(written, counts[: len(columns)]))
+            for row, counts in zip(rows, self.table.tolist(), strict=False)
         ]
         return Grid((" / ".join(self.columns), *columns), cells)
 
     def _rows(self) -> list[tuple[str, str]]:
-        whole, margin = (len(each) for each in self.categories), int(self.margins)
+        sizes, margin = (len(each) for each in self.categories), int(self.margins)
         hidden = [
             f"{most + margin - _SHOWN:,} more {name}"
-            for most, name in zip(whole, ("rows", "columns"), strict=True)
+            for most, name in zip(sizes, ("rows", "columns"), strict=True)
             if most + margin > _SHOWN
         ]
         parts = {"all": "all rows", "index": "their row", "columns": "their column"}
         rows = [("…", " and ".join(hidden))] if hidden else []
         rows += [("shares", f"of {parts[self.by]}")] if self.by else []
         if self.reach:
-            said = f"± {number(self.reach, self.reach)} rows around each noisy count"
-            rows.append((f"{100 * self.confidence:.4g}% interval", said))
+            reach = f"± {number(self.reach, self.reach)} rows around each noisy count"
+            rows.append((f"{100 * self.confidence:.4g}% interval", reach))
         first, second = self.columns
-        asked = f'chi2({first!r}, {second!r}, method="table", epsilon=...)'
-        return [*rows, *super()._rows(), ("test", f"{asked} of independence is free at the same epsilon")]
+        question = f'chi2({first!r}, {second!r}, method="table", epsilon=...)'
+        return [*rows, *super()._rows(), ("test", f"{question} of independence is free at the same epsilon")]
 
     def plot(self, ax: Any = None) -> Any:
         """Draw a bar for each combination, with its interval; a map where there are many."""

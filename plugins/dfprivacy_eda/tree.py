@@ -93,8 +93,8 @@ def quantiles(leaves: NDArray[np.float64], edges: NDArray[np.float64], q: ArrayL
     target = np.clip(q * reached[-1], np.nextafter(0, 1), reached[-1])
     leaf = np.minimum(np.searchsorted(reached, target, side="left"), len(leaves) - 1)
     share = (target - (reached[leaf] - leaves[leaf])) / leaves[leaf]
-    found: NDArray[np.float64] = edges[leaf] + np.clip(share, 0, 1) * (edges[leaf + 1] - edges[leaf])
-    return found
+    values: NDArray[np.float64] = edges[leaf] + np.clip(share, 0, 1) * (edges[leaf + 1] - edges[leaf])
+    return values
 
 
 @dataclass(frozen=True)
@@ -151,9 +151,9 @@ class Tree:
             at, j = np.divmod(at, b)
             variance += spread * (j + part**2 - (j + part) ** 2 / b)
             part = (j + part) / b
-        whole = at + part  # all rows, or a part of them
-        found: NDArray[np.float64] = np.maximum(variance, 0.0) + whole**2 * self.spreads[0]
-        return found
+        share = at + part  # all rows, or a part of them
+        variances: NDArray[np.float64] = np.maximum(variance, 0.0) + share**2 * self.spreads[0]
+        return variances
 
     def below(self, x: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Count rows below some values, linear within intervals, and the standard error at the nearest edge."""
@@ -167,10 +167,10 @@ class Tree:
 
     def quantiles(self, q: ArrayLike) -> NDArray[np.float64]:
         """Quantiles of the counts that are not negative."""
-        found = quantiles(self.counts, self.edges, q)
+        values = quantiles(self.counts, self.edges, q)
         if not self.whole:
-            return found if self.ends is None else np.clip(found, *self.ends)
-        leaf = np.searchsorted(self.edges, found, side="left") - 1  # quantiles lie above their lower edge
+            return values if self.ends is None else np.clip(values, *self.ends)
+        leaf = np.searchsorted(self.edges, values, side="left") - 1  # quantiles lie above their lower edge
         middles: NDArray[np.float64] = (self.edges[1:] + self.edges[:-1]) / 2
         return middles[np.clip(leaf, 0, len(middles) - 1)]
 

@@ -95,8 +95,8 @@ def measure_one_by_one(
     share = Fraction(1, len(entries))
     values, noise = [], []
     for entry in entries:
-        asked = features.Given(*gaps, of=entry) if gaps else entry
-        measured = curator.sum(asked if by is None else features.OneHot(by) * asked, share=share)
+        feature = features.Given(*gaps, of=entry) if gaps else entry
+        measured = curator.sum(feature if by is None else features.OneHot(by) * feature, share=share)
         values.append(np.ravel(measured.values))
         noise.append(float(np.sqrt(2) * np.max(measured.scales)))
     return np.stack(values, axis=1), np.array(noise)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from dfprivacy import Column, Curator
 
-__all__ = ["FEWEST", "check_apart", "enough", "groups_of", "pair_of", "public_sizes", "whole"]
+__all__ = ["FEWEST", "all_categories", "check_apart", "enough", "groups_of", "pair_of", "public_sizes"]
 
 FEWEST = 4
 """Rows that a test needs, where their number is public."""
@@ -43,25 +43,25 @@ def groups_of(by: Column, groups: Sequence[Any] | None, *, least: int = 2) -> tu
     named = known if groups is None else groups
     if not isinstance(named, tuple | list):
         raise ArgumentError(f"groups={groups!r} is no list.", f"The categories of {by.name!r} are {list(known)!r}.")
-    found = tuple(known[by.code(value)] for value in named)
-    if len(set(found)) < len(found):
+    codes = tuple(known[by.code(value)] for value in named)
+    if len(set(codes)) < len(codes):
         raise ArgumentError(f"groups={groups!r} names a group twice.", "Name each group once.")
-    if len(found) < least:
+    if len(codes) < least:
         raise ArgumentError(
-            f"Comparing needs {least} groups; {list(found)!r} are {len(found)}.",
+            f"Comparing needs {least} groups; {list(codes)!r} are {len(codes)}.",
             f"The categories of {by.name!r} are {list(known)!r}.",
         )
-    return found
+    return codes
 
 
 def pair_of(by: Column, groups: Sequence[Any] | None) -> tuple[Any, Any]:
     """Give the two categories to compare; an error if they are not two."""
-    found = groups_of(by, groups)
-    if len(found) != 2:  # noqa: PLR2004
+    pair = groups_of(by, groups)
+    if len(pair) != 2:  # noqa: PLR2004
         raise ArgumentError(
-            f"This compares two groups; {list(found)!r} are {len(found)}.", "Name two: groups=[first, second]."
+            f"This compares two groups; {list(pair)!r} are {len(pair)}.", "Name two: groups=[first, second]."
         )
-    return found[0], found[1]
+    return pair[0], pair[1]
 
 
 def check_apart(*columns: Column) -> None:
@@ -85,6 +85,6 @@ def enough(rows: int | None) -> int | None:
     return rows
 
 
-def whole(by: Column, groups: tuple[Any, ...]) -> bool:
+def all_categories(by: Column, groups: tuple[Any, ...]) -> bool:
     """Tell whether these are all categories of a column."""
     return len(groups) == len(by.categories or ())

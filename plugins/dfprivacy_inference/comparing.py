@@ -11,7 +11,7 @@ import numpy as np
 from dfprivacy import Column, Curator
 from dfprivacy.schema import UNDECLARED
 from dfprivacy_inference import two_groups
-from dfprivacy_inference.asking import enough, public_sizes, whole
+from dfprivacy_inference.asking import all_categories, enough, public_sizes
 from dfprivacy_inference.laws import Alternative
 from dfprivacy_inference.rank_results import plain
 from dfprivacy_inference.statistics import RankSum, RankSumOfKnownGroups, RankSumPerRow
@@ -100,7 +100,7 @@ def measure_two(
             RankSumOfKnownGroups(scores, by, codes, known, complete=complete, ties=told), share=share
         )
         return TwoMeasured(noisy, n, known, complete=complete, ties=ties)
-    complete = bool(scores.gaps) or not (by.other and whole(by, pair))
+    complete = bool(scores.gaps) or not (by.other and all_categories(by, pair))
     on = on and (n >= _ROWS_FOR_COMPLETE or not complete)
     statistic = RankSum(
         scores,
@@ -144,7 +144,7 @@ def conclude_two(
     p = float(two.pvalue(alternative))
     ends = two.interval(confidence, shapes)
     missing = error = None
-    if measured.n is not None and measured.complete and whole(by, pair):
+    if measured.n is not None and measured.complete and all_categories(by, pair):
         scales, values = measured.noisy.scales, measured.noisy.values
         counted, noise = (
             (values[2], scales[2]) if measured.rows is None else (values[1:3].sum(), scales[1] * 2**0.5)

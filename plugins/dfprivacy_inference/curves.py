@@ -145,17 +145,17 @@ class Curve:
 
     def restricted_mean(self, confidence: float) -> tuple[float, float, float]:
         """Give the mean time lived up to the last edge, counted from the first, with its interval."""
-        found, mean = self.estimate, _area(self.survival, self.edges)
+        estimate, mean = self.estimate, _area(self.survival, self.edges)
         again = _area(self._redrawn().survival, self.edges)
         widths = np.diff(self.edges)
         points = np.concatenate([[1.0], self.survival])
         pieces = widths * (points[:-1] + points[1:]) / 2
         after = np.cumsum(pieces[::-1])[::-1] - pieces / 2  # what an event in the middle of an interval takes away
-        h, r = found.hazard, found.exposed
+        h, r = estimate.hazard, estimate.exposed
         sampling = (after**2 * np.divide(h, r * (1 - h), out=np.zeros_like(h), where=r > 0)).sum()
         reach = ndtri((1 + confidence) / 2) * np.sqrt(again.var() + sampling)
-        whole = self.edges[-1] - self.edges[0]
-        return float(mean), float(max(mean - reach, 0.0)), float(min(mean + reach, whole))
+        span = self.edges[-1] - self.edges[0]
+        return float(mean), float(max(mean - reach, 0.0)), float(min(mean + reach, span))
 
 
 def _area(survival: Array, edges: Array) -> Array:

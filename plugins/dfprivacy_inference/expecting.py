@@ -91,7 +91,7 @@ def expect_shares(
     if not curator.measured:
         return {}
     scale = curator.measured[-1].scale
-    n, said = rows_of(curator)
+    n, assumption = rows_of(curator)
     kept = () if by is None else groups_of(by, groups, least=1)
     rows = curator.sizes(by, kept) if by is not None else None
     each = n / len(by.categories or kept) if by is not None and rows is None else float(n)
@@ -104,15 +104,15 @@ def expect_shares(
         return of_known_rows(each * p, each, scale, confidence)
 
     one = share(0.5)
-    findings: dict[str, Any] = {f"interval of a share of .5{said}": f"{one.low:.3f} to {one.high:.3f}"}
+    findings: dict[str, Any] = {f"interval of a share of .5{assumption}": f"{one.low:.3f} to {one.high:.3f}"}
     if len(kept) > 1:
         both = combined(one, one, "difference")
         reach = float(both.high - both.low) / 2
         error = reach / float(ndtri((1 + confidence) / 2))
         findings["interval of a difference of shares near .5"] = f"± {reach:.3f}"
-        found = reach + float(ndtri(POWER)) * error
+        smallest = reach + float(ndtri(POWER)) * error
         excludes = f"smallest difference whose interval excludes 0 with probability {POWER}"
-        findings[excludes] = f"{found:.3f}" if found < 1 else "none"
+        findings[excludes] = f"{smallest:.3f}" if smallest < 1 else "none"
     return findings
 
 
@@ -132,12 +132,12 @@ def expect_pairs(
     """Say which difference of two shares would be found, if a quarter of the rows are discordant."""
     if not curator.measured:
         return {}
-    n, said = rows_of(curator)
+    n, assumption = rows_of(curator)
     scale = 2 * curator.measured[-1].scale
     most, sides = n * _DISCORDANT + SLACK * scale, 2 if alternative == "two-sided" else 1
     critical = normal_laplace_quantile(1 - alpha / sides, min(most, n) ** 0.5, scale)
     mean = critical + normal_laplace_quantile(POWER, (n * _DISCORDANT) ** 0.5, scale)
-    given = f"with probability {POWER}, if they differ in a quarter of the rows{said}"
+    given = f"with probability {POWER}, if they differ in a quarter of the rows{assumption}"
     shown = f"{mean / n:.3f}" if mean < n * _DISCORDANT else "none: more epsilon, or more rows, are needed"
     return {f"smallest difference of the two shares found {given}": shown}
 
@@ -157,7 +157,7 @@ def expect_curves(
     if not curator.measured:
         return {}
     scale, ends = curator.measured[-1].scale, edges_of(time, edges)
-    n, said = rows_of(curator)
+    n, assumption = rows_of(curator)
     rows = float(n)
     if by is not None:
         kept = groups_of(by, groups, least=1)
@@ -169,8 +169,8 @@ def expect_curves(
     low, high = curve.bands(confidence)
     at = int(np.argmin(np.abs(curve.survival - 0.5)))
     most = max(int(rows * 2 / scale / EACH), 2) if scale else intervals
-    band = f"width of the band where {curve.survival[at]:.0%} are left, no time censored{said}"
-    found: dict[str, Any] = {band: float(high[at] - low[at])}
+    band = f"width of the band where {curve.survival[at]:.0%} are left, no time censored{assumption}"
+    findings: dict[str, Any] = {band: float(high[at] - low[at])}
     if intervals > most:
-        found["intervals"] = f"{intervals} are many for the noise: with {most} bands would be narrower"
-    return found
+        findings["intervals"] = f"{intervals} are many for the noise: with {most} bands would be narrower"
+    return findings

@@ -101,15 +101,15 @@ def _(
     confidence: Probability = 0.95,
 ) -> SurvivalTest:
     """Conclude from the noisy statistic."""
-    said = conclude_two(measured, by, pair_of(by, groups), alternative, alpha, confidence, "any")
-    two, sizes = said.pop("two"), said["sizes"]
+    concluded = conclude_two(measured, by, pair_of(by, groups), alternative, alpha, confidence, "any")
+    two, sizes = concluded.pop("two"), concluded["sizes"]
     return SurvivalTest(
         statistic=None if sizes is None else 2 * float(two.rank_sum),
         time=time.name,
         event=event.name,
         by=by.name,
         nan_policy=nan_policy,
-        **said,
+        **concluded,
     )
 
 

@@ -155,14 +155,14 @@ def known_sizes(
     scale = float(scales[1])
     tau = values[-1] + SLACK * scales[-1] if ties else 1.0
     if counts is None:
-        whole = float(n or 0)
-        shares = np.full(k, 1 / k) if rows is None else np.array(rows) / whole
-        return whole, shares, float(np.clip(tau, _TIES_MIN, 1.0)), None
+        of_all = float(n or 0)
+        shares = np.full(k, 1 / k) if rows is None else np.array(rows) / of_all
+        return of_all, shares, float(np.clip(tau, _TIES_MIN, 1.0)), None
     together = float(counts.sum() + SLACK * scale * np.sqrt(2 * k))
-    whole = max(together if n is None else min(together, n), 4.0)
+    of_all = max(together if n is None else min(together, n), 4.0)
     if n is not None:  # what is measured is the scores' part of those of all rows, with a value or without
-        tau *= (n**3 - n) / (whole**3 - whole)
+        tau *= (n**3 - n) / (of_all**3 - of_all)
     tau = float(np.clip(tau, _TIES_MIN, 1.0))
     if rows is not None:
         counts = np.clip(counts, 0, rows)
-    return whole, shares_towards_equal(counts, max(float(counts.sum()), 1.0), scale), tau, counts
+    return of_all, shares_towards_equal(counts, max(float(counts.sum()), 1.0), scale), tau, counts

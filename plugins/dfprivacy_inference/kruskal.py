@@ -10,7 +10,7 @@ import numpy as np
 from dfprivacy import Column, Curator, NanPolicy, Probability, mechanism
 from dfprivacy.schema import UNDECLARED
 from dfprivacy_inference import k_groups
-from dfprivacy_inference.asking import check_apart, enough, groups_of, public_sizes, whole
+from dfprivacy_inference.asking import all_categories, check_apart, enough, groups_of, public_sizes
 from dfprivacy_inference.rank_results import KruskalWallis, plain
 from dfprivacy_inference.scores import MidRanks
 from dfprivacy_inference.statistics import GroupRankSums
@@ -113,7 +113,7 @@ def _(
     t, scale = (values[0], scales[0]) if n is not None else (values[0] * whole_, scales[0] * whole_)
     p = k_groups.pvalue_of_t(t, scale, whole_, shares, tau)
     missing = error = None
-    if n is not None and counts is not None and whole(by, kept):
+    if n is not None and counts is not None and all_categories(by, kept):
         missing, error = float(n - counts.sum()), float(scales[1] * np.sqrt(2 * len(kept)))
     sizes = rows if counts is None else counts
     small = counts is not None and counts.min() < 3 * 2**0.5 * scales[1]
@@ -129,7 +129,9 @@ def _(
         by=by.name,
         groups=kept,
         nan_policy=nan_policy,
-        notes=(f"The size of a group may be mostly noise: the p-value says little. {UNDECLARED}",) if small else (),
+        notes=(f"Uninformative: the size of a group may be mostly noise: the p-value says little. {UNDECLARED}",)
+        if small
+        else (),
         released=values,
         noise_standard_error=plain(np.sqrt(2) * np.array(scales)),
     )

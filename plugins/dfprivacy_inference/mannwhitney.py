@@ -129,11 +129,16 @@ def _(
 ) -> MannWhitney:
     """Conclude from the noisy rank sum."""
     pair = pair_of(by, groups)
-    said = conclude_two(measured, by, pair, alternative, alpha, confidence, shapes)
-    two, sizes = said.pop("two"), said["sizes"]
+    concluded = conclude_two(measured, by, pair, alternative, alpha, confidence, shapes)
+    two, sizes = concluded.pop("two"), concluded["sizes"]
     statistic = None if sizes is None else float(two.rank_sum) + sizes[0] * sizes[1] / 2
     return MannWhitney(
-        column=column.name, by=by.name, statistic=statistic, shift=measured.shift, nan_policy=nan_policy, **said
+        column=column.name,
+        by=by.name,
+        statistic=statistic,
+        shift=measured.shift,
+        nan_policy=nan_policy,
+        **concluded,
     )
 
 

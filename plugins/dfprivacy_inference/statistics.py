@@ -50,8 +50,8 @@ def places(rows: Any, by: Column, codes: tuple[int, ...], scores: Scores) -> NDA
     """Give the number of each row's group; that of the groups for rows that are in none, or have no value."""
     known = np.full(len(by.categories or ()) + 1, len(codes), dtype=np.intp)
     known[list(codes)] = np.arange(len(codes))
-    found: NDArray[np.intp] = np.where(scores.there(rows), known[rows.codes(by)], len(codes))
-    return found
+    places: NDArray[np.intp] = np.where(scores.there(rows), known[rows.codes(by)], len(codes))
+    return places
 
 
 class _OfGroups(OfRows):
@@ -232,11 +232,11 @@ class GroupRankSums(_OfGroups):
         self.n, self.known = n, known
         each = COUNTED if n is None else sizes / 2
         if n is None:
-            most, whole, of_ties = 1.0, 1.0, 0.0
+            most, of_rows, of_ties = 1.0, 1.0, 0.0
         else:
-            most, whole, of_ties = n - (1 if known is None else min(known)), 1 + ties, ties * (n + 1) / 3
-            whole += 0.0 if known is not None else sizes
-        self._parts = np.array([1 / most, *[each] * len(codes), of_ties]) / whole
+            most, of_rows, of_ties = n - (1 if known is None else min(known)), 1 + ties, ties * (n + 1) / 3
+            of_rows += 0.0 if known is not None else sizes
+        self._parts = np.array([1 / most, *[each] * len(codes), of_ties]) / of_rows
         self.weights: NDArray[np.float64] = _one_for_none(self._parts)
         self.shape = self.weights.shape
 
@@ -349,8 +349,8 @@ class _OfDifferences(OfRows):
         there = np.ones(rows.size, dtype=np.bool_)
         for gap in self.gaps:
             there &= ~rows.missing(gap)
-        found: NDArray[np.float64] = rows.values(self.column)[there] - self.popmean
-        return found if self.other is None else found - rows.values(self.other)[there]
+        differences: NDArray[np.float64] = rows.values(self.column)[there] - self.popmean
+        return differences if self.other is None else differences - rows.values(self.other)[there]
 
 
 class SignedRankSum(_OfDifferences):
@@ -367,9 +367,9 @@ class SignedRankSum(_OfDifferences):
 
     def value(self, rows: Any) -> NDArray[np.float64]:
         """Compute them, weights included."""
-        found = self.differences(rows)
-        sums = signed_ranks(found)
-        return self.weights * [sums / (len(found) + 1) if self.n is None else sums, len(found)]
+        differences = self.differences(rows)
+        sums = signed_ranks(differences)
+        return self.weights * [sums / (len(differences) + 1) if self.n is None else sums, len(differences)]
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
         """W moves by 2n at most, for a row is in n of the pairs i <= j, and by n if it leaves."""
@@ -393,9 +393,9 @@ class Signs(_OfDifferences):
 
     def value(self, rows: Any) -> NDArray[np.float64]:
         """Compute them, weights included."""
-        found = self.differences(rows)
-        above, below = int((found > 0).sum()), int((found < 0).sum())
-        return self.weights * ([above, below] if self.n is None else [above - below, len(found)])
+        differences = self.differences(rows)
+        above, below = int((differences > 0).sum()), int((differences < 0).sum())
+        return self.weights * ([above, below] if self.n is None else [above - below, len(differences)])
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
         """Two signs are 2 apart, and a sign and none 1, which is counted then."""

@@ -28,10 +28,10 @@ def switch(n: int, c: float) -> int:
     int
         The smallest M, from n/2 on, with (1 - 2c)(M + 1) at least 2(n - 1 - M).
     """
-    found = math.floor((2 * n - 3 + 2 * c) / (3 - 2 * c))  # at most one below
-    while (1 - 2 * c) * (found + 1) < 2 * (n - 1 - found):
-        found += 1
-    return min(max(found, (n + 1) // 2), n)
+    last = math.floor((2 * n - 3 + 2 * c) / (3 - 2 * c))  # at most one below
+    while (1 - 2 * c) * (last + 1) < 2 * (n - 1 - last):
+        last += 1
+    return min(max(last, (n + 1) // 2), n)
 
 
 def taper(n: int, larger: int, c: float = 0.0) -> float:

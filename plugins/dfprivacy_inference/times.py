@@ -48,15 +48,15 @@ def edges_of(time: Column, edges: Sequence[float] | int) -> NDArray[np.float64]:
             raise ArgumentError(f"edges={edges} intervals are too many, or none.", f"From 1 to {_INTERVALS_MAX}.")
         return np.linspace(time.low, time.high, int(edges) + 1)
     try:
-        found = np.array([float(edge) for edge in edges])  # type: ignore[union-attr]
+        ends = np.array([float(edge) for edge in edges])  # type: ignore[union-attr]
     except (TypeError, ValueError):
         raise ArgumentError(f"edges={edges!r} are no times.", "Give a list of rising times, or a number.") from None
-    if not 1 < len(found) <= _INTERVALS_MAX + 1 or not np.isfinite(found).all() or (np.diff(found) <= 0).any():
+    if not 1 < len(ends) <= _INTERVALS_MAX + 1 or not np.isfinite(ends).all() or (np.diff(ends) <= 0).any():
         raise ArgumentError("Edges must be finite and rise.", f"Give 2 to {_INTERVALS_MAX + 1} of them, each once.")
-    if found[0] > time.low or found[-1] < time.high:
+    if ends[0] > time.low or ends[-1] < time.high:
         raise ArgumentError(
-            f"The edges, {found[0]:g} to {found[-1]:g}, do not cover the bounds of {time.name!r}, {time.low:g} to "
+            f"The edges, {ends[0]:g} to {ends[-1]:g}, do not cover the bounds of {time.name!r}, {time.low:g} to "
             f"{time.high:g}.",
             "Times beyond them would be counted in the first or the last interval. Widen the edges.",
         )
-    return found
+    return ends

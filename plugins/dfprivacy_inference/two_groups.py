@@ -131,12 +131,12 @@ class TwoGroups:
         ends = []
         for end in (0.0, 1.0):
             out, kept = np.full_like(inside, end), inside
-            whole = ~rejected(out)
+            tolerated = ~rejected(out)
             for _ in range(_STEPS):
                 middle = (out + kept) / 2
                 no = rejected(middle)
                 out, kept = np.where(no, middle, out), np.where(no, kept, middle)
-            ends.append(np.where(whole, end, kept))
+            ends.append(np.where(tolerated, end, kept))
         return ends[0], ends[1]
 
 
@@ -231,10 +231,10 @@ def tapered(
     low = min(_TAPER_TOO, n / 2)
 
     def parts(of_first: Array, of_both: Array) -> tuple[Array, Array, Array]:
-        whole = np.clip(of_both, 2 * low, n)
-        first = np.clip(of_first, low, whole - low)
+        total = np.clip(of_both, 2 * low, n)
+        first = np.clip(of_first, low, total - low)
         factor = tapers(n, np.clip(np.rint(np.maximum(first, n - first)), half, n - 1), SIZES)
-        return first, whole - first, factor
+        return first, total - first, factor
 
     def log(of_first: Array, of_both: Array) -> Array:
         first, second, factor = parts(of_first, of_both)
@@ -281,10 +281,10 @@ def known_groups(
     (n1, b1), (n2, b2) = counted
     tau, bt = (values[3], scales[3]) if ties else (nothing + 1, 0.0)
     upper = [np.clip(each + SLACK * scale, 2, most) for each, scale, most in ((n1, b1, rows[0]), (n2, b2, rows[1]))]
-    whole = upper[0] + upper[1]
-    left = np.clip((tau + SLACK * bt) * n * (n**2 - 1) / 12, 0, whole * (whole**2 - 1) / 12)
-    left = np.maximum(left, _TIES_MIN * whole * (whole**2 - 1) / 12)
-    sd = np.sqrt(upper[0] * upper[1] / (whole * (whole - 1)) * left)
+    total = upper[0] + upper[1]
+    left = np.clip((tau + SLACK * bt) * n * (n**2 - 1) / 12, 0, total * (total**2 - 1) / 12)
+    left = np.maximum(left, _TIES_MIN * total * (total**2 - 1) / 12)
+    sd = np.sqrt(upper[0] * upper[1] / (total * (total - 1)) * left)
     sizes = tuple(np.clip(each, min(2.0, most), most) for each, most in zip((n1, n2), rows, strict=True))
     relative = np.sqrt(2 * ((b1 / sizes[0]) ** 2 + (b2 / sizes[1]) ** 2)) + nothing
     return TwoGroups(d, nothing + b, d, nothing + b, sd, (sizes[0], sizes[1]), relative)
@@ -310,7 +310,7 @@ def per_row(values: Sequence[Array], scales: Sequence[float]) -> TwoGroups:
     p = 0.5 + apart / n
     sd = np.sqrt((n + 1) * p * (1 - p) / 12)
     first, second = (np.maximum(each, 2.0) for each in (n1, n2))
-    whole = first + second
+    total = first + second
     noise = np.sqrt(2) * s  # of each size; the effect is 1/2 + f n/(n1 n2), and n/(n1 n2) = 1/n1 + 1/n2
-    relative = noise * np.sqrt((second / first) ** 2 + (first / second) ** 2) / whole
-    return TwoGroups(f * whole, b * whole, f, np.zeros_like(f) + b, sd, (first, second), relative)
+    relative = noise * np.sqrt((second / first) ** 2 + (first / second) ** 2) / total
+    return TwoGroups(f * total, b * total, f, np.zeros_like(f) + b, sd, (first, second), relative)

@@ -149,9 +149,9 @@ class Sums:
         total = self.values[..., 0].sum(axis=-1)
         rows = n.sum(axis=-1)
         raw = (n * self.means**2).sum(axis=-1) - total**2 / rows
-        whole = self.squares.sum(axis=-1) - total**2 / rows
+        within = self.squares.sum(axis=-1) - total**2 / rows
         added = ((2 * self.scales[0] ** 2 + self.means**2 * self.size_noise) / n).sum(axis=-1)
-        return np.asarray((raw - added) / np.maximum(whole, _VARIANCE_MIN))
+        return np.asarray((raw - added) / np.maximum(within, _VARIANCE_MIN))
 
     def effect(self, confidence: float, draws: int = 1000) -> tuple[float, float, float]:
         """Give η² of the table, with an interval by redrawing the noise.
@@ -171,11 +171,11 @@ class Sums:
         again = self.redrawn(draws)
         # Redrawn sums have the noise twice, so twice of what it adds is taken away.
         n = again.sizes
-        whole = np.maximum(
+        total_squares = np.maximum(
             again.squares.sum(axis=-1) - again.values[..., 0].sum(axis=-1) ** 2 / n.sum(axis=-1), _VARIANCE_MIN
         )
         added = ((2 * self.scales[0] ** 2 + again.means**2 * self.size_noise) / n).sum(axis=-1)
-        ends = np.quantile(again.between - added / whole, [(1 - confidence) / 2, (1 + confidence) / 2])
+        ends = np.quantile(again.between - added / total_squares, [(1 - confidence) / 2, (1 + confidence) / 2])
         low, high = np.clip(ends, 0.0, 1.0)
         return float(np.clip(self.between, 0.0, 1.0)), float(low), float(high)
 
@@ -259,6 +259,6 @@ def holm(pvalues: Array) -> Array:
     """
     order = np.argsort(pvalues)
     steps = pvalues[order] * np.arange(len(pvalues), 0, -1)
-    found = np.empty_like(pvalues)
-    found[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
-    return found
+    adjusted = np.empty_like(pvalues)
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return adjusted

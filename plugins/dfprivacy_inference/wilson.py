@@ -134,5 +134,5 @@ def combined(one: Share, other: Share, kind: Literal["difference", "ratio", "odd
         return np.asarray(np.log(inside) - (np.log1p(-inside) if kind == "odds" else 0.0))
 
     (p, l1, u1), (q, l2, u2) = ([scale(each) for each in (s.estimate, s.low, s.high)] for s in (one, other))
-    found = (p - q, p - q - np.hypot(p - l1, u2 - q), p - q + np.hypot(u1 - p, q - l2))
-    return Share(*(each if kind == "difference" else np.exp(each) for each in found))
+    differences = (p - q, p - q - np.hypot(p - l1, u2 - q), p - q + np.hypot(u1 - p, q - l2))
+    return Share(*(each if kind == "difference" else np.exp(each) for each in differences))

@@ -209,8 +209,8 @@ class Null:
         reach the statistic: in the tail it is no less than the mean over draws of the noise, of the law's tail.
         """
         (null,) = self.quantile(self.uniform)
-        found = float(laplace_tail((statistic - null) / max(scale, _TINY)).mean())
-        return max(found, self.fused_pvalue(statistic, np.zeros(1), scale)) if found < _FAR else found
+        pvalue = float(laplace_tail((statistic - null) / max(scale, _TINY)).mean())
+        return max(pvalue, self.fused_pvalue(statistic, np.zeros(1), scale)) if pvalue < _FAR else pvalue
 
     def fused_pvalue(self, statistic: float, critical: Array, scale: float) -> float:
         """Bound the probability that the largest of T - c over the kernels, with Laplace noise, is as large."""

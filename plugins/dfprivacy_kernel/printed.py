@@ -143,16 +143,16 @@ class Moment(OfRows):
 
     def value(self, rows: Batch) -> Array:
         """Compute it."""
-        found = []
+        of_samples = []
         for sample, values, present in self.samples(rows):
             if self.degree == 1:
                 sums = _total(sample, values, present, self.embedding.width)
-                found.append(mapped(self.embedding, sums)[0])
+                of_samples.append(mapped(self.embedding, sums)[0])
             else:
                 gram = gram_of(sample, values, present, self.embedding.width)
-                found.append(image_of(self.embedding, gram)[np.triu_indices(self.J)])
+                of_samples.append(image_of(self.embedding, gram)[np.triu_indices(self.J)])
         counts = np.array([size - (self.degree - 1) for size in self.rows])[:, None]
-        moments: Array = np.stack(found) / counts * self.weights
+        moments: Array = np.stack(of_samples) / counts * self.weights
         return moments
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
@@ -200,8 +200,8 @@ def measure_printed(
         count_noise = float(counts.scales.max())
         left -= _COUNTED if count_noise else 0
     changes: Changes = "row" if variant == "nte" else "pair" if paired else "row of a pair"
-    asked = groups, embedding, kind, rows, changes, given
-    first, second = Moment(1, *asked), Moment(2, *asked)
+    arguments = groups, embedding, kind, rows, changes, given
+    first, second = Moment(1, *arguments), Moment(2, *arguments)
     w = curator.measure(first, noise="gaussian", share=left / 2, then="gaussian")
     upper = curator.measure(second, noise="gaussian")
     parties = []

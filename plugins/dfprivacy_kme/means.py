@@ -49,10 +49,10 @@ class Means(dict[str, float]):
         return Means, (self.intervals, self.confidence)
 
     def __repr__(self) -> str:
-        said = ", ".join(
+        listed = ", ".join(
             f"{name!r}: {each.value:.5g} ({each.low:.5g} to {each.high:.5g}"
             + ("" if each.estimable else ", which tells next to nothing")
             + ")"
             for name, each in self.intervals.items()
         )
-        return f"{{{said}}}, at a confidence of {self.confidence:.0%}"
+        return f"{{{listed}}}, at a confidence of {self.confidence:.0%}"

@@ -93,8 +93,8 @@ def _perhaps(names: tuple[str, ...], values: Numbers | None) -> dict[str, float 
 
 
 def _ratio(params: Numbers, errors: Numbers) -> Numbers:
-    found: Numbers = np.divide(params, errors, out=np.zeros(len(params)), where=errors > 0)
-    return found
+    ratio: Numbers = np.divide(params, errors, out=np.zeros(len(params)), where=errors > 0)
+    return ratio
 
 
 def _covariance(measured: Measured, fit: Estimate, change: Numbers) -> Numbers:
@@ -120,17 +120,17 @@ def _explained(
             "...i,...i->...", M[..., :-1, -1], np.linalg.solve(M[..., :-1, :-1], M[..., :-1, -1, None])[..., 0]
         )
         with np.errstate(divide="ignore", invalid="ignore"):
-            found: Numbers = np.clip(np.where(total > 0, 1 - rest / total, 0.0), 0, 1)
-        return found
+            explained: Numbers = np.clip(np.where(total > 0, 1 - rest / total, 0.0), 0, 1)
+        return explained
 
-    found = float(share(M))
+    explained = float(share(M))
     values, vectors = np.linalg.eigh(known.covariance)
     draws = known.matrix(
         known.moments + rng.normal(size=(1000, len(values))) * np.sqrt(np.maximum(values, 0)) @ vectors.T
     )
-    possible = share(draws) + rng.normal(size=1000) * 2 * math.sqrt(found / n) * (1 - found)
+    possible = share(draws) + rng.normal(size=1000) * 2 * math.sqrt(explained / n) * (1 - explained)
     low, high = np.quantile(possible, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return found, max(float(low), 0.0), min(float(high), 1.0)
+    return explained, max(float(low), 0.0), min(float(high), 1.0)
 
 
 def _notes(measured: Measured, fit: Estimate | None, *, informative: bool) -> tuple[str, ...]:

@@ -161,20 +161,20 @@ class Design:
 
     def rows(self, batch: features.Batch) -> Numbers:
         """Give (x, y) of the rows of a batch, the constant left out, shape (q, batch.size)."""
-        found = np.empty((self.width, batch.size))
+        rows = np.empty((self.width, batch.size))
         for at, column in enumerate(self.numbers):
-            found[at] = batch.standardized(column)
+            rows[at] = batch.standardized(column)
         at = len(self.numbers)
         for factor in self.factors:
             codes = batch.codes(factor)
             for each in _levels(factor):
-                found[at] = codes == factor.code(each)
+                rows[at] = codes == factor.code(each)
                 at += 1
         if self._binary:
-            found[at] = batch.codes(self.outcome) == self.outcome.code(self.success)
+            rows[at] = batch.codes(self.outcome) == self.outcome.code(self.success)
         else:
-            found[at] = batch.standardized(self.outcome)
-        return found
+            rows[at] = batch.standardized(self.outcome)
+        return rows
 
     def natural(self) -> tuple[Numbers, Numbers]:
         """Say what the coefficients are in the columns' units: start + map @ b.

@@ -128,12 +128,12 @@ def _terms(formula: str) -> tuple[str, list[str]]:
     terms = [term.strip() for term in rest.split("+")]
     if terms in ([""], ["1"]):
         raise ArgumentError(f"{formula!r} has nothing on the right.", "For a mean alone, ask for mean().")
-    found = [term for term in terms if term != "1"]  # the intercept, which is always there
-    for term in found:
+    named = [term for term in terms if term != "1"]  # the intercept, which is always there
+    for term in named:
         call = _CALL.fullmatch(term)
         if not term or (call and call[1] != "C") or re.search(r"[*:/^|~]", term) or term in {"0", "-1"}:
             raise ArgumentError(f"The term {term!r} of {formula!r} cannot be answered.", _TERMS)
-    return outcome.strip(), found
+    return outcome.strip(), named
 
 
 def _column(name: object, known: Mapping[str, Column]) -> Column:

@@ -61,8 +61,8 @@ class Known:
 
     def matrix(self, moments: Numbers) -> Numbers:
         """Put moments into M, shape (..., q + 1, q + 1)."""
-        found: Numbers = moments[..., self.design.index()]
-        return found
+        matrix: Numbers = moments[..., self.design.index()]
+        return matrix
 
     def updated(self, observed: Numbers, means: Numbers, noise: Numbers) -> Known:
         """Take in more that is linear in the moments: observed = means @ moments + noise.
@@ -127,8 +127,8 @@ class Known:
         b: Numbers = np.einsum("rij,rj->ri", inverse, products)
         rest = np.maximum(M[:, -1, -1] - np.einsum("ri,ri->r", b, products), 0) / degrees
         spread = np.linalg.cholesky(inverse) * np.sqrt(rest)[:, None, None]
-        found: Numbers = b + np.einsum("rij,rj->ri", spread, rng.normal(size=b.shape))
-        return found
+        draws: Numbers = b + np.einsum("rij,rj->ri", spread, rng.normal(size=b.shape))
+        return draws
 
 
 @dataclass(frozen=True)
@@ -154,8 +154,8 @@ class Estimate:
     @cached_property
     def b(self) -> Numbers:
         """The coefficients."""
-        found: Numbers = self.inverse @ self.M[:-1, -1]
-        return found
+        b: Numbers = self.inverse @ self.M[:-1, -1]
+        return b
 
     @property
     def degrees(self) -> float:
@@ -181,8 +181,8 @@ class Estimate:
             for k in range(q):
                 J[j, index[j, k]] -= self.b[k]
         root = self.inverse @ J
-        found: Numbers = root @ self.known.covariance @ root.T
-        return found
+        covariance: Numbers = root @ self.known.covariance @ root.T
+        return covariance
 
     def clip(self, noise: float) -> float:
         """Choose where residuals are clipped in the second stage, from public numbers.
@@ -205,8 +205,8 @@ class Estimate:
 
     def directions(self) -> Numbers:
         """Rows a_j by which the coefficients in the columns' units follow from the products, shape (q, q)."""
-        found: Numbers = self.known.design.natural()[1] @ self.inverse
-        return found
+        directions: Numbers = self.known.design.natural()[1] @ self.inverse
+        return directions
 
 
 def score_of(known: Known, b: Numbers, c: float) -> tuple[Numbers, Numbers]:

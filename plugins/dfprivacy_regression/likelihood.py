@@ -27,8 +27,8 @@ _FLOOR = 0.7  # noise standard errors below which no eigenvalue of the scatter i
 
 def sigmoid(t: Numbers) -> Numbers:
     """Give 1 / (1 + exp(-t))."""
-    found: Numbers = 1 / (1 + np.exp(-np.clip(t, -30, 30)))
-    return found
+    probability: Numbers = 1 / (1 + np.exp(-np.clip(t, -30, 30)))
+    return probability
 
 
 def discriminant(known: Known) -> Numbers:
@@ -54,13 +54,13 @@ def discriminant(known: Known) -> Numbers:
 def _floored(matrix: Numbers, least: float) -> Numbers:
     """Invert a symmetric matrix, with no eigenvalue taken to be below one number."""
     values, vectors = np.linalg.eigh(matrix)
-    found: Numbers = (vectors / np.maximum(values, max(least, 1e-9))) @ vectors.T
-    return found
+    floored: Numbers = (vectors / np.maximum(values, max(least, 1e-9))) @ vectors.T
+    return floored
 
 
 def _shortened(vector: Numbers, longest: float) -> Numbers:
-    found: Numbers = vector * min(1.0, longest / max(float(np.abs(vector).sum()), 1e-12))
-    return found
+    shortened: Numbers = vector * min(1.0, longest / max(float(np.abs(vector).sum()), 1e-12))
+    return shortened
 
 
 @final
@@ -94,13 +94,13 @@ class LogisticScore(features.RowFeatures):
         for b, xj in zip(self.b[1:], x[1:], strict=True):
             t += b * xj
         share = sigmoid(t)
-        found = np.empty((self.dimension, batch.size))
-        np.multiply(x, z[-1] - share, out=found[:q])
+        rows = np.empty((self.dimension, batch.size))
+        np.multiply(x, z[-1] - share, out=rows[:q])
         weight = share * (1 - share)
         for at, (i, j, signed) in enumerate(self.pairs, start=q):
             product = x[i] * x[j] * weight
-            found[at] = 4 * product if signed else 8 * product - 1
-        return found.T
+            rows[at] = 4 * product if signed else 8 * product - 1
+        return rows.T
 
     def radius(self, norm: float) -> float:
         """Largest norm of a vector: of one with every coordinate at an end of [-1, 1]."""
@@ -168,8 +168,8 @@ class Information:
     def noise_alone(self, moved: Numbers, score: float) -> Numbers:
         """Covariance after a step of the noise in the score, of a variance, and of that in the information."""
         inverse = self.inverse
-        found: Numbers = inverse @ np.diag(score + self.noise @ moved**2) @ inverse
-        return found
+        covariance: Numbers = inverse @ np.diag(score + self.noise @ moved**2) @ inverse
+        return covariance
 
 
 def stepped(information: Information, score: Numbers) -> Numbers:

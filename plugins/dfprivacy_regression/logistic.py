@@ -159,8 +159,8 @@ def logit(
     rows = (float(known.moments[0]), float(known.covariance[0, 0]))
 
     def score_at(b: Numbers, share: Fraction | None, *, information: bool) -> Sums:
-        asked: features.RowFeatures = LogisticScore(design, b, information=information)
-        return Sums.of(curator.sum(features.Given(*gaps, of=asked) if gaps else asked, noise="cube", share=share))
+        score: features.RowFeatures = LogisticScore(design, b, information=information)
+        return Sums.of(curator.sum(features.Given(*gaps, of=score) if gaps else score, noise="cube", share=share))
 
     b1 = discriminant(known)
     sums = score_at(b1, second, information=True)
@@ -228,8 +228,8 @@ def _lost(information: Information, change: Numbers) -> NDArray[np.bool_]:
     """Say of which coefficients nothing is known: those in directions whose information may be none."""
     values, vectors = np.linalg.eigh(information.H)
     unseen = change @ vectors[:, values < _SEEN * information.spread]
-    found: NDArray[np.bool_] = (np.abs(unseen) > _PART * np.linalg.norm(change, axis=1)[:, None]).any(axis=1)
-    return found
+    lost: NDArray[np.bool_] = (np.abs(unseen) > _PART * np.linalg.norm(change, axis=1)[:, None]).any(axis=1)
+    return lost
 
 
 def _notes(measured: Measured, *, informative: bool) -> tuple[str, ...]:

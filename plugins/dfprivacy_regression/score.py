@@ -57,20 +57,20 @@ class Score(features.RowFeatures):
             e -= b * xj
         psi = np.clip(e, -self.c, self.c, out=e)
         psi /= self.c
-        found = np.empty((self.dimension, batch.size))
-        found[0] = psi
-        np.multiply(x, psi, out=found[1:q])
-        np.multiply(psi, psi, out=found[q])
+        rows = np.empty((self.dimension, batch.size))
+        rows[0] = psi
+        np.multiply(x, psi, out=rows[1:q])
+        np.multiply(psi, psi, out=rows[q])
         if self.tilt is not None:
             x *= _STEPS
-            u = np.matmul(self.tilt[:, 1:], np.rint(x, out=x), out=found[q + 1 :])
+            u = np.matmul(self.tilt[:, 1:], np.rint(x, out=x), out=rows[q + 1 :])
             u += _STEPS * self.tilt[:, :1]
             u /= _STEPS**2
             u *= u
-            u *= found[q]
-        found[q:] *= 2
-        found[q:] -= 1
-        return found.T
+            u *= rows[q]
+        rows[q:] *= 2
+        rows[q:] -= 1
+        return rows.T
 
     def radius(self, norm: float) -> float:
         """Largest norm of a vector: of one with every coordinate at an end of [-1, 1]."""

@@ -51,8 +51,8 @@ def findings(
     if sizes is not None:  # plan for the noise that there is: at the sensitivity 2 of public sizes
         first, *rest = (int(size) for size in sizes)
         known |= {"epsilon": 2 / scale, "fixed_groups": True, "n2": rest[0] if rest else None}
-        found = {f"smallest effect found {given}": minimum_detectable_effect(first, **known)}
-        return found | _about_noise(scale * column.half, sd, sizes.tolist())
+        findings = {f"smallest effect found {given}": minimum_detectable_effect(first, **known)}
+        return findings | _about_noise(scale * column.half, sd, sizes.tolist())
     effect = column.half / 10
     known |= {"epsilon": 1.5 / scale, "neighbors": "add_remove", "ratio": None if by is None else 1.0}
     rows = sample_size(0.8, effect=-effect if alternative == "less" else effect, **known)
@@ -68,13 +68,13 @@ def _about_noise(scale: float, sd: float, sizes: Sequence[float]) -> dict[str, s
     """Say what would help where the noise, of this scale in each sum, will be most of the error."""
     noise = math.sqrt(sum(2 * (scale / n) ** 2 for n in sizes))
     times = noise / (sd * math.sqrt(sum(1 / n for n in sizes)))
-    found = {}
+    findings = {}
     if times > _NOISY:
-        found[f"the noise will be {times:.2g} times the error of sampling"] = (
+        findings[f"the noise will be {times:.2g} times the error of sampling"] = (
             f"{times:.2g} times the epsilon, bounds {times:.2g} times as narrow if the data fit, or {times**2:.2g} "
             "times the rows would make the two alike"
         )
     if times > _LOOSE:
         ranks = "wilcoxon" if len(sizes) == 1 else "mannwhitneyu"
-        found["the bounds are loose for this spread"] = f"{ranks}() asks ranks, which bounds do not move"
-    return found
+        findings["the bounds are loose for this spread"] = f"{ranks}() asks ranks, which bounds do not move"
+    return findings

@@ -165,20 +165,20 @@ class Group:
     def mean_noise(self, mean: Real) -> Array:
         """Effect of each of the four noises on S₁/n - mean, for a mean within the bounds; shape (4, ...)."""
         mean = np.minimum(np.maximum(mean, -1.0), 1.0)
-        found = np.zeros((4, *np.broadcast_shapes(np.shape(mean), self.n.shape, np.shape(self.total))))
-        found[0] = self.scale_total / self.n
+        cumulants = np.zeros((4, *np.broadcast_shapes(np.shape(mean), self.n.shape, np.shape(self.total))))
+        cumulants[0] = self.scale_total / self.n
         if np.any(self.size_variance):
             per_row = -mean / self.n
-            found[2], found[3] = per_row * self.scale_size, per_row * self.scale_both
-        return found
+            cumulants[2], cumulants[3] = per_row * self.scale_size, per_row * self.scale_both
+        return cumulants
 
     def deviations_noise(self, mean: Real) -> Array:
         """Effect of the same noises on the sum of squared deviations from a mean; shape (4, ...)."""
-        found = np.empty((4, *np.shape(mean)))
+        cumulants = np.empty((4, *np.shape(mean)))
         square = np.square(mean)
-        found[0], found[1] = -2 * mean * self.scale_total, self.scale_squares
-        found[2], found[3] = square * self.scale_size, (1 + square) * self.scale_both
-        return found
+        cumulants[0], cumulants[1] = -2 * mean * self.scale_total, self.scale_squares
+        cumulants[2], cumulants[3] = square * self.scale_size, (1 + square) * self.scale_both
+        return cumulants
 
     def without(self, noises: Array) -> tuple[Array, Array, Array]:
         """Give S₁, S₂ and n without the four noises, given in units of their scales."""

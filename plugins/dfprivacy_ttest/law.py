@@ -270,22 +270,22 @@ def _sampling_variances(groups: Group, effects: Array, distance: Array) -> tuple
     noise = 2 * np.square(effects).sum(axis=(0, -1))
     variances = uncertain = groups.rough_variance
     for _ in range(2):
-        whole = np.maximum((variances / groups.n).sum(axis=-1) + noise, LEAST**2)
-        variances, uncertain = _variances(groups, effects, np.asarray(distance)[..., None], whole[..., None])
+        of_sums = np.maximum((variances / groups.n).sum(axis=-1) + noise, LEAST**2)
+        variances, uncertain = _variances(groups, effects, np.asarray(distance)[..., None], of_sums[..., None])
     return variances, uncertain
 
 
-def _variances(group: Group, effect: Array, distance: Array, whole: Array) -> tuple[Array, Array]:
-    total, squares, n = group.without(2 * effect * distance / whole)
+def _variances(group: Group, effect: Array, distance: Array, of_sums: Array) -> tuple[Array, Array]:
+    total, squares, n = group.without(2 * effect * distance / of_sums)
     left = (
-        2 * group.scale_total**2 * (1 - 2 * effect[0] ** 2 / whole)
+        2 * group.scale_total**2 * (1 - 2 * effect[0] ** 2 / of_sums)
     )  # variance of what is left of the noise of S₁
     mean = np.minimum(np.maximum(total / n, -1.0), 1.0)
     deviations = (squares - (total**2 - left) / n) * group.n / (group.n - 1)
     spread = group.deviations_noise(mean)
     common = 2 * (spread * effect).sum(axis=0)
     # The square of a Laplace variable has five times the square of its variance as its variance.
-    noise = 2 * np.square(spread).sum(axis=0) - common**2 / whole + 5 * left**2 / n**2
+    noise = 2 * np.square(spread).sum(axis=0) - common**2 / of_sums + 5 * left**2 / n**2
     middle, uncertain = truncated(deviations, np.sqrt(np.maximum(noise, 0.0) / 2))
     most = np.maximum(1 - mean**2, LEAST)
     return np.minimum(np.maximum(middle / group.n, LEAST), most), uncertain / group.n**2

@@ -23,8 +23,8 @@ _NOISY = 2.0  # times the error of sampling
 _LOOSE = 1.0  # from this many on ranks find more
 _HIDDEN = 4.0  # a variance that is no farther from 0 than twice its noise
 _SIZE = (
-    "The size of a group may be mostly noise, so nothing can be divided by it: do not trust the p-value and the "
-    f"interval. More epsilon, or more rows, would help. {UNDECLARED}"
+    "Uninformative: the size of a group may be mostly noise, so nothing can be divided by it: do not trust the "
+    f"p-value and the interval. More epsilon, or more rows, would help. {UNDECLARED}"
 )
 _RANKS = {1: "wilcoxon()", 2: "mannwhitneyu()"}  # of one group, and of two
 _SHAPE = (
@@ -137,16 +137,16 @@ def _doubtful_size(result: Result) -> NDArray[np.bool_]:
 
 def _about_noise(times: float, reach: int, *, hidden: bool, wide: bool) -> list[str]:
     """Say of one test whether noise matters more than sampling."""
-    found = []
+    noticed = []
     if times > (1.0 if hidden else _NOISY):
         opening = "Uninformative: the noise is as wide as the bounds. " if wide else ""
         much, least = f"{times:.2g} times", "at least " if hidden else ""
-        found.append(
+        noticed.append(
             f"{opening}The noise is {least}{much} the error of sampling; {much} the epsilon, bounds {much} as "
             f"narrow if the data fit, or {times**2:.2g} times the rows would level them."
         )
     if times > _LOOSE:
-        found.append(
+        noticed.append(
             f"The bounds are loose for this spread: {_RANKS[reach]} asks ranks, which they do not matter to."
         )
-    return found
+    return noticed

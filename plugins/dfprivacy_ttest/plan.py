@@ -80,12 +80,12 @@ class Plan:
             law, _ = null_law(both, null, sign * edge, sd=None, pooled=False)
             edge = law.distance(tail, tolerance=tolerance)
         true, _ = null_law(both, np.array(means), np.zeros(()), sd=self.sd, pooled=False)
-        found = 0.0
+        power = 0.0
         if self.alternative != "less":
-            found += float(np.mean(true.cdf(effect - edge)))
+            power += float(np.mean(true.cdf(effect - edge)))
         if self.alternative != "greater":
-            found += float(np.mean(true.cdf(-effect - edge)))
-        return found
+            power += float(np.mean(true.cdf(-effect - edge)))
+        return power
 
     def release(self, n: int, mean: float, points: Array, noise: Array | float) -> Group:
         """Give releases of samples whose average is `mean`, with this noise of it and quantiles of other errors."""

@@ -198,9 +198,9 @@ def sample_size(
         if turn % 3 < 2 and math.isfinite(below):  # noqa: PLR2004 - else a bisection, so that both ends move
             root = math.sqrt(low) + (math.sqrt(high) - math.sqrt(low)) * below / (below - above)
             middle = min(max(math.floor(root**2) + turn % 3, low + 1), high - 1)
-        found = surplus(middle)
-        low, below = (low, below) if found >= 0 else (middle, found)
-        high, above = (middle, found) if found >= 0 else (high, above)
+        excess = surplus(middle)
+        low, below = (low, below) if excess >= 0 else (middle, excess)
+        high, above = (middle, excess) if excess >= 0 else (high, above)
     raise AssertionError
 
 

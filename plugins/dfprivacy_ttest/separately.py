@@ -87,12 +87,12 @@ def measure_one_by_one(
     NoisyValue
         Values and scales of shape (queries,) or (2, queries).
     """
-    asked: list[RowFeatures] = [Power(column, 1), Power(column, 2), *([features.Count()] if count else [])]
-    share = Fraction(1, len(asked))
-    found = []
-    for power in asked:
+    quantities: list[RowFeatures] = [Power(column, 1), Power(column, 2), *([features.Count()] if count else [])]
+    share = Fraction(1, len(quantities))
+    measured = []
+    for power in quantities:
         of = features.Given(*gaps, of=power) if gaps else power
-        found.append(curator.sum(of if by is None else features.OneHot(by, groups=pair) * of, share=share))
-    values = np.concatenate([each.values for each in found], axis=-1)
-    scales = np.concatenate([each.scales for each in found], axis=-1)
-    return NoisyValue(values, scales, found[0].noise)
+        measured.append(curator.sum(of if by is None else features.OneHot(by, groups=pair) * of, share=share))
+    values = np.concatenate([each.values for each in measured], axis=-1)
+    scales = np.concatenate([each.scales for each in measured], axis=-1)
+    return NoisyValue(values, scales, measured[0].noise)

@@ -60,7 +60,7 @@ def solve_decreasing(
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.clip(fa / (fa - fb), 0.01, 0.99)  # of the way from a to b
     x = a + share * (b - a)
-    found = np.zeros(x.shape, dtype=np.bool_)
+    solved = np.zeros(x.shape, dtype=np.bool_)
     for _ in range(64):
         fx = function(x)
         beyond = (fx > 0) == (fa > 0)  # then a is left, else b
@@ -75,9 +75,9 @@ def solve_decreasing(
             quadratic += (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
             least = np.minimum(near / (2 * width), 0.5)
         share = np.where(trusted, np.minimum(np.maximum(quadratic, least), 1 - least), 0.5)
-        x = np.where((fa == 0) | found, a, a + share * (b - a))
+        x = np.where((fa == 0) | solved, a, a + share * (b - a))
         # The error of a trusted step is about the step to the power 1.8: one as small as this needs no other.
-        found |= (fa == 0) | (width <= near) | (trusted & (np.abs(x - a) <= last))
-        if np.all(found):
+        solved |= (fa == 0) | (width <= near) | (trusted & (np.abs(x - a) <= last))
+        if np.all(solved):
             break
     return x

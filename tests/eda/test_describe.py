@@ -136,7 +136,7 @@ def test_errors_where_rows_come_and_go_are_those_of_reference():
 
     measured = whole.of("hours", 2, None, complete=True)
 
-    assert (mean, sd) == pytest.approx((sums.mean(measured.found, column), sums.std(measured.found, column)))
+    assert (mean, sd) == pytest.approx((sums.mean(measured.numbers, column), sums.std(measured.numbers, column)))
     assert 5.16 == pytest.approx(measured.possible[0].std(), rel=0.03)
     assert 0.0062 == pytest.approx(np.abs(sums.mean(measured.possible, column) - mean).mean(), rel=0.03)
     assert 0.0093 == pytest.approx(np.abs(sums.std(measured.possible, column) - sd).mean(), rel=0.03)

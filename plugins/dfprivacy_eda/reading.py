@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from dfprivacy import Column
 
-__all__ = ["Asked", "found", "read"]
+__all__ = ["Aggregation", "columns_of", "read"]
 
 OF_NUMBERS = ("count", "missing", "mean", "sum", "var", "std", "median")
 OF_LABELS = ("count", "missing", "top", "freq")
@@ -39,7 +39,7 @@ _OF_POLARS = {"len": "count", "null_count": "missing"}
 
 
 @dataclass(frozen=True)
-class Asked:
+class Aggregation:
     """One aggregation.
 
     Attributes
@@ -65,7 +65,7 @@ class Asked:
         return None if written is None else float(written[1]) / 100
 
 
-def read(aggregations: object, named: Mapping[str, object]) -> tuple[Asked, ...]:
+def read(aggregations: object, named: Mapping[str, object]) -> tuple[Aggregation, ...]:
     """Read what is asked for: statistics by column, or pairs of column and statistic by name.
 
     Parameters
@@ -137,8 +137,8 @@ def _example(*given: object, name: str = "") -> str:
         return ""
     pairs = []
     for written in itertools.chain(*map(_single, map(str, given))):
-        asked = re.search(r'col\("([^"]+)"\)\.(\w+)\((?:\[dyn float: )?([\d.]*)', written)
-        column, statistic, share = ("age", "mean", "") if asked is None else asked.groups()
+        written_as = re.search(r'col\("([^"]+)"\)\.(\w+)\((?:\[dyn float: )?([\d.]*)', written)
+        column, statistic, share = ("age", "mean", "") if written_as is None else written_as.groups()
         quantile = statistic == "quantile" and share
         statistic = f"{100 * float(share):g}%" if quantile else _OF_POLARS.get(statistic, statistic)
         statistic = statistic if _statistic(statistic) else "mean"
@@ -165,16 +165,16 @@ def _of_column(given: object) -> bool:
 
 
 def _statistic(name: str) -> bool:
-    share = Asked("", "", name).share
+    share = Aggregation("", "", name).share
     return name in {*OF_NUMBERS, *OF_LABELS} or (share is not None and 0 <= share <= 1)
 
 
-def _checked(name: str, column: object, statistic: object) -> Asked:
+def _checked(name: str, column: object, statistic: object) -> Aggregation:
     if not isinstance(column, str):
         raise ArgumentError(f"{name}: a column is named by a string, not by a {type(column).__name__}.")
     if isinstance(statistic, str):
         if _statistic(statistic):
-            return Asked(name, column, statistic)
+            return Aggregation(name, column, statistic)
         if statistic in _INSTEAD:
             raise ArgumentError(f"No column is aggregated by {statistic!r}.", _INSTEAD[statistic])
     written = getattr(statistic, "__name__", statistic) if callable(statistic) else statistic
@@ -189,12 +189,12 @@ def _checked(name: str, column: object, statistic: object) -> Asked:
     )
 
 
-def found(asked: Sequence[Asked], columns: Sequence[Column]) -> dict[str, Column]:
+def columns_of(aggregations: Sequence[Aggregation], columns: Sequence[Column]) -> dict[str, Column]:
     """Find the columns that are asked for, and check that each can be aggregated so.
 
     Parameters
     ----------
-    asked : sequence of Asked
+    aggregations : sequence of Asked
         The aggregations.
     columns : sequence of Column
         All columns that have bounds or categories.
@@ -210,7 +210,7 @@ def found(asked: Sequence[Asked], columns: Sequence[Column]) -> dict[str, Column
         If a column is not among them, or has no such statistic.
     """
     known = {column.name: column for column in columns}
-    for each in asked:
+    for each in aggregations:
         column = known.get(each.column)
         if column is None:
             near = difflib.get_close_matches(each.column, known, n=1)
@@ -226,4 +226,4 @@ def found(asked: Sequence[Asked], columns: Sequence[Column]) -> dict[str, Column
                 f"{each.column!r} is a column of {kind}, which has no {each.statistic!r}.",
                 f"It has {', '.join(allowed)}.",
             )
-    return {each.column: known[each.column] for each in asked}
+    return {each.column: known[each.column] for each in aggregations}

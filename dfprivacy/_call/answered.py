@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from dfprivacy._measure.evaluate import Table
     from dfprivacy.release import MeasurementRecord, Privacy
 
-__all__ = ["Asked", "Part", "asked_of", "close", "note"]
+__all__ = ["Answered", "Part", "answered_of", "close", "note"]
 
 _CHECKED = 2  # draws in which every measurement is held against its description
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class Answered:
     """A question that was answered, and its answer: what it takes to draw the noise in it again."""
 
     question: Question
@@ -59,11 +59,11 @@ class Asked:
     def table(self) -> Table:
         """The table, with its rows if somebody still holds them."""
         rows = [None if frame is None else frame() for frame in self.frames]
-        whole = self.question.target.table
-        if not whole.parts:
-            return replace(whole, frame=rows[0])
+        table = self.question.target.table
+        if not table.parts:
+            return replace(table, frame=rows[0])
         return replace(
-            whole, parts=tuple(replace(part, frame=f) for part, f in zip(whole.parts, rows, strict=True))
+            table, parts=tuple(replace(part, frame=f) for part, f in zip(table.parts, rows, strict=True))
         )
 
     @cached_property
@@ -73,24 +73,24 @@ class Asked:
         Two calls within a second may have measured the same at the same price. The answer tells which it is of.
         """
         for nth in itertools.count():
-            found = _Found(self, nth)
-            parts = self._parts(found)
-            if not found.more or all(part.follows for part in parts):
+            reader = _Reader(self, nth)
+            parts = self._parts(reader)
+            if not reader.more or all(part.follows for part in parts):
                 return parts
         raise AssertionError
 
-    def _parts(self, found: _Found) -> tuple[Part, ...]:
+    def _parts(self, reader: _Reader) -> tuple[Part, ...]:
         question = self.question
         members = self.release.releases if isinstance(self.release, Groups) else (self.release,)
         if not question.by:
-            return (Part(self, self.table, members[0], _recorded(self, self.table, found)),)
+            return (Part(self, self.table, members[0], _recorded(self, self.table, reader)),)
         with self.table.groups(question.by) as tables:
             return tuple(
-                Part(self, table, release, _recorded(self, table, found))
+                Part(self, table, release, _recorded(self, table, reader))
                 for table, release in zip(tables, members, strict=True)
             )
 
-    def said(self, key: object = None) -> str:
+    def in_words(self, key: object = None) -> str:
         """Write the question as it would be typed, and of which rows it is."""
         question = self.question
         where = list(question.where)
@@ -106,7 +106,7 @@ class Asked:
 class Part:
     """One answer, of one group or of all rows, and the tape of what was measured for it."""
 
-    asked: Asked
+    answered: Answered
     table: Table
     release: Release
     tape: Tape
@@ -119,30 +119,30 @@ class Part:
 
     def measured(self, world: World) -> Any:
         """Run the first half again, with a draw of the noise."""
-        question = self.asked.question
+        question = self.answered.question
         often = len(self.checked) < _CHECKED
         curator = Redrawer(
             self.table,
             Unpaid(question.target, question.epsilon, question.delta),
             tape=self.tape,
             world=world,
-            origins=_origins(self.asked) if often else None,
+            origins=_origins(self.answered) if often else None,
         )
-        found = question.mechanism.measure(curator, question.arguments)
+        measured = question.mechanism.measure(curator, question.arguments)
         if often and world.number is not None:
             self.checked.append(world.number)
-        return found
+        return measured
 
     def concluded(self, measured: Any) -> Release:
         """Run the second half."""
-        found = self.asked.question.mechanism.conclude(measured, self.asked.question.arguments)
-        return found if isinstance(found, Release) else Value(value=found)
+        answer = self.answered.question.mechanism.conclude(measured, self.answered.question.arguments)
+        return answer if isinstance(answer, Release) else Value(value=answer)
 
     @cached_property
     def follows(self) -> bool:
         """Whether the release follows from what was found in the ledger."""
         measured = self.measured(World(None))
-        question = self.asked.question
+        question = self.answered.question
         again = self.concluded(measured)
         short = question.mechanism.estimate(measured, question.arguments)
         if short is not None and not close(short, getattr(again, again._estimate)):  # noqa: SLF001 - of our own kind
@@ -156,12 +156,13 @@ class Part:
         """Refuse a release that does not follow from what the ledger keeps."""
         if not self.follows:
             raise ArgumentError(
-                f"What {self.asked.question.mechanism.name}() released does not follow from what the ledger keeps.",
+                f"What {self.answered.question.mechanism.name}() released does not follow from what the ledger "
+                "keeps.",
                 "Ask again with fresh=True, or install the version that made it.",
             )
 
 
-class _Found:
+class _Reader:
     """The measurements of one call in the ledger, found in the order in which they were made.
 
     Parameters
@@ -172,57 +173,59 @@ class _Found:
         Which call it was, of those since then that have measured the same with the same noise.
     """
 
-    def __init__(self, asked: Asked, nth: int) -> None:
-        privacy = cast("Privacy", asked.release.privacy)
-        self.origins = _origins(asked)
+    def __init__(self, answered: Answered, nth: int) -> None:
+        privacy = cast("Privacy", answered.release.privacy)
+        self.origins = _origins(answered)
         self.more = False
-        self._account, self._private, self._nth = asked.account, privacy.private, nth
+        self._account, self._private, self._nth = answered.account, privacy.private, nth
         self._since, self._moment = datetime.fromisoformat(privacy.at), ""
         self._records = iter(privacy.noise)
         self._taken: set[int] = set()
 
     def next(self, description: str, noise: str) -> Found:
         """Find what the next record of the release is about."""
-        said = next(self._records, None)
+        record = next(self._records, None)
         key = digest(description)
         known = self._account.measurements(key, private=self._private).get((key, noise), [])
-        same = [each for each in known if said is not None and each.id not in self._taken and self._is(each, said)]
-        if said is not None and not said.reused and not self._moment and same:
+        same = [
+            each for each in known if record is not None and each.id not in self._taken and self._is(each, record)
+        ]
+        if record is not None and not record.reused and not self._moment and same:
             moments = list(dict.fromkeys(each.at for each in same))
             self._moment, self.more = moments[self._nth], len(moments) > self._nth + 1
             same = [each for each in same if each.at == self._moment]
-        if said is None or not same:
+        if record is None or not same:
             raise ArgumentError(
                 "The ledger does not have the measurements any more that this answer stands on"
-                + (f": {said.what}." if said is not None else "."),
+                + (f": {record.what}." if record is not None else "."),
                 "Ask its question again with fresh=True.",
             )
         kept = same[0]
         self._taken.add(kept.id)
         steps = self._account.steps(kept)
-        return Found((self._account.name, kept.id), noise, kept.steps_scale, replace(said, reused=kept.at), steps)
+        return Found((self._account.name, kept.id), noise, kept.steps_scale, replace(record, reused=kept.at), steps)
 
-    def _is(self, kept: KeptMeasurement, said: MeasurementRecord) -> bool:
-        if kept.grid != said.grid or kept.scale != said.scale:
+    def _is(self, kept: KeptMeasurement, record: MeasurementRecord) -> bool:
+        if kept.grid != record.grid or kept.scale != record.scale:
             return False
-        if said.reused or self._moment:
-            return kept.at == (said.reused or self._moment)
+        if record.reused or self._moment:
+            return kept.at == (record.reused or self._moment)
         return datetime.fromisoformat(kept.at) >= self._since
 
 
-_KNOWN: dict[int, tuple[weakref.ref[Release], Asked, object]] = {}
+_KNOWN: dict[int, tuple[weakref.ref[Release], Answered, object]] = {}
 
 
 def note(question: Question, release: Release) -> None:
     """Remember what a release answers, for as long as somebody holds it."""
-    asked = _asked(question, release)
-    _remember(release, asked, None)
+    answered = _answered(question, release)
+    _remember(release, answered, None)
     if isinstance(release, Groups):
         for key, each in zip(release.keys, release.releases, strict=True):
-            _remember(each, asked, key)
+            _remember(each, answered, key)
 
 
-def asked_of(release: Release) -> tuple[Asked, object] | None:
+def answered_of(release: Release) -> tuple[Answered, object] | None:
     """Find what a release answers, and which group of it if it is one of several.
 
     Parameters
@@ -240,17 +243,17 @@ def asked_of(release: Release) -> tuple[Asked, object] | None:
     return known[1:] if known is not None and known[0]() is release else None
 
 
-def _remember(release: Release, asked: Asked, key: object) -> None:
+def _remember(release: Release, answered: Answered, key: object) -> None:
     place = id(release)
 
     def forget(_: object, known: dict[int, Any] = _KNOWN) -> None:  # which outlives the module's own name
         known.pop(place, None)
 
     with suppress(TypeError):  # a class of somebody's that cannot be referred to weakly
-        _KNOWN[place] = weakref.ref(release, forget), asked, key
+        _KNOWN[place] = weakref.ref(release, forget), answered, key
 
 
-def _asked(question: Question, release: Release) -> Asked:
+def _answered(question: Question, release: Release) -> Answered:
     """Keep a question without its rows."""
     table = question.target.table
     every = table.parts or (table,)
@@ -259,24 +262,24 @@ def _asked(question: Question, release: Release) -> Asked:
     question = replace(question, target=replace(question.target, table=bare))
     if question.words[0] == "rest" and release.privacy is not None:  # which was more, before it was paid
         question = replace(question, epsilon=exact(release.privacy.epsilon), delta=exact(release.privacy.delta))
-    return Asked(question, replace(release), frames)  # a copy: the release itself is held weakly
+    return Answered(question, replace(release), frames)  # a copy: the release itself is held weakly
 
 
-def _recorded(asked: Asked, table: Table, found: _Found) -> Tape:
-    question = asked.question
+def _recorded(answered: Answered, table: Table, reader: _Reader) -> Tape:
+    question = answered.question
     if question.mechanism.conclusion is None:
         raise ArgumentError(
             f"{question.mechanism.name}() measures and concludes in one piece: its noise cannot be drawn again.",
             "Combine answers of methods that measure first and then conclude, as nearly all do.",
         )
     budget = Unpaid(question.target, question.epsilon, question.delta)
-    recorder = Recorder(table, budget, recordings=found)
+    recorder = Recorder(table, budget, recordings=reader)
     question.mechanism.measure(recorder, question.arguments)
     return recorder.tape
 
 
-def _origins(asked: Asked) -> Origins:
-    return Kept(asked.account, fresh=False).origins
+def _origins(answered: Answered) -> Origins:
+    return Kept(answered.account, fresh=False).origins
 
 
 def close(first: Any, second: Any) -> bool:
