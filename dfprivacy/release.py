@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self
 import numpy as np
 
 from dfprivacy.errors import ArgumentError, trimmed
+from dfprivacy.laws import DiscreteLaplace
 from dfprivacy.markup import Grid, Text, paragraph
 from dfprivacy.plotting import forest, stacked
 from dfprivacy.tidy import COLUMNS_MAX, frame_of, keyed, leaves, rows_of, scalar, table_of
@@ -89,6 +90,11 @@ class MeasurementRecord:
     epsilon: float
     delta: float
     reused: str = ""
+
+    @property
+    def law(self) -> DiscreteLaplace:
+        """The law of Laplace noise of this scale; continuous where it is a mean of several measurements."""
+        return DiscreteLaplace(self.scale, 0.0 if "pooled" in self.kind else math.ldexp(1.0, -self.grid))
 
     def __str__(self) -> str:
         sentence = (
@@ -290,6 +296,14 @@ class NoisyValue:
     scales: NDArray[np.float64]
     noise: MeasurementRecord | None
     parts: tuple[NoisyValue, ...] = ()
+
+    @property
+    def law(self) -> DiscreteLaplace:
+        """The law of Laplace noise in the coordinate that has most of it; nothing where the sum is public."""
+        scale = float(np.max(self.scales))
+        if self.noise is None:
+            return DiscreteLaplace(scale)
+        return DiscreteLaplace(scale, self.noise.law.step * (scale / self.noise.scale))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -8,6 +8,7 @@ import itertools
 import json
 import math
 from fractions import Fraction
+from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -29,6 +30,7 @@ from dfprivacy._privacy.losses import Laplace
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.domain import domain_of
 from dfprivacy._table.frames import adapt
+from dfprivacy.cli import main
 from dfprivacy.errors import DPError
 from dfprivacy.schema import category_key, codes_of
 from dfprivacy.testing.harness import Replay
@@ -46,11 +48,20 @@ def known_keys(curator, column, *, domain=None):
     return {"keys": list(found.keys), "counts": found.counts.tolist(), "threshold": found.threshold}
 
 
+@dp.mechanism(columns={"column": "any", "other": "view"})
+def known_keys_of_both(curator, column, *, other=None, domain=None):
+    "The keys of a known domain that enough rows of two tables hold."
+    found = curator.discover(column, domain=domain)
+    return {"keys": list(found.keys), "counts": found.counts.tolist()}
+
+
 @pytest.fixture(autouse=True)
 def mechanisms():
-    register_mechanism(known_keys)
+    for each in (known_keys, known_keys_of_both):
+        register_mechanism(each)
     yield
-    unregister(known_keys.name)
+    for each in (known_keys, known_keys_of_both):
+        unregister(each.name)
 
 
 def table_of(frame, **said):
@@ -140,7 +151,10 @@ def test_a_domain_may_be_huge():
         ("(a)", "character 1"),
         ("a\\", "character 2"),
         (r"\d{16}", "more than 1,000,000,000,000,000 keys"),
-        (r"\d{999}" * 5, "more than"),
+        (r"\d{99}" * 2, "more than"),
+        (r"a{999}" * 5, "256 characters"),
+        ("ab{256}", "256 characters"),
+        ("ab" * 10**5, "256 characters"),
         (range(10**15 + 1), "more than"),
         (range(5, 5), "no keys"),
         (range(2**53 + 2), r"beyond 2\^53"),
@@ -149,8 +163,9 @@ def test_a_domain_may_be_huge():
         ([1, True], "each once"),
         ([math.nan], "finite numbers"),
         ([None], "finite numbers"),
-        ({"a": 1}, "list of values"),
-        (5, "list of values"),
+        ({"a": 1}, "no list, no range and no pattern"),
+        (pd.Series(["a", "b"]), "tolist"),
+        (5, "no list, no range and no pattern"),
     ],
     ids=str,
 )
@@ -413,6 +428,55 @@ def test_a_request_holds_a_range():
     ):
         with pytest.raises(ValueError, match=r"^$"):
             decoded(wrong)
+
+
+def test_a_question_about_a_range_goes_through_a_file(tmp_path, monkeypatch):
+    """What an analyst asks by file of a range, a list and a pattern is the same question as by hand."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DFPRIVACY_LEDGER", str(tmp_path / "ledger.sqlite"))
+    Path("codes.toml").write_text('name = "codes"\nepsilon = 9\n[columns.icd]\n[columns.arm]\n')
+    Path("ana.key").write_text("a" * 64)
+    frame = pd.DataFrame({"icd": CODES, "arm": ARMS})
+    frame.to_parquet("codes.parquet")
+    asked = dp.request("codes.toml")
+    for domain in (range(10**9), ICD, ["J45", "E11"]):
+        asked.value_counts("icd", domain=domain, epsilon=1)
+    asked.save("asked.json", key="ana.key")
+
+    done = main(
+        ["answer", "asked.json", "--data", "codes.parquet", "--schema", "codes.toml", "--key", "ana.key", "--yes"]
+    )
+    view = dp.protect(frame, "codes", schema="codes.toml")
+    again = [view.value_counts("icd", domain=domain, epsilon=1) for domain in (range(10**9), ICD, ["J45", "E11"])]
+
+    assert 0 == done
+    assert 3 == view.budget.spent
+    assert [True] * 3 == [each.privacy.replayed for each in again]
+
+
+def test_of_a_sample():
+    """A sample of the rows is asked in the same way, at the price of a sample."""
+    view = protect(epsilon=500)
+
+    found = view.sample(0.5).known_keys("icd", domain=ICD, epsilon=100)
+
+    assert {"J45", "E11", "I10"} <= set(found.value["keys"])
+    assert 100 == view.budget.spent
+    assert found.privacy.noise[0].epsilon > 100
+
+
+def test_of_two_tables():
+    """Where two tables are asked together, the rows of both hold keys, and both accounts pay."""
+    first, second = (
+        protect(epsilon=500),
+        protect(plain(["J45"] * 300, "icd"), "others", categories=None, epsilon=500),
+    )
+
+    found = first.known_keys_of_both("icd", other=second, domain=ICD, epsilon=100).value
+
+    assert ["J45", "E11", "I10"] == found["keys"][:3]
+    assert 600 == pytest.approx(found["counts"][0], abs=3)
+    assert (100, 100) == (first.budget.spent, second.budget.spent)
 
 
 def test_nothing_is_shown_of_an_empty_table():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast, overloa
 
 import numpy as np
 
-from dfprivacy._ledger.measurements import Measurement
+from dfprivacy._ledger.measurements import KeptMeasurement, Measurement
 from dfprivacy._measure.description import canonical_order, describe, describe_query
 from dfprivacy._measure.evaluate import L2, Query, copied
 from dfprivacy._measure.noisy import Drawn, clamped, combined, discovered, measurement, moved, surveyed, together
@@ -44,6 +44,7 @@ from dfprivacy._table.sample import SampledFrame
 from dfprivacy.errors import ArgumentError, LedgerError, PluginError
 from dfprivacy.features import Count, Given, OneHot, RowFeatures
 from dfprivacy.features.base import enforced
+from dfprivacy.features.integers import integers
 from dfprivacy.local import Arc, Messages
 from dfprivacy.release import DiscoveredKeys, MeasurementRecord, NoisyValue
 from dfprivacy.schema import Column, as_probability
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy._ledger.measurements import KeptMeasurement
     from dfprivacy._measure.description import Origins
     from dfprivacy._measure.evaluate import Table
     from dfprivacy._privacy.losses import PrivacyLoss
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from dfprivacy._table.domain import Domain
     from dfprivacy._table.keys import Key
     from dfprivacy.arguments import NanPolicy
+    from dfprivacy.features.integers import Integers
     from dfprivacy.local import RowLabels
     from dfprivacy.release import SurveyedColumn
     from dfprivacy.schema import Category
@@ -112,8 +113,8 @@ class KeptMeasurements(Protocol):
         """Find what is kept of a description with a kind of noise, and was not taken yet, oldest first."""
         ...
 
-    def best(self, known: Sequence[KeptMeasurement], scale: float) -> KeptMeasurement | None:
-        """Choose the most accurate, if it is at least as accurate as noise of a scale, and need not be fresh."""
+    def best(self, known: Sequence[KeptMeasurement], wanted: KeptMeasurement) -> KeptMeasurement | None:
+        """Choose the most accurate, if it is at least as accurate as what is wanted, and need not be fresh."""
         ...
 
     def take(self, kept: KeptMeasurement) -> None:
@@ -372,6 +373,7 @@ class Curator:
         share: object = None,
         then: Literal["any", "gaussian"] = "any",
         pool: bool = False,
+        grid: Literal["fine", "unit"] = "fine",
     ) -> NoisyValue:
         """Measure the sum of row features over the rows, or take what was measured before.
 
@@ -392,6 +394,11 @@ class Curator:
         pool : bool
             Take the mean of all measurements of the same that are kept, weighted by the inverse of the variance of
             their noise, with a new one if they are less accurate together than that would be.
+        grid : {"fine", "unit"}
+            How fine the steps of the noise are: so fine that Laplace noise is as good as continuous; or of the
+            features' own unit where they have one, such as whole rows of counts, and where epsilons simply add up:
+            elsewhere finer noise composes better. Noise on whole units has the smaller variance. Its law is another
+            one, `NoisyValue.law`: who asks for "unit" must conclude from that.
 
         Returns
         -------
@@ -414,7 +421,11 @@ class Curator:
         ----------
         .. [1] Hardt and Talwar (2010). On the geometry of differential privacy. STOC.
         """
-        return self._noisy(features, noise, share, then, pool=pool)
+        if grid not in {"fine", "unit"}:
+            raise ArgumentError(f"grid={grid!r} is unknown.", 'Use "fine" or "unit".')
+        if pool and grid == "unit":
+            raise PluginError("What is on units is not pooled: the mean of several has another law.")
+        return self._noisy(features, noise, share, then, pool=pool, whole=grid == "unit")
 
     def jointly(self, *planned: tuple[RowFeatures, object]) -> list[Callable[[RowFeatures], NoisyValue]]:
         """Pay for several sums with Gaussian noise as for one, and measure them one after another.
@@ -629,7 +640,7 @@ class Curator:
         steps = [int(step) for step in np.rint(np.clip(np.ldexp(wanted, plan.k), -far, far))]
 
         def draw() -> NDArray[np.bool_]:
-            values = self._table.value(plan.copy, plan.k)
+            values = integers(self._table.value(plan.copy, plan.k))
             gaps = clamped([value - step for value, step in zip(values, steps, strict=True)])
             return noises.sampler().sparse_vector(gaps, scales, most)
 
@@ -964,7 +975,14 @@ class Curator:
             )
 
     def _noisy(
-        self, asked: RowFeatures | Statistic, noise: str, share: object, then: str, *, pool: bool
+        self,
+        asked: RowFeatures | Statistic,
+        noise: str,
+        share: object,
+        then: str,
+        *,
+        pool: bool,
+        whole: bool = False,
     ) -> NoisyValue:
         if noise not in NORMS:
             raise ArgumentError(f"noise={noise!r} is unknown.", f"Use one of {tuple(NORMS)!r}.")
@@ -982,7 +1000,9 @@ class Curator:
         if noise == "gaussian":
             check_delta(cost[1])
             self._gaussian_only |= then == "gaussian"
-        price = self._table.once(query, (noise, *cost), lambda: price_of(self._table, query, noise, *cost))
+        whole &= self._budget.basic_composition  # elsewhere noise on units may be charged more; losses.Laplace
+        about = (noise, whole, *cost)
+        price = self._table.once(query, about, lambda: price_of(self._table, query, noise, *cost, whole=whole))
         return self._drawn(query, price, pool=pool)
 
     def _joined(self, unused: list[RowFeatures], share: JointShare | None, features: RowFeatures) -> NoisyValue:
@@ -1011,11 +1031,14 @@ class Curator:
         text = self._described(query, kept.origins) if kept else None
         if kept is None or text is None:
             return combined([self._new(query, price)], query)
-        known = [] if kept.fresh and not pool else kept.like(text, price.noise)
-        if pool and kept.best([together(known)] if known else [], price.said.scale) is not None:
+        wanted = KeptMeasurement(0, "", price.noise, price.scale, price.grid.k)
+        known = (
+            [] if kept.fresh and not pool else [e for e in kept.like(text, price.noise) if e.grid >= wanted.grid]
+        )
+        if pool and kept.best([together(known)] if known else [], wanted) is not None:
             self._budget.spare(price.losses)
             return combined([self._taken(query, each, price) for each in known], query)
-        if not pool and (best := kept.best(known, price.said.scale)) is not None:
+        if not pool and (best := kept.best(known, wanted)) is not None:
             self._budget.spare(price.losses)
             return combined([self._taken(query, best, price)], query)
         new = self._new(query, price, text)
@@ -1039,7 +1062,7 @@ class Curator:
         def draw() -> NDArray[np.int64]:
             sampler = noises.sampler()
 
-            def add(values: Sequence[int]) -> NDArray[np.int64]:
+            def add(values: Integers) -> NDArray[np.int64]:
                 return cast("NDArray[np.int64]", getattr(sampler, noise)(clamped(values), scale))
 
             if noise == "cube":  # one draw for all coordinates of a group

@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dfprivacy._table.declare import categories_of
+from dfprivacy._table.keys import LENGTH_MAX
 from dfprivacy.errors import ArgumentError, quoted
 from dfprivacy.schema import category_key, codes_of, number_read
 from dfprivacy.schema.values import written
@@ -185,8 +188,12 @@ def domain_of(said: object) -> Domain:
         found = Numbers(said)
         if max(map(abs, (said.start, said.stop))) > _WHOLE_MAX:
             raise ArgumentError(f"domain={said!r} goes beyond 2^53.", "Numbers beyond are not told apart.")
-    else:
+    elif isinstance(said, list | tuple | np.ndarray):
         found = Listed(categories_of("domain", said))
+    else:
+        raise ArgumentError(
+            f"domain{quoted(said)} is no list, no range and no pattern.", "Make a list of a column: .tolist()."
+        )
     if not found.size:
         raise ArgumentError(f"domain={said!r} has no keys.", "Name the values that there may be.")
     if found.size > _SIZE_MAX:
@@ -207,6 +214,10 @@ def _alphabets(pattern: str) -> tuple[str, ...]:
             raise _unread(pattern, end)
         members = [_members(each, pattern, end) for each in _MEMBER.finditer(found["set"] or found["sign"])]
         alphabets += ["".join(sorted(set().union(*members)))] * int(found["times"] or 1)
+        if len(alphabets) > LENGTH_MAX:
+            raise ArgumentError(
+                "domain= is of texts that are too long.", f"Keys have {LENGTH_MAX} characters at most."
+            )
         end = found.end()
     if not alphabets:
         raise _unread(pattern, 0)

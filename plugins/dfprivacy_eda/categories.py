@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, DiscoveredKeys, Probability, Release, mechanism
+from dfprivacy.laws import DiscreteLaplace
 from dfprivacy.schema import OTHER
 from dfprivacy.wording import listed
 from dfprivacy_eda import plots
@@ -85,6 +86,11 @@ class FoundCounts(Counts):
         low = np.where(self.raw >= self.threshold + reach, self.raw - reach, least)
         return np.maximum(low, least), self.raw + reach
 
+    @property
+    def schema(self) -> dict[str, Any]:
+        """What `protect` and `~dfprivacy.PrivateFrame.declare` take; all other values are ``"other"``."""
+        return _declared({self.column: self.categories})
+
     def _rows(self) -> list[tuple[str, str]]:
         rows = super()._rows()
         if self.other is not None:
@@ -114,11 +120,12 @@ def found_counts(
     """Give the counts of one column's values."""
     order = np.arange(len(keys.keys)) if sort else np.array(_in_order(keys.keys), dtype=np.intp)
     raw = keys.counts.astype(np.float64)[order]
-    total = float(raw.sum())
+    total, law = float(raw.sum()), DiscreteLaplace(keys.scale, 1.0 if keys.scale else 0.0)
     return FoundCounts(
         raw=raw,
         total=total if size is None else min(total, float(size)),
-        noise_scale=keys.scale,
+        noise_scale=law.scale,
+        noise_step=law.step,
         confidence=confidence,
         normalize=normalize,
         column=column,
@@ -127,13 +134,22 @@ def found_counts(
         domain=keys.domain,
         false=keys.false,
         other=None if size is None else size - total,
-        other_standard_error=None if size is None else keys.scale * math.sqrt(2 * len(raw)),
+        other_standard_error=None if size is None else law.standard_deviation * math.sqrt(len(raw)),
     )
 
 
 def _in_order(keys: tuple[Any, ...]) -> list[int]:
     """Numbers before texts, each in its order."""
     return sorted(range(len(keys)), key=lambda at: (isinstance(keys[at], str), keys[at]))
+
+
+def _declared(found: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """Declare the values that were found, by column, and all others as one."""
+    categories = {
+        name: [*(values[at] for at in _in_order(values) if values[at] != OTHER), OTHER]
+        for name, values in found.items()
+    }
+    return {"categories": categories, "missing": dict.fromkeys(found, OTHER)}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -169,16 +185,13 @@ class FoundCategories(Release):
     @property
     def categories(self) -> dict[str, list[Any]]:
         """The values by column, in an order of their own, and ``"other"``: as `protect` takes them."""
-        named = zip(self.columns, self.known, strict=True)
-        return {
-            name: [*(values[at] for at in _in_order(values) if values[at] != OTHER), OTHER]
-            for name, values in named
-        }
+        found: dict[str, list[Any]] = self.schema["categories"]
+        return found
 
     @property
     def schema(self) -> dict[str, Any]:
         """What `protect` and `~dfprivacy.PrivateFrame.declare` take; all other values are ``"other"``."""
-        return {"categories": self.categories, "missing": dict.fromkeys(self.columns, OTHER)}
+        return _declared(dict(zip(self.columns, self.known, strict=True)))
 
     def __getitem__(self, column: str) -> FoundCounts:
         if column not in self.columns:

@@ -10,6 +10,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, Probability, SchemaError, features, mechanism
 from dfprivacy.arguments import NanPolicy
+from dfprivacy.laws import DiscreteLaplace
 from dfprivacy_eda.categories import Keys, found_counts, keys
 from dfprivacy_eda.simplex import project
 from dfprivacy_eda.tables import Counts, Crosstab, Histogram
@@ -34,13 +35,13 @@ _MOST = 1 << 16  # cells
 
 @dataclass(frozen=True)
 class Cells:
-    """Noisy counts of cells, the scale of their noise, all rows where they are public, and rows in no cell.
+    """Noisy counts of cells, the law of their noise, all rows where they are public, and rows in no cell.
 
     The last are what is left of all rows where they are `derived`.
     """
 
     raw: NDArray[np.float64]
-    scale: float
+    law: DiscreteLaplace
     size: int | None
     missing: tuple[float | None, float | None]
     derived: bool = False
@@ -48,11 +49,11 @@ class Cells:
     @classmethod
     def of(cls, measured: NoisyValue, size: int | None, columns: tuple[Column, ...]) -> Cells:
         """Take the counts of columns' categories; of all rows, where they are public, the others are in none."""
-        raw, scale = measured.values, float(np.max(measured.scales))
+        raw, law = measured.values, measured.law
         left: tuple[float | None, float | None] = (None, None)
         if size is not None and not all(column.other for column in columns):
-            left = size - float(raw.sum()), scale * float(np.sqrt(2 * raw.size))
-        return cls(raw, scale, size, left, derived=left[0] is not None)
+            left = size - float(raw.sum()), law.standard_deviation * float(np.sqrt(raw.size))
+        return cls(raw, law, size, left, derived=left[0] is not None)
 
     def total(self) -> float:
         """Rows in the cells, as counts that are not negative have them.
@@ -62,7 +63,7 @@ class Cells:
         """
         gone, _ = self.missing
         if self.size is None or self.derived:
-            most = max(float(self.raw.sum()), 0.0) + 2 * self.scale * float(np.sqrt(2 * self.raw.size))
+            most = max(float(self.raw.sum()), 0.0) + 2 * self.law.standard_deviation * float(np.sqrt(self.raw.size))
             return min(float(np.maximum(self.raw, 0).sum()), most, float("inf" if self.size is None else self.size))
         if not gone:
             return float(self.size)
@@ -73,7 +74,7 @@ def cells(curator: Curator, counts: features.OneHot, columns: tuple[Column, ...]
     """Measure how many rows are in each category or combination; the others are what is left of all rows."""
     if nan_policy == "raise":
         curator.refuse_missing(*columns)
-    return Cells.of(curator.sum(counts), curator.size, columns)
+    return Cells.of(curator.sum(counts, grid="unit"), curator.size, columns)
 
 
 def edges_of(column: Column, bins: Any) -> tuple[NDArray[np.float64], slice]:
@@ -174,13 +175,12 @@ def histogram(
         counted: features.RowFeatures = features.Count()
     else:
         counted = curator.once(_counting, column, tuple(edges.tolist()), bool(gaps))
-    measured = curator.sum(counted)
-    scale = float(measured.scales[0])
-    raw, left = measured.values, (None, None)
+    measured = curator.sum(counted, grid="unit")
+    raw, law, left = measured.values, measured.law, (None, None)
     if gaps:
-        return Cells(raw[:-1], scale, n, (float(raw[-1]), float(np.sqrt(2)) * scale))
+        return Cells(raw[:-1], law, n, (float(raw[-1]), law.standard_deviation))
     nothing = None if column.filled or nan_policy == "fill" else 0.0
-    return Cells(raw, scale, n, (nothing, nothing) if n is not None else left)
+    return Cells(raw, law, n, (nothing, nothing) if n is not None else left)
 
 
 @histogram.concludes
@@ -198,7 +198,8 @@ def _(
     return Histogram(
         raw=measured.raw[inner],
         total=float(counts[inner].sum()),
-        noise_scale=measured.scale,
+        noise_scale=measured.law.scale,
+        noise_step=measured.law.step,
         confidence=confidence,
         normalize=normalize,
         missing=measured.missing[0],
@@ -333,7 +334,8 @@ def _(
     return Counts(
         raw=measured.raw[order],
         total=measured.total(),
-        noise_scale=measured.scale,
+        noise_scale=measured.law.scale,
+        noise_step=measured.law.step,
         confidence=confidence,
         normalize=normalize,
         missing=measured.missing[0],
@@ -427,7 +429,8 @@ def _(
     return Crosstab(
         raw=measured.raw,
         total=measured.total(),
-        noise_scale=measured.scale,
+        noise_scale=measured.law.scale,
+        noise_step=measured.law.step,
         confidence=confidence,
         normalize=by is not None,
         missing=measured.missing[0],

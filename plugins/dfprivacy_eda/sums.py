@@ -251,7 +251,7 @@ def between(draws: Numbers, confidence: float) -> tuple[float, float]:
     places = [(len(draws) - 1) * (1 + sign * confidence) / 2 for sign in (-1, 1)]
     below = [min(int(place), len(draws) - 2) for place in places]
     low, high = (
-        _between(*ends.tolist(), place - at)
+        _between(float(ends[0]), float(ends[1]), place - at)
         for place, at, ends in zip(places, below, _ordered(draws, *below), strict=True)
     )
     return low, high

@@ -1,7 +1,8 @@
 """A curator whose noise is NumPy's: it sums a table once, and adds noise as often as it is asked.
 
-For benchmarks only, of public tables: nothing is private here, nothing is charged, and noise is continuous. Scales
-are those of the claimed sensitivities, under ``replace_one`` for a table whose size is public, or ``add_remove``.
+For benchmarks only, of public tables: nothing is private here, nothing is charged, and noise is continuous, but on
+whole units where that is asked for. Scales are those of the claimed sensitivities, under ``replace_one`` for a table
+whose size is public, or ``add_remove``.
 """
 
 from __future__ import annotations
@@ -17,15 +18,19 @@ from dfprivacy import Column
 from dfprivacy._measure.noisy import _taken_apart
 from dfprivacy._table.batch import Batch, number
 from dfprivacy.features import RowFeatures
+from dfprivacy.laws import DiscreteLaplace
 from dfprivacy.release import MeasurementRecord, NoisyValue
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from eda_tables import Table
 
     from dfprivacy import Mechanism
 
 
 _FINE = 30  # bits of the sums behind the point
+_LAST = 60  # and of their noise, which is continuous
 
 
 class Simulated:
@@ -66,14 +71,21 @@ class Simulated:
         """Say which columns may have gaps."""
         return tuple(columns) if nan_policy == "omit" else ()
 
-    def sum(self, features: RowFeatures, *, noise: str = "laplace", share: Any = None) -> NoisyValue:
+    def sum(
+        self, features: RowFeatures, *, noise: str = "laplace", share: Any = None, grid: str = "fine"
+    ) -> NoisyValue:
         """Add noise to the sums of features."""
-        return self._noisy(features, self._exact(features), features.weights, noise, share)
+        unit = features.unit if grid == "unit" else None
+        return self._noisy(features, self._exact(features), features.weights, noise, share, unit)
 
     def measure(self, statistic: Any, *, noise: str = "laplace", share: Any = None) -> NoisyValue:
         """Add noise to the value of a statistic of sums."""
         value = np.reshape(statistic.value(self._exact(statistic.features)), statistic.shape)
         return self._noisy(statistic, value, statistic.weights, noise, share)
+
+    def once(self, make: Callable[..., Any], *arguments: Any) -> Any:
+        """Make something of public values."""
+        return make(*arguments)
 
     def settled(self, chosen: Any) -> Any:
         """Keep what was chosen between two measurements: nothing is drawn again here."""
@@ -94,7 +106,9 @@ class Simulated:
             self._sums[key] = whole.reshape(features.shape) / features.weights
         return self._sums[key]
 
-    def _noisy(self, asked: Any, exact: Any, weights: Any, noise: str, share: Any) -> NoisyValue:
+    def _noisy(
+        self, asked: Any, exact: Any, weights: Any, noise: str, share: Any, unit: float | None = None
+    ) -> NoisyValue:
         part = self._left if share is None else float(share)
         self._left -= part
         norm = math.inf if noise == "cube" else 1
@@ -103,12 +117,13 @@ class Simulated:
         if noise == "cube":
             drawn = self.rng.gamma(d + 1, scale) * self.rng.uniform(-1, 1, d)
         else:
-            drawn = self.rng.laplace(scale=scale, size=d)
+            drawn = DiscreteLaplace(scale, unit or 0.0).drawn(self.rng, d)
         scales = np.broadcast_to(scale / np.asarray(weights), asked.shape)
-        found = NoisyValue(exact + drawn.reshape(asked.shape) / weights, scales, self._record(scale))
+        found = NoisyValue(exact + drawn.reshape(asked.shape) / weights, scales, self._record(scale, unit))
         return _taken_apart(found, asked) if isinstance(asked, RowFeatures) else found
 
-    def _record(self, scale: float) -> MeasurementRecord:
+    def _record(self, scale: float, unit: float | None = None) -> MeasurementRecord:
+        grid = _LAST if unit is None else 1 - math.frexp(unit)[1]
         return MeasurementRecord(
-            what="", kind="", scale=scale, grid=0, sensitivity=0.0, epsilon=self.epsilon, delta=0.0
+            what="", kind="", scale=scale, grid=grid, sensitivity=0.0, epsilon=self.epsilon, delta=0.0
         )

@@ -260,6 +260,37 @@ def test_values_outside_of_the_domain_count_with_all_others():
     assert 450 == pytest.approx(found.other, abs=3)
 
 
+def test_what_was_found_of_a_domain_can_be_declared():
+    """The values that were shown become the column's categories, and all the rest is "other"."""
+    view = protect(delta=0)
+
+    with seeded_noise(9):
+        found = view.value_counts("icd", domain=ICD, epsilon=10)
+        declared = view.declare(found)
+        counts = declared.value_counts("icd", epsilon=10)
+
+    assert ("E11", "I10", "J45", "other") == declared.schema.columns["icd"].categories
+    assert 160 == pytest.approx(counts["other"], abs=6)
+
+
+@pytest.mark.parametrize("people", [{}, {"unit": "who", "max_rows": 2}], ids=["rows", "people"])
+def test_categories_of_a_domain_can_be_found_when_a_table_is_protected(people):
+    """Without a delta, also where a person has several rows; paid for once, and found again."""
+    frame = pd.DataFrame({"icd": CODES, "severe": SEVERE, "who": [at // 2 for at in range(len(CODES))]})
+    terms = {"epsilon": 40, "ledger": "memory:", **people}
+    name = next(NAMES)
+
+    with seeded_noise(10):
+        first = dp.protect(frame, name, categories={"icd": dp.discover(epsilon=20, domain=ICD)}, **terms)
+        second = dp.protect(frame, name, categories={"icd": dp.discover(epsilon=20, domain=ICD)}, **terms)
+
+    assert ("E11", "I10", "J45", "other") == first.schema.columns["icd"].categories
+    assert first.schema == second.schema
+    assert 20 == second.budget.spent
+    with pytest.raises(ArgumentError, match="without a delta"):
+        dp.discover(delta=1e-6, domain=ICD)
+
+
 def test_a_domain_in_groups_parts_and_plans():
     """Groups and parts are counted apart, all groups at the price of one, and a plan reads nothing."""
     view = protect(categories={"severe": [1, 2]}, delta=0)
@@ -303,7 +334,7 @@ def test_what_is_wrong_with_a_domain():
         (lambda: view.value_counts("icd", domain=[], epsilon=1), "at least one value"),
         (lambda: view.value_counts("icd", domain=["J45", "J45"], epsilon=1), "each once"),
         (lambda: view.value_counts("icd", domain=r"\d{20}", epsilon=1), "more than"),
-        (lambda: view.explain("value_counts", "icd", domain=5, epsilon=1), "list of values"),
+        (lambda: view.explain("value_counts", "icd", domain=5, epsilon=1), "no list, no range"),
     ):
         with pytest.raises(DPError, match=match):
             refused()
