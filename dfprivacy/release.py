@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self
 import numpy as np
 
 from dfprivacy.errors import ArgumentError, trimmed
+from dfprivacy.laws import DiscreteLaplace
 from dfprivacy.markup import Grid, Text
 from dfprivacy.plotting import forest, stacked
 from dfprivacy.tidy import COLUMNS_MAX, frame_of, keyed, leaves, rows_of, scalar, table_of
@@ -86,6 +87,11 @@ class MeasurementRecord:
     epsilon: float
     delta: float
     reused: str = ""
+
+    @property
+    def law(self) -> DiscreteLaplace:
+        """The law of Laplace noise of this scale; continuous where it is a mean of several measurements."""
+        return DiscreteLaplace(self.scale, 0.0 if "pooled" in self.kind else math.ldexp(1.0, -self.grid))
 
     def __str__(self) -> str:
         sentence = (
@@ -221,6 +227,8 @@ class DiscoveredKeys:
         The scale of the Laplace noise in each count; 0 where the keys are public.
     noise : MeasurementRecord or None
         The same in words; None where the keys are public.
+    domain : int or None
+        How many keys there can be, where that is known: then any of them may be shown, though no row holds it.
     """
 
     keys: tuple[Any, ...]
@@ -228,6 +236,14 @@ class DiscoveredKeys:
     threshold: int
     scale: float
     noise: MeasurementRecord | None
+    domain: int | None = None
+
+    @property
+    def false(self) -> float:
+        """How many keys that no row holds are shown on average, at most."""
+        if self.domain is None or not self.scale:
+            return 0.0
+        return self.domain * math.exp(-self.threshold / self.scale) / (1 + math.exp(-1 / self.scale))
 
 
 @dataclass(frozen=True)
@@ -277,6 +293,14 @@ class NoisyValue:
     scales: NDArray[np.float64]
     noise: MeasurementRecord | None
     parts: tuple[NoisyValue, ...] = ()
+
+    @property
+    def law(self) -> DiscreteLaplace:
+        """The law of Laplace noise in the coordinate that has most of it; nothing where the sum is public."""
+        if self.noise is None:
+            return DiscreteLaplace(0.0)
+        weight = self.noise.scale / float(np.max(self.scales))
+        return DiscreteLaplace(self.noise.scale / weight, self.noise.law.step / weight)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -110,7 +110,8 @@ def protect(
     categories : mapping of str to sequence, optional
         The values each categorical column may take, from knowledge outside the data; ``[False, True]`` for a
         column of booleans. Nothing is taken from the types of the columns: one value can change them.
-        `dp.discover() <dfprivacy.discover>` for those that enough rows hold, at a price, and ``"other"``.
+        `dp.discover() <dfprivacy.discover>` for those that enough rows hold, at a price, and ``"other"``. Of a huge
+        known domain, counts need no declaration: ``view.value_counts(column, domain=...)``.
     public : sequence of str, optional
         Columns whose values are not protected, such as a study arm: neighbouring tables agree on them.
     neighbors : {"replace_one", "add_remove"}
@@ -230,10 +231,10 @@ def _protected(
     listed, wanted = _listed(terms.get("categories"))
     whose = read_unit(terms.get("unit"), terms.get("max_rows"), terms["unit_missing"])
     size = read_size(terms.get("size"), terms["neighbors"])
-    if whose is not None and wanted:
+    if whose is not None and any(price.domain is None for price in wanted.values()):
         raise ArgumentError(
             f"Categories are not discovered where a {whose.column!r} may have several rows.",
-            "Declare the categories.",
+            "Declare the categories, or say which there can be: dp.discover(domain=...).",
         )
     named = ("bounds", "public", "missing", "neighbors")
     declarations: dict[str, Any] = {argument: terms.get(argument) for argument in named}
@@ -260,8 +261,10 @@ def _protected(
     view = PrivateFrame(Target(account, table, default))
     protected(view._target)  # noqa: SLF001 - its own
     for column, price in wanted.items():
-        keys = view.find_categories([column], epsilon=price.epsilon, delta=price.delta)
-        view = view.declare(keys)
+        if price.domain is None:
+            view = view.declare(view.find_categories([column], epsilon=price.epsilon, delta=price.delta))
+        else:
+            view = view.declare(view.value_counts(column, domain=price.domain, epsilon=price.epsilon))
     return _remembered(df, view._target)  # noqa: SLF001 - its own
 
 

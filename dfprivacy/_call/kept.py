@@ -65,15 +65,16 @@ class Kept:
             self._known[wanted] = self._account.measurements(wanted, private=noises.sampler().private)
         return [each for each in self._known[wanted].get((key, noise), ()) if each.id not in self._taken]
 
-    def best(self, known: Sequence[KeptMeasurement], scale: float) -> KeptMeasurement | None:
-        """Choose the most accurate, and of these the newest, if it is at least as accurate as noise of a scale.
+    def best(self, known: Sequence[KeptMeasurement], wanted: KeptMeasurement) -> KeptMeasurement | None:
+        """Choose the most accurate, and of these the newest, if it is at least as accurate as what is wanted.
 
-        Scales are public, so the choice tells of nothing else.
+        Its steps are no coarser either: who counts on noise as good as continuous gets such. Scales and grids are
+        public, so the choice tells of nothing else.
         """
         if self.fresh:
             return None
-        good = [each for each in known if each.scale <= scale]
-        return min(good, key=lambda each: (each.scale, -each.id), default=None)
+        good = [each for each in known if each.grid >= wanted.grid and each.spread <= wanted.spread]
+        return min(good, key=lambda each: (each.spread, -each.id), default=None)
 
     def take(self, kept: KeptMeasurement) -> None:
         """Let this call take it no second time."""

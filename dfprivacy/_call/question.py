@@ -124,7 +124,7 @@ class Question:
             self.target.table, self.mechanism, self.given, self.arguments, self.by, self.words, tuple(seen)
         )
 
-    @property
+    @cached_property
     def call(self) -> str:
         """The call as it would be typed, without what it costs; what is long is cut."""
         signature = self.mechanism.signature.parameters

@@ -95,6 +95,8 @@ def _same(value: Any) -> Any:
         value = float(value) if Fraction(value) == float(value) else Fraction(value)
     if isinstance(value, Release):  # it may be as long as a table, and what was paid for it changes when replayed
         return {"sha256": _digest(plain_json({"type": type(value).__qualname__, **value.result}))}
+    if isinstance(value, range):  # as long as it may be, it is three numbers
+        return {"range": [value.start, value.stop, value.step]}
     if isinstance(value, list | tuple):
         items = [_same(item) for item in value]
         return tuple(items) if isinstance(value, tuple) else items

@@ -126,11 +126,13 @@ def encoded(value: Any, what: str) -> Any:
     if isinstance(value, list | tuple):
         items = [encoded(item, what) for item in value]
         return {"$tuple": items} if isinstance(value, tuple) else items
+    if isinstance(value, range):
+        return {"$range": [value.start, value.stop, value.step]}
     if isinstance(value, dict) and all(isinstance(key, str) and not key.startswith("$") for key in value):
         return {key: encoded(item, what) for key, item in value.items()}
     raise ArgumentError(
         f"{what} is a {type(value).__name__}, which no request can hold.",
-        "A request holds finite numbers, text, True and False, and lists, tuples and dictionaries of them.",
+        "A request holds finite numbers, text, True and False, ranges, and lists, tuples and dictionaries of them.",
     )
 
 
@@ -142,6 +144,10 @@ def decoded(value: Any) -> Any:
         return value
     if set(value) == {"$tuple"} and isinstance(value["$tuple"], list):
         return tuple(decoded(item) for item in value["$tuple"])
+    if set(value) == {"$range"} and isinstance(value["$range"], list):
+        ends = value["$range"]
+        if len(ends) == 3 and ends[2] and all(type(end) is int for end in ends):  # noqa: PLR2004 - and no boolean
+            return range(*ends)
     if any(key.startswith("$") for key in value):
         raise ValueError
     return {key: decoded(item) for key, item in value.items()}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy._ledger.records import read_moment, read_text
+from dfprivacy.laws import DiscreteLaplace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,6 +62,8 @@ class KeptMeasurement:
         Its number.
     at : str
         When it was kept, ISO 8601 in UTC.
+    noise : {"laplace", "gaussian", "cube"}
+        The kind of noise.
     steps_scale : float
         Scale of its noise in steps of its grid.
     grid : int
@@ -69,6 +72,7 @@ class KeptMeasurement:
 
     id: int
     at: str
+    noise: str
     steps_scale: float
     grid: int
 
@@ -76,6 +80,13 @@ class KeptMeasurement:
     def scale(self) -> float:
         """Scale of its noise in the units of what was measured."""
         return math.ldexp(self.steps_scale, -self.grid)
+
+    @property
+    def spread(self) -> float:
+        """What the standard deviation of its noise grows with: that itself of Laplace noise, else the scale."""
+        if self.noise != "laplace":
+            return self.scale
+        return DiscreteLaplace(self.scale, math.ldexp(1.0, -self.grid)).standard_deviation
 
 
 def digest(text: str) -> str:
@@ -101,7 +112,7 @@ def read_kept(row: Row[Any]) -> KeptMeasurement:
     scale = float.fromhex(row.scale)
     if not (math.isfinite(scale) and scale > 0 and scale.hex() == row.scale):
         raise ValueError
-    return KeptMeasurement(int(row.id), read_moment(read_text(row.at)).isoformat(), scale, int(row.grid))
+    return KeptMeasurement(int(row.id), read_moment(read_text(row.at)).isoformat(), row.noise, scale, int(row.grid))
 
 
 def read_steps(value: bytes) -> NDArray[np.int64]:

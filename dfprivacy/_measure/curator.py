@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast, overloa
 
 import numpy as np
 
-from dfprivacy._ledger.measurements import Measurement
+from dfprivacy._ledger.measurements import KeptMeasurement, Measurement
 from dfprivacy._measure.description import canonical_order, describe, describe_query
 from dfprivacy._measure.evaluate import L2, Query, copied
 from dfprivacy._measure.noisy import Drawn, clamped, combined, discovered, measurement, moved, surveyed, together
@@ -37,8 +37,9 @@ from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.grid import exact_exponent
-from dfprivacy._privacy.losses import Approximate, BoundedRange, Gaussian, Pure
+from dfprivacy._privacy.losses import Approximate, BoundedRange, Gaussian, Laplace, Pure
 from dfprivacy._table.batch import BATCH_ROWS
+from dfprivacy._table.domain import domain_of
 from dfprivacy._table.sample import SampledFrame
 from dfprivacy.errors import ArgumentError, LedgerError, PluginError
 from dfprivacy.features import Count, Given, OneHot, RowFeatures
@@ -53,11 +54,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy._ledger.measurements import KeptMeasurement
     from dfprivacy._measure.description import Origins
     from dfprivacy._measure.evaluate import Table
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy._table.batch import Batch
+    from dfprivacy._table.domain import Domain
     from dfprivacy._table.keys import Key
     from dfprivacy.arguments import NanPolicy
     from dfprivacy.features.integers import Integers
@@ -112,8 +113,8 @@ class KeptMeasurements(Protocol):
         """Find what is kept of a description with a kind of noise, and was not taken yet, oldest first."""
         ...
 
-    def best(self, known: Sequence[KeptMeasurement], scale: float) -> KeptMeasurement | None:
-        """Choose the most accurate, if it is at least as accurate as noise of a scale, and need not be fresh."""
+    def best(self, known: Sequence[KeptMeasurement], wanted: KeptMeasurement) -> KeptMeasurement | None:
+        """Choose the most accurate, if it is at least as accurate as what is wanted, and need not be fresh."""
         ...
 
     def take(self, kept: KeptMeasurement) -> None:
@@ -372,6 +373,7 @@ class Curator:
         share: object = None,
         then: Literal["any", "gaussian"] = "any",
         pool: bool = False,
+        grid: Literal["fine", "unit"] = "fine",
     ) -> NoisyValue:
         """Measure the sum of row features over the rows, or take what was measured before.
 
@@ -392,6 +394,11 @@ class Curator:
         pool : bool
             Take the mean of all measurements of the same that are kept, weighted by the inverse of the variance of
             their noise, with a new one if they are less accurate together than that would be.
+        grid : {"fine", "unit"}
+            How fine the steps of the noise are: so fine that Laplace noise is as good as continuous; or of the
+            features' own unit where they have one, such as whole rows of counts, and where epsilons simply add up:
+            elsewhere finer noise composes better. Noise on whole units has the smaller variance. Its law is another
+            one, `NoisyValue.law`: who asks for "unit" must conclude from that.
 
         Returns
         -------
@@ -414,7 +421,11 @@ class Curator:
         ----------
         .. [1] Hardt and Talwar (2010). On the geometry of differential privacy. STOC.
         """
-        return self._noisy(features, noise, share, then, pool=pool)
+        if grid not in {"fine", "unit"}:
+            raise ArgumentError(f"grid={grid!r} is unknown.", 'Use "fine" or "unit".')
+        if pool and grid == "unit":
+            raise PluginError("What is on units is not pooled: the mean of several has another law.")
+        return self._noisy(features, noise, share, then, pool=pool, whole=grid == "unit")
 
     def jointly(self, *planned: tuple[RowFeatures, object]) -> list[Callable[[RowFeatures], NoisyValue]]:
         """Pay for several sums with Gaussian noise as for one, and measure them one after another.
@@ -693,8 +704,14 @@ class Curator:
         blank: bool | float = 1.0 if alpha is None else False
         return self._perform(plan.at(scale), [Pure(plan.epsilon)], draw, blank)
 
-    def discover(self, columns: Column | Sequence[Column], *, share: object = None) -> DiscoveredKeys:
-        """Find the keys that enough rows hold, and about how many rows that is.
+    def discover(
+        self,
+        columns: Column | Sequence[Column],
+        *,
+        domain: Sequence[Category] | str | None = None,
+        share: object = None,
+    ) -> DiscoveredKeys:
+        r"""Find the keys that enough rows hold, and about how many rows that is.
 
         Parameters
         ----------
@@ -703,20 +720,24 @@ class Curator:
             tuple with one of each of several. Values are compared as categories are: numbers as float64, True and
             False as 1 and 0, bytes as the text they say. Missing values, dates and texts of more than 256
             characters are no keys. A column with categories is asked for those only.
+        domain : list, range, or str, optional
+            All keys that one column may hold, from knowledge outside the data, however many: a list, a range of
+            whole numbers, or a pattern of texts such as ``"[A-Z][0-9]{2}"``, which has characters, sets of them,
+            ``\d`` for a digit, and in braces how often each is there. What is none of them is no key.
         share : number or fraction, optional
-            As for `sum`; it needs a delta.
+            As for `sum`; without a domain it needs a delta.
 
         Returns
         -------
         DiscoveredKeys
-            The keys whose noisy count reaches a threshold. A key that no row holds is never among them, and one
-            that a single row holds with probability delta at most. All keys, exactly and for nothing, if the
-            columns are public.
+            The keys whose noisy count reaches a threshold. Without a domain, a key that no row holds is never among
+            them, and one that a single row holds with probability delta at most. With one, any may be: of those
+            that no row holds 0.05 on average, at most. All keys, exact and free, if the columns are public.
 
         Raises
         ------
-        ArgumentError
-            If there is no delta; nothing was charged.
+        ArgumentError, SchemaError
+            If there is neither a delta nor a domain, or none that can be used; nothing was charged.
         BudgetExceeded, ReadError
             As for `measure`.
 
@@ -726,38 +747,40 @@ class Curator:
         row may change its key, and are shown from a threshold on [1]_; docs/explanation/statistics.md proves it.
         Memory holds each different key once.
 
+        With a domain it is pure: what comes out has the law of noise on all keys of the domain, of which those
+        that no row holds are drawn only where they reach the threshold [2]_. That follows from public numbers, and
+        a person may have several rows.
+
         References
         ----------
         .. [1] Korolova, Kenthapadi, Mishra and Ntoulas (2009). Releasing search queries and clicks privately. WWW.
+        .. [2] Cormode, Procopiuc, Srivastava and Tran (2012). Differentially private summaries for sparse data.
+           ICDT.
         """
         several = tuple(columns) if isinstance(columns, list | tuple) else (columns,)
+        single = not isinstance(columns, list | tuple)
         if not several:
             raise PluginError("discover() was given no column.", "Name those that hold the keys.")
+        if domain is not None:
+            if not single:
+                raise PluginError("discover() was given a domain for several columns.", "A domain is of one.")
+            return self._within_domain(several[0], domain_of(domain), share)
         self._refuse_several("This shows keys that nobody declared")
         self._refuse_held()
         self._table.present()  # a copy without rows must not pay
-        single = not isinstance(columns, list | tuple)
         if self._table.agreed(several):
             return discovered(self._table.keys(several), 1, None, single=single)
         epsilon, delta = self._share(share)
         if not delta > 0:
             raise ArgumentError(
                 "Keys that nobody declared can only be shown with a delta above zero.",
-                "Protect the table with a delta, or declare the categories.",
+                "Protect the table with a delta, declare the categories, or say which values there can be.",
             )
         moved = 1 if self.neighbors == "add_remove" else 2  # a row leaves one key for another
         scale = calibrate.laplace_scale(moved, epsilon)
         threshold = calibrate.discovery_threshold(scale, delta)
         names = ", ".join(column.name for column in several)
-        said = MeasurementRecord(
-            what=f"how many rows hold each key of {names}, shown from {threshold} on",
-            kind="discrete Laplace",
-            scale=scale,
-            grid=0,
-            sensitivity=float(moved),
-            epsilon=float(epsilon),
-            delta=float(delta),
-        )
+        said = _of_keys(f"{names}, shown from {threshold} on", scale, moved, epsilon, delta)
 
         def draw() -> dict[Key, int]:
             return noises.sampler().discover(self._table.keys(several), scale, threshold)
@@ -765,6 +788,28 @@ class Curator:
         nothing: dict[Key, int] = {}
         found = self._perform(said, [Approximate(epsilon, delta)], draw, nothing)
         return discovered(found, threshold, said, single=single)
+
+    def _within_domain(self, column: Column, domain: Domain, share: object) -> DiscoveredKeys:
+        """Find the keys of a known domain that enough rows hold."""
+        self._refuse_held()
+        self._table.present()  # a copy without rows must not pay
+        if self._table.agreed([column]):
+            exactly = domain.keyed(domain.placed(self._table.keys([column])))
+            return discovered(exactly, 1, None, single=True, domain=domain.size)
+        epsilon, _ = self._share(share)
+        moved = (1 if self.neighbors == "add_remove" else 2) * self._table.rows_each
+        scale = calibrate.laplace_scale(moved, epsilon)
+        threshold = calibrate.sparse_threshold(scale, domain.size)
+        what = f"{column.name} among {domain.size:,}, shown from {threshold:,} on"
+        said = _of_keys(what, scale, moved, epsilon, Fraction(0))
+
+        def draw() -> dict[int, int]:
+            counts = domain.placed(self._table.keys([column]))
+            return noises.sampler().sparse(counts, domain.size, scale, threshold)
+
+        nothing: dict[int, int] = {}
+        found = self._perform(said, [Laplace(moved, scale, epsilon)], draw, nothing)
+        return discovered(domain.keyed(found), threshold, said, single=True, domain=domain.size)
 
     def survey(
         self, columns: Sequence[Column], edges: Sequence[float], *, share: object = None
@@ -930,7 +975,14 @@ class Curator:
             )
 
     def _noisy(
-        self, asked: RowFeatures | Statistic, noise: str, share: object, then: str, *, pool: bool
+        self,
+        asked: RowFeatures | Statistic,
+        noise: str,
+        share: object,
+        then: str,
+        *,
+        pool: bool,
+        whole: bool = False,
     ) -> NoisyValue:
         if noise not in NORMS:
             raise ArgumentError(f"noise={noise!r} is unknown.", f"Use one of {tuple(NORMS)!r}.")
@@ -948,7 +1000,9 @@ class Curator:
         if noise == "gaussian":
             check_delta(cost[1])
             self._gaussian_only |= then == "gaussian"
-        price = self._table.once(query, (noise, *cost), lambda: price_of(self._table, query, noise, *cost))
+        whole &= self._budget.basic_composition  # elsewhere noise on units may be charged more; losses.Laplace
+        about = (noise, whole, *cost)
+        price = self._table.once(query, about, lambda: price_of(self._table, query, noise, *cost, whole=whole))
         return self._drawn(query, price, pool=pool)
 
     def _joined(self, unused: list[RowFeatures], share: JointShare | None, features: RowFeatures) -> NoisyValue:
@@ -977,11 +1031,14 @@ class Curator:
         text = self._described(query, kept.origins) if kept else None
         if kept is None or text is None:
             return combined([self._new(query, price)], query)
-        known = [] if kept.fresh and not pool else kept.like(text, price.noise)
-        if pool and kept.best([together(known)] if known else [], price.said.scale) is not None:
+        wanted = KeptMeasurement(0, "", price.noise, price.scale, price.grid.k)
+        known = (
+            [] if kept.fresh and not pool else [e for e in kept.like(text, price.noise) if e.grid >= wanted.grid]
+        )
+        if pool and kept.best([together(known)] if known else [], wanted) is not None:
             self._budget.spare(price.losses)
             return combined([self._taken(query, each, price) for each in known], query)
-        if not pool and (best := kept.best(known, price.said.scale)) is not None:
+        if not pool and (best := kept.best(known, wanted)) is not None:
             self._budget.spare(price.losses)
             return combined([self._taken(query, best, price)], query)
         new = self._new(query, price, text)
@@ -1102,6 +1159,19 @@ class Curator:
                 scale = calibrate.gaussian_scale(loss.squared_sensitivity, loss.dimension, epsilon, delta)
                 return [Gaussian(loss.squared_sensitivity, scale, loss.dimension, epsilon, delta)]
         return [Approximate(epsilon, delta) if delta else Pure(epsilon)]
+
+
+def _of_keys(what: str, scale: float, moved: int, epsilon: Fraction, delta: Fraction) -> MeasurementRecord:
+    """Say in words how keys were counted."""
+    return MeasurementRecord(
+        what=f"how many rows hold each key of {what}",
+        kind="discrete Laplace",
+        scale=scale,
+        grid=0,
+        sensitivity=float(moved),
+        epsilon=float(epsilon),
+        delta=float(delta),
+    )
 
 
 class Planner(Curator):

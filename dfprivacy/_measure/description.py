@@ -47,7 +47,7 @@ T = TypeVar("T")
 _LONG = 1024  # characters, beyond which a digest stands for a value
 _HOUSE = "dfprivacy"
 _WORKED_OUT = {  # attributes of the house's own classes that follow from others, some only once they are asked for
-    "dfprivacy.features.base:_Enforced": frozenset({"_diameter"}),
+    "dfprivacy.features.base:_Enforced": frozenset({"_diameter", "_unit"}),
     "dfprivacy.features.onehot:OneHot": frozenset({"groups", "columns", "shape", "weights", "_codes", "_place"}),
 }
 

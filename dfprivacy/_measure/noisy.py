@@ -97,7 +97,12 @@ def _warn_of_the_edge(statistic: Statistic, edge: float) -> None:
 
 
 def discovered(
-    counts: dict[Key, int], threshold: int, noise: MeasurementRecord | None, *, single: bool
+    counts: dict[Key, int],
+    threshold: int,
+    noise: MeasurementRecord | None,
+    *,
+    single: bool,
+    domain: int | None = None,
 ) -> DiscoveredKeys:
     """Put keys in the order of their noisy counts, which is the only order that tells nothing else."""
     found = sorted(ordered(counts).items(), key=lambda item: -item[1])
@@ -107,6 +112,7 @@ def discovered(
         threshold=threshold,
         scale=noise.scale if noise else 0.0,
         noise=noise,
+        domain=domain,
     )
 
 

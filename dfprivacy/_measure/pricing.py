@@ -34,6 +34,7 @@ __all__ = [
     "priced",
     "sensitivity_of",
     "steps_of",
+    "unit_grid",
 ]
 
 NORMS = {"laplace": 1, "gaussian": L2, "cube": math.inf}
@@ -43,6 +44,7 @@ FINE = 30
 """The sensitivity of a statistic is about 2 to this steps of its grid."""
 
 _UP = 1 + 2.0**-48  # above every error of a square root and two products
+_SLACK = Fraction(1, 2**40)  # above that of a bound which is a float, and UNIT_SLACK
 
 
 @dataclass(frozen=True)
@@ -124,17 +126,21 @@ def sensitivity_of(table: Table, query: Query, norm: float) -> float:
     return sensitivity
 
 
-def price_of(table: Table, query: Query, noise: str, epsilon: Fraction, delta: Fraction) -> Price:
-    """Price a measurement with noise of a kind."""
+def price_of(
+    table: Table, query: Query, noise: str, epsilon: Fraction, delta: Fraction, *, whole: bool = False
+) -> Price:
+    """Price a measurement with noise of a kind, Laplace noise on whole units if asked and where there are any."""
     grid = grid_for(table, query, NORMS[noise], epsilon, cube=noise == "cube")
+    if whole and noise == "laplace":
+        grid = unit_grid(table, query, grid)
     loss: PrivacyLoss
     if noise == "gaussian":
         scale = calibrate.gaussian_scale(grid.squared, query.dimension, epsilon, delta)
         loss = Gaussian(grid.squared, scale, query.dimension, epsilon, delta)
     else:
-        delta, whole = Fraction(0), math.ceil(grid.steps)
-        scale = calibrate.laplace_scale(whole, epsilon)
-        loss = Cube(epsilon, whole, scale) if noise == "cube" else Laplace(whole, scale, epsilon)
+        delta, steps = Fraction(0), math.ceil(grid.steps)
+        scale = calibrate.laplace_scale(steps, epsilon)
+        loss = Cube(epsilon, steps, scale) if noise == "cube" else Laplace(steps, scale, epsilon)
     return priced(query, noise, grid, scale, (epsilon, delta), loss)
 
 
@@ -179,6 +185,19 @@ def grid_for(table: Table, query: Query, norm: float, epsilon: Fraction, *, cube
     return Grid(k, steps_of(table, query, norm, k, sensitivity))
 
 
+def unit_grid(table: Table, query: Query, fine: Grid) -> Grid:
+    """Give the grid of the unit of what is summed, and the L1 sensitivity there; the fine one if that is coarser.
+
+    Vectors of whole units are whole units apart, so their distance is the whole number below its bound, and
+    nothing is rounded; docs/explanation/exact-arithmetic.md.
+    """
+    unit = query.of.unit if isinstance(query.of, RowFeatures) else None
+    if unit is None or unit < Fraction(2) ** -fine.k:
+        return fine
+    apart = Fraction(sensitivity_of(table, query, 1)) / Fraction(unit)
+    return Grid(1 - math.frexp(unit)[1], Fraction(max(1, math.floor(apart * (1 + _SLACK)))))
+
+
 def steps_of(table: Table, query: Query, norm: float, k: int, sensitivity: float) -> Fraction:
     """Sensitivity in steps of 2 to the minus k, rounding included."""
     if isinstance(query.of, RowFeatures):
@@ -197,11 +216,14 @@ def steps_of(table: Table, query: Query, norm: float, k: int, sensitivity: float
 
 def _rounded(table: Table, statistic: Statistic, features: RowFeatures | None) -> Fraction:
     """How far the rounding of its sums can move a statistic apart on two tables; see `OfSums`."""
-    if features is None or features.counts:
+    if features is None:
         return Fraction(0)
     size = table.schema.size
     rows = ROWS_MAX if size is None else size + 1
     step = Fraction(2) ** -exact_exponent(features.radius(L2), BATCH_ROWS)
+    unit = Fraction(features.unit or 0)
+    if unit >= step and rows * Fraction(features.radius(1)) <= 2**53 * unit:  # float64 holds such sums
+        return Fraction(0)
     # Half a step in each coordinate of each row, and half a unit in the last place of a sum and its quotient.
     each = step * features.support / 2 + Fraction(features.radius(1)) / 2**52
     return 2 * rows * each * _at_least_nothing(statistic, "lipschitz")

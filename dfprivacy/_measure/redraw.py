@@ -179,10 +179,11 @@ class Recorder(Curator):
         then: str,
         *,
         pool: bool,
+        whole: bool = False,
     ) -> NoisyValue:
         query = Query.read(asked)
         if self._table.agreed(query.looks_at):
-            exact = super()._noisy(asked, noise, share, then, pool=pool)
+            exact = super()._noisy(asked, noise, share, then, pool=pool, whole=whole)
             self.tape.slots.append(Slot(query, "", None, exact, None))
             return exact
         if pool:
@@ -227,6 +228,7 @@ class Redrawer(Curator):
         then: str,  # noqa: ARG002
         *,
         pool: bool,  # noqa: ARG002
+        whole: bool = False,  # noqa: ARG002 - what was recorded says on which grid it is
     ) -> NoisyValue:
         slot = self.tape.slots[self._slot] if self._slot < len(self.tape.slots) else None
         self._slot += 1

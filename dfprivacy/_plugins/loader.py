@@ -177,7 +177,7 @@ class Registry:
             If a plugin raises. Never an error, not even where warnings are errors: the answer was paid for.
         """
         for each in self.loaded:
-            if each.manager is None:
+            if each.manager is None or not each.manager.hook.dfprivacy_released.get_hookimpls():
                 continue
             try:
                 each.manager.hook.dfprivacy_released(release=release, account=account)

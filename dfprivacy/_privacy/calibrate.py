@@ -23,10 +23,20 @@ from dfprivacy._privacy.conversions import (
 )
 from dfprivacy.errors import ArgumentError
 
-__all__ = ["SURVEY_GRID", "discovery_threshold", "gaussian_discovery", "gaussian_scale", "laplace_scale"]
+__all__ = [
+    "FALSE_KEYS",
+    "SURVEY_GRID",
+    "discovery_threshold",
+    "gaussian_discovery",
+    "gaussian_scale",
+    "laplace_scale",
+    "sparse_threshold",
+]
 
 _UP = 1 + 1e-12
 _NORMAL = NormalDist()
+FALSE_KEYS = 0.05
+"""How many keys of a known domain an answer shows on average, at most, though no row holds them."""
 SURVEY_GRID = 24
 """Counts of many keys a row are in steps of 2 to the minus this: then discrete noise is as good as continuous."""
 
@@ -54,6 +64,35 @@ def discovery_threshold(scale: float, delta: Fraction) -> int:
     """
     most = -log(below(delta)) - log1p(exp(-1 / scale))
     return 1 + max(1, ceil(scale * (most * _UP + 1e-12)))
+
+
+def sparse_threshold(scale: float, size: int, expected: float = FALSE_KEYS) -> int:
+    r"""Count that a key of a known domain must reach, noise included, so that few are shown that no row holds.
+
+    Privacy does not depend on it, so long as it follows from public numbers.
+
+    Parameters
+    ----------
+    scale : float
+        Scale b of the discrete Laplace noise on whole counts.
+    size : int
+        How many keys there are in the domain.
+    expected : float
+        How many may be shown on average that no row holds, at most.
+
+    Returns
+    -------
+    int
+        The smallest T of at least 1 with :math:`size \cdot q^T / (1+q) \le expected`, :math:`q = e^{-1/b}`; one
+        more where rounding could decide.
+
+    Examples
+    --------
+    >>> sparse_threshold(2.0, 10**5)
+    29
+    """
+    most = log(size) - log(expected) - log1p(exp(-1 / scale))
+    return max(1, ceil(scale * (most * _UP + 1e-12)))
 
 
 def gaussian_discovery(moved: int, own: int, epsilon: Fraction, delta: Fraction) -> tuple[float, int]:

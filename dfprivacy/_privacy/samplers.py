@@ -34,6 +34,7 @@ from dfprivacy._privacy.coins import heads
 from dfprivacy._privacy.cube import cube_noise
 from dfprivacy._privacy.grid import SUM_MAX
 from dfprivacy._privacy.response import check as check_labels
+from dfprivacy._privacy.sparse import zeros_that_reach
 from dfprivacy.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -106,6 +107,9 @@ class Sampler(Protocol):
     def survey(self, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
         """Do the same with Gaussian noise, all in steps."""
 
+    def sparse(self, counts: Mapping[int, int], size: int, scale: float, threshold: int) -> dict[int, int]:
+        """Do it with Laplace noise for all of `size` keys, numbered from 0; those not named have a count of 0."""
+
     def generator(self) -> np.random.Generator:
         """Make a generator for chance that is no noise, such as which rearrangements a test draws."""
 
@@ -167,6 +171,11 @@ class FromLaplace:
     def survey(self: Sampler, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
         """Add Gaussian noise to the counts of keys, and give those that reach a threshold, in their order."""
         return _reached(counts, self.gaussian(_numbers(counts), scale), threshold)
+
+    def sparse(self: Sampler, counts: Mapping[int, int], size: int, scale: float, threshold: int) -> dict[int, int]:
+        """Add Laplace noise to the counts of all keys, zeros too, and give those that reach a threshold."""
+        own = _reached(counts, self.laplace(_numbers(counts), scale), threshold)
+        return dict(sorted({**own, **zeros_that_reach(counts, size, scale, threshold, self)}.items()))
 
 
 def _numbers(counts: Mapping[K, int]) -> NDArray[np.int64]:

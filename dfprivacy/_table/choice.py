@@ -59,22 +59,34 @@ def counting(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[n
     """
     if not len(whose):
         return np.zeros(0, dtype=np.intp)
-    both = _packed(whose, hashes)
-    ranked = np.sort(both)
-    people = (ranked >> _HALF).astype(np.intp)
-    first = np.flatnonzero(np.append(True, people[1:] != people[:-1]))
-    last = np.minimum(first + most, np.append(first[1:], len(ranked))) - 1
-    limits = np.zeros(int(people[-1]) + 1, dtype=np.uint64)
-    limits[people[first]] = ranked[last]
-    counts = both <= limits[whose]
-    alike = ranked[1:] == ranked[:-1]  # equal rows, or hashes of which half is equal
-    if alike.any():
-        unclear = np.zeros(len(limits), dtype=np.bool_)
-        unclear[people[1:][alike]] = True
+    limits, unclear = _limits(whose, hashes, most)
+    counts = hashes <= limits[whose]
+    if unclear.any():
         rows = np.flatnonzero(unclear[whose])
         counts[rows] = False
         counts[rows[_with_equal_rows(whose[rows], hashes[rows], most)]] = True
     return np.flatnonzero(counts)
+
+
+def _limits(whose: NDArray[np.integer], hashes: Hashes, most: int) -> tuple[Hashes, NDArray[np.bool_]]:
+    """Give everybody's k-th least hash, and who may have equal rows: hashes of which the first half is equal."""
+    from scipy import sparse  # takes a while to import
+
+    # Everybody's hashes together, by counting: people with as many rows are then sorted at once, each on its own.
+    both = sparse.csr_array((hashes, whose, [0, len(whose)]), shape=(1, int(whose.max()) + 1)).tocsc()
+    starts, rows = both.indptr[:-1], np.diff(both.indptr)
+    limits, unclear = np.zeros(len(rows), dtype=np.uint64), np.zeros(len(rows), dtype=np.bool_)
+    order = np.argsort(rows, kind="stable")
+    numbers, firsts = np.unique(rows[order], return_index=True)
+    for number, first, end in zip(numbers.tolist(), firsts, [*firsts[1:], len(order)], strict=True):
+        if number:
+            people = order[first:end]
+            ranked = both.data[starts[people][:, None] + np.arange(number)]
+            ranked.sort(axis=1)
+            limits[people] = ranked[:, min(most, number) - 1]
+            halves = ranked >> _HALF
+            unclear[people] = np.any(halves[:, 1:] == halves[:, :-1], axis=1)
+    return limits, unclear
 
 
 def _with_equal_rows(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.intp]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dfprivacy._table.frames import Frame
     from dfprivacy.schema import Neighbors
 
-__all__ = ["ROWS_OF_ONE", "bounds_of", "declared", "read_schema", "read_size", "read_unit"]
+__all__ = ["ROWS_OF_ONE", "bounds_of", "categories_of", "declared", "read_schema", "read_size", "read_unit"]
 
 ROWS_OF_ONE = 1 << 20
 """The most rows of one person that may count."""
@@ -195,7 +195,7 @@ def _known(names: Sequence[str], argument: str, keys: Iterable[str]) -> None:
 
 def _column(name: str, bounds: object, categories: object, missing: object, *, public: bool) -> Column:
     limits = None if bounds is None else bounds_of(name, bounds)
-    domain = None if categories is None else _categories(name, categories)
+    domain = None if categories is None else categories_of(f"categories[{name!r}]", categories)
     fill = None
     if limits is not None:
         fill = limits[0] / 2 + limits[1] / 2
@@ -250,21 +250,22 @@ def bounds_of(name: str, bounds: object) -> tuple[float, float]:
     return low, high
 
 
-def _categories(name: str, categories: object) -> tuple[Category, ...]:
+def categories_of(what: str, categories: object) -> tuple[Category, ...]:
+    """Read a list of values, each once."""
     if isinstance(categories, str) or not isinstance(categories, Sequence | range | np.ndarray):
-        raise SchemaError(f"categories[{name!r}] must be a list of values.")
+        raise SchemaError(f"{what} must be a list of values.")
     domain: list[Category] = []
     for item in categories:
         value = item.item() if isinstance(item, np.generic) else item
         if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
             raise SchemaError(
-                f"categories[{name!r}] may hold strings and finite numbers; found one{quoted(value)}.",
+                f"{what} may hold strings and finite numbers; found one{quoted(value)}.",
                 "Missing values are in no category, or in one of their own: missing={...: 'other'}.",
             )
         if not isinstance(value, str):
-            as_number(value, f"categories[{name!r}]")
+            as_number(value, what)
         domain.append(value)
     keys = [category_key(value) for value in domain]
     if not domain or len(set(keys)) < len(keys):
-        raise SchemaError(f"categories[{name!r}] must be at least one value, each once.")
+        raise SchemaError(f"{what} must be at least one value, each once.")
     return tuple(domain)

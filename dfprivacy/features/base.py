@@ -6,15 +6,17 @@ import contextlib
 import math
 import sys
 from abc import ABC, abstractmethod
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from dfprivacy._table.batch import described
 from dfprivacy.errors import PluginError
+from dfprivacy.features.upward import UP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -23,15 +25,26 @@ if TYPE_CHECKING:
     from dfprivacy.features.integers import Integers
     from dfprivacy.schema import Column
 
-__all__ = ["FEW", "Norm", "RowFeatures", "Selective", "added", "added_by_place", "enforced"]
+__all__ = [
+    "FEW",
+    "UNIT_SLACK",
+    "Norm",
+    "RowFeatures",
+    "Selective",
+    "added",
+    "added_by_place",
+    "common_unit",
+    "enforced",
+]
 
 Norm = float  # 1, 2 or infinity
 _NORMS = (1, 2, math.inf)
 _DERIVED = {
-    *("reads", "dimension", "summands", "support", "counts"),
+    *("reads", "dimension", "summands", "support"),
     *("portable", "threaded", "sensitivity", "steps", "total", "totals", "cells", "image", "stacked"),
 }
 _PIECE = 1 << 17  # numbers at a time, which fit the cache
+UNIT_SLACK = 2.0**-44  # of a coordinate: what is as near to a whole unit is one
 FEW = 5  # places from which on np.bincount is faster than a product of matrices; both are exact
 _HOUSE = "dfprivacy.features."  # what is written here may override what others may not
 
@@ -52,6 +65,8 @@ class RowFeatures(ABC):
         Shape of the sum; its product is the dimension d.
     weights : float or ndarray
         The released sum is divided by them: coordinates that matter less may be scaled down before the noise.
+    unit : float or None
+        A power of two of which all coordinates of all rows are whole multiples, weights included; default: None.
 
     Examples
     --------
@@ -93,9 +108,13 @@ class RowFeatures(ABC):
         return self.dimension
 
     @property
-    def counts(self) -> bool:
-        """Whether every coordinate of every row is a whole number, so that no grid rounds it."""
-        return False
+    def unit(self) -> float | None:
+        """A power of two of which every coordinate of every row is a whole multiple, weights included, if known.
+
+        No grid of finer steps rounds such rows, and noise may be on whole units (``grid="unit"`` of a sum).
+        Somebody else's rows are cut to whole units, so a wrong claim costs accuracy only.
+        """
+        return None
 
     @property
     def portable(self) -> bool:
@@ -126,10 +145,10 @@ class RowFeatures(ABC):
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
         r"""Vectors of a batch in whole steps of :math:`2^{-k}`, each clipped to the radius on its own."""
         rows = np.array(self.rows(batch), dtype=np.float64).reshape(batch.size, self.dimension)
-        radius = {norm: self.radius(norm) for norm in _NORMS}
+        radius, unit = {norm: self.radius(norm) for norm in _NORMS}, self.unit
         height = max(1, _PIECE // self.dimension)
         for start in range(0, batch.size, height):
-            _clip(rows[start : start + height], radius, k)
+            _clip(rows[start : start + height], radius, k, unit)
         return rows
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
@@ -198,8 +217,24 @@ def added_by_place(steps: NDArray[np.float64], place: NDArray[np.intp], bins: in
     return np.array([np.bincount(place, weights=each, minlength=bins + 1)[:bins] for each in steps.T]).T
 
 
-def _clip(rows: NDArray[np.float64], radius: Mapping[Norm, float], k: int) -> None:
-    """Clip vectors to the radius in each norm, and round them to whole steps of 2^-k, in place."""
+def common_unit(numbers: Iterable[float | None]) -> float | None:
+    """Give the largest power of two of which all of some numbers are whole multiples, 0 aside; None if one is None.
+
+    Examples
+    --------
+    >>> common_unit([1.0, 0.75]), common_unit([8.0, 12.0]), common_unit([1.0, None])
+    (0.25, 4.0, None)
+    """
+    known = list(numbers)
+    if any(number is None for number in known):
+        return None
+    ratios = [abs(Fraction(number)) for number in known if number]
+    units = [Fraction(each.numerator & -each.numerator, each.denominator) for each in ratios]
+    return float(min(units)) if units else None
+
+
+def _clip(rows: NDArray[np.float64], radius: Mapping[Norm, float], k: int, unit: float | None = None) -> None:
+    """Clip vectors to the radius in each norm, cut them to whole units, and round to steps of 2^-k, in place."""
     rows[~np.isfinite(rows).all(axis=1)] = 0  # a row without a vector counts nowhere
     # In units of the radius, near 1, no square is too large or too small for float64.
     exponent = math.frexp(radius[2])[1]
@@ -210,6 +245,12 @@ def _clip(rows: NDArray[np.float64], radius: Mapping[Norm, float], k: int) -> No
         length = np.linalg.norm(rows, ord=norm, axis=1)
         over = length > longest
         rows[over] *= (longest / length[over])[:, None]
+    if unit is not None:  # towards 0, which takes no vector out of the radius; UNIT_SLACK is for its last bits
+        power = math.frexp(unit)[1] - 1
+        np.ldexp(rows, exponent - power, out=rows)
+        rows *= 1 + UNIT_SLACK
+        np.trunc(rows, out=rows)
+        exponent = power
     np.ldexp(rows, k + exponent, out=rows)
     np.rint(rows, out=rows)
 
@@ -247,7 +288,7 @@ def enforced(features: RowFeatures) -> RowFeatures:
     kind = type(features)
     own = kind.__module__.startswith(_HOUSE) and getattr(sys.modules[kind.__module__], kind.__name__, None) is kind
     # An attribute of the object would be found before the method of the same name.
-    if own and not vars(features).keys() & {*_DERIVED, "rows", "radius", "diameter"}:
+    if own and not vars(features).keys() & {*_DERIVED, "unit", "rows", "radius", "diameter"}:
         return features
     return _Enforced(features)
 
@@ -274,6 +315,7 @@ class _Enforced(RowFeatures):
                 f"{self._radius[math.inf]!r} in the norm of infinity.",
                 "A radius is positive and finite.",
             )
+        self._unit = _power_of_two(features.unit, self._name)
         # What hangs on the object itself is proved of nothing.
         own = type(features).diameter is not RowFeatures.diameter and _about_its_rows(type(features))
         self._states = own and not vars(features).keys() & {"rows", "diameter"}
@@ -286,6 +328,11 @@ class _Enforced(RowFeatures):
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""
         return self._radius[norm]
+
+    @property
+    def unit(self) -> float | None:
+        """What the rows are cut to whole multiples of, if they claim to be."""
+        return self._unit
 
     @property
     def states_a_diameter(self) -> bool:
@@ -311,11 +358,23 @@ class _Enforced(RowFeatures):
                 f"The L{norm:g} diameter of {self._name} is {diameter!r}.",
                 "A diameter is not negative, and 0 only of public columns.",
             )
-        return diameter
+        if self._unit is None or still:
+            return diameter
+        # It is proved of rows as they are: to cut them moves two apart by less than a unit in each coordinate.
+        return diameter + self._unit * (1.0 if norm == math.inf else self.dimension ** (1 / norm)) * UP
 
     def describe(self) -> str:
         """Name the feature in words."""
         return self._name
+
+
+def _power_of_two(unit: Any, name: str) -> float | None:
+    """Check a unit that somebody claims."""
+    if unit is None:
+        return None
+    if not isinstance(unit, int | float) or not 0 < unit < math.inf or math.frexp(unit)[0] != 1 / 2:
+        raise PluginError(f"The unit of {name} is {unit!r}.", "A unit is a power of two, such as 1, or None.")
+    return float(unit)
 
 
 def _at_infinity(ask: Callable[[float], float], euclidean: float) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dfprivacy._table.batch import number
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import Norm, RowFeatures
+from dfprivacy.features.base import Norm, RowFeatures, common_unit
 from dfprivacy.features.integers import integers
 from dfprivacy.features.upward import root
 
@@ -113,9 +113,9 @@ class Bins(RowFeatures):
         return 2 * len(self.widths)
 
     @property
-    def counts(self) -> bool:
-        """Whether every coordinate of every row is a whole number."""
-        return True
+    def unit(self) -> float | None:
+        """The unit of the weights."""
+        return common_unit(map(float, self.each))
 
     def places(self, batch: Batch) -> NDArray[np.intp]:
         """Return the number of each row's interval, shape (batch.size,)."""

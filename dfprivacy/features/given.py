@@ -10,7 +10,7 @@ import numpy as np
 
 from dfprivacy._table.batch import described
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import Norm, RowFeatures, enforced
+from dfprivacy.features.base import Norm, RowFeatures, common_unit, enforced
 from dfprivacy.features.integers import integers
 from dfprivacy.features.moments import Count
 from dfprivacy.features.upward import UP
@@ -102,9 +102,9 @@ class Given(RowFeatures):
         return self.of.support + (self.tally is not None)
 
     @property
-    def counts(self) -> bool:
-        """Whether every coordinate of every row is a whole number."""
-        return self.of.counts and (self.tally is None or all(each.is_integer() for each in self.tally))
+    def unit(self) -> float | None:
+        """The unit of what is summed, and of the tally."""
+        return common_unit((self.of.unit, *(self.tally or ())))
 
     @property
     def stacked(self) -> tuple[RowFeatures, ...]:

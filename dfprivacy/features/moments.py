@@ -47,9 +47,9 @@ class Count(RowFeatures):
         return rows[:, None] * float(np.rint(2.0**k))
 
     @property
-    def counts(self) -> bool:
-        """Whether every coordinate of every row is a whole number."""
-        return True
+    def unit(self) -> float | None:
+        """One row."""
+        return 1.0
 
     def radius(self, norm: Norm) -> float:  # noqa: ARG002
         """Largest norm of a vector."""

@@ -114,9 +114,9 @@ class OneHot(RowFeatures):
         return len(self.groups) * (self.of.summands if self.of else 1)
 
     @property
-    def counts(self) -> bool:
-        """Whether every coordinate of every row is a whole number."""
-        return self.of is None or self.of.counts
+    def unit(self) -> float | None:
+        """One row, or the unit of what is summed by category."""
+        return self.of.unit if self.of else 1.0
 
     @property
     def stacked(self) -> tuple[RowFeatures, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import Norm, RowFeatures, enforced
+from dfprivacy.features.base import Norm, RowFeatures, common_unit, enforced
 from dfprivacy.features.integers import together
 from dfprivacy.features.upward import UP
 
@@ -75,9 +75,9 @@ class Stack(RowFeatures):
         return sum(each.support for each in self.features)
 
     @property
-    def counts(self) -> bool:
-        """Whether every coordinate of every row is a whole number."""
-        return all(each.counts for each in self.features)
+    def unit(self) -> float | None:
+        """The unit of all parts, if each has one."""
+        return common_unit(each.unit for each in self.features)
 
     @property
     def stacked(self) -> tuple[RowFeatures, ...]:

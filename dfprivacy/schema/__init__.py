@@ -269,24 +269,40 @@ class Discover:
 
     epsilon: Any = None
     delta: Any = None
+    domain: Any = None
 
 
-def discover(*, epsilon: float | str | None = None, delta: float | str | None = None) -> Discover:
+def discover(
+    *,
+    epsilon: float | str | None = None,
+    delta: float | str | None = None,
+    domain: Sequence[Category] | str | None = None,
+) -> Discover:
     """Let the categories of a column be found: ``protect(..., categories={"icd": dp.discover(epsilon=0.1)})``.
 
     Parameters
     ----------
     epsilon, delta : number or str, optional
         What that may cost; default: the table's ``default_epsilon``, and the budget's delta in proportion.
+    domain : list, range, or str, optional
+        All values that there can be, as ``value_counts`` takes them; then no delta is needed.
 
     Returns
     -------
     Discover
         What stands in place of the categories. The column then has those that enough rows hold, as
-        ``find_categories`` finds them, and ``"other"``, which all else counts as. The account is charged the first
-        time; a table that is protected again with the same words finds them in its ledger.
+        ``find_categories`` finds them, or ``value_counts`` in a domain, and ``"other"``, which all else counts as.
+        The account is charged the first time; a table that is protected again with the same words finds them in its
+        ledger.
+
+    Raises
+    ------
+    ArgumentError
+        If a delta is given, and a domain that takes none.
     """
-    return Discover(epsilon, delta)
+    if domain is not None and delta is not None:
+        raise ArgumentError("Categories of a known domain are found without a delta.", "Leave it out.")
+    return Discover(epsilon, delta, domain)
 
 
 def chosen_groups(
@@ -372,7 +388,7 @@ def codes_of(categories: tuple[Category, ...]) -> Mapping[object, int]:
         Not to be written to.
     """
     codes = dict(_places(categories))
-    read = {text: _read(text) for text in categories if isinstance(text, str)}
+    read = {text: number_read(text) for text in categories if isinstance(text, str)}
     alone = {number for number, texts in Counter(read.values()).items() if texts == 1}
     for code, category in enumerate(categories):
         if not isinstance(category, str):
@@ -383,7 +399,7 @@ def codes_of(categories: tuple[Category, ...]) -> Mapping[object, int]:
     return codes
 
 
-def _read(text: str) -> float | None:
+def number_read(text: str) -> float | None:
     """Give the number that is `written` as a text."""
     number = {"True": 1.0, "true": 1.0, "False": 0.0, "false": 0.0}.get(text, math.nan)
     with suppress(ValueError):

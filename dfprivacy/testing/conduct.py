@@ -107,6 +107,17 @@ def diameters_hold(audit: Audit) -> str:
     return f"no two rows found that are further apart than {len(held)} features say"
 
 
+def units_hold(audit: Audit) -> str:
+    things = [thing for each in _asked(audit) for whole in each.things for thing in overheard.parts(whole)]
+    held = [found for thing in things if (found := diameters.claimed(thing)) is not None]
+    if not held:
+        raise Skipped("no feature claims a unit of its own")
+    for features in held:
+        if (row := diameters.broken(features, audit.stage)) is not None:
+            raise Failed(f"the vector of {row} is not of whole units; {features.describe()} says {features.unit:g}")
+    return f"no row found that is not of whole units, as {len(held)} features say"
+
+
 def features_remember_nothing(audit: Audit) -> str:
     things = [thing for each in _asked(audit) for thing in each.things]
     tables = [audit.rows, audit.rows, *(rows for _, rows, _ in audit.distant), *_strange(audit)]

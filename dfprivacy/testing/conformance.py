@@ -90,6 +90,7 @@ CHECKS: dict[str, tuple[Callable[[Audit], str], str]] = {
             "features that inherit from bundled ones, or define what the core derives, themselves or by a mix-in",
         ),
         (conduct.diameters_hold, "a diameter of a feature's author's that two rows refute"),
+        (conduct.units_hold, "a feature whose rows are not of the whole units that it claims"),
         (
             conduct.features_remember_nothing,
             "features that keep the rows they see, warn of them, or then declare another radius, shape or weight",

@@ -1,4 +1,4 @@
-"""The search for two rows that prove a stated diameter wrong.
+"""The search for two rows that prove a stated diameter wrong, and for one that is not of whole units.
 
 A diameter of its author's is proved by nobody else, and the core takes it for granted. It is about the feature
 alone, so no mechanism is performed here: rows are made up, and mapped, and moved apart as far as they go.
@@ -16,7 +16,7 @@ import numpy as np
 from dfprivacy._privacy.grid import exact_exponent
 from dfprivacy._table.batch import BATCH_ROWS
 from dfprivacy.features import RowFeatures
-from dfprivacy.features.base import enforced
+from dfprivacy.features.base import UNIT_SLACK, enforced
 from dfprivacy.testing.cases import candidates, fine_steps
 from dfprivacy.testing.harness import Harness
 
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dfprivacy._table.batch import Batch
     from dfprivacy.testing.cases import Row
 
-__all__ = ["Apart", "refuted", "stated"]
+__all__ = ["Apart", "broken", "claimed", "refuted", "stated"]
 
 _ROWS = 40  # random rows, besides corners and odd ones
 _HALVINGS = 10
@@ -63,6 +64,37 @@ def stated(thing: Any) -> Any:
         return None
     held = enforced(thing)
     return held if held is not thing and getattr(held, "states_a_diameter", False) else None
+
+
+def claimed(thing: Any) -> RowFeatures | None:
+    """Give somebody else's features as the core takes them, if they claim a unit; None if not."""
+    if not isinstance(thing, RowFeatures):
+        return None
+    held = enforced(thing)
+    return held if held is not thing and held.unit is not None else None
+
+
+def broken(held: RowFeatures, stage: Harness) -> Row | None:
+    """Search for a row whose vector is not of whole units.
+
+    Parameters
+    ----------
+    held : RowFeatures
+        What `claimed` gave.
+    stage : Harness
+        What is public about the table.
+
+    Returns
+    -------
+    dict or None
+        The row; None if none was found.
+    """
+    case = replace(stage.case, where={}, group_by=None)
+    maps = _Maps(held, Harness(stage.mechanism, case), 0)
+    rows = [row for part in maps.stage.parts(candidates(case, _ROWS)) for row in part]
+    units = maps.vectors(rows) / (held.unit or 1.0)
+    off = (np.abs(units - np.rint(units)) > UNIT_SLACK * np.abs(units)).any(axis=1)
+    return rows[int(off.argmax())] if off.any() else None
 
 
 def refuted(held: RowFeatures, stage: Harness) -> Apart | None:
@@ -104,10 +136,19 @@ class _Maps:
     k: int
 
     def __call__(self, rows: Sequence[Row]) -> NDArray[np.float64]:
-        stage, columns = self.stage, self.held.columns
-        views = stage.views(stage.frames(rows), stage.accounts_of([]))
         with np.errstate(all="ignore"):
-            return self.held.steps(stage.question(views).target.table.gathered(columns), self.k)
+            return self.held.steps(self._batch(rows), self.k)
+
+    def vectors(self, rows: Sequence[Row]) -> NDArray[np.float64]:
+        """Give the vectors as their author has them, those of rows without one left out."""
+        with np.errstate(all="ignore"):
+            found = np.array(self.held.rows(self._batch(rows)), dtype=np.float64).reshape(len(rows), -1)
+        return np.where(np.isfinite(found), found, 0.0)
+
+    def _batch(self, rows: Sequence[Row]) -> Batch:
+        stage = self.stage
+        views = stage.views(stage.frames(rows), stage.accounts_of([]))
+        return stage.question(views).target.table.gathered(self.held.columns)
 
     def allowed(self, diameter: float, norm: float) -> float:
         """Give the sensitivity in steps that the core charges, rounding included."""

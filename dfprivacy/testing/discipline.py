@@ -31,9 +31,9 @@ from dfprivacy.release import Release
 from dfprivacy.testing.cases import candidates, tables
 from dfprivacy.testing.distant import distant
 from dfprivacy.testing.exact import Family, families, worst
-from dfprivacy.testing.harness import ADDED, Harness, fixed_chance, listening, with_first
+from dfprivacy.testing.harness import ADDED, SPARSE, Harness, fixed_chance, listening, with_first
 from dfprivacy.testing.insides import difference, insides
-from dfprivacy.testing.sampler import goodness_of_fit, messages_fit
+from dfprivacy.testing.sampler import goodness_of_fit, keys_fit, messages_fit
 from dfprivacy.testing.sampling import audit_by_sampling
 from dfprivacy.testing.search import statistics_of, worst_table
 
@@ -217,7 +217,8 @@ def noise_is_what_was_charged(audit: Audit) -> str:
     trace = audit.first_run
     if trace.opaque:
         raise Skipped("it draws what cannot be replayed")
-    drawn = Counter((draw.kind, draw.scale) for draw in trace.draws if draw.kind in ADDED)
+    kinds = {kind: kind for kind in ADDED} | {SPARSE: "laplace"}
+    drawn = Counter((kinds[draw.kind], draw.scale) for draw in trace.draws if draw.kind in kinds)
     paid = Counter((loss.kind, loss.scale) for loss in trace.charges if loss.kind in ADDED)  # type: ignore[union-attr]
     if "trespass" in trace.log and not trace.charges:
         raise Failed("it reads private rows and charges nothing")
@@ -272,7 +273,12 @@ def noise_follows_its_law(audit: Audit) -> str:
         pvalue = messages_fit(noise.sampler(), arc)
         if pvalue < _PVALUE:
             raise Failed(f"messages do not follow the law of {arc}: p = {pvalue:.2g}")
-    return f"{len(asked) + len(arcs) + 4} laws fit"
+    domains = {(draw.scale, draw.law[2]) for draw in audit.first_run.draws if draw.kind == SPARSE}
+    for scale, size in domains:
+        pvalue = keys_fit(noise.sampler(), scale, size)
+        if pvalue < _PVALUE:
+            raise Failed(f"keys of a domain of {size} do not follow their law: p = {pvalue:.2g}")
+    return f"{len(asked) + len(arcs) + len(domains) + 4} laws fit"
 
 
 _fits: dict[tuple[str, str, float], float] = {}

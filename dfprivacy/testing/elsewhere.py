@@ -108,7 +108,7 @@ def moves_with_its_sums(audit: Audit) -> str:
     if audit.first_run.release is None:
         raise Skipped("it does not answer")
     _, asked = statistics_of(audit.stage, audit.rows)
-    claimed = [one for one in asked if isinstance(one, OfSums) and not one.features.counts]
+    claimed = [one for one in asked if isinstance(one, OfSums) and one.features.unit is None]
     if not claimed:
         raise Skipped("it asks for no statistic of sums that are rounded")
     steepest = 0.0

@@ -13,9 +13,10 @@ are the same on both tables, the loss between the tables is at most
 - the decision of a permutation test: twice the largest difference of the values over the scale; its p-value: four
   times;
 - keys that enough rows hold: the L1 distance of the counts of the keys that both tables have, over the scale, but
-  for the probability that one is shown which only one of them has. That probability is taken from delta.
+  for the probability that one is shown which only one of them has. That probability is taken from delta;
+- keys of a known domain: the L1 distance of the counts of all keys, over the scale.
 
-The last five hold if whatever else the chances depend on is the same on both tables.
+The last six hold if whatever else the chances depend on is the same on both tables.
 
 So the audit is a search for two rows that move the sums most.
 """
@@ -34,7 +35,7 @@ import numpy as np
 
 from dfprivacy._privacy.conversions import above, delta_gauss, gaussian_delta, rounding_delta
 from dfprivacy.testing.cases import candidates, few, fine_steps, shapes, tables
-from dfprivacy.testing.harness import DISCOVERY, SURVEY, Harness, Recording, public_part, with_first
+from dfprivacy.testing.harness import DISCOVERY, SPARSE, SURVEY, Harness, Recording, public_part, with_first
 from dfprivacy.testing.redraw import alike, redraw
 
 if TYPE_CHECKING:
@@ -347,6 +348,8 @@ def _apart(a: Recording, b: Recording) -> tuple[Counter[Price], Fraction] | None
         if mine.kind in {DISCOVERY, SURVEY}:
             count, *alone = (_of_keys if mine.kind == DISCOVERY else _of_survey)(mine, its)
             own = [sum(pair, Fraction(0)) for pair in zip(own, alone, strict=True)]
+        elif mine.kind == SPARSE:
+            count = _of_domain(mine, its)
         elif mine.sums.shape != its.sums.shape:
             return None
         else:
@@ -400,6 +403,12 @@ def _of_keys(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:
         for mine, its in ((counts, others), (others, counts))
     ]
     return shared, alone[0], alone[1]
+
+
+def _of_domain(a: Draw, b: Draw) -> int:
+    """L1 distance of the counts of all keys: one that no row holds counts 0."""
+    counts, others = (dict(zip(draw.keys, draw.sums.tolist(), strict=True)) for draw in (a, b))
+    return sum(abs(counts.get(key, 0) - others.get(key, 0)) for key in {**counts, **others})
 
 
 def _of_survey(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:

@@ -56,6 +56,7 @@ __all__ = [
     "ADDED",
     "DECISIONS",
     "DISCOVERY",
+    "SPARSE",
     "SURVEY",
     "Curtain",
     "Draw",
@@ -74,6 +75,9 @@ DECISIONS = ("arc", "selection", "sparse vector", "rank", "test")
 
 DISCOVERY = "discovery"
 """The kind of draw that shows the keys that enough rows hold, whose loss is charged with a delta."""
+
+SPARSE = "sparse"
+"""The kind that does so among all keys of a known domain, whose loss is that of Laplace noise on all of them."""
 
 SURVEY = "survey"
 """The same with Gaussian noise, of several keys a row."""
@@ -307,10 +311,13 @@ class Replay:
         self.draws: list[Draw] = []
         self.given: list[NDArray[np.int64]] = []
         self.opaque = False
-        self._seeded = Seeded(seed)
         self._seed = seed
         self._transcript = transcript
         self._until = until
+
+    @cached_property
+    def _seeded(self) -> Seeded:
+        return Seeded(self._seed)
 
     def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Write down a request for Laplace noise, and answer it."""
@@ -374,6 +381,13 @@ class Replay:
         draw = Draw(SURVEY, sums, scale, law=threshold, keys=tuple(counts))
         return dict(self._replay(draw, lambda: _pairs(self._seeded.survey(counts, scale, threshold)), None))
 
+    def sparse(self, counts: Mapping[int, int], size: int, scale: float, threshold: int) -> dict[int, int]:
+        """Write down a request for those of a known domain, and answer it."""
+        sums = np.array([*counts.values()], dtype=np.int64)
+        noise.check(sums, scale)
+        draw = Draw(SPARSE, sums, scale, 1 / Fraction(scale), (scale, threshold, size), tuple(counts))
+        return dict(self._replay(draw, lambda: _pairs(self._seeded.sparse(counts, size, scale, threshold)), None))
+
     def generator(self) -> np.random.Generator:
         """Make a generator that is the same on all tables."""
         return np.random.default_rng(self._seed)
@@ -382,8 +396,9 @@ class Replay:
         """Answer with noisy sums, with noise alone where a transcript has none of this shape."""
         noise.check(values, scale)
         start = values if self._transcript is None else np.zeros_like(values)
-        add = getattr(self._seeded, kind)
-        return self._replay(Draw(kind, values.copy(), scale), lambda: add(start, scale), values.shape)
+        return self._replay(
+            Draw(kind, values.copy(), scale), lambda: getattr(self._seeded, kind)(start, scale), values.shape
+        )
 
     def _replay(
         self, draw: Draw, answer: Callable[[], NDArray[Any]], shape: tuple[int, ...] | None
@@ -619,24 +634,46 @@ def listening() -> Iterator[list[str]]:
     """Collect the texts of all warnings and log messages, and what is printed."""
     said: list[str] = []
     printed = io.StringIO()
-
-    class LogCapture(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            said.append(record.getMessage())
-
-    root, ear = logging.getLogger(), LogCapture()
-    level = root.level
+    root, ear = logging.getLogger(), _LogCapture(said)
     root.addHandler(ear)
-    root.setLevel(logging.DEBUG)
     try:
-        with redirect_stdout(printed), redirect_stderr(printed), warnings.catch_warnings(record=True) as caught:
+        with (
+            loud(),
+            redirect_stdout(printed),
+            redirect_stderr(printed),
+            warnings.catch_warnings(record=True) as caught,
+        ):
             warnings.simplefilter("always")
             yield said
         said += [f"{warning.category.__name__}: {warning.message}" for warning in caught]
         said += printed.getvalue().splitlines()
     finally:
         root.removeHandler(ear)
-        root.setLevel(level)
+
+
+@contextmanager
+def loud() -> Iterator[None]:
+    """Let loggers pass on every message: around many calls, for at each change all loggers forget their levels."""
+    root = logging.getLogger()
+    level = root.level
+    if level != logging.DEBUG:
+        root.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        if root.level != level:
+            root.setLevel(level)
+
+
+class _LogCapture(logging.Handler):
+    """A handler that writes messages to a list."""
+
+    def __init__(self, said: list[str]) -> None:
+        super().__init__()
+        self._said = said
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._said.append(record.getMessage())
 
 
 _CHANCE = np.random.MT19937()  # in place of the one that all of NumPy's functions share

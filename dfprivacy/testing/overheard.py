@@ -30,7 +30,7 @@ __all__ = ["Asked", "against_the_rules", "copied", "declared", "evaluated", "ove
 
 _VERBS = ("sum", "jointly", "measure", "select", "above_threshold", "permutation_test", "randomize")
 _KINDS = (RowFeatures, Statistic, RowLabels)
-_FREE_TO_WRITE = {"columns", "describe", "diameter", "radius", "reads", "rows", "shape", "weights"}
+_FREE_TO_WRITE = {"columns", "describe", "diameter", "radius", "reads", "rows", "shape", "unit", "weights"}
 _HOUSE = ("dfprivacy.features.", "dfprivacy.statistics", "dfprivacy.local")
 _NORMS: dict[Any, tuple[float, ...]] = {RowFeatures: (1, 2), Statistic: (1, 2, np.inf)}
 

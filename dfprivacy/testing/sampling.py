@@ -24,7 +24,7 @@ import numpy as np
 from scipy import stats
 
 from dfprivacy.testing.cases import candidates, tables
-from dfprivacy.testing.harness import Harness, listening, public_part, with_first
+from dfprivacy.testing.harness import Harness, listening, loud, public_part, with_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -136,15 +136,16 @@ def _outputs(stage: Harness, rows: Sequence[Row], count: int) -> Iterator[Output
     accounts = stage.accounts_of([])
     views = stage.views(stage.frames(rows), accounts)
     question = None
-    for _ in range(count):
-        with listening() as said:
-            try:
-                question = question or stage.question(views)
-                question.ask()
-                numbers, words = _leaves({k: v for k, v in accounts[0].kept.items() if k != "privacy"})
-            except Exception as error:  # noqa: BLE001 - whatever it says is an output
-                numbers, words = [], [f"{type(error).__name__}: {error}"]
-        yield Output(tuple(numbers[:_NUMBERS]), "\n".join([*words, *said]))
+    with loud():
+        for _ in range(count):
+            with listening() as said:
+                try:
+                    question = question or stage.question(views)
+                    question.ask()
+                    numbers, words = _leaves({k: v for k, v in accounts[0].kept.items() if k != "privacy"})
+                except Exception as error:  # noqa: BLE001 - whatever it says is an output
+                    numbers, words = [], [f"{type(error).__name__}: {error}"]
+            yield Output(tuple(numbers[:_NUMBERS]), "\n".join([*words, *said]))
 
 
 def _leaves(plain: Any) -> tuple[list[float], list[str]]:

@@ -93,7 +93,7 @@ def of_a_signed_difference(measured: Measured, x: Column, by: Column, *, alpha: 
 def of_counts(measured: Measured, x: Column, by: Column, *, alpha: float, confidence: float) -> Chi2:
     """Judge a table of noisy counts."""
     counts = measured.values[0].values.T
-    deviation = _DEVIATION * float(measured.values[0].scales.ravel()[0])
+    deviation = measured.values[0].law.standard_deviation
     missing = None if measured.rows is None else measured.rows - float(counts.sum())
     if measured.sizes:
         missing = sum(measured.sizes) - float(counts.sum())

@@ -393,10 +393,10 @@ def _counted(
     Of all groups they are the same whichever column names the groups, so they are measured in one order.
     """
     if kept == by.categories and x.name < by.name:
-        counts = curator.sum(OneHot(x) * OneHot(by))
+        counts = curator.sum(OneHot(x) * OneHot(by), grid="unit")
         counts = replace(counts, values=counts.values.T, scales=counts.scales.T)
     else:
-        counts = curator.sum(OneHot(by, groups=kept) * OneHot(x))
+        counts = curator.sum(OneHot(by, groups=kept) * OneHot(x), grid="unit")
     return Measured("table", (counts,), kept, sizes or (), rows=curator.size)
 
 

@@ -220,11 +220,11 @@ def _counted(curator: Curator, labels: list[Column], told: set[str]) -> dict[str
         for column in labels
     ]
     counted = {}
-    for column, part in zip(labels, curator.sum(features.Stack(*every)).parts, strict=True):
+    for column, part in zip(labels, curator.sum(features.Stack(*every), grid="unit").parts, strict=True):
         counted[column.name] = Cells.of(part, curator.size, (column,))
         if column.name in told:
             *_, gone = part.values.tolist()
-            lost = gone, math.sqrt(2) * counted[column.name].scale
+            lost = gone, counted[column.name].law.standard_deviation
             counted[column.name] = replace(counted[column.name], raw=part.values[:-1], missing=lost)
     return counted
 

@@ -95,6 +95,8 @@ def _others(name: str, asked: dict[str, Any], case: Any) -> list[Any]:
     if name == "value_counts":
         found = {"column": "g", "categories": "discover"}
         every.append(case(arguments=found, epsilon=10, delta="1/1000", group_by="h", **_TABLE))
+        known = {"column": "g", "domain": "[a-z]"}
+        every += [case(arguments=known, neighbors=relation, **_TABLE) for relation in _RELATIONS]
     if name == "quantile":  # one alone, of which a row that comes or goes moves the score by 2/3
         every += [
             case(arguments={"column": "x", "q": 1 / 3, "step": 0.5}, neighbors=relation, **_TABLE)

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, DiscoveredKeys, Probability, Release, mechanism
+from dfprivacy.laws import DiscreteLaplace
 from dfprivacy.schema import OTHER
 from dfprivacy_eda import plots
 from dfprivacy_eda.tables import Counts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 __all__ = [
@@ -53,15 +56,21 @@ class FoundCounts(Counts):
     ----------
     threshold : int
         What a noisy count had to reach. No other value is told from those that nobody holds.
+    domain : int or None
+        How many values there can be, where that is known. Then any of them may be here, though no row holds it.
+    false : float
+        How many that no row holds are here on average, at most.
     other, other_standard_error : float or None
         Rows that hold none of these, missing values among them, and the standard error; None where the number of
         rows is private.
     intervals : tuple of two ndarray
         Ends of an interval for the table's own count of each. They cover it also among the counts that are shown
-        because their noise was large: near the threshold they begin at 1.
+        because their noise was large: near the threshold they begin at 1, or at 0 where the domain is known.
     """
 
     threshold: int
+    domain: int | None = None
+    false: float = 0.0
     other: float | None = None
     other_standard_error: float | None = None
 
@@ -70,9 +79,14 @@ class FoundCounts(Counts):
         """Ends of an interval for the table's own count of each."""
         if not self.noise_scale:
             return self.raw, self.raw
-        reach = reach_of(self.noise_scale, self.confidence)
-        low = np.where(self.raw >= self.threshold + reach, self.raw - reach, 1.0)
-        return np.maximum(low, 1.0), self.raw + reach
+        reach, least = reach_of(self.noise_scale, self.confidence), 1.0 if self.domain is None else 0.0
+        low = np.where(self.raw >= self.threshold + reach, self.raw - reach, least)
+        return np.maximum(low, least), self.raw + reach
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """What `protect` and `~dfprivacy.PrivateFrame.declare` take; all other values are ``"other"``."""
+        return _declared({self.column: self.categories})
 
     def _rows(self) -> list[tuple[str, str]]:
         rows = super()._rows()
@@ -80,10 +94,14 @@ class FoundCounts(Counts):
             error = f" ± {self.other_standard_error:.3g}" if self.other_standard_error else ""
             rows.insert(0, (OTHER, f"{self.other:,.0f}{error} rows"))
         if not self.categories:
-            rows.insert(0, ("note", "No value was found: ask with a larger epsilon or delta, or declare them."))
+            more = "a larger epsilon or delta, or declare them" if self.domain is None else "a larger epsilon"
+            rows.insert(0, ("note", f"No value was found: ask with {more}."))
         shown = (
             f"values whose noisy count reached {self.threshold:,}; shown counts near it are too large on average"
         )
+        if self.domain is not None:
+            false = f"; on average {self.false:.2g} are shown that no row holds" if self.noise_scale else ""
+            rows.append(("domain", f"{self.domain:,} values{false}"))
         return [*rows, ("shown", shown)] if self.noise_scale else rows
 
 
@@ -99,24 +117,36 @@ def found_counts(
     """Give the counts of one column's values."""
     order = np.arange(len(keys.keys)) if sort else np.array(_in_order(keys.keys), dtype=np.intp)
     raw = keys.counts.astype(np.float64)[order]
-    total = float(raw.sum())
+    total, law = float(raw.sum()), DiscreteLaplace(keys.scale, 1.0 if keys.scale else 0.0)
     return FoundCounts(
         raw=raw,
         total=total if size is None else min(total, float(size)),
-        noise_scale=keys.scale,
+        noise_scale=law.scale,
+        noise_step=law.step,
         confidence=confidence,
         normalize=normalize,
         column=column,
         categories=tuple(keys.keys[at] for at in order.tolist()),
         threshold=keys.threshold,
+        domain=keys.domain,
+        false=keys.false,
         other=None if size is None else size - total,
-        other_standard_error=None if size is None else keys.scale * math.sqrt(2 * len(raw)),
+        other_standard_error=None if size is None else law.standard_deviation * math.sqrt(len(raw)),
     )
 
 
 def _in_order(keys: tuple[Any, ...]) -> list[int]:
     """Numbers before texts, each in its order."""
     return sorted(range(len(keys)), key=lambda at: (isinstance(keys[at], str), keys[at]))
+
+
+def _declared(found: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """Declare the values that were found, by column, and all others as one."""
+    categories = {
+        name: [*(values[at] for at in _in_order(values) if values[at] != OTHER), OTHER]
+        for name, values in found.items()
+    }
+    return {"categories": categories, "missing": dict.fromkeys(found, OTHER)}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -152,16 +182,13 @@ class FoundCategories(Release):
     @property
     def categories(self) -> dict[str, list[Any]]:
         """The values by column, in an order of their own, and ``"other"``: as `protect` takes them."""
-        named = zip(self.columns, self.known, strict=True)
-        return {
-            name: [*(values[at] for at in _in_order(values) if values[at] != OTHER), OTHER]
-            for name, values in named
-        }
+        found: dict[str, list[Any]] = self.schema["categories"]
+        return found
 
     @property
     def schema(self) -> dict[str, Any]:
         """What `protect` and `~dfprivacy.PrivateFrame.declare` take; all other values are ``"other"``."""
-        return {"categories": self.categories, "missing": dict.fromkeys(self.columns, OTHER)}
+        return _declared(dict(zip(self.columns, self.known, strict=True)))
 
     def __getitem__(self, column: str) -> FoundCounts:
         if column not in self.columns:
@@ -201,11 +228,11 @@ def find_categories_asked(columns: tuple[Column, ...], **_: Any) -> None:
         raise ArgumentError(f"columns={names!r} must name at least one column, each once.", "Name each once.")
 
 
-def keys(curator: Curator, columns: tuple[Column, ...]) -> Keys:
+def keys(curator: Curator, columns: tuple[Column, ...], domain: Sequence[Any] | str | None = None) -> Keys:
     """Look for the values of each column by itself; what was declared of it is not used."""
     plain = [replace(column, bounds=None, categories=None, other=False, fill=None) for column in columns]
     share = Fraction(1, len(columns))
-    return Keys(tuple(curator.discover(column, share=share) for column in plain), curator.size)
+    return Keys(tuple(curator.discover(column, domain=domain, share=share) for column in plain), curator.size)
 
 
 @mechanism(columns={"columns": "all"}, delta=True)

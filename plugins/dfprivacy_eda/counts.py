@@ -10,6 +10,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, Probability, SchemaError, features, mechanism
 from dfprivacy.arguments import NanPolicy
+from dfprivacy.laws import DiscreteLaplace
 from dfprivacy_eda.categories import Keys, found_counts, keys
 from dfprivacy_eda.simplex import project
 from dfprivacy_eda.tables import Counts, Crosstab, Histogram
@@ -34,13 +35,13 @@ _MOST = 1 << 16  # cells
 
 @dataclass(frozen=True)
 class Cells:
-    """Noisy counts of cells, the scale of their noise, all rows where they are public, and rows in no cell.
+    """Noisy counts of cells, the law of their noise, all rows where they are public, and rows in no cell.
 
     The last are what is left of all rows where they are `derived`.
     """
 
     raw: NDArray[np.float64]
-    scale: float
+    law: DiscreteLaplace
     size: int | None
     missing: tuple[float | None, float | None]
     derived: bool = False
@@ -48,11 +49,11 @@ class Cells:
     @classmethod
     def of(cls, measured: NoisyValue, size: int | None, columns: tuple[Column, ...]) -> Cells:
         """Take the counts of columns' categories; of all rows, where they are public, the others are in none."""
-        raw, scale = measured.values, float(np.max(measured.scales))
+        raw, law = measured.values, measured.law
         left: tuple[float | None, float | None] = (None, None)
         if size is not None and not all(column.other for column in columns):
-            left = size - float(raw.sum()), scale * float(np.sqrt(2 * raw.size))
-        return cls(raw, scale, size, left, derived=left[0] is not None)
+            left = size - float(raw.sum()), law.standard_deviation * float(np.sqrt(raw.size))
+        return cls(raw, law, size, left, derived=left[0] is not None)
 
     def total(self) -> float:
         """Rows in the cells, as counts that are not negative have them.
@@ -62,7 +63,7 @@ class Cells:
         """
         gone, _ = self.missing
         if self.size is None or self.derived:
-            most = max(float(self.raw.sum()), 0.0) + 2 * self.scale * float(np.sqrt(2 * self.raw.size))
+            most = max(float(self.raw.sum()), 0.0) + 2 * self.law.standard_deviation * float(np.sqrt(self.raw.size))
             return min(float(np.maximum(self.raw, 0).sum()), most, float("inf" if self.size is None else self.size))
         if not gone:
             return float(self.size)
@@ -73,7 +74,7 @@ def cells(curator: Curator, counts: features.OneHot, columns: tuple[Column, ...]
     """Measure how many rows are in each category or combination; the others are what is left of all rows."""
     if nan_policy == "raise":
         curator.refuse_missing(*columns)
-    return Cells.of(curator.sum(counts), curator.size, columns)
+    return Cells.of(curator.sum(counts, grid="unit"), curator.size, columns)
 
 
 def edges_of(column: Column, bins: Any) -> tuple[NDArray[np.float64], slice]:
@@ -174,13 +175,12 @@ def histogram(
         counted: features.RowFeatures = features.Count()
     else:
         counted = curator.once(_counting, column, tuple(edges.tolist()), bool(gaps))
-    measured = curator.sum(counted)
-    scale = float(measured.scales[0])
-    raw, left = measured.values, (None, None)
+    measured = curator.sum(counted, grid="unit")
+    raw, law, left = measured.values, measured.law, (None, None)
     if gaps:
-        return Cells(raw[:-1], scale, n, (float(raw[-1]), float(np.sqrt(2)) * scale))
+        return Cells(raw[:-1], law, n, (float(raw[-1]), law.standard_deviation))
     nothing = None if column.filled or nan_policy == "fill" else 0.0
-    return Cells(raw, scale, n, (nothing, nothing) if n is not None else left)
+    return Cells(raw, law, n, (nothing, nothing) if n is not None else left)
 
 
 @histogram.concludes
@@ -198,7 +198,8 @@ def _(
     return Histogram(
         raw=measured.raw[inner],
         total=float(counts[inner].sum()),
-        noise_scale=measured.scale,
+        noise_scale=measured.law.scale,
+        noise_step=measured.law.step,
         confidence=confidence,
         normalize=normalize,
         missing=measured.missing[0],
@@ -209,19 +210,24 @@ def _(
 
 
 def value_counts_asked(
-    column: Column, *, categories: Literal["declared", "discover"], nan_policy: NanPolicy, **_: Any
+    column: Column, *, categories: Literal["declared", "discover"], domain: Any, nan_policy: NanPolicy, **_: Any
 ) -> None:
     """Check that there are categories to count, before anything is paid."""
-    if categories == "declared" and column.categories is None:
+    if categories == "declared" and column.categories is None and domain is None:
         raise SchemaError(
             f"Column {column.name!r} has no categories.",
             f"Say which values it may take, protect(..., categories={{{column.name!r}: [...]}}), or let those be "
-            'found that enough rows hold: categories="discover", which takes a delta.',
+            'found that enough rows hold: of all of a domain=, or by categories="discover", which takes a delta.',
         )
-    if categories == "discover" and nan_policy != "omit":
+    if categories == "discover" and domain is not None:
         raise ArgumentError(
-            f'categories="discover" leaves missing values out; nan_policy={nan_policy!r} is of no use.',
-            "Leave it out.",
+            'categories="discover" is for values that nobody knows, and domain= says which there can be.',
+            "Leave out one of them.",
+        )
+    if (categories == "discover" or domain is not None) and nan_policy != "omit":
+        said = "domain=" if domain is not None else 'categories="discover"'
+        raise ArgumentError(
+            f"{said} leaves missing values out; nan_policy={nan_policy!r} is of no use.", "Leave it out."
         )
 
 
@@ -231,9 +237,10 @@ def value_counts(
     column: Column,
     *,
     categories: Literal["declared", "discover"] = "declared",
+    domain: Sequence[Any] | str | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> Cells | Keys:
-    """Count the rows in each category of a column.
+    r"""Count the rows in each category of a column.
 
     Parameters
     ----------
@@ -243,6 +250,10 @@ def value_counts(
     categories : {"declared", "discover"}
         Count the categories that were declared; or the values that enough rows hold, whatever was declared, which
         takes a delta.
+    domain : list, range, or str, optional
+        All values that there can be, however many, for counts of those that enough rows hold, without a delta: a
+        list of codes, a range of whole numbers, or a pattern of texts, such as ``"[A-Z][0-9]{2}"`` or, with ``\d``
+        for a digit, ``r"\d{5}"``. A value that is none of them counts nowhere. What was declared is not used.
     nan_policy : {"omit", "fill", "raise"}
         ``"raise"`` refuses missing values, where the column is public; the others leave them out.
     normalize : bool
@@ -269,14 +280,20 @@ def value_counts(
     -----
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation: a row is in one category, so
     counts with discrete Laplace noise of sensitivity 2 where rows change, 1 where they come and go, however many
-    categories there are [1]_. With ``categories="discover"`` (ε, δ)-differential privacy, as `find_categories`.
+    categories there are [1]_. So with a domain: what is shown has the law of noise on the counts of all its values
+    and a threshold [2]_. With ``categories="discover"`` (ε, δ)-differential privacy, as `find_categories`.
 
     **Statistics.** As for `histogram`. Rows in no category are known where the number of rows is public: they
-    are what is left, with the noise of all counts.
+    are what is left, with the noise of all counts. Of a domain of d values, those are shown whose noisy count
+    reaches a threshold of about b ln(20 d) rows, where b = 2/ε if rows change and 1/ε if they come and go: at
+    ε = 1, 29 rows or 15 for 100,000 values, 47 or 24 for a billion. So 0.05 values that no row holds are shown on
+    average, at most.
+    It takes the time of the rows, however large d is.
 
     References
     ----------
     .. [1] Dwork, McSherry, Nissim and Smith (2006). Calibrating noise to sensitivity in private data analysis. TCC.
+    .. [2] Cormode, Procopiuc, Srivastava and Tran (2012). Differentially private summaries for sparse data. ICDT.
 
     Examples
     --------
@@ -285,9 +302,17 @@ def value_counts(
     >>> view = dp.protect(df, "eda-counts", epsilon=1, ledger="memory:", categories={"sex": ["f", "m"]})
     >>> round(view.value_counts("sex", normalize=True, epsilon=0.5)["f"], 2)
     0.75
+
+    Of all texts of five digits, those that enough rows hold:
+
+    >>> df = pd.DataFrame({"zip": ["90210", "10001", "60601"] * 4000 + [f"{at:05}" for at in range(5000)]})
+    >>> view = dp.protect(df, "eda-zip", epsilon=1, ledger="memory:")
+    >>> found = view.value_counts("zip", domain=r"\d{5}", epsilon=0.5)
+    >>> sorted(found.categories[:3])
+    ['10001', '60601', '90210']
     """
-    if categories == "discover":
-        return keys(curator, (column,))
+    if categories == "discover" or domain is not None:
+        return keys(curator, (column,), domain)
     return cells(curator, features.OneHot(column), (column,), nan_policy)
 
 
@@ -309,7 +334,8 @@ def _(
     return Counts(
         raw=measured.raw[order],
         total=measured.total(),
-        noise_scale=measured.scale,
+        noise_scale=measured.law.scale,
+        noise_step=measured.law.step,
         confidence=confidence,
         normalize=normalize,
         missing=measured.missing[0],
@@ -403,7 +429,8 @@ def _(
     return Crosstab(
         raw=measured.raw,
         total=measured.total(),
-        noise_scale=measured.scale,
+        noise_scale=measured.law.scale,
+        noise_step=measured.law.step,
         confidence=confidence,
         normalize=by is not None,
         missing=measured.missing[0],

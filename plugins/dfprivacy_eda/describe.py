@@ -265,7 +265,8 @@ def measured_of(
         _measure_numbers(curator, numbers, gaps, shares, measured, filled=nan_policy == "fill")
     if labels:
         n = curator.size
-        counts = curator.sum(features.Stack(*map(features.OneHot, labels)), share=shares["categories"])
+        stack = features.Stack(*map(features.OneHot, labels))
+        counts = curator.sum(stack, share=shares["categories"], grid="unit")
         for column, part in zip(labels, counts.parts, strict=True):
             measured.cells[column.name] = Cells.of(part, n, (column,))
     return measured

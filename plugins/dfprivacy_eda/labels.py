@@ -25,7 +25,7 @@ def released(statistic: str, value: Any, measured: Cells | None) -> Any:
 
 def of_labels(column: Column, measured: Cells, confidence: float) -> dict[str, Cell]:
     """Give the number of rows in a category and in none, the most frequent category and its rows."""
-    reach, error = -math.log1p(-confidence) * measured.scale, math.sqrt(2) * measured.scale
+    reach, error = measured.law.reach(confidence), measured.law.standard_deviation
     known = column.categories or ()
     z, all_error = float(ndtri((1 + confidence) / 2)), error * math.sqrt(len(known))
     rows = float(measured.raw.sum()) if not column.other or measured.size is None else float(measured.size)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from dfprivacy import Column, Curator
     from dfprivacy.arguments import NanPolicy
+    from dfprivacy.laws import DiscreteLaplace
     from dfprivacy_eda.reading import Aggregation
 
 __all__ = [
@@ -57,7 +58,7 @@ def rows_of(curator: Curator) -> float:
 def laplace(curator: Curator) -> float:
     """Give the standard deviation of the noise of the last measurement; 0 where nothing was measured."""
     measured = [each for each in curator.measured if each.epsilon or each.reused]
-    return math.sqrt(2) * measured[-1].scale if measured else 0.0
+    return measured[-1].law.standard_deviation if measured else 0.0
 
 
 def _given(curator: Curator, what: str, statistic: str = "") -> str:
@@ -108,7 +109,7 @@ def of_counts(
     curator: Curator, column: Column | None = None, a: Column | None = None, b: Column | None = None, **asked: Any
 ) -> Findings:
     """Plan a histogram, the counts of categories, or a crosstab: relative to the average cell."""
-    if asked.get("categories") == "discover":
+    if asked.get("categories") == "discover" or asked.get("domain") is not None:
         return of_keys(curator)
     if "bins" in asked and column is not None:
         _, inside = edges_of(column, asked["bins"])
@@ -170,11 +171,11 @@ def of_quantiles(curator: Curator, column: Column, *, step: float | None, q: Any
     }
 
 
-def _spent(curator: Curator) -> tuple[list[float], list[float]]:
-    """Give the scales of what was measured with noise of the cube, and of what with Laplace's."""
+def _spent(curator: Curator) -> tuple[list[float], list[DiscreteLaplace]]:
+    """Give the scales of what was measured with noise of the cube, and the laws of what with Laplace's."""
     noisy = [each for each in curator.measured if each.epsilon or each.reused]
     cube = [each.scale for each in noisy if "cube" in each.kind]
-    return cube, [each.scale for each in noisy if "cube" not in each.kind]
+    return cube, [each.law for each in noisy if "cube" not in each.kind]
 
 
 def _of_cube(dimension: int, scale: float) -> float:
@@ -208,7 +209,7 @@ def _described(curator: Curator, chosen: tuple[Column, ...], shares: dict[str, F
     numbers = [column for column in chosen if column.bounds is not None]
     labels = [column for column in chosen if column.bounds is None]
     n = rows_of(curator)
-    cube, scales = _spent(curator)
+    cube, laws = _spent(curator)
     findings: Findings = {}
     relative = [0.0]
     if numbers and cube:
@@ -217,11 +218,11 @@ def _described(curator: Curator, chosen: tuple[Column, ...], shares: dict[str, F
         findings[_given(curator, "a standard deviation, in parts of it")] = noise / 2 / n / (2 * _SPREAD**2)
         share = shares["quartiles"] / len(numbers)
         plan = layout(numbers[0], None, rows_epsilon(curator, share))
-        rows = _tree_error(curator, plan, scales[0], noise**2)
+        rows = _tree_error(curator, plan, laws[0].scale, noise**2)
         findings["expected standard error, in rows by which a quartile is off"] = rows
         relative += [noise / n / _SPREAD, noise / (4 * n * _SPREAD**2), rows / (n / 4)]
-    if labels and scales:
-        count = math.sqrt(2) * scales[-1]
+    if labels and laws:
+        count = laws[-1].standard_deviation
         findings["expected standard error of the count of a category"] = count
         most = max(len(column.categories or ()) for column in labels)
         relative.append(count * most / n)
@@ -266,11 +267,11 @@ def of_agg(
 def _aggregated(curator: Curator, wanted: Wanted, one: Aggregation) -> tuple[float, float, str]:
     """Give the error of one aggregation, the relative one, and the units where they are not the column's."""
     n, column = rows_of(curator), wanted.columns[one.column]
-    cube, scales = _spent(curator)
+    cube, laws = _spent(curator)
     noise = _of_cube(wanted.dimension, cube[0]) if cube else 0.0
     if column.bounds is None:
         known = len(column.categories or ())
-        count = math.sqrt(2) * scales[-1] if scales else 0.0
+        count = laws[-1].standard_deviation if laws else 0.0
         if one.statistic in {"top", "freq"}:
             return count * (one.statistic == "freq"), count * known / n, ""
         summed = one.statistic == "count" or curator.size is not None  # what is in no category is what is left
@@ -278,12 +279,12 @@ def _aggregated(curator: Curator, wanted: Wanted, one: Aggregation) -> tuple[flo
         return error, error / n, ""
     if one.share is not None:
         plan = _plan_of(curator, wanted, column)
-        rows = _tree_error(curator, plan, scales[0], noise**2) if scales else 0.0
+        rows = _tree_error(curator, plan, laws[0].scale, noise**2) if laws else 0.0
         return rows, rows / (n / 4), ", in rows by which it is off"
     if one.statistic in {"count", "missing"}:
         gone = noise / (2 if curator.size is not None else 1) if wanted.gaps[one.column] else 0.0
-        if one.column in wanted.ranked and wanted.gaps[one.column] and scales:
-            gone = math.sqrt(2) * scales[0] / sum(_plan_of(curator, wanted, column).weights)
+        if one.column in wanted.ranked and wanted.gaps[one.column] and laws:
+            gone = laws[0].standard_deviation / sum(_plan_of(curator, wanted, column).weights)
         error = math.hypot(gone, noise * (curator.size is None)) if one.statistic == "count" else gone
         return error, error / n, ""
     total = math.hypot(column.half, column.mid * (curator.size is None)) * noise

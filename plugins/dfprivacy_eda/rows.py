@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dfprivacy import Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
+from dfprivacy.laws import DiscreteLaplace
 from dfprivacy_eda.possible import within
 from dfprivacy_eda.results import ColumnStatistic
 
@@ -121,10 +122,10 @@ def _(measured: Rows, columns: tuple[Column, ...], *, confidence: Probability = 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows with a value and without one, None if unknown, the scales of the noise, and how many there may be."""
+    """Rows with a value and without one, None if unknown, the laws of the noise, and how many there may be."""
 
     values: tuple[float, float | None]
-    scales: tuple[float, float]
+    laws: tuple[DiscreteLaplace, DiscreteLaplace]
     size: int | None
 
 
@@ -132,14 +133,13 @@ def _rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, 
     """Count the rows with a value, and those without one if that comes for nothing or is asked for."""
     n, gaps = curator.size, curator.gaps(columns, nan_policy)
     if not gaps:
-        counted = curator.sum(features.Count())
-        return Rows((float(counted.values[0]), 0.0), (float(counted.scales[0]), 0.0), n)
+        counted = curator.sum(features.Count(), grid="unit")
+        return Rows((float(counted.values[0]), 0.0), (counted.law, DiscreteLaplace(0.0)), n)
     told = n is None and (both or curator.neighbors == "add_remove")
-    known = curator.sum(curator.once(_complete, gaps, told))
-    value, scale = float(known.values[0]), float(known.scales[0])
-    if told:
-        return Rows((value, float(known.values[1])), (scale, float(known.scales[1])), n)
-    return Rows((value, None if n is None else n - value), (scale, scale), n)
+    known = curator.sum(curator.once(_complete, gaps, told), grid="unit")
+    value = float(known.values[0])
+    left = float(known.values[1]) if told else None if n is None else n - value
+    return Rows((value, left), (known.law, known.law), n)
 
 
 def _complete(gaps: tuple[Column, ...], told: bool) -> features.Given:  # noqa: FBT001 - as `once` takes it
@@ -147,8 +147,8 @@ def _complete(gaps: tuple[Column, ...], told: bool) -> features.Given:  # noqa: 
 
 
 def _counted(name: str, rows: Rows, columns: tuple[Column, ...], confidence: float, which: int) -> ColumnStatistic:
-    noisy, scale = rows.values[which] or 0.0, rows.scales[which]
-    reach = -math.log1p(-confidence) * scale  # of a Laplace variable
+    noisy, law = rows.values[which] or 0.0, rows.laws[which]
+    reach = law.reach(confidence)
     most = math.inf if rows.size is None else float(rows.size)
     left = rows.values[1] if name == "count" and columns else None
     value, low, high = within(noisy, noisy - reach, noisy + reach, most)
@@ -157,11 +157,11 @@ def _counted(name: str, rows: Rows, columns: tuple[Column, ...], confidence: flo
         low=low,
         high=high,
         confidence=confidence,
-        noise_standard_error=math.sqrt(2) * scale,
+        noise_standard_error=law.standard_deviation,
         statistic=name,
         column=", ".join(column.name for column in columns),
         count=rows.values[0] if name == "count" or rows.size is None else float(rows.size),
         missing=left,
-        missing_standard_error=None if left is None else math.sqrt(2) * rows.scales[1],
+        missing_standard_error=None if left is None else rows.laws[1].standard_deviation,
         raw=None if value == noisy else noisy,
     )

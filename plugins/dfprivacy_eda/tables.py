@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import ArgumentError
+from dfprivacy.laws import DiscreteLaplace
 from dfprivacy.markup import Grid
 from dfprivacy.schema import UNDECLARED
 from dfprivacy_eda import plots
@@ -33,6 +33,7 @@ class _Counted(Tabled):
     raw: NDArray[np.float64]
     total: float
     noise_scale: float
+    noise_step: float = 0.0
     confidence: float
     normalize: bool = False
     missing: float | None = None
@@ -51,7 +52,7 @@ class _Counted(Tabled):
     @property
     def noise_standard_error(self) -> float:
         """Standard error of each noisy count."""
-        return math.sqrt(2) * self.noise_scale
+        return self._law.standard_deviation
 
     @property
     def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -61,7 +62,11 @@ class _Counted(Tabled):
     @property
     def reach(self) -> float:
         """How far an interval reaches from a noisy count, in rows."""
-        return -math.log1p(-self.confidence) * self.noise_scale
+        return self._law.reach(self.confidence)
+
+    @property
+    def _law(self) -> DiscreteLaplace:
+        return DiscreteLaplace(self.noise_scale, self.noise_step)
 
     def _keys(self) -> dict[str, list[Any]]:
         """Say what each cell is of, in columns of a table."""
@@ -145,8 +150,9 @@ class Counts(_Counted):
         Rows in some category, as they add up.
     normalize : bool
         Whether shares were asked for, and are shown.
-    noise_scale, noise_standard_error : float
-        Scale of the Laplace noise in each count, and its standard error.
+    noise_scale, noise_step, noise_standard_error : float
+        Scale of the Laplace noise in each count, the step of its grid (1 where the noise is on whole rows, as good
+        as 0 where it is not), and its standard error.
     confidence : float
         Coverage of each interval.
     missing, missing_standard_error : float or None
@@ -196,7 +202,7 @@ class Histogram(_Counted):
         The column.
     edges : ndarray of shape (bins + 1,)
         The edges. A bin holds its lower edge and not its upper one, but the last holds both.
-    raw, counts, shares, intervals, total, normalize, noise_scale, noise_standard_error, confidence
+    raw, counts, shares, intervals, total, normalize, noise_scale, noise_step, noise_standard_error, confidence
         As for `Counts`, by bin.
     missing, missing_standard_error : float or None
         Rows without a value, and the standard error; None where that is not known.
@@ -240,7 +246,7 @@ class Crosstab(_Counted):
         The columns: the first in rows, the second in columns.
     categories : tuple of two tuples
         Their categories.
-    raw, counts, shares, intervals, total, noise_scale, noise_standard_error, confidence
+    raw, counts, shares, intervals, total, noise_scale, noise_step, noise_standard_error, confidence
         As for `Counts`, of shape (categories of the first, of the second).
     by : {"all", "index", "columns"} or None
         Of what the shown shares are parts: of all rows, of their row, of their column; None: counts are shown.

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ROUNDING", "differences", "gram_of", "image_of", "mapped", "middle", "totals"]
 
-_ROWS = 1 << 12  # rows at a time: products of 26 bits, added over 2^12 rows, stay below 2^53
-_HALF = 13  # bits of the lower half of a value, so that a product of halves has 26
+_ROWS = 1 << 12  # rows at a time: their values fit the cache
+_BLOCK = 1 << 10  # rows whose outer products are added in float64, and
+_LOW = 21  # bits in which that sum may be off: see `gram_of`
 _DIGIT = 20  # bits of a digit: products of two, added over 2^12 places, stay below 2^53
 
 ROUNDING = 2.0**-48
@@ -124,18 +125,34 @@ def totals(
 
 
 def gram_of(rows: Batch, values: Callable[[Any], Array], chosen: NDArray[np.bool_], width: int) -> Integers:
-    """Sum the outer products of the values of the chosen rows with themselves, exactly, in squared steps."""
-    high_high, high_low, low_low = (np.zeros((width, width), dtype=np.int64) for _ in range(3))
+    """Sum the outer products of the values of the chosen rows with themselves, exactly, in squared steps.
+
+    Values are at most 2^26 in size. The product of a block of rows in float64 is off by less than 2^20: a sum of
+    2^10 products, below 2^52, is rounded 2^10 times at most, by 2^-53 of itself (Higham 2002, section 3.1). Its
+    lowest 21 bits are those of the product of the values' own lowest 21 bits, with signs, which is exact: products
+    of 40 bits add up to 50. The two tell the whole number. So it is with the sum of all blocks, of which the
+    lowest 64 bits add up in int64, and float64 tells the rest.
+    """
+    nearly, lowest, blocks = np.zeros((width, width)), np.zeros((width, width), dtype=np.int64), 0
     for part in parts_of(rows):
         steps = values(part)[chosen[part.rows]]
-        high = np.rint(steps * 2.0**-_HALF)
-        low = steps - high * 2.0**_HALF
-        high_high += (high.T @ high).astype(np.int64)
-        high_low += (high.T @ low).astype(np.int64)
-        low_low += (low.T @ low).astype(np.int64)
-    crossed = (high_low + high_low.T).astype(object)
-    total: Integers = (high_high.astype(object) << 2 * _HALF) + (crossed << _HALF) + low_low.astype(object)
-    return total
+        low = steps - np.rint(steps * 2.0**-_LOW) * 2.0**_LOW
+        for start in range(0, len(steps), _BLOCK):
+            block, of_low = steps[start : start + _BLOCK], low[start : start + _BLOCK]
+            product = block.T @ block  # of a matrix with itself: BLAS does half the work
+            nearly += product
+            whole = product.astype(np.int64)
+            off = (of_low.T @ of_low).astype(np.int64)
+            off -= whole
+            off += 1 << (_LOW - 1)
+            off &= (1 << _LOW) - 1
+            whole += off
+            lowest += whole  # and wraps around
+            blocks += 1
+    total = np.vectorize(int, otypes=[object])(nearly)
+    off = (lowest.astype(object) - blocks * (1 << (_LOW - 1)) - total + (1 << 63)) % (1 << 64) - (1 << 63)
+    whole_total: Integers = total + off
+    return whole_total
 
 
 def mapped(embedding: Embedding, sums: Integers) -> Array:

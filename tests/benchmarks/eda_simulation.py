@@ -17,6 +17,7 @@ from dfprivacy import Column
 from dfprivacy._measure.noisy import _taken_apart
 from dfprivacy._table.batch import Batch, number
 from dfprivacy.features import RowFeatures
+from dfprivacy.laws import DiscreteLaplace
 from dfprivacy.release import MeasurementRecord, NoisyValue
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 
 _FINE = 30  # bits of the sums behind the point
+_LAST = 60  # and of their noise, which is continuous
 
 
 class Simulated:
@@ -66,9 +68,12 @@ class Simulated:
         """Say which columns may have gaps."""
         return tuple(columns) if nan_policy == "omit" else ()
 
-    def sum(self, features: RowFeatures, *, noise: str = "laplace", share: Any = None) -> NoisyValue:
+    def sum(
+        self, features: RowFeatures, *, noise: str = "laplace", share: Any = None, grid: str = "fine"
+    ) -> NoisyValue:
         """Add noise to the sums of features."""
-        return self._noisy(features, self._exact(features), features.weights, noise, share)
+        unit = features.unit if grid == "unit" else None
+        return self._noisy(features, self._exact(features), features.weights, noise, share, unit)
 
     def measure(self, statistic: Any, *, noise: str = "laplace", share: Any = None) -> NoisyValue:
         """Add noise to the value of a statistic of sums."""
@@ -94,7 +99,9 @@ class Simulated:
             self._sums[key] = whole.reshape(features.shape) / features.weights
         return self._sums[key]
 
-    def _noisy(self, asked: Any, exact: Any, weights: Any, noise: str, share: Any) -> NoisyValue:
+    def _noisy(
+        self, asked: Any, exact: Any, weights: Any, noise: str, share: Any, unit: float | None = None
+    ) -> NoisyValue:
         part = self._left if share is None else float(share)
         self._left -= part
         norm = math.inf if noise == "cube" else 1
@@ -103,12 +110,13 @@ class Simulated:
         if noise == "cube":
             drawn = self.rng.gamma(d + 1, scale) * self.rng.uniform(-1, 1, d)
         else:
-            drawn = self.rng.laplace(scale=scale, size=d)
+            drawn = DiscreteLaplace(scale, unit or 0.0).drawn(self.rng, d)
         scales = np.broadcast_to(scale / np.asarray(weights), asked.shape)
-        found = NoisyValue(exact + drawn.reshape(asked.shape) / weights, scales, self._record(scale))
+        found = NoisyValue(exact + drawn.reshape(asked.shape) / weights, scales, self._record(scale, unit))
         return _taken_apart(found, asked) if isinstance(asked, RowFeatures) else found
 
-    def _record(self, scale: float) -> MeasurementRecord:
+    def _record(self, scale: float, unit: float | None = None) -> MeasurementRecord:
+        grid = _LAST if unit is None else 1 - math.frexp(unit)[1]
         return MeasurementRecord(
-            what="", kind="", scale=scale, grid=0, sensitivity=0.0, epsilon=self.epsilon, delta=0.0
+            what="", kind="", scale=scale, grid=grid, sensitivity=0.0, epsilon=self.epsilon, delta=0.0
         )

@@ -17,7 +17,7 @@ from dfprivacy.errors import ArgumentError
 from dfprivacy.release import NoisyValue, Release
 from dfprivacy_eda.grown import Grown
 from dfprivacy_eda.layout import layout
-from dfprivacy_eda.page import whole
+from dfprivacy_eda.page import document
 from dfprivacy_eda.report import binned, split
 from dfprivacy_eda.style import DARK, LIGHT
 
@@ -72,7 +72,7 @@ def hostile():
         categories={names["g"]: ["<u>a</u>", "b&amp;"]},
     )  # fmt: skip
     found = view.report(epsilon=3)
-    return found, whole(found, None)
+    return found, document(found, None)
 
 
 # What it measures
@@ -138,7 +138,7 @@ def test_a_report_survives_the_ledger(protect):
 
     again = Release.from_dict(json.loads(json.dumps(found.to_dict())))
 
-    assert whole(found, None) == whole(again, None)
+    assert document(found, None) == document(again, None)
     assert found == again
 
 
@@ -296,7 +296,7 @@ def test_the_page_says_what_was_asked_and_paid(hostile):
     assert all(str(record) in said for record in found.privacy.noise)
     assert "Every number here has noise." in said
     fake = dataclasses.replace(found, privacy=dataclasses.replace(found.privacy, private=False))
-    assert "NOT PRIVATE" in Page(whole(fake, None)).all("p")[0]["text"]
+    assert "NOT PRIVATE" in Page(document(fake, None)).all("p")[0]["text"]
 
 
 def test_correlations_that_may_be_nothing_have_no_colour(hostile):
@@ -307,9 +307,9 @@ def test_correlations_that_may_be_nothing_have_no_colour(hostile):
     assert found.correlations.lows[0, 1] > 0
     assert len(re.findall(r'class="up[123]"', matrix)) == 2
     noisy = dataclasses.replace(found.correlations, lows=-np.ones((2, 2)), highs=np.ones((2, 2)))
-    assert 'class="up' not in whole(dataclasses.replace(found, correlations=noisy), None)
+    assert 'class="up' not in document(dataclasses.replace(found, correlations=noisy), None)
     unknown = dataclasses.replace(found.correlations, unknown=found.correlations.columns)
-    assert "not known" in whole(dataclasses.replace(found, correlations=unknown), None)
+    assert "not known" in document(dataclasses.replace(found, correlations=unknown), None)
 
 
 @pytest.mark.parametrize("count", [1, 25])
@@ -318,7 +318,7 @@ def test_many_categories_are_drawn_as_far_as_there_is_room(protect, count):
     names = [f"category number {at}" for at in range(count)]
     view = protect(pd.DataFrame({"g": names * 20}), bounds={}, categories={"g": names})
 
-    text = whole(view.report(epsilon=9), None)
+    text = document(view.report(epsilon=9), None)
 
     assert ("The 5 smallest are not drawn." in text) == (count == 25)
     assert min(count, 20) == text.count('<rect class="bar"')

@@ -28,10 +28,11 @@ from dfprivacy._call.payment import CallPayer
 from dfprivacy._call.target import Target
 from dfprivacy._ledger.joint import JointAccount
 from dfprivacy._ledger.tables import tables as _schema
+from dfprivacy._measure import curator as curators
 from dfprivacy._measure import description
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
-from dfprivacy._privacy import calibrate
+from dfprivacy._privacy import calibrate, sparse
 from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.losses import Laplace, Pure
 from dfprivacy._table.batch import batches, category, number
@@ -885,6 +886,31 @@ def honest_keys():
     return mechanism(columns={"column": "any"}, delta=True)(found)
 
 
+def honest_known_keys():
+    """The keys of a known domain that enough rows hold."""
+
+    def found(curator, column):
+        keys = curator.discover(column, domain="[a-z]")
+        return {"keys": list(keys.keys), "counts": keys.counts}
+
+    found.__doc__ = DOC
+    return mechanism(columns={"column": "any"})(found)
+
+
+def key_threshold_from_the_data():
+    """From the commonest key's count it follows which others are shown."""
+
+    @categorical
+    def found(curator, column):
+        scale = 2 / curator.epsilon
+        curator._budget.pay([Laplace(2, scale, curator._budget.epsilon)], [])
+        held = dict(enumerate(counts(curator, column).astype(int).tolist()))
+        shown = noise.sampler().sparse(held, 1000, scale, max(1, max(held.values()) // 2))
+        return {"keys": [*shown], "counts": [*shown.values()]}
+
+    return found
+
+
 def honest_messages():
     """One message a row."""
 
@@ -938,6 +964,62 @@ def key_moved_once():
     """A row that leaves a key for another is charged for the one alone."""
     exact = calibrate.laplace_scale
     with mock.patch.object(calibrate, "laplace_scale", lambda _, epsilon: exact(1, epsilon)):
+        yield
+
+
+@contextmanager
+def key_noise_for_a_row_that_comes():
+    """A row of a known domain that leaves a key for another is charged for the one alone."""
+
+    def little(moved, scale, epsilon):
+        return Laplace(moved - 1, scale, epsilon)
+
+    exact = calibrate.laplace_scale
+    with (
+        mock.patch.object(calibrate, "laplace_scale", lambda moved, epsilon: exact(moved - 1, epsilon)),
+        mock.patch.object(curators, "Laplace", little),
+    ):
+        yield
+
+
+@contextmanager
+def zeros_never_shown():
+    """Of a known domain, only keys that some row holds are shown."""
+    with mock.patch.object(noise, "zeros_that_reach", return_value={}):
+        yield
+
+
+@contextmanager
+def too_few_zeros():
+    """The number of keys that no row holds is drawn with a probability that is a quarter too small."""
+    exact = sparse.binomial
+    with mock.patch.object(sparse, "binomial", lambda trials, *about: exact(trials * 3 // 4, *about)):
+        yield
+
+
+@contextmanager
+def zeros_among_the_first():
+    """Keys that no row holds are drawn from the first half of the domain."""
+
+    class First(noise.OpenDPSampler):
+        name = "places in the first half"
+
+        def below(self, n):
+            return super().below(n if n == 2**32 else (n + 1) // 2)
+
+    with noise.use(First()):
+        yield
+
+
+@contextmanager
+def zeros_at_the_threshold():
+    """Keys that no row holds are shown with a count that only just reaches the threshold."""
+
+    def barely(occupied, size, scale, threshold, sampler):
+        return dict.fromkeys(exact(occupied, size, scale, threshold, sampler), threshold)
+
+    exact = noise.zeros_that_reach
+    with mock.patch.object(noise, "zeros_that_reach", barely):
         yield
 
 
@@ -1134,6 +1216,13 @@ FAULTS = [
     Fault(honest_keys, "loss_within_charge", KEYS, around=threshold_too_low),
     Fault(honest_keys, "loss_within_charge", replace(KEYS, neighbors="add_remove"), around=threshold_too_low),
     Fault(honest_keys, "loss_within_charge", KEYS, around=key_moved_once),
+    Fault(key_threshold_from_the_data, "loss_within_charge", GROUPS),
+    Fault(honest_known_keys, "loss_within_charge", GROUPS, around=key_noise_for_a_row_that_comes),
+    Fault(honest_known_keys, "people_stand_together", GROUPS, around=noise_for_one_row),
+    Fault(honest_known_keys, "noise_follows_its_law", GROUPS, around=zeros_never_shown),
+    Fault(honest_known_keys, "noise_follows_its_law", GROUPS, around=too_few_zeros),
+    Fault(honest_known_keys, "noise_follows_its_law", GROUPS, around=zeros_among_the_first),
+    Fault(honest_known_keys, "noise_follows_its_law", GROUPS, around=zeros_at_the_threshold),
     Fault(cube_of_the_wrong_norm, "loss_within_charge", GROUPS),
     Fault(honest_average, "refuses_bad_prices", around=any_price),
 ]
@@ -1277,6 +1366,18 @@ HONEST = {
     "keys of a part": (
         honest_keys,
         replace(KEYS, categories={**KEYS.categories, "h": [1, 2]}, where={"h": 1}),
+        set(),
+    ),
+    "known keys": (honest_known_keys, GROUPS, set()),
+    "known keys of rows that come and go": (honest_known_keys, replace(GROUPS, neighbors="add_remove"), set()),
+    "known keys by group": (
+        honest_known_keys,
+        replace(GROUPS, categories={**GROUPS.categories, "h": [1, 2]}, group_by="h"),
+        set(),
+    ),
+    "known keys of a part": (
+        honest_known_keys,
+        replace(GROUPS, categories={**GROUPS.categories, "h": [1, 2]}, where={"h": 1}),
         set(),
     ),
     "messages": (honest_messages, NUMBER, set()),

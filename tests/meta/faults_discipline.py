@@ -620,6 +620,48 @@ def diameter_too_small_within_another():
     return found
 
 
+class Rated(features.RowFeatures):
+    """A number in the middle, or at an end, counted in units of its author's."""
+
+    shape = (1,)
+    parts = 4
+
+    def __init__(self, column):
+        self.columns = (column,)
+
+    @property
+    def unit(self):
+        return 1.0
+
+    def rows(self, batch):
+        return np.round(self.parts * batch.standardized(self.columns[0]))[:, None] / (self.parts / 4)
+
+    def radius(self, norm):
+        return 4.0
+
+
+class Halved(Rated):
+    """The same in halves, which are no whole units."""
+
+    parts = 8
+
+
+def on_units(kind):
+    @numeric
+    def found(curator, column):
+        return curator.sum(kind(column), grid="unit").values
+
+    return found
+
+
+def unit_that_is_claimed():
+    return on_units(Halved)
+
+
+def unit_that_holds():
+    return on_units(Rated)
+
+
 def sensitivity_of_nothing():
     @numeric
     def found(curator, column):
@@ -738,6 +780,7 @@ FAULTS = [
     Fault(diameter_too_small, "diameters_hold"),
     Fault(diameter_too_small, "loss_within_charge"),
     Fault(diameter_too_small_within_another, "diameters_hold"),
+    Fault(unit_that_is_claimed, "units_hold"),
     Fault(sensitivity_of_nothing, "features_keep_the_rules"),
     Fault(sensitivity_of_nothing, "noises_what_it_reads"),
     Fault(statistic_that_nothing_moves, "noises_what_it_reads", GROUPS),
@@ -824,6 +867,7 @@ def keys_in_the_order_of_noisy_counts():
 HONEST = {
     "lazy feature": (lazy_feature, NUMBER),
     "diameter of its author's": (diameter_that_holds, NUMBER),
+    "unit of its author's": (unit_that_holds, NUMBER),
     "public cache": (public_cache, NUMBER),
     "shared generator": (shared_generator, NUMBER),
     "generator of the module": (generator_of_the_module, NUMBER),

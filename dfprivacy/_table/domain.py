@@ -1,0 +1,238 @@
+r"""Known domains of keys, however large: how many keys there are, and where among them each one stands.
+
+A domain is a list of values, a range of whole numbers, or all texts of a pattern, such as ``[A-Z]\d{2}``. Only a
+list is ever held in memory. A value is in a domain as it would be among as many categories.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfprivacy._table.declare import categories_of
+from dfprivacy._table.keys import LENGTH_MAX
+from dfprivacy.errors import ArgumentError, quoted
+from dfprivacy.schema import category_key, codes_of, number_read
+from dfprivacy.schema.values import written
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dfprivacy._table.keys import Key
+    from dfprivacy.schema import Category
+
+__all__ = ["Domain", "domain_of"]
+
+_SIZE_MAX = 10**15
+_WHOLE_MAX = 2**53  # float64 holds every integer up to here
+_ONE = r"\\.|[^\\]"  # a character, or an escaped one
+_SIGN = re.compile(
+    r"(\[(?P<set>(?:\\.|[^]\\[^])(?:\\.|[^]\\[])*)\]|(?P<sign>\\.|[^][\\(){}.*+?|^$]))"
+    r"(\{(?P<times>[1-9][0-9]{0,2})\})?",
+    re.DOTALL,
+)
+_MEMBER = re.compile(rf"(?P<low>{_ONE})-(?P<high>{_ONE})|(?P<one>{_ONE})", re.DOTALL)
+_HOW = r"For example r'\d{5}', or '[A-Z][0-9]{2}': characters, sets of them, and how often each is there."
+
+
+class Domain(ABC):
+    """All keys that there can be, in an order of their own."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many keys there are."""
+
+    @abstractmethod
+    def key(self, place: int) -> Category:
+        """Give the key at a place, from 0 on."""
+
+    @abstractmethod
+    def place(self, key: Category) -> int | None:
+        """Find the place of a value that some row holds; None if it is no key of the domain."""
+
+    def placed(self, counts: Mapping[Key, int]) -> Counter[int]:
+        """Count rows by the place of what they hold; what is no key of the domain counts nowhere."""
+        found: Counter[int] = Counter()
+        for (key,), count in counts.items():
+            if (place := self.place(key)) is not None:
+                found[place] += count
+        return found
+
+    def keyed(self, counts: Mapping[int, int]) -> dict[Key, int]:
+        """Give the keys at some places."""
+        return {(self.key(place),): count for place, count in counts.items()}
+
+
+@dataclass(frozen=True, repr=False)
+class Listed(Domain):
+    """A list of keys."""
+
+    keys: tuple[Category, ...]
+
+    @property
+    def size(self) -> int:
+        """How many keys there are."""
+        return len(self.keys)
+
+    @cached_property
+    def _places(self) -> Mapping[object, int]:
+        return codes_of(self.keys)
+
+    def key(self, place: int) -> Category:
+        """Give the key at a place, from 0 on."""
+        return self.keys[place]
+
+    def place(self, key: Category) -> int | None:
+        """Find the place of a value that some row holds; None if it is no key of the domain."""
+        return self._places.get(category_key(key))
+
+
+@dataclass(frozen=True)
+class Numbers(Domain):
+    """A range of whole numbers."""
+
+    numbers: range
+
+    @cached_property
+    def size(self) -> int:
+        """How many keys there are."""
+        count, rest = divmod(self.numbers.stop - self.numbers.start, self.numbers.step)
+        return max(0, count + (rest != 0))  # `len` ends at 2^63
+
+    def key(self, place: int) -> Category:
+        """Give the key at a place, from 0 on."""
+        return self.numbers[place]
+
+    def place(self, key: Category) -> int | None:
+        """Find the place of a value that some row holds, or of a text that a number is exactly written as."""
+        number = number_read(key) if isinstance(key, str) else float(key)
+        if number is None or not number.is_integer() or int(number) not in self.numbers:
+            return None
+        return self.numbers.index(int(number))
+
+
+@dataclass(frozen=True)
+class Texts(Domain):
+    """All texts with one of some characters at each place."""
+
+    alphabets: tuple[str, ...]
+
+    @cached_property
+    def size(self) -> int:
+        """How many keys there are."""
+        return math.prod(map(len, self.alphabets))
+
+    def key(self, place: int) -> Category:
+        """Give the key at a place, from 0 on."""
+        signs = []
+        for alphabet in reversed(self.alphabets):
+            place, at = divmod(place, len(alphabet))
+            signs.append(alphabet[at])
+        return "".join(reversed(signs))
+
+    def place(self, key: Category) -> int | None:
+        """Find the place of a value that some row holds, or of a number that one text alone is written as."""
+        if isinstance(key, str):
+            return self._place(key)
+        places = {self._place(text) for text in written(float(key))} - {None}
+        return places.pop() if len(places) == 1 else None
+
+    def _place(self, text: str) -> int | None:
+        if len(text) != len(self.alphabets):
+            return None
+        place = 0
+        for sign, alphabet in zip(text, self.alphabets, strict=True):
+            if (at := alphabet.find(sign)) < 0:
+                return None
+            place = place * len(alphabet) + at
+        return place
+
+
+def domain_of(said: object) -> Domain:
+    r"""Read a domain.
+
+    Parameters
+    ----------
+    said : list, range, or str
+        Its values, a range of whole numbers, or the pattern of its texts: characters, sets of them in brackets, and
+        ``\d`` for a digit, each followed by how often it is there, if not once, in braces.
+
+    Returns
+    -------
+    Domain
+        The domain.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If it is none of these, empty, of more than 10^15 keys, or holds one twice.
+
+    Examples
+    --------
+    >>> icd = domain_of("[A-Z][0-9]{2}")
+    >>> icd.size, icd.key(26 * 100 - 1), icd.place("J45"), icd.place("j45")
+    (2600, 'Z99', 945, None)
+    """
+    found: Domain
+    if isinstance(said, str):
+        found = Texts(_alphabets(said))
+    elif isinstance(said, range):
+        found = Numbers(said)
+        if max(map(abs, (said.start, said.stop))) > _WHOLE_MAX:
+            raise ArgumentError(f"domain={said!r} goes beyond 2^53.", "Numbers beyond are not told apart.")
+    elif isinstance(said, list | tuple | np.ndarray):
+        found = Listed(categories_of("domain", said))
+    else:
+        raise ArgumentError(
+            f"domain{quoted(said)} is no list, no range and no pattern.", "Make a list of a column: .tolist()."
+        )
+    if not found.size:
+        raise ArgumentError(f"domain={said!r} has no keys.", "Name the values that there may be.")
+    if found.size > _SIZE_MAX:
+        raise ArgumentError(
+            f"domain{quoted(said)} has more than {_SIZE_MAX:,} keys.",
+            "Ask for a part of them.",
+        )
+    return found
+
+
+def _alphabets(pattern: str) -> tuple[str, ...]:
+    """Read a pattern: the characters of each place, in their order."""
+    alphabets: list[str] = []
+    end = 0
+    while end < len(pattern):
+        found = _SIGN.match(pattern, end)
+        if found is None:
+            raise _unread(pattern, end)
+        members = [_members(each, pattern, end) for each in _MEMBER.finditer(found["set"] or found["sign"])]
+        alphabets += ["".join(sorted(set().union(*members)))] * int(found["times"] or 1)
+        if len(alphabets) > LENGTH_MAX:
+            raise ArgumentError(
+                "domain= is of texts that are too long.", f"Keys have {LENGTH_MAX} characters at most."
+            )
+        end = found.end()
+    if not alphabets:
+        raise _unread(pattern, 0)
+    return tuple(alphabets)
+
+
+def _members(found: re.Match[str], pattern: str, at: int) -> str:
+    """Give the characters that one character of a pattern stands for, or two with a dash between."""
+    ends = [found["one"]] if found["one"] else [found["low"], found["high"]]
+    if ends == [r"\d"]:
+        return "0123456789"
+    if any(len(end) > 1 and end[1].isalnum() for end in ends) or ends[0][-1] > ends[-1][-1]:
+        raise _unread(pattern, at)
+    return "".join(map(chr, range(ord(ends[0][-1]), ord(ends[-1][-1]) + 1)))
+
+
+def _unread(pattern: str, at: int) -> ArgumentError:
+    return ArgumentError(f"domain={pattern!r} cannot be read from character {at + 1} on.", _HOW)
