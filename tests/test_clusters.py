@@ -141,6 +141,8 @@ class Every:
 
 def plain(value):
     """What comes of a task, as plain numbers."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
     return value if isinstance(value, list | Counter) else gathered(value)
 
 

@@ -208,12 +208,12 @@ class Table:
             )
         return self.frame
 
-    @property
+    @cached_property
     def public(self) -> frozenset[str]:
         """The columns on which neighbouring tables agree."""
         return frozenset(name for name, column in self.schema.columns.items() if column.public)
 
-    @property
+    @cached_property
     def private_selection(self) -> bool:
         """Whether which rows belong to the view is private, or how many there are of the whole table."""
         return self.schema.size is None or any(not condition.public for condition in self.conditions)
