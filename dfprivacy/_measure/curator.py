@@ -44,6 +44,7 @@ from dfprivacy._table.sample import SampledFrame
 from dfprivacy.errors import ArgumentError, LedgerError, PluginError
 from dfprivacy.features import Count, Given, OneHot, RowFeatures
 from dfprivacy.features.base import enforced
+from dfprivacy.features.integers import integers
 from dfprivacy.local import Arc, Messages
 from dfprivacy.release import DiscoveredKeys, MeasurementRecord, NoisyValue
 from dfprivacy.schema import Column, as_probability
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from dfprivacy._table.domain import Domain
     from dfprivacy._table.keys import Key
     from dfprivacy.arguments import NanPolicy
+    from dfprivacy.features.integers import Integers
     from dfprivacy.local import RowLabels
     from dfprivacy.release import SurveyedColumn
     from dfprivacy.schema import Category
@@ -638,7 +640,7 @@ class Curator:
         steps = [int(step) for step in np.rint(np.clip(np.ldexp(wanted, plan.k), -far, far))]
 
         def draw() -> NDArray[np.bool_]:
-            values = self._table.value(plan.copy, plan.k)
+            values = integers(self._table.value(plan.copy, plan.k))
             gaps = clamped([value - step for value, step in zip(values, steps, strict=True)])
             return noises.sampler().sparse_vector(gaps, scales, most)
 
@@ -1060,7 +1062,7 @@ class Curator:
         def draw() -> NDArray[np.int64]:
             sampler = noises.sampler()
 
-            def add(values: Sequence[int]) -> NDArray[np.int64]:
+            def add(values: Integers) -> NDArray[np.int64]:
                 return cast("NDArray[np.int64]", getattr(sampler, noise)(clamped(values), scale))
 
             if noise == "cube":  # one draw for all coordinates of a group

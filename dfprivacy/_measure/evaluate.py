@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cas
 
 import numpy as np
 
-from dfprivacy._privacy.grid import exact_exponent
+from dfprivacy._privacy.grid import SUM_MAX, exact_exponent
 from dfprivacy._table.batch import BATCH_ROWS, VALUE_BYTES, batches, gathered, number, reads_of
 from dfprivacy._table.conditions import IsIn, Satisfies, kept_by, of_private
 from dfprivacy._table.frames import redact_errors
@@ -33,6 +33,7 @@ from dfprivacy._table.sample import Sample, SampledFrame
 from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
 from dfprivacy.features import OneHot, RowFeatures
 from dfprivacy.features.base import enforced
+from dfprivacy.features.integers import integers
 from dfprivacy.features.threads import side_by_side
 from dfprivacy.features.upward import UP, root
 from dfprivacy.progress import progress
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from dfprivacy._table.frames import Frame, Read, Rows
     from dfprivacy._table.keys import Key
     from dfprivacy._table.per import OfPerson
+    from dfprivacy.features.integers import Integers
     from dfprivacy.local import RowLabels
     from dfprivacy.schema import Unit
     from dfprivacy.statistics import Statistic
@@ -249,13 +251,16 @@ class Table:
             return max(changed, added * (root(2) * UP if norm == L2 else 2.0))
         return max(changed, added) if self.private_selection else changed
 
-    def total(self, features: RowFeatures, k: int, written: bytes = b"") -> list[int]:
+    def total(self, features: RowFeatures, k: int) -> list[int]:
         """Exact sum of the features over the view's rows, in steps of 2 to the minus k; `ReadError` if it fails."""
+        return integers(self._total(features, k))
+
+    def _total(self, features: RowFeatures, k: int, written: bytes = b"") -> Integers:
         shared = self.passes.total(features, k, written) if self.passes else None
         return self._summed(features, k) if shared is None else shared
 
     def perturbed(
-        self, query: Query, k: int, law: Law, add: Callable[[Sequence[int]], NDArray[np.int64]]
+        self, query: Query, k: int, law: Law, add: Callable[[Integers], NDArray[np.int64]]
     ) -> NDArray[np.int64]:
         """Value in steps of 2 to the minus k, with noise of a law that `add` adds to each number by itself.
 
@@ -267,10 +272,11 @@ class Table:
         found = self.passes.perturbed(query, k, law, add) if isinstance(query.of, RowFeatures) else None
         return add(self.value(query.copy(), k)) if found is None else found
 
-    def _summed(self, features: RowFeatures, k: int) -> list[int]:
+    def _summed(self, features: RowFeatures, k: int) -> Integers:
         """Read the rows, and add them up."""
         sums = self._fold(features.reads, Sums(features, k), portable=features.portable)
-        total = [sum(each) for each in zip([0] * features.summands, *sums, strict=True)]
+        several = zip([0] * features.summands, *map(integers, sums), strict=True)
+        total = sums[0] if len(sums) == 1 else [sum(each) for each in several]
         return redact_errors(lambda: features.image(total, k))
 
     def _read(self, reads: Iterable[Read], use: Callable[[Selected], None]) -> None:
@@ -338,21 +344,22 @@ class Table:
                 "Do not change a table after protecting it; protect the new one under a name of its own.",
             )
 
-    def value(self, query: Query, k: int, *rng: np.random.Generator) -> list[int]:
+    def value(self, query: Query, k: int, *rng: np.random.Generator) -> Integers:
         """Sum of features, or value of a statistic, in steps of 2 to the minus k; `ReadError` if it fails."""
         if isinstance(query.of, RowFeatures):
-            return self.total(query.of, k, query.written)
+            return self._total(query.of, k, query.written)
         data: Any
         if (features := query.features) is not None:
             fine = exact_exponent(features.radius(L2), BATCH_ROWS)
             written = self.once(query, ("features",), lambda: _pickled(features)) if self.passes else b""
-            sums = np.ldexp(np.array([float(t) for t in self.total(features, fine, written)]), -fine)
+            sums = np.ldexp(np.array(self._total(features, fine, written), dtype=np.float64), -fine)
             data = sums.reshape(features.shape) / np.broadcast_to(features.weights, features.shape)
         else:
             data = self.gathered(query.columns)
         steps = np.ldexp(redact_errors(lambda: _computed(query, data, *rng)), k)
         steps[~np.isfinite(steps)] = 0  # an error would tell on the rows
-        return [int(step) for step in np.rint(steps)]
+        steps = np.rint(steps)
+        return steps.astype(np.int64) if np.all(abs(steps) <= SUM_MAX) else [int(step) for step in steps]
 
     def labels(self, maps: Sequence[RowLabels], turns: NDArray[np.intp]) -> NDArray[np.int64]:
         """Place of each selected row, by the map whose turn it is; `ReadError` if it fails."""
@@ -480,10 +487,10 @@ class Sums:
     features: RowFeatures
     k: int
 
-    def __call__(self, read: Selected) -> list[int]:
+    def __call__(self, read: Selected) -> Integers:
         """Read the rows, and add them up."""
         summands = self.features.summands
-        total = [0] * summands
+        total: list[int] = []  # of what may not fit into 64 bits
         pending = np.zeros(summands, dtype=np.int64)
         cells: list[NDArray[np.intp]] = []
 
@@ -494,7 +501,7 @@ class Sums:
 
         def flush() -> None:
             count_cells()
-            total[:] = map(operator.add, total, pending.tolist())
+            total[:] = map(operator.add, total or [0] * summands, pending.tolist())
             pending[:] = 0
 
         each = side_by_side if self.features.threaded else map
@@ -507,6 +514,9 @@ class Sums:
                 pending += of_batch
             if count % _FLUSH == 0:
                 flush()
+        if not total:
+            count_cells()
+            return pending
         flush()
         return total
 
@@ -585,7 +595,7 @@ class _Common:
     queries: dict[bytes, Query] = field(default_factory=dict)
     made: dict[int, _Made] = field(default_factory=dict)
     worked_out: dict[tuple[object, ...], Any] = field(default_factory=dict)
-    sums: dict[tuple[bytes, int], list[int]] = field(default_factory=dict)
+    sums: dict[tuple[bytes, int], Integers] = field(default_factory=dict)
     noisy: dict[tuple[bytes, int, Law], dict[int, NDArray[np.int64]]] = field(default_factory=dict)
     first: list[int] = field(default_factory=list)
 
@@ -644,14 +654,14 @@ class _Passes:
             self.common.worked_out[key] = work_out()
         return cast("T", self.common.worked_out[key])
 
-    def total(self, features: RowFeatures, k: int, written: bytes) -> list[int] | None:
+    def total(self, features: RowFeatures, k: int, written: bytes) -> Integers | None:
         """Exact sum of the features over the group's rows; None if it takes a pass of its own."""
         key = self._summed(features, k, written)
         start, sums = self.place * features.dimension, self.common.sums
         return sums[key][start : start + features.dimension] if key in sums else None
 
     def perturbed(
-        self, query: Query, k: int, law: Law, add: Callable[[Sequence[int]], NDArray[np.int64]]
+        self, query: Query, k: int, law: Law, add: Callable[[Integers], NDArray[np.int64]]
     ) -> NDArray[np.int64] | None:
         """Sum of the group with noise, which no group gets twice; None if it takes a pass or a draw of its own."""
         key, noisy = self._summed(query.of, k, query.written), self.common.noisy  # type: ignore[arg-type]
@@ -672,7 +682,7 @@ class _Passes:
         if first == [self.place] and key not in sums:
             product = OneHot(*self.by, of=copied(features))
             if product.summands <= _TOGETHER:
-                sums[key] = self.whole.total(product, k)
+                sums[key] = self.whole._total(product, k)  # noqa: SLF001 - of the same module
         return key
 
 

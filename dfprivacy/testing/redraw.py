@@ -26,6 +26,7 @@ from dfprivacy._measure.evaluate import Query, Table
 from dfprivacy._measure.noisy import clamped
 from dfprivacy._privacy import samplers as noise
 from dfprivacy.features import OneHot, RowFeatures
+from dfprivacy.features.integers import integers
 from dfprivacy.schema import Column
 from dfprivacy.testing.harness import ADDED, Curtain, MemoryFrame, Replay, fixed_chance, with_first
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dfprivacy.features.integers import Integers
     from dfprivacy.testing.cases import Row
     from dfprivacy.testing.harness import Draw, Harness, Recording
 
@@ -206,18 +208,18 @@ def _noting() -> Iterator[list[_Noted]]:
         return found
 
     @wraps(value)
-    def valued(table: Table, query: Query, k: int, *rng: np.random.Generator) -> list[int]:
+    def valued(table: Table, query: Query, k: int, *rng: np.random.Generator) -> Integers:
         found = value(table, query, k, *rng)
         if going_on:
-            going_on[-1].values.append((table, query, k, found))
+            going_on[-1].values.append((table, query, k, integers(found)))
         return found
 
     @wraps(perturbed)
-    def added(table: Table, query: Query, k: int, law: Any, add: Callable[[Sequence[int]], Any]) -> Any:
-        def adding(values: Sequence[int]) -> Any:
+    def added(table: Table, query: Query, k: int, law: Any, add: Callable[[Integers], Any]) -> Any:
+        def adding(values: Integers) -> Any:
             if table.passes and going_on and not going_on[-1].values:  # for all groups at once
                 product = OneHot(*table.by, of=query.of)  # type: ignore[arg-type]
-                going_on[-1].values.append((table.passes.whole, replace(query, of=product), k, [*values]))
+                going_on[-1].values.append((table.passes.whole, replace(query, of=product), k, integers(values)))
             return add(values)
 
         return perturbed(table, query, k, law, adding)
