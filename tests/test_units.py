@@ -14,8 +14,9 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy._measure.evaluate import Query, Table
+from dfprivacy._measure.evaluate import Table
 from dfprivacy._measure.pricing import grid_for, unit_grid
+from dfprivacy._measure.query import Query
 from dfprivacy._measure.redraw import noise_of
 from dfprivacy._privacy.calibrate import laplace_scale
 from dfprivacy._privacy.losses import Laplace

@@ -87,6 +87,7 @@ _HOUSE = (
     "dfprivacy._table.batch",
     "dfprivacy._table.keys",
     "dfprivacy._measure.evaluate",
+    "dfprivacy._measure.passes",
     "dfprivacy._measure.curator",
 )
 

@@ -22,7 +22,7 @@ from unittest import mock
 import numpy as np
 
 from dfprivacy._measure.curator import Curator
-from dfprivacy._measure.evaluate import Query, Table
+from dfprivacy._measure.evaluate import Table
 from dfprivacy._measure.noisy import clamped
 from dfprivacy._privacy import samplers as noise
 from dfprivacy.features import OneHot, RowFeatures
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dfprivacy._measure.query import Query
     from dfprivacy.features.integers import Integers
     from dfprivacy.testing.cases import Row
     from dfprivacy.testing.harness import Draw, Harness, Recording
