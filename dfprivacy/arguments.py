@@ -7,6 +7,7 @@ import inspect
 import math
 import typing
 from dataclasses import dataclass
+from functools import lru_cache
 from types import NoneType, SimpleNamespace, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
 
@@ -140,7 +141,10 @@ def checked(value: object, hint: object, what: str) -> Any:
     ArgumentError
         If it is something else.
     """
-    kinds = _kinds(hint)
+    try:
+        kinds = _known_kinds(hint)
+    except TypeError:  # it holds what has no hash
+        kinds = _kinds(hint)
     if kinds is None:
         return value
     plain = value
@@ -209,6 +213,9 @@ def _kinds(hint: Any, ranges: tuple[Range, ...] = ()) -> tuple[_Kind, ...] | Non
     if any(hint is each for each in (int, float)):
         return (_Kind(hint, ranges=ranges),)
     return (_Kind(hint),) if any(hint is each for each in (bool, str, NoneType)) else None
+
+
+_known_kinds = lru_cache(maxsize=1024)(_kinds)
 
 
 def _error(value: object, kinds: tuple[_Kind, ...], what: str) -> ArgumentError:

@@ -55,8 +55,7 @@ class Kept:
     @cached_property
     def origins(self) -> Origins:
         """Distribution and version of each package with plugins."""
-        plugins = (each for each in registry().plugins if each.distribution and each.status == "loaded")
-        return Origins({each.module.partition(":")[0].partition(".")[0]: each.origin for each in plugins})
+        return Origins(registry().origins)
 
     def like(self, description: str, noise: str) -> list[KeptMeasurement]:
         """Find what is kept of a description with a kind of noise, and was not taken yet, oldest first."""

@@ -125,7 +125,7 @@ class Question:
         )
 
     @cached_property
-    def call(self) -> str:
+    def typed(self) -> str:
         """The call as it would be typed, without what it costs; what is long is cut."""
         signature = self.mechanism.signature.parameters
         told = [
@@ -138,7 +138,7 @@ class Question:
     @property
     def sentence(self) -> str:
         """The call, and by which columns' groups."""
-        return self.call + (f" by {', '.join(column.name for column in self.by)}" if self.by else "")
+        return self.typed + (f" by {', '.join(column.name for column in self.by)}" if self.by else "")
 
     @property
     def where(self) -> tuple[str, ...]:
@@ -151,7 +151,8 @@ class Question:
         release = question._kept() or question._drawn()._paid()  # noqa: SLF001 - its own
         frame = table.parts[0].frame if table.parts else table.frame
         words = {name: each.of(name) for name, each in table.schema.words.items()}
-        release = release if frame is None else release.made_for(frame.library, words)
+        units = {name: each.units for name, each in table.schema.words.items() if each.units}
+        release = release if frame is None else release.made_for(frame.library, words, units)
         if table.sample is None:  # of which nothing is kept that could be drawn again
             note(question, release)
         return release

@@ -17,7 +17,7 @@ import numpy as np
 
 from dfprivacy._ledger.measurements import KeptMeasurement, Measurement
 from dfprivacy._measure.description import canonical_order, describe, describe_query
-from dfprivacy._measure.evaluate import L2, Query, copied
+from dfprivacy._measure.evaluate import L2
 from dfprivacy._measure.noisy import Drawn, clamped, combined, discovered, measurement, moved, surveyed, together
 from dfprivacy._measure.pricing import (
     FINE,
@@ -33,6 +33,7 @@ from dfprivacy._measure.pricing import (
     sensitivity_of,
     steps_of,
 )
+from dfprivacy._measure.query import Query, copied
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.filters import exact
@@ -44,6 +45,7 @@ from dfprivacy._table.sample import SampledFrame
 from dfprivacy.errors import ArgumentError, LedgerError, PluginError
 from dfprivacy.features import Count, Given, OneHot, RowFeatures
 from dfprivacy.features.base import enforced
+from dfprivacy.features.integers import integers
 from dfprivacy.local import Arc, Messages
 from dfprivacy.release import DiscoveredKeys, MeasurementRecord, NoisyValue
 from dfprivacy.schema import Column, as_probability
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from dfprivacy._table.domain import Domain
     from dfprivacy._table.keys import Key
     from dfprivacy.arguments import NanPolicy
+    from dfprivacy.features.integers import Integers
     from dfprivacy.local import RowLabels
     from dfprivacy.release import SurveyedColumn
     from dfprivacy.schema import Category
@@ -199,13 +202,14 @@ class Curator:
 
     @property
     def typical_size(self) -> int | None:
-        """Rows of the whole table for each group of the call, None where their number is private.
+        """Rows of the table for each group of the call, None where their number is private.
 
-        It is the same for all groups, so what follows from it is: how a budget is shared, how fine a grid is. These
-        must not differ from one group to another, or the groups cost more together than one.
+        Of a view with conditions, rows are counted that its public ones select. It is the same for all groups, so
+        what follows from it is: how a budget is shared, how fine a grid is. These must not differ from one group to
+        another, or the groups cost more together than one.
         """
-        size = self._table.schema.size
-        return None if size is None else size // math.prod(len(by.categories or (by,)) for by in self._table.by)
+        rows = self._table.public_rows
+        return None if rows is None else rows // math.prod(len(by.categories or (by,)) for by in self._table.by)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -638,7 +642,7 @@ class Curator:
         steps = [int(step) for step in np.rint(np.clip(np.ldexp(wanted, plan.k), -far, far))]
 
         def draw() -> NDArray[np.bool_]:
-            values = self._table.value(plan.copy, plan.k)
+            values = integers(self._table.value(plan.copy, plan.k))
             gaps = clamped([value - step for value, step in zip(values, steps, strict=True)])
             return noises.sampler().sparse_vector(gaps, scales, most)
 
@@ -1060,7 +1064,7 @@ class Curator:
         def draw() -> NDArray[np.int64]:
             sampler = noises.sampler()
 
-            def add(values: Sequence[int]) -> NDArray[np.int64]:
+            def add(values: Integers) -> NDArray[np.int64]:
                 return cast("NDArray[np.int64]", getattr(sampler, noise)(clamped(values), scale))
 
             if noise == "cube":  # one draw for all coordinates of a group

@@ -13,6 +13,7 @@ from dfprivacy._privacy.grid import SUM_MAX
 from dfprivacy._table.keys import ordered
 from dfprivacy.errors import PluginWarning
 from dfprivacy.features import RowFeatures
+from dfprivacy.features.integers import integers
 from dfprivacy.release import DiscoveredKeys, NoisyValue, SurveyedColumn
 from dfprivacy.statistics import Statistic
 
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy._ledger.measurements import KeptMeasurement
-    from dfprivacy._measure.evaluate import Query
+    from dfprivacy._measure.query import Query
     from dfprivacy._table.keys import Key
+    from dfprivacy.features.integers import Integers
     from dfprivacy.release import MeasurementRecord
 
 __all__ = ["Drawn", "clamped", "combined", "discovered", "measurement", "moved", "surveyed", "together"]
@@ -57,22 +59,25 @@ def combined(measured: Sequence[Drawn], query: Query) -> NoisyValue:
     return measurement(query, np.asarray(values), replace(first, kind=f"pooled {first.kind}", scale=scale))
 
 
-def clamped(values: Sequence[int]) -> NDArray[np.int64]:
+def clamped(values: Integers) -> NDArray[np.int64]:
     """Keep values where 64 bits leave room for the noise. Clamping moves no two values further apart."""
     try:
         fit = np.array(values, dtype=np.int64)
     except OverflowError:
-        fit = np.array([max(-SUM_MAX, min(SUM_MAX, value)) for value in values], dtype=np.int64)
+        fit = np.array([max(-SUM_MAX, min(SUM_MAX, value)) for value in integers(values)], dtype=np.int64)
     return np.clip(fit, -SUM_MAX, SUM_MAX)
 
 
-def moved(values: Sequence[int]) -> NDArray[np.int64]:
+def moved(values: Integers) -> NDArray[np.int64]:
     """Move values to where 64 bits hold them, if they lie beyond, all by the same: a choice depends on differences.
 
     With M the largest, max(value, M - 2^62) moves no further than the values do from one table to another.
     """
-    fit = max(map(abs, values), default=0) <= SUM_MAX
-    return clamped(values if fit else [value - max(values) for value in values])
+    if isinstance(values, np.ndarray) and -SUM_MAX <= values.min(initial=0) <= values.max(initial=0) <= SUM_MAX:
+        return values
+    every = integers(values)
+    most = max(every) if max(map(abs, every), default=0) > SUM_MAX else 0
+    return clamped([value - most for value in every])
 
 
 def together(known: Sequence[KeptMeasurement]) -> KeptMeasurement:

@@ -25,6 +25,7 @@ import time
 import uuid
 import warnings
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib import metadata
 from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
@@ -138,15 +139,21 @@ class Registry:
     loaded: tuple[Loaded, ...] = ()
     notes: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def mechanisms(self) -> Mapping[str, Mechanism]:
         """The methods of every view by name."""
         return MappingProxyType({name: m for each in self.loaded for name, m in each.mechanisms.items()})
 
-    @property
+    @cached_property
     def plugins(self) -> tuple[Plugin, ...]:
         """What became of each plugin."""
         return tuple(each.plugin for each in self.loaded)
+
+    @cached_property
+    def origins(self) -> Mapping[str, str]:
+        """Distribution and version of each package with plugins that were loaded."""
+        known = (each for each in self.plugins if each.distribution and each.status == "loaded")
+        return MappingProxyType({each.module.partition(":")[0].partition(".")[0]: each.origin for each in known})
 
     @property
     def problems(self) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._table.batch import Batch
     from dfprivacy._table.frames import Read
+    from dfprivacy.features.integers import Integers
     from dfprivacy.schema import Column
 
 __all__ = [
@@ -167,7 +168,7 @@ class RowFeatures(ABC):
         """The features whose sums lie one after the other along the last axis of this one's; see `Stack`."""
         return ()
 
-    def image(self, total: list[int], k: int) -> list[int]:  # noqa: ARG002
+    def image(self, total: Integers, k: int) -> Integers:  # noqa: ARG002
         r"""Released coordinates of the exact sums, in steps of :math:`2^{-k}`, rounded once and for all rows."""
         return total
 

@@ -10,6 +10,7 @@ import numpy as np
 from dfprivacy._table.batch import number
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, RowFeatures, common_unit
+from dfprivacy.features.integers import integers
 from dfprivacy.features.upward import root
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._table.batch import Batch
     from dfprivacy._table.frames import Read
+    from dfprivacy.features.integers import Integers
     from dfprivacy.schema import Column
 
 __all__ = ["Bins"]
@@ -163,17 +165,19 @@ class Bins(RowFeatures):
         counts = np.bincount(both, minlength=(bins + 1) * self.summands)[: bins * self.summands]
         return counts.astype(np.float64).reshape(bins, self.summands)
 
-    def image(self, total: list[int], k: int) -> list[int]:
+    def image(self, total: Integers, k: int) -> Integers:
         """Add up runs of intervals, and multiply by the weights, in steps of 2 to the minus `k`."""
         weight = sum(self.each)
-        if 0 <= k < _BITS and min(total, default=0) >= 0 and sum(total) * weight < 1 << (_BITS - k):
-            rows = np.array(total, dtype=np.int64)
+        rows = np.asarray(total)
+        fit = rows.dtype.kind in "if" and 0 <= k < _BITS and rows.min(initial=0) >= 0
+        if fit and rows.sum(dtype=np.float64) * weight < math.ldexp(0.5, _BITS - k):  # whose error is below 1 in 2
+            rows = rows.astype(np.int64)
             runs = [
                 rows[: self.bins].reshape(-1, width).sum(axis=1) * each
                 for width, each in zip(self.widths, self.each, strict=True)
             ]
-            small: list[int] = (np.concatenate([*runs, rows[self.bins :] * weight]) << k).tolist()
-            return small
+            small = np.concatenate([*runs, rows[self.bins :] * weight]) << k
+            return small if isinstance(total, np.ndarray) else integers(small)
         counts = np.array([int(each) for each in total], dtype=object)  # Python's integers, which have no end
         totals: list[int] = []
         for width, times in zip(self.widths, self.each, strict=True):

@@ -11,6 +11,7 @@ import numpy as np
 from dfprivacy._table.batch import described
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, RowFeatures, common_unit, enforced
+from dfprivacy.features.integers import integers
 from dfprivacy.features.moments import Count
 from dfprivacy.features.upward import UP
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._table.batch import Batch
     from dfprivacy._table.frames import Read
+    from dfprivacy.features.integers import Integers
     from dfprivacy.schema import Column
 
 __all__ = ["Given"]
@@ -188,9 +190,11 @@ class Given(RowFeatures):
         left = rows if complete else np.bincount(inside, minlength=bins + 1)[:bins]
         return np.column_stack([totals, left * tally[0] + (rows - left) * tally[1]])
 
-    def image(self, total: list[int], k: int) -> list[int]:
+    def image(self, total: Integers, k: int) -> Integers:
         """Return the released coordinates of the exact sums."""
-        return self.of.image(total, k) if self.tally is None else [*self.of.image(total[:-1], k), total[-1]]
+        if self.tally is None:
+            return self.of.image(total, k)
+        return [*integers(self.of.image(total[:-1], k)), *integers(total[-1:])]
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""

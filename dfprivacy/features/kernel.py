@@ -11,6 +11,7 @@ import numpy as np
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, Selective
+from dfprivacy.features.integers import integers
 from dfprivacy.features.threads import RoundedSum, add_up
 from dfprivacy.features.upward import UP, root
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy._table.batch import Batch
+    from dfprivacy.features.integers import Integers
     from dfprivacy.features.product_kernel import ProductKernel
     from dfprivacy.features.threads import Piece
 
@@ -226,8 +228,9 @@ class Nystrom(Selective):
         """Return the exact sum of the kernel values of a batch in steps of their own grid."""
         return self._kernel.total(batch, mask, _STEP)
 
-    def image(self, total: list[int], k: int) -> list[int]:
+    def image(self, total: Integers, k: int) -> Integers:
         """Return A times the exact sums, rounded to whole steps."""
+        total = integers(total)
         # A is lower triangular. A row at a time: Python's integers are large.
         rows = (np.ldexp(row[: i + 1], _MAP_STEP).tolist() for i, row in enumerate(self.map))
         mapped = (sum(map(operator.mul, map(int, row), total)) for row in rows)

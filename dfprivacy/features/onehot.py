@@ -12,6 +12,7 @@ import numpy as np
 from dfprivacy._table.batch import category
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, RowFeatures, enforced
+from dfprivacy.features.integers import together
 from dfprivacy.features.upward import UP, root
 from dfprivacy.schema import Column
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._table.batch import Batch
     from dfprivacy._table.frames import Read
+    from dfprivacy.features.integers import Integers
 
 __all__ = ["OneHot"]
 
@@ -197,13 +199,12 @@ class OneHot(RowFeatures):
             return self.of.totals(batch, place, bins, k)
         return np.bincount(place, minlength=bins + 1)[:bins].astype(np.float64) * math.ldexp(1.0, k)
 
-    def image(self, total: list[int], k: int) -> list[int]:
+    def image(self, total: Integers, k: int) -> Integers:
         """Return the released coordinates of the exact sums, category by category."""
         if self.of is None:
             return total
         width = self.of.summands
-        parts = [total[at : at + width] for at in range(0, len(total), width)]
-        return [step for part in parts for step in self.of.image(part, k)]
+        return together([self.of.image(total[at : at + width], k) for at in range(0, len(total), width)])
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""

@@ -10,6 +10,7 @@ import numpy as np
 from dfprivacy._table.batch import BATCH_ROWS
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, RowFeatures
+from dfprivacy.features.integers import integers
 from dfprivacy.features.upward import UP, root
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy._table.batch import Batch
+    from dfprivacy.features.integers import Integers
     from dfprivacy.schema import Column
 
 __all__ = ["Outer"]
@@ -198,8 +200,9 @@ class Outer(RowFeatures):
         sums = [2 * t - rows if i == j > 0 else t for t, i, j in pairs]
         return sums if self.count else sums[1:]
 
-    def image(self, total: list[int], k: int) -> list[int]:
+    def image(self, total: Integers, k: int) -> Integers:
         """Multiply an exact sum by the weights, and round it to whole steps of 2 to the minus `k`."""
+        total = integers(total)
         if self.centred:
             total = self._centred(total)
         ratios = [weight.as_integer_ratio() for weight in self.weights.tolist()]

@@ -10,6 +10,7 @@ import numpy as np
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, RowFeatures, common_unit, enforced
+from dfprivacy.features.integers import together
 from dfprivacy.features.upward import UP
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._table.batch import Batch
     from dfprivacy._table.frames import Read
+    from dfprivacy.features.integers import Integers
 
 __all__ = ["Stack"]
 
@@ -112,11 +114,11 @@ class Stack(RowFeatures):
         """Return the same for the rows at each place below `bins`, shape (bins, summands)."""
         return np.hstack([each.totals(batch, place, bins, k) for each in self.features])
 
-    def image(self, total: list[int], k: int) -> list[int]:
+    def image(self, total: Integers, k: int) -> Integers:
         """Return the released coordinates of the exact sums, part by part."""
         ends = pairwise(accumulate((each.summands for each in self.features), initial=0))
         parts = zip(self.features, ends, strict=True)
-        return [step for each, (start, end) in parts for step in each.image(total[start:end], k)]
+        return together([each.image(total[start:end], k) for each, (start, end) in parts])
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["attributes", "difference", "insides", "package"]
 
 _LONG = 10**1000
+_DEEP = 160  # characters of a path
 _PLAIN = (bool, int, float, complex, str, bytes, bytearray)
 _KNOWN = {"dfprivacy", "numpy", "scipy", "pandas", "polars", "pyarrow", "matplotlib", *sys.stdlib_module_names}
 _CHANCE = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
@@ -51,7 +52,7 @@ def insides(value: Any, path: str = "it", *, own: frozenset[str] | None = None) 
     """
     walk = _Walk(own)
     walk.visit(path, value)
-    return walk.found
+    return walk.values
 
 
 def difference(one: Mapping[str, str], other: Mapping[str, str]) -> str | None:
@@ -69,34 +70,36 @@ def _brief(text: str) -> str:
 
 def attributes(item: Any) -> dict[str, Any]:
     """Give the attributes of an object, those in slots too."""
-    found = dict(getattr(item, "__dict__", None) or {})
+    held = dict(getattr(item, "__dict__", None) or {})
     for cls in type(item).__mro__:
         for name, slot in vars(cls).items():
             if isinstance(slot, types.MemberDescriptorType) and not name.startswith("__"):
                 try:
-                    found[name] = slot.__get__(item)
+                    held[name] = slot.__get__(item)
                 except AttributeError:  # not set
                     continue
-    return found
+    return held
 
 
 class _Walk:
     def __init__(self, own: frozenset[str] | None) -> None:
-        self.found: dict[str, str] = {}
+        self.values: dict[str, str] = {}
         self._own = own
         self._seen: dict[int, tuple[str, Any]] = {}  # with the object, lest its place in memory be used again
 
     def visit(self, path: str, item: Any) -> None:
         if item is None or type(item) in _PLAIN:
-            self.found[path] = _word(item)
+            self.values[path] = _word(item)
             return
         if id(item) in self._seen:
-            self.found[path] = f"the same as {self._seen[id(item)][0]}"
+            self.values[path] = f"the same as {self._seen[id(item)][0]}"
             return
         self._seen[id(item)] = path, item
-        self.found[path] = _word(item)
+        self.values[path] = _word(item)
         if isinstance(item, types.ModuleType) or (self._own is not None and isinstance(item, _CHANCE)):
             return
+        if len(path) > _DEEP:  # where all of it would be written at every depth; the number is nobody else's
+            path = f"...({len(self.values)}){path[-_DEEP // 2 :]}"
         for name, part in self._parts(item):
             self.visit(f"{path}{name}", part)
 
@@ -167,12 +170,12 @@ def _pickled(item: Any) -> tuple[Any, ...]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = item.__reduce_ex__(4)
+            reduced = item.__reduce_ex__(4)
     except Exception:  # noqa: BLE001 - what cannot be pickled has no pickle
         return ()
-    if isinstance(found, str):
-        return (found,)
-    _, arguments, *rest = found
+    if isinstance(reduced, str):
+        return (reduced,)
+    _, arguments, *rest = reduced
     state, *items = [*rest, None, None, None][:3]
     return (arguments, state, *(None if each is None else list(each) for each in items))
 
@@ -198,7 +201,9 @@ _WORDS: list[tuple[type, Callable[[Any], str]]] = [
 
 
 def _word(item: Any) -> str:
-    if item is None or type(item) in {bool, complex, bytearray}:
+    kind = type(item)
+    if item is None or kind in {bool, complex, bytearray}:
         return repr(item)
-    kind = "" if type(item) in _PLAIN else f"{type(item).__qualname__} "
-    return kind + next((say(item) for of, say in _WORDS if isinstance(item, of)), "")
+    say = next((say for of, say in _WORDS if issubclass(kind, of)), None)
+    told = "" if say is None else say(item)
+    return told if kind in _PLAIN else f"{kind.__qualname__} {told}"

@@ -56,12 +56,12 @@ def statistics_of(stage: Harness, rows: Sequence[Row]) -> tuple[Recording, list[
     list of Statistic
         In the order in which they were asked for.
     """
-    asked: list[Statistic] = []
+    statistics: list[Statistic] = []
 
     def noting(verb: Any) -> Any:
         @wraps(verb)
         def ask(curator: Curator, statistic: Statistic, *args: Any, **kwargs: Any) -> Any:
-            asked.append(statistic)
+            statistics.append(statistic)
             return verb(curator, statistic, *args, **kwargs)
 
         return ask
@@ -69,15 +69,15 @@ def statistics_of(stage: Harness, rows: Sequence[Row]) -> tuple[Recording, list[
     with ExitStack() as patches:
         for name in _VERBS:
             patches.enter_context(mock.patch.object(Curator, name, noting(getattr(Curator, name))))
-        return stage.trace(rows), asked
+        return stage.trace(rows), statistics
 
 
-def worst_table(found: Sequence[Family], steps: int, started: int = 3) -> Loss:
+def worst_table(searched: Sequence[Family], steps: int, started: int = 3) -> Loss:
     """Change the tables of the most promising families, and the pairs of rows in them, step by step.
 
     Parameters
     ----------
-    found : sequence of Family
+    searched : sequence of Family
         Neighbouring tables.
     steps : int
         Changes to try on each table.
@@ -89,7 +89,7 @@ def worst_table(found: Sequence[Family], steps: int, started: int = 3) -> Loss:
     Loss
         Of the worst pair of tables found.
     """
-    family, *_ = promising = sorted(found, key=lambda family: -family.reach)[: started - 1]
+    family, *_ = promising = sorted(searched, key=lambda family: -family.reach)[: started - 1]
     starts = [(f"{one.table!r}", one.rows, (one.ranked[0][0][0], one.ranked[0][1][0])) for one in promising]
     starts += _clustered(family, steps)[:1]
     losses = [_climbed(_Pairs(family), start, steps, at) for at, start in enumerate(starts)]
@@ -107,6 +107,8 @@ class _Pairs:
     family: Family
     in_full: bool = False
     _known: dict[str, Redraw | None] = field(default_factory=dict)
+    # Drawn again, by the identities of its rows: many changes leave one of two tables, or both, as they were.
+    _seen: dict[tuple[int, ...], tuple[Redraw, list[Row], Recording | None]] = field(default_factory=dict)
 
     def measure(self, rows: Sequence[Row], pair: Pair) -> tuple[Recording, Recording] | None:
         """Measure two tables that differ in their first row; None if the first is refused."""
@@ -115,7 +117,7 @@ class _Pairs:
         if self.family.stage.case.neighbors == "replace_one":
             public = repr([public_part(self.family.stage.case, row) for row in tables[0]])
         drawn = self._known.get(public)
-        first, second = (drawn.on(table) if drawn else None for table in tables)
+        first, second = (self._again(drawn, table) if drawn else None for table in tables)
         if first is None or second is None:
             until = len(self.family.base.given) or None
             first, drawn = redraw(self.family.stage, tables[0], checked=False, until=until)
@@ -123,8 +125,15 @@ class _Pairs:
                 return None
             if not self.in_full:
                 self._known[public] = drawn
-            second = drawn.on(tables[1]) if drawn and not self.in_full else None
+            second = self._again(drawn, tables[1]) if drawn and not self.in_full else None
         return self._paid(first, second or self._performed(tables[1], first))
+
+    def _again(self, drawn: Redraw, table: list[Row]) -> Recording | None:
+        """Draw again of a table, once; with its rows, lest others get their identities."""
+        key = (id(drawn), *map(id, table))
+        if key not in self._seen:
+            self._seen[key] = drawn, table, drawn.on(table)
+        return self._seen[key][2]
 
     def repeats(self, rows: Sequence[Row], pair: Pair, seen: tuple[Recording, Recording]) -> bool:
         """Tell whether a pair comes out the same where both tables perform."""
