@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Grid", "Text", "escaped", "latex"]
+__all__ = ["Grid", "Text", "escaped", "latex", "paragraph"]
 
 _WIDTH = 100  # of a text table; a wider one is broken into several
 
@@ -19,6 +19,7 @@ _TABLE = "border-collapse:collapse;margin:.5em 0;color:inherit;background:none"
 _CAPTION = "caption-side:top;text-align:left;font-weight:bold;color:inherit;padding:.2em 0"
 _CELL = "padding:.15em .8em .15em 0;vertical-align:top;color:inherit;background:none"
 _RULE = "border-bottom:1px solid"
+_PARAGRAPH = "margin:.5em 0;max-width:45em;color:inherit;background:none"
 
 
 def escaped(text: object) -> str:
@@ -30,6 +31,17 @@ def escaped(text: object) -> str:
     '&lt;b title=&#x27;x&#x27;&gt;'
     """
     return html.escape(str(text), quote=True)
+
+
+def paragraph(text: object) -> str:
+    """Write a paragraph as HTML, in the colours around, and no wider than is good to read.
+
+    Examples
+    --------
+    >>> "&lt;b&gt;</p>" in paragraph("<b>")
+    True
+    """
+    return f'<p style="{_PARAGRAPH}">{escaped(text)}</p>'
 
 
 _LATEX = {

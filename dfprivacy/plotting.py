@@ -10,9 +10,26 @@ from dfprivacy.errors import MissingDependency
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["axes", "below", "forest", "forest_height", "ink", "panels", "stacked", "wrapped"]
+__all__ = [
+    "NOISY",
+    "SAMPLED",
+    "axes",
+    "below",
+    "explained",
+    "forest",
+    "forest_height",
+    "ink",
+    "interval",
+    "panels",
+    "stacked",
+    "wrapped",
+]
 
 _PANEL = 2.8  # inches of one of several pictures
+_LEGEND = 0.5  # inches below the name of an axis
+_ALL = 0.995  # a part from which on it is all
+NOISY, SAMPLED = "tab:orange", "tab:blue"
+"""Colours of an interval with the noise in it, and of the part of it that sampling makes."""
 
 
 _LABELS_HIGH, _LINE_HIGH = 2.6, 1.6  # of the labels of an axis, and of a line of its name, in letters of a legend
@@ -82,10 +99,65 @@ def below(ax: Any, *, ncols: int = 2) -> None:
     ax.legend(**how, ncols=ncols, fontsize="small", frameon=False)
 
 
-def _intervals(ax: Any, names: Sequence[str], values: Any, lows: Any, highs: Any, xlabel: str) -> None:
-    for place, (value, low, high) in enumerate(zip(values, lows, highs, strict=True)):
+def interval(
+    ax: Any,
+    at: float,
+    value: float,
+    ends: tuple[float, float],
+    *,
+    noise: float | None = None,
+) -> None:
+    """Draw an interval, and within it, thicker, the part that would be there without the noise.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+        The axes.
+    at : float
+        Where it is drawn on the other axis.
+    value : float
+        The estimate.
+    ends : tuple of float
+        The interval's ends.
+    noise : float, optional
+        The part of its width that noise makes, from 0 to 1; without it the interval is drawn alone.
+    """
+    ax.plot(ends, [at, at], color=NOISY, lw=3, solid_capstyle="butt")
+    if noise is not None and noise < _ALL:
+        inner = [value + (end - value) * (1 - noise) for end in ends]
+        ax.plot(inner, [at, at], color=SAMPLED, lw=7, solid_capstyle="butt")
+
+
+def explained(ax: Any, confidence: float | None, noise: Sequence[float | None], mark: str = "s") -> None:
+    """Say below the picture what its intervals are, and what their thick part is.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+        The axes, whose name has to be set before.
+    confidence : float or None
+        Coverage of the intervals.
+    noise : sequence of float or None
+        The part of each interval that noise makes, where it is known.
+    mark : str
+        What the estimates are drawn with.
+    """
+    named = "interval" if confidence is None else f"{100 * confidence:.4g}% interval"
+    all_noise = all(each is not None and each >= _ALL for each in noise)
+    what = f"{named}, all noise" if all_noise else f"{named}, noise included"
+    ax.plot([], [], color=NOISY, lw=3, label=what)
+    if not all_noise and any(each is not None for each in noise):
+        ax.plot([], [], color=SAMPLED, lw=7, label="of it from sampling")
+    ax.plot([], [], mark, color=ink(ax), label="estimate")
+    below(ax)
+
+
+def _intervals(
+    ax: Any, names: Sequence[str], values: Any, lows: Any, highs: Any, xlabel: str, noise: Sequence[float | None]
+) -> None:
+    for place, (value, low, high, part) in enumerate(zip(values, lows, highs, noise, strict=True)):
         if low is not None and high is not None:
-            ax.plot([low, high], [place, place], color="tab:blue", lw=2.5)
+            interval(ax, place, value, (low, high), noise=part)
         if value is not None:
             ax.plot(value, place, "s", color=ink(ax), ms=5)
     ax.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.4, -0.6))
@@ -101,7 +173,8 @@ def panels(ax: Any, plots: Sequence[tuple[Any, ...]]) -> Any:
         Axes to draw on; None: new ones of the height that they need.
     plots : sequence of tuples
         Of each: names of the estimates, the first on top; the estimates, and the ends of their intervals, None
-        where there is none; and what they are, with units and the interval's coverage.
+        where there is none; what they are, with units and the interval's coverage; and the part of each interval's
+        width that noise makes, None where it is not known.
 
     Returns
     -------
@@ -120,7 +193,15 @@ def panels(ax: Any, plots: Sequence[tuple[Any, ...]]) -> Any:
     return ax
 
 
-def forest(labels: Sequence[str], values: Sequence[tuple[float, float, float]], what: str, ax: Any = None) -> Any:
+def forest(
+    labels: Sequence[str],
+    values: Sequence[tuple[float, float, float]],
+    what: str,
+    ax: Any = None,
+    *,
+    noise: Sequence[float | None] | None = None,
+    confidence: float | None = None,
+) -> Any:
     """Draw a number and its interval for each of some names, the first on top.
 
     Parameters
@@ -133,17 +214,24 @@ def forest(labels: Sequence[str], values: Sequence[tuple[float, float, float]], 
         What the numbers are.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on.
+    noise : sequence of float or None, optional
+        The part of each interval's width that noise makes.
+    confidence : float, optional
+        The intervals' coverage.
 
     Returns
     -------
     matplotlib.axes.Axes
         The axes.
     """
-    ax = axes(ax, height=forest_height(len(labels)))
-    for at, (value, low, high) in enumerate(values):
-        ax.plot([low, high], [at, at], color="tab:blue", lw=2)
-        ax.plot(value, at, "s", color=ink(ax))
-    ax.set(yticks=range(len(labels)), yticklabels=labels, ylim=(len(labels) - 0.5, -0.5), xlabel=wrapped(what))
+    parts = [None] * len(values) if noise is None else noise
+    ax = axes(ax, height=forest_height(len(labels)) + _LEGEND)
+    for at, ((value, low, high), part) in enumerate(zip(values, parts, strict=True)):
+        interval(ax, at, value, (low, high), noise=part)
+        ax.plot(value, at, "s", color=ink(ax), ms=5)
+    ax.set(yticks=range(len(labels)), yticklabels=labels, ylim=(len(labels) - 0.5, -0.5))
+    ax.set_xlabel(wrapped(what, 60))
+    explained(ax, confidence, parts)
     return ax
 
 

@@ -19,9 +19,10 @@ import numpy as np
 
 from dfprivacy.errors import ArgumentError, trimmed
 from dfprivacy.laws import DiscreteLaplace
-from dfprivacy.markup import Grid, Text
+from dfprivacy.markup import Grid, Text, paragraph
 from dfprivacy.plotting import forest, stacked
 from dfprivacy.tidy import COLUMNS_MAX, frame_of, keyed, leaves, rows_of, scalar, table_of
+from dfprivacy.wording import listed, number, sure
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,7 +47,9 @@ __all__ = [
 
 _WIDTH = 100  # of a summary
 _NOTES = frozenset({"note", "notes"})  # rows of sentences, which no column of a table has room for
-_BESIDE = frozenset({"privacy", "library", "column_words"})  # fields that are not of the result
+_WORDS = ("column_words", "column_units")
+_BESIDE = frozenset({"privacy", "library", *_WORDS})  # fields that are not of the result
+_NAMES = ("term", "column", "name", "statistic")  # columns of a table that say what an estimate is of
 _BITS_MAX = 14_000  # of a whole number: Python writes no more than 4,300 digits
 
 
@@ -297,10 +300,10 @@ class NoisyValue:
     @property
     def law(self) -> DiscreteLaplace:
         """The law of Laplace noise in the coordinate that has most of it; nothing where the sum is public."""
+        scale = float(np.max(self.scales))
         if self.noise is None:
-            return DiscreteLaplace(0.0)
-        weight = self.noise.scale / float(np.max(self.scales))
-        return DiscreteLaplace(self.noise.scale / weight, self.noise.law.step / weight)
+            return DiscreteLaplace(scale)
+        return DiscreteLaplace(scale, self.noise.law.step * (scale / self.noise.scale))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -318,11 +321,14 @@ class Release:
         Whose tables it makes where it holds one: the library's that holds the table that was asked.
     column_words : mapping of str to str
         What columns are called and measured in, where the schema says so, for axes of pictures.
+    column_units : mapping of str to str
+        What they are measured in alone, for sentences.
     """
 
     privacy: Privacy | None = None
     library: str = "pandas"
     column_words: Mapping[str, str] = field(default_factory=dict, repr=False)
+    column_units: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     _shown: ClassVar[tuple[str, ...]] = ()  # the fields that people look at first; all if empty
     _estimate: ClassVar[str] = "estimate"  # the field with the number that arithmetic is about
@@ -383,18 +389,39 @@ class Release:
         """Return the same result with the privacy that was paid for it."""
         return replace(self, privacy=privacy)
 
-    def made_for(self, library: str, words: Mapping[str, str] | None = None) -> Self:
+    def made_for(
+        self, library: str, words: Mapping[str, str] | None = None, units: Mapping[str, str] | None = None
+    ) -> Self:
         """Return the same result for somebody whose tables are this library's, and who calls columns so."""
-        return replace(self, library=library, column_words=self.column_words if words is None else words)
+        made = replace(self, library=library)
+        return made if words is None else replace(made, column_words=words, column_units=units or {})
 
     def _called(self, *columns: str) -> str:
         """Name columns for people: label and units where the schema says them."""
         return ", ".join(self.column_words.get(column, column) for column in columns)
 
+    def _unit(self, column: str) -> str:
+        """Give what a column is measured in; empty where the schema does not say."""
+        return self.column_units.get(column, "")
+
+    def _noun(self, *columns: str) -> str:
+        """Name columns within a sentence: their labels, without units."""
+        return listed([self._called(name).removesuffix(f" ({self._unit(name)})") for name in columns])
+
     @property
     def _sampling(self) -> float | None:
         """Standard error of the estimate from the sampling of rows alone; None where it is not known."""
         return None
+
+    @property
+    def _noise_part(self) -> float | None:
+        """Part of the interval's width that is there because of the noise; None where it is not known."""
+        return None
+
+    @property
+    def _axis(self) -> str:
+        """What the estimate is, for the axis of a picture; by default the question."""
+        return self.privacy.question if self.privacy else ""
 
     @property
     def result(self) -> dict[str, Any]:
@@ -414,7 +441,7 @@ class Release:
         return {
             "type": _kind(kind),
             **{name: _plain(getattr(self, name)) for name in (*_result_names(kind), "privacy")},
-            **({"column_words": dict(self.column_words)} if self.column_words else {}),
+            **{name: dict(words) for name in _WORDS if (words := getattr(self, name))},
         }
 
     @staticmethod
@@ -581,6 +608,39 @@ class Release:
         rows = [*([] if grid is None else grid.rows), *self._rows()]
         return "; ".join(" ".join(row) for row in rows)
 
+    def _sentence(self) -> str:
+        """Say the answer in a sentence that a colleague can read; a class of its own says it in its own words."""
+        question = self.privacy.question if self.privacy else ""
+        rows = self.records()
+        row = {name: cell for name, cell in (rows[0] if rows else {}).items() if cell is not None}
+        of = " ".join(each for name in _NAMES if isinstance(each := row.get(name), str) and each)
+        names = [name for name in (self._estimate, "estimate", "value", *row) if name in row and name not in _NAMES]
+        if not names:
+            return f"{question or f'This {type(self).__name__}'} gives no number."
+        ends = [row.get(end, getattr(self, end, None)) for end in ("low", "high")]
+        low, high, p = (
+            each if isinstance(each, int | float) else None for each in (*ends, getattr(self, "pvalue", None))
+        )
+        error = None if low is None or high is None else (high - low) / 4
+        told = f"{names[0]}{f' of {of}' if of else ''} {number(row[names[0]], error)}"
+        more = f", and {len(rows) - 1:,} more below" if len(rows) > 1 else ""
+        how = sure(low, high, getattr(self, "confidence", None), p=p)
+        return f"{question or f'This {type(self).__name__}'} gives {told}{how}{more}."
+
+    @property
+    def _uninformative(self) -> bool:
+        """Whether a note says that the answer leaves everything open."""
+        return any("uninformative" in text.lower() for name, text in self._rows() if name in _NOTES)
+
+    @property
+    def _told(self) -> str:
+        """The sentence; before it which rows were asked, and whether the answer says anything."""
+        where = " and ".join(self.privacy.where) if self.privacy else ""
+        before = [f"Where {where}: "] if where else []
+        before += ["Uninformative: "] if self._uninformative else []
+        said = self._sentence()
+        return "".join([*before, _within(said) if before else said])
+
     @property
     def _title(self) -> str:
         """Say what it is, and what was asked."""
@@ -617,11 +677,12 @@ class Release:
 
     def __repr__(self) -> str:
         lines = [line for grid in self._grids() for line in grid.lines()]
-        return "\n  ".join([self._title, *lines, *([str(self.privacy)] if self.privacy else [])])
+        below = "\n  ".join([self._title, *lines, *([str(self.privacy)] if self.privacy else [])])
+        return "\n".join([*textwrap.wrap(self._told, _WIDTH), below])
 
     def _repr_html_(self) -> str:
         tables = self._captioned(Grid.html) or Grid((), []).html(self._title)
-        return f'<div style="overflow-x:auto">{tables}</div>'
+        return f'<div style="overflow-x:auto">{paragraph(self._told)}{tables}</div>'
 
     def _captioned(self, write: Callable[[Grid, str, str], str], between: str = "") -> str:
         """Write the tables below each other: the first says what was asked, the last what was paid."""
@@ -641,14 +702,17 @@ class Release:
             Lines; a prompt shows them as they are.
         """
         blocks = [line for grid in self._written() for line in (*grid.lines(), "")][:-1]
+        told = textwrap.wrap(self._told, _WIDTH)
         paid = textwrap.wrap(str(self.privacy), _WIDTH) if self.privacy else []
         title = textwrap.wrap(self._title, _WIDTH)
-        wide = max(map(len, (*title, *blocks, *paid)))
+        wide = max(map(len, (*title, *told, *blocks, *paid)))
         rule = "=" * wide
-        return Text("\n".join([*(line.center(wide).rstrip() for line in title), rule, *blocks, rule, *paid]))
+        return Text(
+            "\n".join([*(line.center(wide).rstrip() for line in title), rule, *told, "", *blocks, rule, *paid])
+        )
 
     def to_markdown(self) -> str:
-        """Return everything as Markdown: what was asked, the tables, what was paid.
+        """Return everything as Markdown: the answer in a sentence, what was asked, the tables, what was paid.
 
         Returns
         -------
@@ -656,7 +720,9 @@ class Release:
             Lines.
         """
         paid = [str(self.privacy)] if self.privacy else []
-        return "\n\n".join([f"**{self._title}**", *(grid.markdown() for grid in self._written()), *paid])
+        return "\n\n".join(
+            [self._told, f"**{self._title}**", *(grid.markdown() for grid in self._written()), *paid]
+        )
 
     def to_latex(self) -> str:
         """Return everything as LaTeX tables, with the rules of the package booktabs.
@@ -735,11 +801,15 @@ def _class_of(name: object) -> type[Release] | None:
 
 
 def _result(plain: Mapping[str, Any]) -> dict[str, Any]:
-    words = plain.get("column_words", {})
-    if "library" in plain or not (isinstance(words, Mapping) and all(isinstance(w, str) for w in words.values())):
+    words = {name: plain.get(name, {}) for name in _WORDS}
+    texts = all(
+        isinstance(of, Mapping) and all(isinstance(each, str) for each in of.values()) for of in words.values()
+    )
+    if "library" in plain or not texts:
         raise TypeError  # whoever asks has a library: it is never written down
-    beside = {"type", "privacy", "column_words"}
-    return {**{key: _rich(value) for key, value in plain.items() if key not in beside}, "column_words": dict(words)}
+    beside = {"type", "privacy", *_WORDS}
+    rich = {key: _rich(value) for key, value in plain.items() if key not in beside}
+    return {**rich, **{name: dict(of) for name, of in words.items()}}
 
 
 _READ = {
@@ -872,10 +942,23 @@ class Groups(Release, Generic[R_co]):
         names = (", ".join(f"{name} = {key}" for name, key in named.items()) for named in self._named())
         return list(zip(names, brief, strict=True))
 
-    def made_for(self, library: str, words: Mapping[str, str] | None = None) -> Self:
+    def made_for(
+        self, library: str, words: Mapping[str, str] | None = None, units: Mapping[str, str] | None = None
+    ) -> Self:
         """Return the same result for somebody whose tables are this library's, and who calls columns so."""
-        made = super().made_for(library, words)
-        return replace(made, releases=tuple(each.made_for(library, words) for each in self.releases))
+        made = super().made_for(library, words, units)
+        return replace(made, releases=tuple(each.made_for(library, words, units) for each in self.releases))
+
+    def _sentence(self) -> str:
+        """Say which group has the lowest number and which the highest; or else what the first one's answer is."""
+        by = [self.by] if isinstance(self.by, str) else [*self.by]
+        labels, told = self._labels(), [_within(each._told) for each in self.releases]  # noqa: SLF001 - of our own kind
+        of = f"{len(self)} group{'s' * (len(self) != 1)} of {self._noun(*by)}"
+        numbers = [value for value, *_ in filter(None, map(_with_ends, self.releases))]
+        if 1 < len(numbers) == len(self):
+            least, most = numbers.index(min(numbers)), numbers.index(max(numbers))
+            return f"Of {of}, {labels[least]} is lowest: {told[least]} Highest is {labels[most]}: {told[most]}"
+        return f"{of}, an answer each; {labels[0]}: {told[0]}"
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the groups: a number with its interval each, or else the picture of each, one below the other.
@@ -899,8 +982,11 @@ class Groups(Release, Generic[R_co]):
         numbers = [row for row in rows if row is not None]
         if len(numbers) < len(rows):
             return stacked(self._labels(), [release.plot for release in self.releases], ax)
-        what = f"{self.privacy.question}, " if self.privacy else ""
-        ax = forest(self._labels(), numbers, f"{what}intervals with the noise", ax)
+        first = self.releases[0]
+        what = first._axis or self._axis  # noqa: SLF001 - of our own kind
+        level = getattr(first, "confidence", None)
+        noise = [each._noise_part for each in self.releases]  # noqa: SLF001 - as above
+        ax = forest(self._labels(), numbers, what, ax, noise=noise, confidence=level)
         ax.set_ylabel(self._called(*([self.by] if isinstance(self.by, str) else self.by)))
         return ax
 
@@ -914,6 +1000,11 @@ class Groups(Release, Generic[R_co]):
         """
         parts = zip(self._named(), self.releases, strict=True)
         return [keyed(named, row) for named, each in parts for row in each.records()]
+
+
+def _within(sentence: str) -> str:
+    """Write a sentence as it is after a colon."""
+    return f"t{sentence[1:]}" if sentence.startswith(("The ", "This ")) else sentence
 
 
 def _with_ends(release: Release) -> tuple[float, float, float] | None:

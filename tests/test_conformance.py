@@ -470,7 +470,7 @@ def test_the_command_audits(capsys, tmp_path):
     out, _ = capsys.readouterr()
     found = json.loads(target.read_text(encoding="utf-8"))
     assert 0 == code
-    assert re.search(r"^ztest\(column='x', .*: 28 passed, 3 skipped; loss 0.333333 of 0.333333", out, re.MULTILINE)
+    assert re.search(r"^ztest\(column='x', .*: 28 passed, 4 skipped; loss 0.333333 of 0.333333", out, re.MULTILINE)
     assert found["passed"]
     assert len(CHECKS) * 2 == len(found["outcomes"])
     assert all(0.9 <= o["tightness"] <= 1 for o in found["outcomes"] if o["check"] == "charge_is_tight")

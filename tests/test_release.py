@@ -381,10 +381,11 @@ def test_groups_are_found_by_their_key():
 
 
 def test_a_release_shows_its_fields_and_its_guarantee():
-    """The repr is a line for each field that has something to say, and what is guaranteed."""
+    """The repr is a sentence, a line for each field that has something to say, and what is guaranteed."""
     shown = repr(Everything(privacy=PAID, table=np.array([0.5, 0.25])))
 
     assert shown.splitlines() == [
+        "This Everything gives number 0.5.",
         "Everything",
         "  number    0.5",
         "  count     3",
@@ -409,10 +410,12 @@ def test_sentences_are_shown_as_sentences():
 
 
 def test_groups_are_a_table():
-    """The repr of groups is a row for each, whose columns are what is said of one."""
+    """The repr of groups is a sentence, and a row for each, whose columns are what is said of one."""
     groups = Groups(by="g", keys=("a", "bb"), releases=(Value(value=1.5), Value(value=2.5)))
 
-    assert repr(groups).splitlines() == ["Groups", "  g   value", "  a     1.5", "  bb    2.5"]
+    said, *lines = repr(groups).splitlines()
+    assert said == "2 groups of g, an answer each; a: this Value gives value 1.5."
+    assert lines == ["Groups", "  g   value", "  a     1.5", "  bb    2.5"]
 
 
 def test_groups_are_gone_through_like_a_dictionary():
@@ -430,11 +433,14 @@ QUESTION = replace(PAID, question="mean('a_b')", where=("sex = m", "age from 18 
 
 
 def test_what_was_asked_is_shown_and_kept():
-    """The repr begins with the question and its rows, and a trip through JSON keeps both."""
+    """The repr says the question and its rows, in sentence and title, and a trip through JSON keeps both."""
     release = Value(value=1.5, privacy=QUESTION)
     again = Release.from_json(release.to_json(indent=1))
 
-    assert repr(release).splitlines()[0] == "Value: mean('a_b') of 'clinic', where sex = m and age from 18 to 30"
+    assert repr(release).splitlines()[:2] == [
+        "Where sex = m and age from 18 to 30: mean('a_b') gives value 1.5.",
+        "Value: mean('a_b') of 'clinic', where sex = m and age from 18 to 30",
+    ]
     assert again == release
     assert again.privacy == QUESTION
 
@@ -445,7 +451,7 @@ def test_what_an_older_version_kept_has_no_question():
     for name in ("question", "where"):
         del plain["privacy"][name]
 
-    assert repr(Release.from_dict(plain)).splitlines()[0] == "Value"
+    assert repr(Release.from_dict(plain)).splitlines()[:2] == ["This Value gives value 1.5.", "Value"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "3", None, "[" * 100_000])
@@ -456,13 +462,14 @@ def test_what_is_no_release_is_refused(text):
 
 
 def test_a_summary_stands_between_rules():
-    """Title, rule, facts, rule, guarantee; and a prompt shows the lines as they are."""
+    """Title, rule, sentence, facts, rule, guarantee; and a prompt shows the lines as they are."""
     text = Value(value=1.5, privacy=QUESTION).summary()
-    title, rule, fact, same, *paid = text.splitlines()
+    title, rule, said, blank, fact, same, *paid = text.splitlines()
 
     assert "mean('a_b')" in title
     assert rule == same == "=" * len(rule)
-    assert fact == "value  1.5"
+    assert said == "Where sex = m and age from 18 to 30: mean('a_b') gives value 1.5."
+    assert (blank, fact) == ("", "value  1.5")
     assert " ".join(paid) == QUESTION.guarantee
     assert repr(text) == str(text)
 
@@ -471,8 +478,11 @@ def test_markdown_is_a_table_of_its_own():
     """Bars within cells are escaped, and numbers stand to the right."""
     groups = Groups(by="g|h", keys=("a", "b"), releases=(Value(value=1.5), Value(value=2.5)), privacy=QUESTION)
 
-    title, table, paid = groups.to_markdown().split("\n\n")
+    said, title, table, paid = groups.to_markdown().split("\n\n")
 
+    assert said == (
+        "Where sex = m and age from 18 to 30: 2 groups of g|h, an answer each; a: this Value gives value 1.5."
+    )
     assert title.startswith("**Groups: mean('a_b')")
     assert table.splitlines() == [r"| g\|h | value |", "| --- | ---: |", "| a | 1.5 |", "| b | 2.5 |"]
     assert paid == QUESTION.guarantee
@@ -575,10 +585,14 @@ def test_groups_are_drawn_as_one_forest(plt):
 
     lines = ax.get_lines()
     assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
-    assert [[each.low, each.high] for _, each in groups.items()] == [list(line.get_xdata()) for line in lines[::2]]
-    assert [each.estimate for _, each in groups.items()] == [line.get_xdata()[0] for line in lines[1::2]]
+    drawn = [list(line.get_xdata()) for line in lines if len(line.get_xdata())]  # others are for the legend
+    assert [[each.low, each.high] for _, each in groups.items()] == drawn[::3]
+    assert [each.estimate for _, each in groups.items()] == [dot for (dot,) in drawn[2::3]]
+    for whole, inner in zip(drawn[::3], drawn[1::3], strict=True):  # the part that is there without the noise
+        assert whole[0] < inner[0] < inner[1] < whole[1]
+    assert "of it from sampling" in [text.get_text() for text in ax.get_legend().get_texts()]
     assert ax.yaxis_inverted()
-    assert "ttest('age'" in ax.get_xlabel()
+    assert ax.get_xlabel() == "age"
 
 
 def test_groups_of_pictures_are_drawn_below_each_other_on_one_scale(plt):

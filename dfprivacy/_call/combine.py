@@ -21,6 +21,8 @@ from dfprivacy.errors import ArgumentError, trimmed
 from dfprivacy.plotting import axes, below, ink
 from dfprivacy.release import Privacy, Release, arithmetic
 from dfprivacy.schema import as_probability
+from dfprivacy.wording import noise_share, sure
+from dfprivacy.wording import number as written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -85,6 +87,15 @@ class Combination(Release):
         errors = {"noise_standard_error": self.noise_standard_error, "low": self.low, "high": self.high}
         sampling = {"sampling_standard_error": self.sampling_standard_error}
         return [{"term": self.formula, "estimate": self.estimate, **sampling, **errors, "covers": self.covers}]
+
+    def _sentence(self) -> str:
+        """Say the number, and what follows of its interval."""
+        table = self.covers == "table"
+        total = math.hypot(self.noise_standard_error, self.sampling_standard_error or 0.0)
+        part = 1.0 if table else noise_share(total, self.sampling_standard_error)
+        whose = "the tables' own" if table else "the population"
+        how = sure(self.low, self.high, self.confidence, whose=whose, noise=part)
+        return f"{self.formula} is {written(self.estimate, (self.high - self.low) / 4)}{how}."
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the number and its interval."""

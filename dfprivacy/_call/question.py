@@ -151,7 +151,8 @@ class Question:
         release = question._kept() or question._drawn()._paid()  # noqa: SLF001 - its own
         frame = table.parts[0].frame if table.parts else table.frame
         words = {name: each.of(name) for name, each in table.schema.words.items()}
-        release = release if frame is None else release.made_for(frame.library, words)
+        units = {name: each.units for name, each in table.schema.words.items() if each.units}
+        release = release if frame is None else release.made_for(frame.library, words, units)
         if table.sample is None:  # of which nothing is kept that could be drawn again
             note(question, release)
         return release

@@ -87,7 +87,7 @@ class Target:
                 )
             price = self.default_epsilon
         elif is_rest(epsilon):
-            price = self.payer.largest()
+            price = self._rest(delta if takes_delta else 0)
         else:
             price = positive("epsilon", epsilon)
         if not takes_delta:
@@ -102,6 +102,15 @@ class Target:
                 "Else ask what takes none.",
             )
         return price, slackness
+
+    def _rest(self, delta: object) -> Fraction:
+        """Read what is left: for Laplace noise, or on a sample for whatever is asked there, at its delta."""
+        if self.table.sample is None:
+            return self.payer.largest()
+        slackness = self.payer.default_delta(Fraction(EPSILON_MAX)) if delta is None else slack("delta", delta)
+        if not slackness:
+            return self.payer.largest("pure")
+        return self.payer.largest("approximate", *(() if delta is None else (slackness,)))
 
 
 def is_rest(epsilon: object) -> bool:

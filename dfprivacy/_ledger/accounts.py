@@ -25,7 +25,7 @@ from dfprivacy._ledger.records import (
 )
 from dfprivacy._ledger.remembered import Known
 from dfprivacy._ledger.tables import tables
-from dfprivacy._privacy.losses import Gaussian, PrivacyLoss, loss_from_dict
+from dfprivacy._privacy.losses import Gaussian, PrivacyLoss, Pure, loss_from_dict
 from dfprivacy.errors import BudgetExceeded, LedgerError
 
 if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
@@ -454,9 +454,10 @@ def _exceeded(
     refusal = f"{mechanism} asks for epsilon = {epsilon}, delta = {delta} of {of}, where"
     again = "a question that was answered before can be asked again at no charge."
     if not any(loss.delta for loss in losses):
-        laplace = _shown(accountant.largest(spent, "laplace"))
+        pure = any(isinstance(loss, Pure) for loss in losses)  # as all that is asked of a sample
+        most = _shown(accountant.largest(spent, "pure" if pure else "laplace"))
         return BudgetExceeded(
-            f"{refusal} one more release with Laplace noise can have epsilon = {laplace}.",
+            f"{refusal} one more release with {'whatever' if pure else 'Laplace'} noise can have epsilon = {most}.",
             f"Ask for less; {again}",
         )
     gaussian = all(isinstance(loss, Gaussian) for loss in losses)

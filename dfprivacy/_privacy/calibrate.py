@@ -8,6 +8,7 @@ References
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, erfc, exp, inf, isfinite, log, log1p, sqrt
 from statistics import NormalDist
 
@@ -177,6 +178,7 @@ def laplace_scale(sensitivity: int, epsilon: Fraction) -> float:
     return _usable(scale)
 
 
+@lru_cache(maxsize=256)
 def gaussian_scale(squared_sensitivity: int, dimension: int, epsilon: Fraction, delta: Fraction) -> float:
     """Scale of discrete Gaussian noise, in grid steps.
 

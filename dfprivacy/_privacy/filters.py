@@ -48,7 +48,7 @@ from dfprivacy._privacy.conversions import (
     renyi_budget,
     rounding_delta,
 )
-from dfprivacy._privacy.losses import Approximate, Gaussian, Laplace, PrivacyLoss
+from dfprivacy._privacy.losses import Approximate, Gaussian, Laplace, PrivacyLoss, Pure
 from dfprivacy.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -349,7 +349,7 @@ class Accountant:
     def largest(
         self,
         spent: Spent,
-        kind: Literal["laplace", "gaussian", "approximate"] = "laplace",
+        kind: Literal["laplace", "pure", "gaussian", "approximate"] = "laplace",
         delta: Fraction | None = None,
     ) -> Fraction:
         """Largest epsilon one more release can ask for.
@@ -358,11 +358,11 @@ class Accountant:
         ----------
         spent : Spent
             The total so far.
-        kind : {"laplace", "gaussian", "approximate"}
+        kind : {"laplace", "pure", "gaussian", "approximate"}
             The noise of the release, on a fine grid: at least 2^15 steps, as sums of the core are; or any other
-            release with a delta.
+            release, without a delta or with one.
         delta : Fraction, optional
-            Delta of a release that is not Laplace; `default_delta` unless given.
+            Delta of a release that has one; `default_delta` unless given.
 
         Returns
         -------
@@ -401,6 +401,8 @@ class Accountant:
         steps = 2**40
         if kind == "laplace":
             return Laplace(steps, laplace_scale(steps, epsilon), epsilon)
+        if kind == "pure":
+            return Pure(epsilon) if SMALLEST <= epsilon <= EPSILON_MAX else None
         delta = self.default_delta(epsilon) if delta is None else delta
         if not (SMALLEST <= epsilon <= EPSILON_MAX and SMALLEST <= delta < 1):
             return None

@@ -10,7 +10,7 @@ import numpy as np
 from dfprivacy._table.hashing import mixed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -57,8 +57,6 @@ def counting(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[n
     ndarray of int
         The rows that count, in order.
     """
-    if not len(whose):
-        return np.zeros(0, dtype=np.intp)
     limits, unclear = _limits(whose, hashes, most)
     counts = hashes <= limits[whose]
     if unclear.any():
@@ -72,6 +70,8 @@ def _limits(whose: NDArray[np.integer], hashes: Hashes, most: int) -> tuple[Hash
     """Give everybody's k-th least hash, and who may have equal rows: hashes of which the first half is equal."""
     from scipy import sparse  # takes a while to import
 
+    if not len(whose):
+        return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.bool_)
     # Everybody's hashes together, by counting: people with as many rows are then sorted at once, each on its own.
     both = sparse.csr_array((hashes, whose, [0, len(whose)]), shape=(1, int(whose.max()) + 1)).tocsc()
     starts, rows = both.indptr[:-1], np.diff(both.indptr)
@@ -91,6 +91,8 @@ def _limits(whose: NDArray[np.integer], hashes: Hashes, most: int) -> tuple[Hash
 
 def _with_equal_rows(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.intp]:
     """Choose where rows of one person may be equal."""
+    if not len(whose):
+        return np.zeros(0, dtype=np.intp)
     order = _ordered(whose, hashes)
     ranked, content = whose[order], hashes[order]
     equal = (ranked[1:] == ranked[:-1]) & (content[1:] == content[:-1])
@@ -101,31 +103,53 @@ def _with_equal_rows(whose: NDArray[np.integer], hashes: Hashes, most: int) -> N
 
 
 class Chosen:
-    """What counts of people with more than k rows: contents of rows, by their hashes, and how often each.
+    """What counts of people with more than k rows, by hashes of what rows hold.
+
+    Of whom all rows are different, those count whose hashes are not above the person's limit. Of others, it is kept
+    which contents count, and how often each: of one person, k times all together.
 
     Parameters
     ----------
-    whose : ndarray of int of shape (rows,)
-        Of all rows that count, whose they are.
-    hashes : ndarray of uint64 of shape (rows,)
-        And the hashes of what they hold.
     people : int
         How many there are.
 
     Attributes
     ----------
+    limits : ndarray of uint64 of shape (people,)
+        Everybody's largest hash that counts.
+    unclear : ndarray of bool of shape (people,)
+        Who may have equal rows.
     times : ndarray of int of shape (contents,)
-        How often each content counts: of one person, k times all together.
+        How often each content of these counts.
     """
 
-    def __init__(self, whose: NDArray[np.integer], hashes: Hashes, people: int) -> None:
+    def __init__(self, people: int) -> None:
+        self.limits = np.zeros(people, dtype=np.uint64)
+        self.unclear = np.zeros(people, dtype=np.bool_)
+        self._keep(np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.uint64))
+
+    def choose(self, parts: Iterable[tuple[int, NDArray[np.integer], Hashes]], most: int) -> None:
+        """Choose from all rows, of some people at a time: the first of these, and whose from there rows are."""
+        whose: list[NDArray[np.integer]] = [np.zeros(0, dtype=np.intp)]
+        contents = [np.zeros(0, dtype=np.uint64)]
+        for first, people, hashes in parts:
+            limits, unclear = _limits(people, hashes, most)
+            self.limits[first : first + len(limits)] = limits
+            self.unclear[first : first + len(limits)] = unclear
+            rows = np.flatnonzero(unclear[people])
+            rows = rows[_with_equal_rows(people[rows], hashes[rows], most)]
+            whose.append(people[rows] + first)
+            contents.append(hashes[rows])
+        self._keep(np.concatenate(whose), np.concatenate(contents))
+
+    def _keep(self, whose: NDArray[np.integer], hashes: Hashes) -> None:
         order = _ordered(whose, hashes)
         whose, hashes = whose[order], hashes[order]
         new = np.ones(len(whose), dtype=np.bool_)
         new[1:] = (whose[1:] != whose[:-1]) | (hashes[1:] != hashes[:-1])
         self.times = np.diff(np.flatnonzero(new), append=len(new))
         self._hashes = hashes[new]
-        self._ends = np.searchsorted(whose[new], np.arange(people + 1))
+        self._ends = np.searchsorted(whose[new], np.arange(len(self.limits) + 1))
         self._steps = int(np.diff(self._ends).max(initial=0)).bit_length()
 
     def find(self, whose: NDArray[np.integer], hashes: Hashes) -> NDArray[np.intp]:
@@ -172,18 +196,25 @@ class Choice:
         self._chosen = chosen
         self._most = most
         self._used = np.zeros(len(chosen.times), dtype=np.intp)
-        self._rows = np.zeros(people, dtype=np.intp)
+        self._many = np.zeros(len(chosen.limits), dtype=np.intp)
+        self._few = np.zeros(people, dtype=np.intp)
 
     def of_many(self, whose: NDArray[np.integer], hashes: Hashes) -> NDArray[np.bool_]:
         """Tell which rows count of people with more than k, numbered among these."""
-        places = self._chosen.find(whose, hashes)
-        keep = places >= 0
-        keep[keep] = self._first(self._used, places[keep], self._chosen.times[places[keep]])
+        chosen = self._chosen
+        keep = np.asarray(hashes <= chosen.limits[whose])
+        unclear = np.flatnonzero(chosen.unclear[whose])
+        keep[unclear] = False
+        keep[keep] = self._first(self._many, whose[keep], self._most)
+        places = chosen.find(whose[unclear], hashes[unclear])
+        there = places >= 0
+        there[there] = self._first(self._used, places[there], chosen.times[places[there]])
+        keep[unclear] = there
         return keep
 
     def of_few(self, whose: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Tell which rows count of people who had at most k: all, unless this pass gives more."""
-        return self._first(self._rows, whose, self._most)
+        return self._first(self._few, whose, self._most)
 
     @staticmethod
     def _first(

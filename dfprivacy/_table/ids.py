@@ -77,17 +77,20 @@ class People:
             self._count_whole(*_counted(values[codes[codes >= 0]].astype(np.int64, copy=False)))
             return None
         names = _names(values)
-        times = np.bincount(codes[codes >= 0], minlength=len(values))
-        whole, places = _whole(names)
-        if len(whole):
-            different, inverse = np.unique(whole, return_inverse=True)
-            rows = np.zeros(len(different), dtype=np.int64)
-            np.add.at(rows, inverse, times[places])
-            self._count_whole(different, rows)
-        known = [
-            NOBODY if name is None or (type(name) is int and _is_whole(name)) else self._texts[name]
-            for name in names
-        ]
+        if set(map(type, names)) == {str}:
+            whole, known = np.zeros(0, dtype=np.int64), list(map(self._texts.__getitem__, names))  # type: ignore[arg-type]
+        else:
+            times = np.bincount(codes[codes >= 0], minlength=len(values))
+            whole, places = _whole(names)
+            if len(whole):
+                different, inverse = np.unique(whole, return_inverse=True)
+                rows = np.zeros(len(different), dtype=np.int64)
+                np.add.at(rows, inverse, times[places])
+                self._count_whole(different, rows)
+            known = [
+                NOBODY if name is None or (type(name) is int and _is_whole(name)) else self._texts[name]
+                for name in names
+            ]
         found: Numbers = np.array([*known, NOBODY], dtype=np.intp)[codes]
         rows = np.bincount(found[found >= 0], minlength=len(self._texts))
         rows[: len(self._texts_rows)] += self._texts_rows

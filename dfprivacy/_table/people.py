@@ -65,9 +65,10 @@ class BoundedFrame:
     Notes
     -----
     Of a person with more than k rows, those count whose hashes are the k least. Who has how many is found out once.
-    Where every pass gives the same rows, whose each one is is kept, in eight bytes a row; elsewhere what counts of
-    people with too many, in 24 bytes for each row of theirs that counts. A pass of a query that gives other rows
-    than the one before it gives at most k of each person too, and which does not depend on anybody else's.
+    Where every pass gives the same rows, whose each one is is kept, in eight bytes a row; elsewhere, of people with
+    too many, the largest hash that counts, and of those with equal rows what these hold. A pass of a query that
+    gives other rows than the one before it gives at most k of each person too, and which does not depend on anybody
+    else's.
     """
 
     def __init__(self, frame: Frame, unit: Unit, key: bytes, columns: Sequence[Column] = ()) -> None:
@@ -190,8 +191,15 @@ class BoundedFrame:
 
     def _hashed(self, raw: Mapping[Read, Raw], rows: NDArray[np.intp], hashes: Hashes) -> Hashes:
         """Mix what is known of some rows, each value within its bounds or a category, into the hashes of people."""
-        batch = Batch(len(rows), {read: _only(raw[read], rows) for read in self._content} if len(rows) else {})
-        for column in self._known if len(rows) else ():
+        found = np.empty(len(rows), dtype=np.uint64)
+        for start in range(0, len(rows), _HASHED):  # so many stay in the cache
+            part = slice(start, start + _HASHED)
+            found[part] = self._mixed(raw, rows[part], hashes[part])
+        return found
+
+    def _mixed(self, raw: Mapping[Read, Raw], rows: NDArray[np.intp], hashes: Hashes) -> Hashes:
+        batch = Batch(len(rows), {read: _only(raw[read], rows) for read in self._content})
+        for column in self._known:
             gone = batch.missing(column)
             if column.bounds is not None:
                 hashes = mixed(hashes, np.where(gone, _ALL, batch.values(column).view(np.uint64)))
@@ -217,7 +225,8 @@ class BoundedFrame:
         return people, np.concatenate([np.zeros(0, dtype=np.int32), *named])
 
     def _parts(self) -> Iterator[Raw]:
-        return (raw[self._who] for _, raw in self._frame.batches([self._who], _PART))
+        rows = _VALUES if self.settled else _PART  # a text is looked up once in each
+        return (raw[self._who] for _, raw in self._frame.batches([self._who], rows))
 
     @cached_property
     def _many(self) -> tuple[NDArray[np.int32], Hashes]:
@@ -227,8 +236,11 @@ class BoundedFrame:
         places[many] = np.arange(len(many))
         return places, self.people.hashes(many, self.key, b"rows")
 
-    def _choices(self) -> Iterator[tuple[NDArray[np.intp], NDArray[np.int32], Hashes, NDArray[np.intp]]]:
-        """Choose from rows of people with more than k: which these are, whose, their hashes, and which count."""
+    def _from(self) -> Iterator[tuple[NDArray[np.intp], int, NDArray[np.int32], Hashes]]:
+        """Read the rows to choose from, of some people with more than k: which they are, whose, and their hashes.
+
+        People are numbered from the first of these.
+        """
         places, seeds = self._many
         for first, end in parts(self.people.rows[places >= 0]):
             found, start = [], 0
@@ -239,19 +251,17 @@ class BoundedFrame:
                 place = np.where(whose >= 0, places[whose], -1)
                 rows = np.flatnonzero((place >= first) & (place < end))
                 place = place[rows]
-                found.append((rows + start, place, self._hashed(raw, rows, seeds[place])))
+                found.append((rows + start, place - first, self._hashed(raw, rows, seeds[place])))
                 start += size
             rows, place, hashes = (np.concatenate(each) for each in zip(*found, strict=True))
-            yield rows, place, hashes, counting(place, hashes, self._unit.max_rows)
+            yield rows, first, place, hashes
 
     @cached_property
     def _chosen(self) -> Chosen:
         """What counts of people with more than k rows, where passes may give rows in other orders."""
-        whose, contents = [np.zeros(0, dtype=np.int32)], [np.zeros(0, dtype=np.uint64)]
-        for _, place, hashes, counts in self._choices():
-            whose.append(place[counts])
-            contents.append(hashes[counts])
-        return Chosen(np.concatenate(whose), np.concatenate(contents), len(self._many[1]))
+        chosen = Chosen(len(self._many[1]))
+        chosen.choose(((first, place, hashes) for _, first, place, hashes in self._from()), self._unit.max_rows)
+        return chosen
 
     @cached_property
     def _whose(self) -> NDArray[np.int32]:
@@ -261,10 +271,10 @@ class BoundedFrame:
         if self._unit.missing == "own":
             whose[whose == NOBODY] = len(people)
         whose[whose == UNKNOWN] = NOBODY
-        for rows, _, _, counts in self._choices():
-            people_of = whose[rows[counts]]
-            whose[rows] = NOBODY
-            whose[rows[counts]] = people_of
+        for rows, _, place, hashes in self._from():
+            left_out = np.ones(len(rows), dtype=np.bool_)
+            left_out[counting(place, hashes, self._unit.max_rows)] = False
+            whose[rows[left_out]] = NOBODY
         return whose
 
 

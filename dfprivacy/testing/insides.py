@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["attributes", "difference", "insides", "package"]
 
 _LONG = 10**1000
+_DEEP = 160  # characters of a path
 _PLAIN = (bool, int, float, complex, str, bytes, bytearray)
 _KNOWN = {"dfprivacy", "numpy", "scipy", "pandas", "polars", "pyarrow", "matplotlib", *sys.stdlib_module_names}
 _CHANCE = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
@@ -97,6 +98,8 @@ class _Walk:
         self.found[path] = _word(item)
         if isinstance(item, types.ModuleType) or (self._own is not None and isinstance(item, _CHANCE)):
             return
+        if len(path) > _DEEP:  # where all of it would be written at every depth; the number is nobody else's
+            path = f"...({len(self.found)}){path[-_DEEP // 2 :]}"
         for name, part in self._parts(item):
             self.visit(f"{path}{name}", part)
 
@@ -198,7 +201,9 @@ _WORDS: list[tuple[type, Callable[[Any], str]]] = [
 
 
 def _word(item: Any) -> str:
-    if item is None or type(item) in {bool, complex, bytearray}:
+    kind = type(item)
+    if item is None or kind in {bool, complex, bytearray}:
         return repr(item)
-    kind = "" if type(item) in _PLAIN else f"{type(item).__qualname__} "
-    return kind + next((say(item) for of, say in _WORDS if isinstance(item, of)), "")
+    say = next((say for of, say in _WORDS if issubclass(kind, of)), None)
+    told = "" if say is None else say(item)
+    return told if kind in _PLAIN else f"{kind.__qualname__} {told}"

@@ -107,6 +107,8 @@ class _Pairs:
     family: Family
     in_full: bool = False
     _known: dict[str, Redraw | None] = field(default_factory=dict)
+    # Drawn again, by the identities of its rows: many changes leave one of two tables, or both, as they were.
+    _seen: dict[tuple[int, ...], tuple[Redraw, list[Row], Recording | None]] = field(default_factory=dict)
 
     def measure(self, rows: Sequence[Row], pair: Pair) -> tuple[Recording, Recording] | None:
         """Measure two tables that differ in their first row; None if the first is refused."""
@@ -115,7 +117,7 @@ class _Pairs:
         if self.family.stage.case.neighbors == "replace_one":
             public = repr([public_part(self.family.stage.case, row) for row in tables[0]])
         drawn = self._known.get(public)
-        first, second = (drawn.on(table) if drawn else None for table in tables)
+        first, second = (self._again(drawn, table) if drawn else None for table in tables)
         if first is None or second is None:
             until = len(self.family.base.given) or None
             first, drawn = redraw(self.family.stage, tables[0], checked=False, until=until)
@@ -123,8 +125,15 @@ class _Pairs:
                 return None
             if not self.in_full:
                 self._known[public] = drawn
-            second = drawn.on(tables[1]) if drawn and not self.in_full else None
+            second = self._again(drawn, tables[1]) if drawn and not self.in_full else None
         return self._paid(first, second or self._performed(tables[1], first))
+
+    def _again(self, drawn: Redraw, table: list[Row]) -> Recording | None:
+        """Draw again of a table, once; with its rows, lest others get their identities."""
+        key = (id(drawn), *map(id, table))
+        if key not in self._seen:
+            self._seen[key] = drawn, table, drawn.on(table)
+        return self._seen[key][2]
 
     def repeats(self, rows: Sequence[Row], pair: Pair, seen: tuple[Recording, Recording]) -> bool:
         """Tell whether a pair comes out the same where both tables perform."""

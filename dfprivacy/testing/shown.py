@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["shown"]
 
-_OF_THE_HOUSE = {"from_dict", "made_for", "paid", "plot", "privacy", "library", "column_words"}
+_OF_THE_HOUSE = {"from_dict", "made_for", "paid", "plot", "privacy", "library", "column_words", "column_units"}
 _DRAWN = (
     "get_xydata", "get_offsets", "get_array", "get_path", "get_paths", "get_segments", "get_extent", "get_xy",
     "get_width", "get_height", "get_text", "get_position", "get_label", "get_color", "get_facecolor",

@@ -120,6 +120,15 @@ class Chi2Many(Release):
         rows = super()._rows()
         return rows if self.discoveries else [("discoveries", "none"), *rows]
 
+    def _sentence(self) -> str:
+        """Say which columns differ."""
+        of = " and ".join(f"{self._noun(self.by)} = {group}" for group in self.groups)
+        found = self._noun(*self.discoveries) if self.discoveries else "none"
+        differ = "differs" if len(self.discoveries) < 2 else "differ"  # noqa: PLR2004
+        tested = "" if self.discoveries else f" ({self._noun(*self.answered)} tested)"
+        level = f"at the level {self.alpha:g} for all together"
+        return f"Of {self.tests} columns, {found} {differ} between {of}{tested}, {level}."
+
     def _tidy(self) -> list[dict[str, Any]]:
         """State what was tested, against what, and what was decided."""
         numbers = {"estimate": self.norms or self.differences or None, "threshold": self.thresholds}

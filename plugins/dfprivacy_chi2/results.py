@@ -14,6 +14,7 @@ from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes, below, ink, wrapped
 from dfprivacy.schema import UNDECLARED, as_probability
+from dfprivacy.wording import number, sure
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import TAU
 from dfprivacy_chi2.laws import folded_sf, normal_laplace_sf
@@ -146,6 +147,27 @@ class Chi2(Release):
             for name, of in zip(self.groups, self.shares, strict=True)
         ]
         return Grid((f"shares of {self.x} in {self.by}", *map(str, self.categories)), rows)
+
+    def _sentence(self) -> str:
+        """Say whether there is an association, which way, and how large it is."""
+        x, by = self._noun(self.x), self._noun(self.by)
+        if self.effect is None or self.estimate is None or self.low is None or self.high is None:
+            found = "is associated with" if self.rejected else "is not shown to be associated with"
+            return f"{x} {found} {by}{sure(p=self.pvalue)}."
+        how = sure(self.low, self.high, self.confidence, p=self.pvalue)
+        told = number(abs(self.estimate), (self.high - self.low) / 4)
+        if self.effect == "Cramér's V":
+            found = "is associated with" if self.rejected else "is not shown to be associated with"
+            return f"{x} {found} {by}: Cramér's V is {told}{how}."
+        share = f"The share of {x} = {self.categories[1]}"
+        first, second = (f"{by} = {group}" for group in self.groups)
+        if not self.rejected:
+            apart = f"the {self.effect} is {number(self.estimate, (self.high - self.low) / 4)}"
+            return f"{share} is not shown to differ between {first} and {second}: {apart}{how}."
+        if self.effect == "absolute difference":
+            return f"{share} differs by {told} between {first} and {second}{how}."
+        more = "lower" if self.estimate < 0 else "higher"
+        return f"{share} is {told} {more} for {first} than for {second}{how}."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the effect and its test, and the share of each category in each group."""

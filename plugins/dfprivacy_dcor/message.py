@@ -96,6 +96,11 @@ class Message(Release, ABC):
     protocol: ClassVar[str]
     notes: ClassVar[tuple[str, ...]] = ()
 
+    def _sentence(self) -> str:
+        """Say what it is for."""
+        about = f"{self.rows:,} rows of {self._noun(*self.columns)}"
+        return f"A message to another party about {about}, for its dcor_with(); alone it says little."
+
     @property
     def spread(self) -> float:
         """The distance deviation, at least two scales of its noise."""

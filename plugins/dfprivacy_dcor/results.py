@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dfprivacy import Release
 from dfprivacy.plotting import axes, ink, wrapped
+from dfprivacy.wording import number, pvalue, sure
 from dfprivacy_dcor.inference import Numbers
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from dfprivacy_dcor.inference import Of
 
 __all__ = ["HSIC", "DistanceCorrelation", "IndependenceTest", "Screening", "SharedCorrelation"]
+
+_LARGEST, _NEAR = 4 / 9, 0.01  # of HSIC
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -106,6 +109,11 @@ class DistanceCorrelation(Release):
         numbers = Numbers(self.released, scales, self.rows, self.changes, self.largest)
         return numbers.interval(self.confidence if confidence_level is None else confidence_level, of)
 
+    def _sentence(self) -> str:
+        """Say whether the columns depend on each other, and how much."""
+        told = f"their distance correlation is {number(self.correlation, (self.high - self.low) / 4)}"
+        return f"{_dependence(self, self.x, self.y, rejected=self.rejected)}: {told}{_sure(self, self.pvalue)}."
+
     def _tidy(self) -> list[dict[str, Any]]:
         """State the distance correlation and its test."""
         ends = {"low": self.low, "high": self.high, "corrected": self.corrected}
@@ -180,6 +188,13 @@ class HSIC(Release):
 
     _shown = ("x", "y", "kernel", "hsic", "low", "high", "alignment", "pvalue", "rejected", "notes")
 
+    def _sentence(self) -> str:
+        """Say whether the columns depend on each other, and how much."""
+        told = f"HSIC, from 0 to 0.44, is {number(self.hsic, (self.high - self.low) / 4)}{_sure(self, self.pvalue)}"
+        if not self.y:
+            return f"Of {self._noun(*self.x)} with themselves, {told}."
+        return f"{_dependence(self, self.x, self.y, rejected=bool(self.rejected))}: {told}."
+
     def _tidy(self) -> list[dict[str, Any]]:
         """State the dependence and its test."""
         numbers = {"estimate": self.hsic, "low": self.low, "high": self.high, "alignment": self.alignment}
@@ -189,10 +204,12 @@ class HSIC(Release):
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate and its interval."""
         ax = axes(ax)
-        ax.plot([self.low, self.high], [0, 0], color="tab:orange", lw=5, label=f"{self.confidence:.0%} interval")
+        label = f"{self.confidence:.0%} interval, all noise"
+        ax.plot([self.low, self.high], [0, 0], color="tab:orange", lw=5, label=label)
         ax.plot(self.hsic, 0, "o", color=ink(ax), label="estimate")
         what = f"HSIC of {self._called(*self.x)} and {self._called(*(self.y or self.x))}"
-        ax.set(xlim=(-0.01, 0.26), yticks=[], xlabel=wrapped(what))
+        end = min(_LARGEST, max(2 * self.high, _NEAR))  # of what there can be, which most data are far below
+        ax.set(xlim=(-0.02 * end, end), yticks=[], xlabel=wrapped(what))
         ax.legend(fontsize="small", frameon=False)
         return ax
 
@@ -223,6 +240,12 @@ class IndependenceTest(Release):
 
     _shown = ("x", "y", "pvalue", "rejected", "alpha", "permutations")
 
+    def _sentence(self) -> str:
+        """Say whether the columns depend on each other."""
+        how = "" if self.pvalue is None else f"; {pvalue(self.pvalue)}"
+        at = f"at the level {self.alpha:g}, by {self.permutations:,} permutations{how}"
+        return f"{_dependence(self, self.x, self.y, rejected=self.rejected)} ({at})."
+
     def _tidy(self) -> list[dict[str, Any]]:
         """State the test."""
         term = f"{', '.join(self.x)} and {', '.join(self.y)}"
@@ -237,6 +260,7 @@ class IndependenceTest(Release):
             title = f"independence is {'' if self.rejected else 'not '}rejected"
         else:
             ax.plot(self.pvalue, 0, "o", color=ink(ax), label="p-value")
+            ax.axvline(self.alpha, color="grey", ls=":", label="level")
             title = f"p = {self.pvalue:.3g}"
         what = f"p-value, {self._called(*self.x)} and {self._called(*self.y)}"
         ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=wrapped(what), title=title)
@@ -266,6 +290,18 @@ class Screening(Release):
     estimates: tuple[DistanceCorrelation, ...]
 
     _shown = ("features", "target")
+
+    def _sentence(self) -> str:
+        """Say which columns were chosen, and how much the first depends."""
+        many = f"Of {len(self.candidates)} columns"
+        be = "is" if len(self.features) == 1 else "are"
+        told = f"{many}, {self._noun(*self.features)} {be} most associated with"
+        first = ""
+        if self.estimates:
+            each = self.estimates[0]
+            said = number(each.correlation, (each.high - each.low) / 4)
+            first = f"; the distance correlation of the first is {said}{_sure(each)}"
+        return f"{told} {self._noun(self.target)}, as far as the noise tells{first}."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State which columns were chosen, and their distance correlations if those were asked for."""
@@ -334,6 +370,12 @@ class SharedCorrelation(Release):
 
     _shown = ("squared", "low", "high", "columns", "other", "notes")
 
+    def _sentence(self) -> str:
+        """Say how much the parties' columns depend on each other."""
+        both = f"{self._noun(*self.columns)} and the other party's {self._noun(*self.other)}"
+        told = number(self.squared, (self.high - self.low) / 4)
+        return f"The squared distance correlation of {both} is {told}{_sure(self)}."
+
     def _tidy(self) -> list[dict[str, Any]]:
         """State the squared distance correlation."""
         term = f"{', '.join(self.columns)} and {', '.join(self.other)}"
@@ -360,10 +402,21 @@ def _scales(release: DistanceCorrelation | SharedCorrelation) -> tuple[float, ..
     return tuple(each / math.sqrt(2) for each in release.noise_standard_error)
 
 
+def _dependence(release: Release, x: tuple[str, ...], y: tuple[str, ...], *, rejected: bool) -> str:
+    """Say whether some columns depend on others."""
+    found = "is associated with" if rejected else "is not shown to be associated with"
+    return f"{release._noun(*x)} {found} {release._noun(*y)}"  # noqa: SLF001 - of our own kind
+
+
+def _sure(release: DistanceCorrelation | HSIC | SharedCorrelation, p: float | None = None) -> str:
+    """Write the interval, which is for the rows at hand: what is unsure of them is the noise."""
+    return sure(release.low, release.high, release.confidence, whose="the table's own", noise=1.0, p=p)
+
+
 def _drawn(ax: Any, release: DistanceCorrelation | SharedCorrelation, estimate: float, what: str) -> Any:
     """Draw an interval within 0 and 1, and the estimate in it."""
     ends = [release.low, release.high]
-    ax.plot(ends, [0, 0], color="tab:orange", lw=5, label=f"{release.confidence:.0%} interval")
+    ax.plot(ends, [0, 0], color="tab:orange", lw=5, label=f"{release.confidence:.0%} interval, all noise")
     ax.plot(estimate, 0, "o", color=ink(ax), label="estimate")
     ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=wrapped(what))
     ax.legend(fontsize="small", frameon=False)

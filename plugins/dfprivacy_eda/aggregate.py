@@ -251,7 +251,8 @@ def _(
     ]
     values, errors, lows, highs = zip(*cells, strict=True)
     wide = [each.name for each, cell in zip(wanted, cells, strict=True) if _uninformative(each, measured, cell)]
-    few = f"Too little data for this epsilon, an interval spans half of what is possible: {', '.join(wide)}."
+    many = "too little data for this epsilon, an interval spans half of what is possible"
+    few = f"Uninformative: {many}: {', '.join(wide)}."
     return Aggregates(
         names=tuple(each.name for each in wanted),
         columns=tuple(each.column for each in wanted),

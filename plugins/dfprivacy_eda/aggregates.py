@@ -7,10 +7,14 @@ from typing import Any
 
 from dfprivacy import ArgumentError, Release
 from dfprivacy.markup import Grid
+from dfprivacy.wording import between, number, sure, with_error
 from dfprivacy_eda import plots
-from dfprivacy_eda.wording import between, with_error
+from dfprivacy_eda.results import said, unit_of
 
 __all__ = ["Aggregates"]
+
+_WHOSE = "Intervals are for the table's own numbers, all of them noise."
+_TOLD = 3  # numbers in a sentence
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -79,6 +83,19 @@ class Aggregates(Release):
                 "high": self.highs,
             }
         ]
+
+    def _sentence(self) -> str:
+        """Say the first numbers, in the words of their columns."""
+        told = []
+        for at, (name, column, statistic) in enumerate(zip(self.names, self.columns, self.statistics, strict=True)):
+            low, high, unit = self.lows[at], self.highs[at], unit_of(self, statistic, column)
+            error = None if low is None or high is None else (high - low) / 4
+            what = said(self, statistic, column) if name == f"{column}_{statistic}" else name
+            how = sure(low, high, self.confidence, unit=unit)
+            told.append(f"the {what} is {f'{number(self.values[at], error)} {unit}'.rstrip()}{how}")
+        more = [f"{len(told) - _TOLD} more are below"] if len(told) > _TOLD else []
+        about = self._noun(*dict.fromkeys(filter(None, self.columns)))
+        return f"Of {about}: {'; '.join([*told[:_TOLD], *more])}. {_WHOSE}"
 
     def _grid(self) -> Grid:
         cells = zip(self.names, self.values, self.standard_errors, self.lows, self.highs, strict=True)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, Release, features, mechanism
+from dfprivacy.wording import number
 from dfprivacy_eda import plots
-from dfprivacy_eda.wording import number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,6 +19,7 @@ __all__ = ["EDGES", "FoundBounds", "find_bounds", "find_bounds_asked", "threshol
 
 _POWERS = 2.0 ** np.arange(-10, 32)
 EDGES = np.concatenate([-_POWERS[::-1], [0.0], _POWERS])
+_TOLD = 3  # columns in a sentence
 _BETA = 1e-4  # the probability that an empty interval passes, of all columns together
 
 
@@ -66,6 +67,18 @@ class FoundBounds(Release):
 
     def _tidy(self) -> list[dict[str, Any]]:
         return [{"column": self.columns, "low": self.low, "high": self.high, "threshold": self.threshold}]
+
+    def _sentence(self) -> str:
+        """Say which bounds were found."""
+        ends = zip(self.columns, self.low, self.high, strict=True)
+        told = [
+            f"{self._noun(name)} "
+            + ("has none" if low is None or high is None else f"{number(low)} to {number(high)} {self._unit(name)}")
+            for name, low, high in ends
+        ]
+        some = "; ".join(each.rstrip() for each in told[:_TOLD])
+        more = f"; and {len(told) - _TOLD} more columns below" if len(told) > _TOLD else ""
+        return f"Bounds that hold all rows but about {self.threshold:,.0f} at each end were found: {some}{more}."
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the noisy counts of the intervals, and the threshold that those within the bounds exceed."""

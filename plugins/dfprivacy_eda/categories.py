@@ -12,6 +12,7 @@ import numpy as np
 from dfprivacy import ArgumentError, Column, Curator, DiscoveredKeys, Probability, Release, mechanism
 from dfprivacy.laws import DiscreteLaplace
 from dfprivacy.schema import OTHER
+from dfprivacy.wording import listed
 from dfprivacy_eda import plots
 from dfprivacy_eda.tables import Counts
 
@@ -29,6 +30,8 @@ __all__ = [
     "found_counts",
     "keys",
 ]
+
+_TOLD = 3  # columns in a sentence
 
 
 @dataclass(frozen=True)
@@ -197,6 +200,16 @@ class FoundCategories(Release):
         counts = np.array(self.counts[at], dtype=np.int64)
         keys = DiscoveredKeys(self.known[at], counts, self.thresholds[at], self.noise_scales[at], None)
         return found_counts(keys, column, self.size, self.confidence)
+
+    def _sentence(self) -> str:
+        """Say how many values were found."""
+        told = [
+            f"{self._noun(name)} has {listed(values)}" if values else f"{self._noun(name)} has none"
+            for name, values in zip(self.columns, self.known, strict=True)
+        ]
+        some = "; ".join(told[:_TOLD])
+        more = f"; and {len(told) - _TOLD} more columns below" if len(told) > _TOLD else ""
+        return f"Of values that at least about {min(self.thresholds):,} rows hold, {some}{more}."
 
     def plot(self, ax: Any = None) -> Any:
         """Draw a bar for each value of each column, with its interval."""

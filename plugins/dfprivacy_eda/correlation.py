@@ -234,7 +234,7 @@ def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> 
             *notes,
         ]
     elif (high - low)[off].min() > 1:
-        notes.append("Each interval spans more than half of what is possible: there is too little data.")
+        notes.append("Uninformative: each interval spans more than half of what is possible, of too little data.")
     release = _about(products, values, errors, (low, high))
     return Correlations(**release, unknown=drowned, confidence=confidence, notes=tuple(notes))
 

@@ -13,15 +13,15 @@ from scipy.special import ndtri
 from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid
+from dfprivacy.wording import number, sure, with_error
 from dfprivacy_eda import plots, sums
 from dfprivacy_eda.counts import Cells
 from dfprivacy_eda.grown import Grown, planned_trees
 from dfprivacy_eda.joint import Summed
 from dfprivacy_eda.labels import of_labels, released
 from dfprivacy_eda.possible import Cell, brought, note
-from dfprivacy_eda.results import Tabled, tidy
+from dfprivacy_eda.results import Tabled, said, tidy, unit_of
 from dfprivacy_eda.sums import Sums
-from dfprivacy_eda.wording import with_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,6 +119,24 @@ class Description(Tabled):
         names = ("column", "statistic", "value", "standard_error", "low", "high")
         return {name: [cell[at] for cell in cells] for at, name in enumerate(names)}
 
+    def _sentence(self) -> str:
+        """Name the columns, and say the mean, or the most frequent value, of the first."""
+        many = f"{len(self.columns)} column{'s' * (len(self.columns) != 1)}"
+        names, about = self._noun(*self.columns), f"{many} described: "
+        for statistic in ("mean", "freq"):
+            if statistic not in self.statistics:
+                continue
+            row = self.statistics.index(statistic)
+            for at, column in enumerate(self.columns):
+                value, low, high = (table[at][row] for table in (self.values, self.lows, self.highs))
+                if value is None or low is None or high is None:
+                    continue
+                unit = unit_of(self, statistic, column)
+                told = f"{number(value, (high - low) / 4)} {unit}".rstrip()
+                how = sure(low, high, self.confidence, unit=unit, whose="the table's own", noise=1.0)
+                return f"{about}{names}. The {said(self, statistic, column)} is {told}{how}."
+        return f"{about}{names}."
+
     def _grid(self) -> Grid:
         columns = [
             [with_error(*cell) if cell[0] is not None else "" for cell in zip(values, errors, strict=True)]
@@ -150,7 +168,7 @@ class Description(Tabled):
             for name, values, errors in every
             if values[at["std"]] is not None and (errors[at["mean"]] or 0) >= values[at["std"]]
         ]
-        return [*beyond, f"Too little data for this epsilon: {', '.join(weak)}."] if weak else beyond
+        return [*beyond, f"Uninformative: too little data for this epsilon: {', '.join(weak)}."] if weak else beyond
 
     def plot(self, ax: Any = None) -> Any:
         """Draw quartiles and mean of each column of numbers, with their intervals."""

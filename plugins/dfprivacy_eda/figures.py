@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfprivacy.markup import escaped
-from dfprivacy_eda.wording import number
+from dfprivacy.wording import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dfprivacy import ArgumentError
 from dfprivacy.markup import Grid
+from dfprivacy.wording import number, sure, with_error
 from dfprivacy_eda import plots
 from dfprivacy_eda.results import Tabled, tidy
-from dfprivacy_eda.wording import left_out, with_error
+from dfprivacy_eda.wording import left_out
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,6 +30,8 @@ _FLOOR = 1e-9  # least eigenvalue of the nearest matrix, as a part of the larges
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Matrix(Tabled):
     """A number for each two columns."""
+
+    _what: ClassVar[str]
 
     columns: tuple[str, ...]
     estimates: Numbers
@@ -95,6 +98,24 @@ class _Matrix(Tabled):
     def _pairs(self) -> list[tuple[int, int]]:
         return list(itertools.combinations_with_replacement(range(len(self.columns)), 2))
 
+    def _sentence(self) -> str:
+        """Say the number that is farthest from 0."""
+        pairs = [pair for pair in self._pairs() if pair[0] != pair[1] and not math.isnan(self.values[pair])]
+        if not pairs:
+            return f"No {self._what} of {self._noun(*self.columns)} is known."
+        first, second = max(pairs, key=lambda pair: abs(self._scaled(*pair)))
+        low, high = float(self.lows[first, second]), float(self.highs[first, second])
+        names = self.columns[first], self.columns[second]
+        units = [unit for name in names if (unit := self._unit(name))] if self._what == "covariance" else []
+        told = f"{number(float(self.values[first, second]), (high - low) / 4)} {' · '.join(units)}".rstrip()
+        how = sure(low, high, self.confidence, whose="the table's own", noise=1.0)
+        most = f", the strongest of {len(pairs)} pairs" if len(pairs) > 1 else ""
+        return f"The {self._what} of {self._noun(*names)} is {told}{how}{most}."
+
+    def _scaled(self, first: int, second: int) -> float:
+        """Give a number without units."""
+        return float(self.values[first, second])
+
     def _grid(self) -> Grid:
         shown = self.columns[:_SHOWN]
         rows = [
@@ -156,6 +177,8 @@ class Correlations(_Matrix):
         What to know before trusting the numbers.
     """
 
+    _what = "correlation"
+
     @property
     def nearest(self) -> Numbers:
         """A matrix of correlations near them that some data have: no eigenvalue is below 0, the diagonal is 1.
@@ -185,6 +208,12 @@ class Covariances(_Matrix):
     values : ndarray of shape (columns, columns)
         The covariances, as the noise has them: a variance may be negative, and all together those of no data.
     """
+
+    _what = "covariance"
+
+    def _scaled(self, first: int, second: int) -> float:
+        (low, high), (least, most) = self.bounds[first], self.bounds[second]
+        return float(self.values[first, second]) / ((high - low) * (most - least))
 
     @property
     def nearest(self) -> Numbers:

@@ -59,10 +59,13 @@ def _concluded(
     )
 
 
+_FEW = "there is too little data for this epsilon."
+
+
 def _notes(low: float, high: float, possible: tuple[float, float]) -> tuple[str, ...]:
     if high - low <= _WIDE * (possible[1] - possible[0]):
         return ()
-    return ("The interval spans more than half of what is possible: there is too little data for this epsilon.",)
+    return (f"Uninformative: the interval spans more than half of what is possible, {_FEW}",)
 
 
 @mechanism(columns={"column": "numeric"})

@@ -6,9 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy.markup import Grid, escaped
+from dfprivacy.wording import between, number, with_error
 from dfprivacy_eda import figures
 from dfprivacy_eda.style import STYLE
-from dfprivacy_eda.wording import CLEARLY, between, number, with_error
+from dfprivacy_eda.wording import CLEARLY
 
 if TYPE_CHECKING:
     from dfprivacy_eda.matrices import Correlations

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy.plotting import axes, ink
-from dfprivacy_eda.wording import number
+from dfprivacy.wording import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,10 +40,11 @@ __all__ = [
     "numbers",
     "profile",
     "quantiles",
+    "stated",
     "statistic",
 ]
 
-BAR, SURE = "#9ec3e6", "#d95f02"
+BAR, SURE, SAMPLED = "#9ec3e6", "#d95f02", "#4477aa"
 _NONE = "#d0d0d0"
 _TWO_SIDES = 1.96  # standard errors of a 95% interval
 _SERIES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777")
@@ -75,27 +76,33 @@ def _legend(ax: Any, **how: Any) -> None:
     ax.legend(frameon=False, fontsize="small", **how)
 
 
-def _interval(confidence: float) -> str:
-    return f"{100 * confidence:.4g}% interval"
+def _interval(confidence: float, *, noise: bool = True) -> str:
+    return f"{100 * confidence:.4g}% interval{', all noise' if noise else ''}"
 
 
 def statistic(release: ColumnStatistic, ax: Any) -> Any:
     """Draw a number, its interval if it has one, and what the interval is for."""
     ax = axes(ax)
-    sure = release.low is not None and release.high is not None
-    if sure:
-        label = f"{_interval(release.confidence)}, for the {release.covers}"
-        ax.plot([release.low, release.high], [0, 0], color=SURE, lw=3, label=label)
+    low, high = release.low, release.high
+    sure = low is not None and high is not None
+    if low is not None and high is not None:
+        part = release._noise_part  # noqa: SLF001 - of our own kind
+        inner = [release.value + (end - release.value) * (1 - (part or 0.0)) for end in (low, high)]
+        all_noise = part is not None and part >= 1
+        label = f"{_interval(release.confidence, noise=all_noise)}, for the {release.covers}"
+        ax.plot([low, high], [0, 0], color=SURE, lw=3, label=label)
+        if part is not None and not all_noise:
+            ax.plot(inner, [0, 0], color=SAMPLED, lw=7, solid_capstyle="butt", label="of it from sampling")
     ax.plot(
         release.value, 0, "o", color=ink(ax), label="released" if sure else "released; its notes say how sure it is"
     )
-    ax.set(yticks=[], ylim=(-1, 1), xlabel=_stated(release))
+    ax.set(yticks=[], ylim=(-1, 1), xlabel=stated(release))
     ax.spines["left"].set_visible(False)
     _legend(_plain(ax), loc="upper left")
     return ax
 
 
-def _stated(release: ColumnStatistic) -> str:
+def stated(release: ColumnStatistic) -> str:
     """Say what a number is, in the words of the column."""
     if not release.column:
         return "rows"
@@ -275,7 +282,14 @@ def quantiles(release: Quantiles, ax: Any) -> Any:
     ax.fill_between(at, *ends, **how, color=BAR, lw=0, label="± 2 standard errors")
     drawn = "share of rows up to there"
     ax.plot(at, rows / total, color=ink(ax), lw=1, drawstyle="steps-post" if how else "default", label=drawn)
-    ax.hlines(release.q, release.low, release.high, color=SURE, lw=2.5, label=f"{_interval(release.confidence)}s")
+    ax.hlines(
+        release.q,
+        release.low,
+        release.high,
+        color=SURE,
+        lw=2.5,
+        label=_interval(release.confidence, noise=release.covers == "table"),
+    )
     ax.plot(release.values, release.q, "o", ms=4, color=SURE)
     first, last = tree.quantiles([_TAIL, 1 - _TAIL])
     first, last = min(first, *release.low), max(last, *release.high)

@@ -11,6 +11,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, Release, features, mechanism
 from dfprivacy.schema import OTHER
+from dfprivacy.wording import listed
 from dfprivacy_eda import plots
 from dfprivacy_eda.bounds import EDGES
 from dfprivacy_eda.simplex import project
@@ -27,6 +28,7 @@ _BINS = 32
 _FEW = 20  # different numbers that are codes rather than measurements
 _CODES = 0.95  # of the rows with a number, that such codes make up
 _SHOWN = 4
+_KINDS = {"number": "numbers", "date": "dates", "text": "texts", "nothing seen": "nothing that was seen"}
 _DRAWN = 3  # beside a picture, where there is less room
 
 
@@ -116,6 +118,13 @@ class Profile(Release):
         cells = {name: getattr(self, name) for name in names}
         frequent = [", ".join(map(str, values[:_SHOWN])) for values in self.values]
         return [{"column": self.columns, "kind": self.kinds, **cells, "frequent": frequent}]
+
+    def _sentence(self) -> str:
+        """Say what kinds of columns there are, and name them."""
+        kinds = [kind or "nothing seen" for kind in self.kinds]
+        told = [f"{kinds.count(kind)} with {_KINDS[kind]}" for kind in dict.fromkeys(kinds)]
+        names = self._noun(*self.columns)
+        return f"{len(self.columns)} columns, {listed(told)}, from {self.threshold:,} rows on: {names}."
 
     def plot(self, ax: Any = None) -> Any:
         """Draw how many rows each column holds a value in, and in how many it is missing, with intervals."""

@@ -204,7 +204,8 @@ def _one(measured: Chosen, column: Column, q: float, confidence: float, name: st
     if measured.size is not None:
         low, high = (min(max(q + sign * rows / max(measured.size, 1), 0.0), 1.0) for sign in (-1, 1))
         off += f": of a share from {low:.3f} to {high:.3f} of all" if high - low < 1 else ", which may be any share"
-    note = f"It is a quantile of the table of {q:g} of the rows, but for {off} (at {confidence:.0%})."
+    nothing = "Uninformative: " if measured.size is not None and high - low >= 1 else ""
+    note = f"{nothing}It is a quantile of the table of {q:g} of the rows, but for {off} (at {confidence:.0%})."
     notes = (note, f"An interval of values comes with several quantiles: quantile({column.name!r}, [{q:g}]).")
     return ColumnStatistic(
         value=min(max(value, column.low), column.high),
@@ -225,7 +226,9 @@ def _several(measured: Grown, column: Column, shares: list[float], covers: Cover
     low, high = tree.intervals(shares, z, population=covers == "population")
     notes: tuple[str, ...] = ()
     if ((high - low) > _WIDE * (column.high - column.low)).any():
-        notes = ("An interval spans more than half of the bounds: there is too little data for this epsilon.",)
+        notes = (
+            "Uninformative: an interval spans more than half of the bounds, of too little data for this epsilon.",
+        )
     left, error = measured.missing
 
     def within(values: NDArray[np.float64]) -> tuple[float, ...]:

@@ -12,10 +12,11 @@ import numpy as np
 from dfprivacy import ArgumentError
 from dfprivacy.markup import Grid
 from dfprivacy.schema import as_number
+from dfprivacy.wording import between, number, sure
 from dfprivacy_eda import plots
 from dfprivacy_eda.results import Tabled, tidy
 from dfprivacy_eda.tree import Tree
-from dfprivacy_eda.wording import between, left_out, number
+from dfprivacy_eda.wording import left_out
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -126,6 +127,20 @@ class Quantiles(Tabled):
 
     def _columns(self) -> dict[str, tuple[float, ...]]:
         return {"q": self.q, "value": self.values, "low": self.low, "high": self.high}
+
+    def _sentence(self) -> str:
+        """Say the quantiles, of many the first, the middle and the last."""
+        unit = self._unit(self.column)
+        whose = "the table's own, all of them noise" if self.covers == "table" else "the population"
+        last = len(self.q) - 1
+        shown = sorted({0, last // 2, last})
+        told = [
+            f"the {100 * self.q[at]:.4g}% quantile is "
+            + f"{number(self.values[at], (self.high[at] - self.low[at]) / 4)} {unit}".rstrip()
+            + sure(self.low[at], self.high[at], self.confidence)
+            for at in shown
+        ]
+        return f"Of {self._noun(self.column)}, {'; '.join(told)}. The intervals are for {whose}."
 
     def _grid(self) -> Grid:
         rows = [

@@ -97,14 +97,19 @@ class Report(Release):
         """Draw quartiles and mean of each column of numbers, with their intervals; `save` draws everything."""
         return self.description.plot(ax)
 
-    def made_for(self, library: str, words: Mapping[str, str] | None = None) -> Report:
+    def made_for(
+        self, library: str, words: Mapping[str, str] | None = None, units: Mapping[str, str] | None = None
+    ) -> Report:
         """Return the same result for somebody whose tables are this library's, and who calls columns so."""
-        made = super().made_for(library, words)
-        object.__setattr__(made, "description", self.description.made_for(library, words))
+        made = super().made_for(library, words, units)
+        object.__setattr__(made, "description", self.description.made_for(library, words, units))
         return made
 
     def _tidy(self) -> Sequence[Mapping[str, Any]]:
         return self.description._tidy()  # noqa: SLF001 - of our own kind
+
+    def _sentence(self) -> str:
+        return self.description._sentence()  # noqa: SLF001 - of our own kind
 
     def _grid(self) -> Grid | None:
         return self.description._grid()  # noqa: SLF001 - of our own kind

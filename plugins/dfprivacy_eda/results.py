@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dfprivacy import Release
-from dfprivacy_eda import plots
-from dfprivacy_eda.wording import between, left_out, number
+from scipy.special import ndtri
 
-__all__ = ["ColumnStatistic", "Tabled", "tidy"]
+from dfprivacy import Release
+from dfprivacy.wording import between, noise_share, number, sure
+from dfprivacy_eda import plots
+from dfprivacy_eda.wording import left_out
+
+__all__ = ["ColumnStatistic", "Tabled", "said", "tidy", "unit_of"]
 
 
 class Tabled(Release):
@@ -88,6 +92,34 @@ class ColumnStatistic(Release):
         about = {"column": self.column, "statistic": self.statistic}
         return [{**about, "value": self.value, **ends, "n": self.count, "covers": self.covers}]
 
+    def _sentence(self) -> str:
+        """Say the number, what it is of, and how sure it is."""
+        table = self.covers == "table"
+        own = "the sample's own" if self.privacy is not None and self.privacy.sample else "the table's own"
+        low, high = self.low, self.high
+        unit = unit_of(self, self.statistic, self.column)
+        how = sure(
+            low, high, self.confidence, unit=unit, whose=own if table else "the population", noise=self._noise_part
+        )
+        error = self.noise_standard_error if low is None or high is None else (high - low) / 4
+        told = f"{number(self.value, error)} {unit}".rstrip()
+        return f"The {said(self, self.statistic, self.column)} is {told}{how}."
+
+    @property
+    def _noise_part(self) -> float | None:
+        """All of an interval for the table; of one for the population as far as its width tells."""
+        if self.covers == "table":
+            return 1.0
+        noise = self.noise_standard_error
+        if self.low is None or self.high is None or noise is None:
+            return None
+        total = (self.high - self.low) / (2 * float(ndtri((1 + self.confidence) / 2)))
+        return noise_share(total, math.sqrt(total**2 - noise**2)) if noise <= total else None
+
+    @property
+    def _axis(self) -> str:
+        return plots.stated(self)
+
     def _rows(self) -> list[tuple[str, str]]:
         question, error = f"{self.statistic} of {self.column}".removesuffix(" of "), self.noise_standard_error
         rows = [(question, number(self.value, error))]
@@ -107,6 +139,35 @@ class ColumnStatistic(Release):
     def plot(self, ax: Any = None) -> Any:
         """Draw the number and its interval."""
         return plots.statistic(self, ax)
+
+
+_WORDS = {
+    "missing": "number of rows without a value",
+    "nunique": "number of different values",
+    "std": "standard deviation",
+    "var": "variance",
+    "top": "most frequent value",
+    "freq": "number of rows with the most frequent value",
+    "count": "number of rows with a value",
+}
+_ROWS = {"missing", "nunique", "count", "freq", "top"}  # in no column's units
+
+
+def said(release: Release, statistic: str, column: str) -> str:
+    """Say what a statistic is of, in the words of the schema."""
+    if not column:
+        return "number of rows"
+    of = release._noun(*column.split(", "))  # noqa: SLF001 - of our own kind
+    share = statistic[:-1] if statistic.endswith("%") else ""
+    return f"{f'{share}% quantile' if share else _WORDS.get(statistic, statistic)} of {of}"
+
+
+def unit_of(release: Release, statistic: str, column: str) -> str:
+    """Give the unit of a statistic of a column: rows of numbers of rows, the square of that of a variance."""
+    if statistic in _ROWS or not column:
+        return ""
+    unit = release._unit(column)  # noqa: SLF001 - of our own kind
+    return f"({unit})²" if unit and statistic == "var" else unit
 
 
 def tidy(release: Release, columns: Mapping[str, Sequence[Any]]) -> Any:

@@ -13,10 +13,11 @@ from dfprivacy import ArgumentError
 from dfprivacy.laws import DiscreteLaplace
 from dfprivacy.markup import Grid
 from dfprivacy.schema import UNDECLARED
+from dfprivacy.wording import between, number, sure
 from dfprivacy_eda import plots
 from dfprivacy_eda.results import Tabled, tidy
 from dfprivacy_eda.simplex import project
-from dfprivacy_eda.wording import between, left_out, number
+from dfprivacy_eda.wording import left_out
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,6 +89,29 @@ class _Counted(Tabled):
         """Name the cells, in the order in which they are shown."""
         raise NotImplementedError
 
+    def _sentence(self) -> str:
+        """Say which cell has the most rows."""
+        if not self.raw.size:
+            return f"No value of {self._about()} was found."
+        at = int(np.argmax(self.raw))
+        low, high = (float(ends.ravel()[at]) for ends in self.intervals)
+        count, error = float(self.counts.ravel()[at]), self.noise_standard_error
+        share = f", {self.shares.ravel()[at]:.1%} of them," if self.normalize and self.total > 0 else ""
+        whose = "the table's own" if self.reach else ""
+        how = sure(low, high, self.confidence, whose=whose, noise=1.0 if self.reach else None)
+        return (
+            f"Of {number(self.total, error)} rows, {number(count, error)}{share} "
+            f"have {self._about()} = {self._cell(at)}, the most of {self.raw.size:,} counts{how}."
+        )
+
+    def _about(self) -> str:
+        """Name the columns that are counted."""
+        raise NotImplementedError
+
+    def _cell(self, at: int) -> str:
+        """Name a cell in a sentence."""
+        return self._cells()[at]
+
     def _grid(self) -> Grid:
         low, high = (ends.ravel() for ends in self.intervals)
         error, shares = self.noise_standard_error, self.shares.ravel()
@@ -116,7 +140,8 @@ class _Counted(Tabled):
         notes = []
         if self.reach and self.raw.size and float(self.raw.max()) < 2 * self.reach:
             notes.append(
-                f"No count is clearly above the noise: there is too little data for this epsilon. {UNDECLARED}"
+                "Uninformative: no count is clearly above the noise, there is too little data for this epsilon. "
+                f"{UNDECLARED}"
             )
         if (self.raw < 0).any():
             notes.append(
@@ -178,6 +203,9 @@ class Counts(_Counted):
     def _keys(self) -> dict[str, list[Any]]:
         return {self.column: list(self.categories)}
 
+    def _about(self) -> str:
+        return self._noun(self.column)
+
     @property
     def _head(self) -> str:
         return self.column
@@ -216,6 +244,12 @@ class Histogram(_Counted):
         """A row for each bin: its edges, and its count or share."""
         name, values = ("proportion", self.shares) if self.normalize else ("count", self.counts)
         return tidy(self, {"low": self.edges[:-1].tolist(), "high": self.edges[1:].tolist(), name: values.tolist()})
+
+    def _about(self) -> str:
+        return self._noun(self.column)
+
+    def _cell(self, at: int) -> str:
+        return f"{super()._cell(at)} {self._unit(self.column)}".rstrip()
 
     def _keys(self) -> dict[str, list[Any]]:
         return {"from": self.edges[:-1].tolist(), "to": self.edges[1:].tolist()}
@@ -286,6 +320,13 @@ class Crosstab(_Counted):
         rows, columns = ([*each, *(["All"] if self.margins else [])] for each in self.categories)
         parts = {str(name): values.tolist() for name, values in zip(columns, self.table.T, strict=True)}
         return tidy(self, {self.columns[0]: rows, **parts})
+
+    def _about(self) -> str:
+        return self._noun(*self.columns)
+
+    def _cell(self, at: int) -> str:
+        first, second = np.unravel_index(at, self.raw.shape)
+        return f"{self.categories[0][first]} and {self.categories[1][second]}"
 
     def _keys(self) -> dict[str, list[Any]]:
         pairs = itertools.product(*self.categories)

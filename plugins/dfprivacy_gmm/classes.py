@@ -15,6 +15,7 @@ from dfprivacy import ArgumentError, Release
 from dfprivacy.plotting import axes
 from dfprivacy.release import renamed
 from dfprivacy.schema import as_number
+from dfprivacy.wording import listed
 from dfprivacy_gmm.estimates import Method, estimates
 from dfprivacy_gmm.gaussians import GaussianClassifier, Predicts, fitted
 from dfprivacy_gmm.repair import Repair, moved
@@ -162,6 +163,12 @@ class GaussianClasses(Predicts, Release):
     def covariances_(self) -> Array:  # type: ignore[override]
         """A covariance for each class, shape (classes, columns, columns)."""
         return np.broadcast_to(self.covariances, (len(self.classes), *self.covariances.shape[1:]))
+
+    def _sentence(self) -> str:
+        """Say which columns tell which classes."""
+        told = [f"{group} ({share:.0%} of rows)" for group, share in zip(self.classes, self.priors, strict=True)]
+        columns = self._noun(*self.columns)
+        return f"{columns} tell {len(told)} classes of {self._noun(self.label)}: {listed(told)}."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State share, mean and standard deviation of each column in each class."""

@@ -12,6 +12,7 @@ from dfprivacy import ArgumentError, Release
 from dfprivacy.plotting import axes
 from dfprivacy.progress import progress
 from dfprivacy.release import renamed
+from dfprivacy.wording import listed, number, pvalue
 from dfprivacy_gmm.advice import VOID, check_components, check_search, doubts
 from dfprivacy_gmm.characteristic import Shape, Sketch
 from dfprivacy_gmm.choice import choose
@@ -82,6 +83,11 @@ class FourierSketch(Release):
     noise = renamed("noise_standard_error")
 
     _shown = ("columns", "max_components", "size", "noise_standard_error", "notes")
+
+    def _sentence(self) -> str:
+        """Say what it is for."""
+        about = f"{number(self.size, max(self.size * self.size_error, 1.0))} rows of {self._noun(*self.columns)}"
+        return f"A sketch of {about}, from which fit() makes mixtures of up to {self.max_components} components."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State what the sketch was centred at: mean and standard deviation of each column."""
@@ -256,6 +262,13 @@ class GaussianMixture(MixtureModel, Release):
     notes: tuple[str, ...]
 
     _shown = ("n_components", "columns", "relative_error", "residual_pvalue", "notes")
+
+    def _sentence(self) -> str:
+        """Say the weights of the components, and how well the mixture fits."""
+        shares = listed([f"{weight:.0%}" for weight in sorted(self.weights_, reverse=True)])
+        many = f"{self.n_components} normal component{'s' * (self.n_components != 1)}"
+        fits = f"whether the data are such a mixture: {pvalue(self.residual_pvalue)}"
+        return f"{self._noun(*self.columns)} as a mixture of {many}, with {shares} of the rows; {fits}."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State weight, mean and standard deviation of each component in each column."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, get_args
@@ -12,6 +13,7 @@ from dfprivacy import ArgumentError, Release
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import panels
 from dfprivacy.release import renamed
+from dfprivacy.wording import listed, with_error
 from dfprivacy_gmm.estimates import FEW, Sampling, estimates
 from dfprivacy_gmm.repair import moved, repaired
 from dfprivacy_gmm.sums import Sums, left_out
@@ -203,6 +205,18 @@ class JointMoments(Release):
         units: Array = half[:, None] * half
         return units
 
+    def _sentence(self) -> str:
+        """Say the mean of the first column in each group."""
+        column, unit = self.columns[0], self._unit(self.columns[0])
+        by = "" if self.by is None else f"{self._noun(self.by)} = "
+        told = [
+            f"{with_error(float(mean), float(error))} {unit}".rstrip() + (f" for {by}{group}" if by else "")
+            for group, mean, error in zip(self.groups, self.means[:, 0], self.mean_errors[:, 0], strict=True)
+        ]
+        about = f"Of {self._noun(*self.columns)} together: " if len(self.columns) > 1 else ""
+        said = f"{about}the mean {self._noun(column)} is {listed(told, most=3)}"
+        return f"{said[0].upper()}{said[1:]}, ± one standard error of sampling and noise."
+
     def _grid(self) -> Grid:
         """Give a row for each column of each group: mean, standard deviation, correlations with the others."""
         with np.errstate(invalid="ignore"):
@@ -246,11 +260,12 @@ class JointMoments(Release):
     def plot(self, ax: Any = None) -> Any:
         """Draw the mean of each column in each group, with an interval of two standard errors."""
         groups = [*map(str, self.groups)] if self.by is not None else [""]
-        plots = []
+        plots, (noise, *_) = [], self.standard_errors(sampling="none")
         for at, column in enumerate(self.columns):
             mean, reach = self.means[:, at], 2 * self.mean_errors[:, at]
-            what = f"mean of {self._called(column)} ± 2 standard errors, noise included"
-            plots.append((groups, mean.tolist(), (mean - reach).tolist(), (mean + reach).tolist(), what))
+            what = f"mean of {self._called(column)} ± 2 standard errors; thick: from sampling"
+            parts = [1 - math.sqrt(max(0.0, 1 - share**2)) for share in (noise[:, at] / self.mean_errors[:, at])]
+            plots.append((groups, mean.tolist(), (mean - reach).tolist(), (mean + reach).tolist(), what, parts))
         return panels(ax, plots)
 
     def covariance(self, group: Any = None, library: str | None = None) -> Any:

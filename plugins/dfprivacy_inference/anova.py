@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import Column, Curator, NanPolicy, Probability, Release, features, mechanism
-from dfprivacy.plotting import axes, forest_height, ink, wrapped
+from dfprivacy.plotting import axes, explained, forest_height, ink, interval, wrapped
 from dfprivacy.schema import UNDECLARED
+from dfprivacy.wording import noise_share, number, pvalue, sure
 from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
 from dfprivacy_inference.welch import Sums, doubtful, holm, skewed
 
@@ -102,6 +104,27 @@ class Anova(Release):
             "notes",
         )
 
+    def _sentence(self) -> str:
+        """Say whether the means differ, and between which they lie."""
+        unit = self._unit(self.column)
+
+        def told(at: int) -> str:
+            error, part = self.standard_errors[at], self._part(at)
+            how = sure(self.lows[at], self.highs[at], self.confidence, unit=unit, noise=part)
+            return f"{number(self.means[at], error)} {unit}".rstrip() + f" for {self.groups[at]}{how}"
+
+        least, most = (self.means.index(end) for end in (min(self.means), max(self.means)))
+        found = "differs" if self.rejected else "is not shown to differ"
+        what = (
+            f"The mean {self._noun(self.column)} {found} between {len(self.groups)} groups of {self._noun(self.by)}"
+        )
+        return f"{what} ({pvalue(self.pvalue)}): from {told(least)} to {told(most)}."
+
+    def _part(self, at: int) -> float | None:
+        """Give the part of an interval's width that noise makes."""
+        error, noise = self.standard_errors[at], self.noise_standard_error[at]
+        return noise_share(error, math.sqrt(max(error**2 - noise**2, 0.0)))
+
     def _tidy(self) -> list[dict[str, Any]]:
         """State the effect, the means, and the differences of every two."""
         effect: dict[str, Any] = {"standard_error": None, "noise_standard_error": None}
@@ -139,21 +162,21 @@ class Anova(Release):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the means and their intervals: a forest plot."""
-        ax = axes(ax, height=forest_height(len(self.groups)))
+        ax = axes(ax, height=forest_height(len(self.groups)) + 0.5)
         at = range(len(self.groups))
-        reach = [
-            [mean - low for mean, low in zip(self.means, self.lows, strict=True)],
-            [high - mean for mean, high in zip(self.means, self.highs, strict=True)],
-        ]
-        ax.errorbar(self.means, list(at), xerr=np.maximum(reach, 0.0), fmt="s", color=ink(ax), capsize=3)
+        ends = zip(self.means, self.lows, self.highs, strict=True)
+        for place, (mean, low, high) in enumerate(ends):
+            interval(ax, place, mean, (low, high), noise=self._part(place))
+            ax.plot(mean, place, "s", color=ink(ax), ms=5)
         ax.set(
             yticks=list(at),
             yticklabels=[f"{group} (n≈{size:.0f})" for group, size in zip(self.groups, self.sizes, strict=True)],
             ylim=(len(self.groups) - 0.5, -0.5),
-            xlabel=wrapped(f"{self._called(self.column)}, {self.confidence:.0%} intervals, noise included", 56),
+            xlabel=wrapped(f"mean of {self._called(self.column)}", 56),
             ylabel=self._called(self.by),
             title=f"p = {self.pvalue:.3g}",
         )
+        explained(ax, self.confidence, [self._part(place) for place in at])
         return ax
 
 
@@ -324,8 +347,8 @@ def _notes(sums: Sums, p: float, alpha: float) -> tuple[str, ...]:
     notes = []
     if doubtful(sums):
         notes.append(
-            "A group is small, or its size or variance may be mostly noise: do not trust the p-value and the "
-            f"intervals. More epsilon, more rows, or kruskal() would help. {UNDECLARED}"
+            "Uninformative: a group is small, or its size or variance may be mostly noise: do not trust the "
+            f"p-value and the intervals. More epsilon, more rows, or kruskal() would help. {UNDECLARED}"
         )
     elif skewed(sums, p, alpha):
         notes.append("The p-value takes the data to be near normal: if they are skewed, it could be too small.")

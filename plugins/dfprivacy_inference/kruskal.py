@@ -129,7 +129,9 @@ def _(
         by=by.name,
         groups=kept,
         nan_policy=nan_policy,
-        notes=(f"The size of a group may be mostly noise: the p-value says little. {UNDECLARED}",) if small else (),
+        notes=(f"Uninformative: the size of a group may be mostly noise: the p-value says little. {UNDECLARED}",)
+        if small
+        else (),
         released=values,
         noise_standard_error=plain(np.sqrt(2) * np.array(scales)),
     )

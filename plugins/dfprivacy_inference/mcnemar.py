@@ -10,6 +10,7 @@ import numpy as np
 
 from dfprivacy import Column, ConfidenceInterval, Curator, NanPolicy, Probability, Release, mechanism
 from dfprivacy.plotting import axes, below, ink
+from dfprivacy.wording import number, sure
 from dfprivacy_inference.asking import check_apart
 from dfprivacy_inference.laws import Alternative, pvalue
 from dfprivacy_inference.outcomes import Discordant
@@ -75,6 +76,18 @@ class McNemar(Release):
     noise_standard_error: float
 
     _shown = ("statistic", "pvalue", "alpha", "rejected", "discordant", "odds_ratio", "low", "high", "notes")
+
+    def _sentence(self) -> str:
+        """Say in which column the outcome is more frequent, and what the test finds."""
+        first, second = self._noun(self.column), self._noun(self.other)
+        finite = math.isfinite(self.low) and math.isfinite(self.high)
+        error = (self.high - self.low) / 4 if finite else None
+        odds = f"the odds ratio is {number(self.odds_ratio, error)}"
+        how = sure(self.low, self.high, self.confidence, p=self.pvalue)
+        if self.rejected:
+            more = "less" if self.statistic < 0 else "more"
+            return f"{self.success} is {more} frequent in {first} than in {second}: {odds}{how}."
+        return f"{self.success} is not shown to differ in frequency between {first} and {second}: {odds}{how}."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the odds ratio and its test, and how many rows they follow from."""
@@ -219,7 +232,7 @@ def _(
         success=(column.categories or ())[column.code(success)],
         alternative=alternative,
         nan_policy=nan_policy,
-        notes=("The number of discordant rows is not clearly above its noise.",) if hidden else (),
+        notes=("Uninformative: the number of discordant rows is not clearly above its noise.",) if hidden else (),
         released=(half, both),
         noise_standard_error=float(np.sqrt(2) * scale),
     )

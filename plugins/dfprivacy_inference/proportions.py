@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,8 @@ from dfprivacy import (
     features,
     mechanism,
 )
-from dfprivacy.plotting import axes, forest_height, ink, wrapped
+from dfprivacy.plotting import axes, explained, forest_height, ink, interval, wrapped
+from dfprivacy.wording import listed, noise_share, number, sure
 from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
 from dfprivacy_inference.outcomes import Form, Outcome
 from dfprivacy_inference.wilson import Share, combined, from_counts, from_halves, of_known_rows
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Proportions", "check_proportions", "proportions"]
 
+_TOLD = 3  # groups in a sentence
 _CLEARLY = 3.0  # standard errors above none
 
 
@@ -115,6 +118,28 @@ class Proportions(Release):
         """Odds in the first group over those in the second, with their interval."""
         return self._comparison(8)
 
+    def _sentence(self) -> str:
+        """Say the share, or those of the groups; of many the least and the largest."""
+        of = [f" for {self._noun(self.by)} = {group}" for group in self.groups] if self.by is not None else [""]
+        order = sorted(range(len(of)), key=lambda at: self.shares[at])
+        shown = sorted(range(len(of)) if len(of) <= _TOLD else {order[0], order[-1]})
+        told = [
+            number(self.shares[at], (self.highs[at] - self.lows[at]) / 4)
+            + of[at]
+            + sure(self.lows[at], self.highs[at], self.confidence, noise=self._part(at))
+            for at in shown
+        ]
+        least = f", from the least of {len(of)} groups to the largest," if len(shown) < len(of) else ""
+        return f"The share with {self._noun(self.column)} = {self.success} is{least} {listed(told)}."
+
+    def _part(self, at: int) -> float | None:
+        """Give the part of an interval's width that noise makes, from the errors of a share near its estimate."""
+        size, share = self.sizes[at], self.shares[at]
+        if size < 1:
+            return None
+        sampling, noise = math.sqrt(share * (1 - share) / size), self.noise_standard_error / size
+        return noise_share(math.hypot(sampling, noise), sampling)
+
     def _tidy(self) -> list[dict[str, Any]]:
         """State the shares, and how every two compare."""
         names = [*map(str, self.groups)] or [f"{self.column} = {self.success}"]
@@ -149,19 +174,20 @@ class Proportions(Release):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the shares and their intervals: a forest plot."""
-        ax = axes(ax, height=forest_height(len(self.groups)))
+        ax = axes(ax, height=forest_height(len(self.groups)) + 0.5)
         names = self.groups or ("all",)
-        share, low, high = (np.array(each) for each in (self.shares, self.lows, self.highs))
         what = f"{self._called(self.column)} = {self.success}"
-        reach = np.maximum([share - low, high - share], 0.0)
-        ax.errorbar(share, list(range(len(names))), xerr=reach, fmt="s", color=ink(ax), capsize=3)
+        for place, (share, low, high) in enumerate(zip(self.shares, self.lows, self.highs, strict=True)):
+            interval(ax, place, share, (low, high), noise=self._part(place))
+            ax.plot(share, place, "s", color=ink(ax), ms=5)
         ax.set(
             yticks=list(range(len(names))),
             yticklabels=[f"{name} (n≈{size:.0f})" for name, size in zip(names, self.sizes, strict=True)],
             ylim=(len(names) - 0.5, -0.5),
-            xlabel=wrapped(f"share with {what}, {self.confidence:.0%} intervals, noise included", 56),
+            xlabel=wrapped(f"share with {what}", 56),
             ylabel="" if self.by is None else self._called(self.by),
         )
+        explained(ax, self.confidence, [self._part(place) for place in range(len(names))])
         return ax
 
 
@@ -296,7 +322,9 @@ def _(
         success=(column.categories or ())[column.code(success)],
         by=None if by is None else by.name,
         nan_policy=nan_policy,
-        notes=("An interval is wider than half of what there can be: more epsilon, or more rows, would help.",)
+        notes=(
+            "Uninformative: an interval is wider than half of what there can be: more epsilon, or rows, would do.",
+        )
         if unsure
         else (),
         released=tuple(tuple(float(value) for value in row) for row in values),

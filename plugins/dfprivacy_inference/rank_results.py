@@ -9,11 +9,14 @@ import numpy as np
 
 from dfprivacy import ArgumentError, ConfidenceInterval, NanPolicy, Release
 from dfprivacy.plotting import axes, below, ink, wrapped
+from dfprivacy.wording import number, pvalue, sure
 from dfprivacy_inference.laws import Alternative
 
 __all__ = ["KruskalWallis", "MannWhitney", "SurvivalTest", "Wilcoxon", "plain"]
 
 _CLEARLY = 3.0  # standard errors above none
+_ROUGH = 0.01  # to how much a probability without an interval is written
+_SIDES = {"two-sided": "different from", "greater": "above", "less": "below"}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -51,6 +54,28 @@ class _TwoGroupTest(_Test):
     by: str
     groups: tuple[Any, ...]
     alternative: Alternative
+
+    def _sentence(self) -> str:
+        """Say how often one of the first group has the larger value, and what the test finds."""
+        first, second = self.groups
+        found = "" if self.rejected else "not "
+        one = f"The larger {self._what} is that of {self._noun(self.by)} = {first}, not {second},"
+        if self.effect is None:
+            return f"{one} {found}shown to be {_SIDES[self.alternative]} an even chance{sure(p=self.pvalue)}."
+        low, high = self.confidence_interval()
+        how = sure(low, high, self.confidence, p=self.pvalue)
+        told = f"with probability {number(self.effect, (high - low) / 4)}"
+        return f"{one} {told}, {found}shown to be {_SIDES[self.alternative]} an even chance{how}."
+
+    @property
+    def _uninformative(self) -> bool:
+        nothing = self.effect is not None and self.confidence_interval() == (0.0, 1.0)
+        return nothing or super()._uninformative
+
+    @property
+    def _what(self) -> str:
+        """Name what is compared."""
+        raise NotImplementedError
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the effect and its test."""
@@ -133,6 +158,10 @@ class MannWhitney(_TwoGroupTest):
     shift: float | None
 
     @property
+    def _what(self) -> str:
+        return self._noun(self.column)
+
+    @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
         shown = ("statistic", "pvalue", "alpha", "rejected", "effect", "low", "high", "shift", "groups", "sizes")
         return self._seen(*shown)
@@ -184,6 +213,10 @@ class SurvivalTest(_TwoGroupTest):
 
     time: str
     event: str
+
+    @property
+    def _what(self) -> str:
+        return f"{self._noun(self.time)} until {self._noun(self.event)}"
 
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -243,6 +276,12 @@ class KruskalWallis(_Test):
         below(ax)
         return ax
 
+    def _sentence(self) -> str:
+        """Say whether the groups differ; there is no estimate."""
+        found = "differs" if self.rejected else "is not shown to differ"
+        what = f"{self._noun(self.column)} {found} between {len(self.groups)} groups of {self._noun(self.by)}"
+        return f"{what} ({pvalue(self.pvalue)}); how much is not estimated."
+
     def _tidy(self) -> list[dict[str, Any]]:
         """State the test; there is no estimate."""
         n = None if self.sizes is None else sum(self.sizes)
@@ -293,6 +332,17 @@ class Wilcoxon(_Test):
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
         return self._seen("statistic", "pvalue", "alpha", "rejected", "effect", "method", "rows")
+
+    def _sentence(self) -> str:
+        """Say how often differences are above, and what the test finds."""
+        apart = "" if self.other is None else f" less {self._noun(self.other)}"
+        two = "the mean of two values of " if self.method == "rank" else ""
+        found = "" if self.rejected else "not "
+        against = f"{self.popmean:g} {self._unit(self.column)}".rstrip()
+        chance = f"with probability {number(self.effect, _ROUGH)}, {found}shown to be"
+        what = f"{two}{self._noun(self.column)}{apart} is above {against} {chance}"
+        how = sure(p=self.pvalue)
+        return f"{what[0].upper()}{what[1:]} {_SIDES[self.alternative]} an even chance{how}; it has no interval."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the effect and its test."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, Release, features, mechanism
 from dfprivacy.plotting import axes
+from dfprivacy.wording import listed, number, sure
 from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
 from dfprivacy_inference.curves import Curve
 from dfprivacy_inference.times import check_times, edges_of, events_of
@@ -85,6 +86,18 @@ class SurvivalCurves(Release):
             *("median", "median_low", "median_high"),
             *("restricted_mean", "restricted_mean_low", "restricted_mean_high", "notes"),
         )
+
+    def _sentence(self) -> str:
+        """Say what half of each group outlives."""
+        unit, names = self._unit(self.time), self.groups or ("all rows",)
+        told = [
+            f"{number(value, (high - low) / 4)} {unit}".rstrip()
+            + f" for {name}"
+            + sure(low, high, self.confidence, unit=unit)
+            for name, value, low, high in zip(names, self.median, self.median_low, self.median_high, strict=True)
+        ]
+        by = "" if self.by is None else f" by {self._noun(self.by)}"
+        return f"The median {self._noun(self.time)} until {self._noun(self.event)}{by} is {listed(told, most=3)}."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State how long each group lives; `table` has the curves."""

@@ -146,10 +146,12 @@ class Embedding:
 
     def steps(self, rows: Any) -> Array:
         """Values of some rows in whole steps of 2^-26, shape (rows, M)."""
-        values = np.hstack([part.rows(rows) for part in self.parts])
+        parts = [part.rows(rows) for part in self.parts]
+        values = parts[0] if len(parts) == 1 else np.hstack(parts)
         values *= 2.0**STEP
         np.rint(values, out=values)
-        values -= self.centre * 2.0**STEP
+        if self.centre:
+            values -= self.centre * 2.0**STEP
         return values
 
 

@@ -52,6 +52,13 @@ class KernelLocations(Release):
 
     _shown = ("columns", "lengthscale", "locations", "notes")
 
+    def _sentence(self) -> str:
+        """Say what was found, and what it is for."""
+        places = f"{len(self.locations)} place{'s' * (len(self.locations) != 1)}"
+        return (
+            f"{places} of {self._noun(*self.columns)} at which the groups seem to differ, for a test of other rows."
+        )
+
     def _tidy(self) -> list[dict[str, Any]]:
         """State the value of each column at each location."""
         places = [at for at in range(1, len(self.locations) + 1) for _ in self.columns]

@@ -22,6 +22,7 @@ from dfprivacy_kernel.pairs import Flipped, PairedSeparation, PairedSpread, Pair
 from dfprivacy_kernel.permutations import Rearranged, Whitened
 from dfprivacy_kernel.printed import Printed, Variant, measure_printed
 from dfprivacy_kernel.results import KernelTest, Method
+from dfprivacy_kernel.sampling import share_of
 from dfprivacy_kernel.statistics import Separation, Spread
 
 if TYPE_CHECKING:
@@ -211,7 +212,9 @@ def _mmd(curator: Curator, design: Design, groups: Groups) -> Measured:
     embeddings = design.embeddings()
     one = len(embeddings) == 1
     spread = curator.measure(
-        Spread(groups, embeddings), noise="cube", share=Fraction(SHARE if one else SHARE_FUSED)
+        Spread(groups, embeddings, share_of(groups, embeddings, curator.epsilon)),
+        noise="cube",
+        share=Fraction(SHARE if one else SHARE_FUSED),
     )
     critical = np.zeros(1) if one else critical_values(spread.values, spread.scales, groups)
     share = share_interval(spread.values, spread.scales, groups)

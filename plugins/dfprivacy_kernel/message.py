@@ -11,6 +11,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, NanPolicy, Range, Release, mechanism
 from dfprivacy.schema import as_probability
+from dfprivacy.wording import number
 from dfprivacy_kernel.chi_squared import conclude_apart
 from dfprivacy_kernel.concluding import fields_of, printed_fields_of
 from dfprivacy_kernel.design import Count, Design, Mismatch
@@ -71,6 +72,11 @@ class KernelMessage(Release):
             stacklevel=2,
         )
         return (self.noise_standard_error, *self.second_noise_standard_error)
+
+    def _sentence(self) -> str:
+        """Say what it is for."""
+        columns = self._noun(*self.design["columns"])
+        return f"A message to another party about {number(self.size, 1.0)} rows of {columns}, for its test()."
 
     def test(self, other: KernelMessage, *, alpha: float = 0.05) -> KernelTest:
         """Compare with the message of another party. It costs nothing: both have paid.

@@ -14,6 +14,7 @@ from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.plotting import axes, below, ink, wrapped
 from dfprivacy.release import renamed
 from dfprivacy.schema import as_probability
+from dfprivacy.wording import number, sure
 from dfprivacy_kernel.mmd import Measured
 
 __all__ = ["KernelTest", "Method"]
@@ -108,6 +109,19 @@ class KernelTest(Release):
     def _rows(self) -> list[tuple[str, str]]:
         hidden = self.missing is not None and self.missing < _CLEARLY * (self.missing_standard_error or 0.0)
         return [row for row in super()._rows() if not (hidden and row[0].startswith("missing"))]
+
+    def _sentence(self) -> str:
+        """Say whether the samples differ, and how far they are apart."""
+        differ, be = ("differs", "is") if len(self.columns) == 1 else ("differ", "are")
+        found = differ if self.rejected else f"{be} not shown to differ"
+        where = f"{self._noun(self.by)} = " if self.by else ""
+        what = f"{self._noun(*self.columns)} {found} between {where}{self.groups[0]} and {self.groups[1]}"
+        if self.low is not None and self.high is not None and self.mmd2 is not None:
+            mmd = number(math.sqrt(max(self.mmd2, 0.0)), (self.high - self.low) / 4)
+            how = sure(self.low, self.high, self.confidence, p=self.pvalue)
+            return f"{what}: their maximum mean discrepancy is {mmd}{how}."
+        told = sure(p=self.pvalue) or f" (at the level {self.alpha:g})"
+        return f"{what}{told}."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the MMD and its test, and where the samples differ, if that was looked at."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfprivacy.statistics import OfRows
-from dfprivacy_kernel.sums import ROUNDING, gram_of, image_of, mapped, middle, totals
+from dfprivacy_kernel.sampling import drawn
+from dfprivacy_kernel.sums import ROUNDING, image_of, mapped, middle, products_of, totals
 
 if TYPE_CHECKING:
     from dfprivacy.features import Batch
@@ -101,35 +102,39 @@ class Spread(OfRows):
     r"""Moments of the pooled covariance C, N tr C, N ‖C‖, N λ; of private sizes n and m before them.
 
     Each is in units of the most that one row moves it by; of public sizes, of 2.
+
+    Parameters
+    ----------
+    share : float
+        The share of the rows that C is of; one row moves their moments by as much, which then stand for more rows.
     """
 
-    def __init__(self, groups: Groups, embeddings: tuple[Embedding, ...]) -> None:
-        self.groups, self.embeddings = groups, embeddings
+    def __init__(self, groups: Groups, embeddings: tuple[Embedding, ...], share: float = 1.0) -> None:
+        self.groups, self.embeddings, self.share = groups, embeddings, share
         self.columns = (groups.by, *embeddings[0].columns)
         counts = 0 if groups.sizes else 2
         self.shape = (3 * len(embeddings) + counts,)
         self.unit = unit = 2.0 if groups.sizes else max(each.lift(frozenset()) for each in embeddings)
-        self.weights = np.array([1.0] * counts + [1 / unit] * 3 * len(embeddings))
+        self.weights = np.array([1.0] * counts + [share / unit] * 3 * len(embeddings))
         self.error = groups.most * max(len(each.map) for each in embeddings) * ROUNDING / min(unit, 1.0)
 
     def value(self, rows: Batch) -> Array:
         """Compute them."""
-        members = self.groups.members(rows)
-        n, m = members.sum(axis=1)
-        total = max(n + m, 1.0)
-        chosen = self.groups.chosen(rows)
-        moments = [] if self.groups.sizes else [n, m]
+        moments = [] if self.groups.sizes else [*self.groups.members(rows).sum(axis=1)]
+        chosen = drawn(rows, self.embeddings[0].columns, self.groups.chosen(rows), self.share)
         for each in self.embeddings:
-            sums = totals(rows, each.steps, lambda part: members[:, part], (2, each.width)).sum(axis=0)[None]
-            mean = mapped(each, sums)[0]
-            scatter = image_of(each, gram_of(rows, each.steps, chosen, each.width)) - np.outer(mean, mean) / total
+            sums, products = products_of(rows, each.steps, chosen, each.width)
+            total = mapped(each, sums[None])[0]
+            scatter = image_of(each, products) - np.outer(total, total) / max(chosen.sum(), 1)
             largest = np.linalg.eigvalsh(scatter)[-1]
-            moments += [np.trace(scatter), np.linalg.norm(scatter), largest]
+            moments += [moment / self.share for moment in (np.trace(scatter), np.linalg.norm(scatter), largest)]
         return np.array(moments) * self.weights
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
         """Bound how far one row moves them."""
         fixed = self.groups.sizes is not None and relation == "replace_one" and self.groups.by.name in public
+        if self.share < 1:  # a row may be drawn, and not what comes in its place
+            fixed &= {column.name for column in self.columns} <= public
         stretch = max(each.lift(public if fixed else frozenset()) for each in self.embeddings) / self.unit
         if self.groups.sizes is None:
             stretch = max(stretch, 1.0)

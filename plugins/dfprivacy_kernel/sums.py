@@ -10,7 +10,7 @@ import numpy as np
 from dfprivacy_kernel.embedding import MAP_STEP, STEP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -19,13 +19,17 @@ if TYPE_CHECKING:
     from dfprivacy_kernel.embedding import Array, Embedding
 
     Integers = NDArray[Any]  # int64, or Python integers of any size
+    Digits = list[Array]  # whole numbers, each that of its place
 
-__all__ = ["ROUNDING", "differences", "gram_of", "image_of", "mapped", "middle", "totals"]
+__all__ = ["ROUNDING", "differences", "gram_of", "image_of", "mapped", "middle", "products_of", "totals"]
 
-_ROWS = 1 << 12  # rows at a time: their values fit the cache
-_BLOCK = 1 << 10  # rows whose outer products are added in float64, and
-_LOW = 21  # bits in which that sum may be off: see `gram_of`
+_ROWS = 1 << 10  # rows at a time: their values fit the cache
+_BLOCK = 1 << 10  # rows whose outer products are added in float64, and then
+_LOW = 21  # bits in which that sum may be off: see `products_of`
 _DIGIT = 20  # bits of a digit: products of two, added over 2^12 places, stay below 2^53
+_LAST_DIGIT, _TOP = (1 << _DIGIT) - 1, 1 << (_DIGIT - 1)
+_CHUNK = 3 * _DIGIT  # bits of several digits that int64 holds
+_SMALL = 1 << _CHUNK
 
 ROUNDING = 2.0**-48
 """Relative error, for each dimension, of what floating-point arithmetic makes of exact sums."""
@@ -33,14 +37,19 @@ ROUNDING = 2.0**-48
 
 @dataclass(frozen=True)
 class _Part:
-    """Some consecutive rows, as features read them."""
+    """Some rows, as features read them: consecutive ones, or those at some places."""
 
     batch: Batch
-    rows: slice
+    rows: slice | NDArray[np.intp]
 
     @property
     def size(self) -> int:
-        return int(self.rows.stop - self.rows.start)
+        return self.rows.stop - self.rows.start if isinstance(self.rows, slice) else len(self.rows)
+
+    def after(self, rows: int) -> _Part:
+        """Give those that come so many rows later."""
+        at = self.rows
+        return _Part(self.batch, slice(at.start + rows, at.stop + rows) if isinstance(at, slice) else at + rows)
 
     def values(self, column: Column) -> Array:
         values: Array = self.batch.values(column)[self.rows]
@@ -84,17 +93,10 @@ def differences(
     half = rows.size // 2
 
     def values(part: _Part) -> Array:
-        later = _Part(rows, slice(part.rows.start + half, part.rows.stop + half))
-        difference: Array = embedding.steps(part) - embedding.steps(later)
+        difference: Array = embedding.steps(part) - embedding.steps(_Part(rows, part.rows).after(half))
         return np.where(complete[part.rows, None], difference, 0.0)
 
     return _Part(rows, slice(0, half)), values
-
-
-def parts_of(rows: Batch) -> Iterator[_Part]:
-    """Cut a batch into parts that fit the cache."""
-    for start in range(0, rows.size, _ROWS):
-        yield _Part(rows, slice(start, min(start + _ROWS, rows.size)))
 
 
 def totals(
@@ -119,52 +121,78 @@ def totals(
         The sums, in steps.
     """
     total = np.zeros(shape, dtype=np.int64)
-    for part in parts_of(rows):
-        total += (coefficients(part.rows) @ values(part)).astype(np.int64)
+    for start in range(0, rows.size, _ROWS):
+        at = slice(start, min(start + _ROWS, rows.size))
+        total += (coefficients(at) @ values(_Part(rows, at))).astype(np.int64)
     return total
 
 
 def gram_of(rows: Batch, values: Callable[[Any], Array], chosen: NDArray[np.bool_], width: int) -> Integers:
-    """Sum the outer products of the values of the chosen rows with themselves, exactly, in squared steps.
+    """Sum the outer products of the values of the chosen rows with themselves, exactly, in squared steps."""
+    return products_of(rows, values, chosen, width)[1]
+
+
+def products_of(
+    rows: Batch, values: Callable[[Any], Array], chosen: NDArray[np.bool_], width: int
+) -> tuple[Integers, Integers]:
+    """Sum the values of the chosen rows, and their outer products with themselves, exactly.
 
     Values are at most 2^26 in size. The product of a block of rows in float64 is off by less than 2^20: a sum of
-    2^10 products, below 2^52, is rounded 2^10 times at most, by 2^-53 of itself (Higham 2002, section 3.1). Its
-    lowest 21 bits are those of the product of the values' own lowest 21 bits, with signs, which is exact: products
-    of 40 bits add up to 50. The two tell the whole number. So it is with the sum of all blocks, of which the
-    lowest 64 bits add up in int64, and float64 tells the rest.
+    2^10 products, each 2^52 at most, is rounded 2^10 times at most, by 2^-53 of what all come to (Higham 2002,
+    section 3.1), which is 2^19. Its lowest 21 bits are those of the product of the values' own lowest 21 bits, with
+    signs, which is exact: products of 40 bits add up to 50. The two tell the whole number. So it is with the sum of
+    all blocks, of which the lowest 64 bits add up in int64, and float64 tells the rest.
+
+    Parameters
+    ----------
+    rows : Batch
+        The rows.
+    values : callable
+        Given some rows, returns their values in whole steps, shape (rows, M).
+    chosen : ndarray of bool, shape (rows,)
+        The rows that count.
+    width : int
+        M.
+
+    Returns
+    -------
+    ndarray of int64, shape (M,)
+        The sums, in steps.
+    ndarray of int, shape (M, M)
+        Those of the products, in squared steps.
     """
-    nearly, lowest, blocks = np.zeros((width, width)), np.zeros((width, width), dtype=np.int64), 0
-    for part in parts_of(rows):
-        steps = values(part)[chosen[part.rows]]
+    sums, nearly, blocks = np.zeros(width, dtype=np.int64), np.zeros((width, width)), 0
+    lowest = np.zeros((width, width), dtype=np.int64)
+    places = np.flatnonzero(chosen)
+    for start in range(0, len(places), _BLOCK):
+        steps = values(_Part(rows, places[start : start + _BLOCK]))
+        sums += steps.sum(axis=0).astype(np.int64)
         low = steps - np.rint(steps * 2.0**-_LOW) * 2.0**_LOW
-        for start in range(0, len(steps), _BLOCK):
-            block, of_low = steps[start : start + _BLOCK], low[start : start + _BLOCK]
-            product = block.T @ block  # of a matrix with itself: BLAS does half the work
-            nearly += product
-            whole = product.astype(np.int64)
-            off = (of_low.T @ of_low).astype(np.int64)
-            off -= whole
-            off += 1 << (_LOW - 1)
-            off &= (1 << _LOW) - 1
-            whole += off
-            lowest += whole  # and wraps around
-            blocks += 1
-    total = np.vectorize(int, otypes=[object])(nearly)
-    off = (lowest.astype(object) - blocks * (1 << (_LOW - 1)) - total + (1 << 63)) % (1 << 64) - (1 << 63)
-    whole_total: Integers = total + off
-    return whole_total
+        product = steps.T @ steps  # of a matrix with itself: BLAS does half the work
+        nearly += product
+        whole = product.astype(np.int64)
+        off = (low.T @ low).astype(np.int64)
+        off -= whole
+        off += 1 << (_LOW - 1)
+        off &= (1 << _LOW) - 1
+        whole += off
+        lowest += whole  # which wraps around
+        blocks += 1
+    whole_part = np.vectorize(int, otypes=[object])(nearly)
+    off_part = (lowest.astype(object) - blocks * (1 << (_LOW - 1)) - whole_part + (1 << 63)) % (1 << 64) - (1 << 63)
+    return sums, whole_part + off_part
 
 
 def mapped(embedding: Embedding, sums: Integers) -> Array:
     """Apply the map of an embedding to sums, shape (sums, M), exactly; rounded to float64 in the end."""
-    steps = _product(sums.astype(object), _integers(embedding.map).T)
+    steps = _whole(_product(_digits(sums.astype(object)), _digits(_integers(embedding.map).T)))
     return np.ldexp(steps.astype(np.float64), -STEP - MAP_STEP)
 
 
 def image_of(embedding: Embedding, gram: Integers) -> Array:
     """Apply the map of an embedding to both sides of a sum of outer products, exactly."""
-    integers = _integers(embedding.map)
-    squared = _product(_product(integers, gram), integers.T)
+    of_map = _digits(_integers(embedding.map))
+    squared = _whole(_product(_product(of_map, _digits(gram)), [digit.T for digit in of_map]))
     return np.ldexp(squared.astype(np.float64), -2 * (STEP + MAP_STEP))
 
 
@@ -172,20 +200,48 @@ def _integers(map_: Array) -> Integers:
     return np.array([[int(entry) for entry in row] for row in np.ldexp(map_, MAP_STEP)], dtype=object)
 
 
-def _product(left: Integers, right: Integers) -> Integers:
+def _product(left: Digits, right: Digits) -> Digits:
     """Multiply matrices of whole numbers of any size, digit by digit, each product exact in float64."""
-    total = np.zeros((left.shape[0], right.shape[1]), dtype=object)
-    digits = list(_digits(right))
-    for i, one in enumerate(_digits(left)):
-        for j, other in enumerate(digits):
-            total += (one @ other).astype(np.int64).astype(object) << _DIGIT * (i + j)
+    total = np.zeros((len(left) + len(right) - 1, left[0].shape[0], right[0].shape[1]), dtype=np.int64)
+    for i, one in enumerate(left):
+        for j, other in enumerate(right):
+            total[i + j] += (one @ other).astype(np.int64)
+    digits, rest = [], np.zeros(total.shape[1:], dtype=np.int64)
+    for each in total:
+        rest += each
+        digits.append((rest & _LAST_DIGIT).astype(np.float64))
+        rest >>= _DIGIT
+    return [*digits, *_split(rest)]
+
+
+def _digits(numbers: Integers) -> Digits:
+    """Give the digits of whole numbers, the lowest first; the highest has the sign, the others are none below 0."""
+    digits: Digits = []
+    rest: Any = numbers
+    while rest.size and not -_SMALL <= rest.min() <= rest.max() < _SMALL:
+        digits += _split((rest & ((1 << _CHUNK) - 1)).astype(np.int64), _CHUNK // _DIGIT)
+        rest = rest >> _CHUNK
+    return [*digits, *_split(rest.astype(np.int64))]
+
+
+def _split(numbers: NDArray[np.int64], count: int = 0) -> Digits:
+    """Give so many digits of whole numbers that are not below 0; of any, as many as it takes."""
+    digits: Digits = []
+    rest = numbers.copy()
+    while len(digits) < count or (not count and rest.size and not -_TOP <= rest.min() <= rest.max() < _TOP):
+        digits.append((rest & _LAST_DIGIT).astype(np.float64))
+        rest >>= _DIGIT
+    return digits if count else [*digits, rest.astype(np.float64)]
+
+
+def _whole(digits: Digits) -> Integers:
+    """Give the whole numbers that have some digits."""
+    total = np.zeros(digits[0].shape, dtype=object)
+    each = _CHUNK // _DIGIT
+    for start in range(0, len(digits), each):
+        parts = enumerate(digits[start : start + each])
+        chunk = sum(
+            (part.astype(np.int64) << _DIGIT * i for i, part in parts), np.zeros(total.shape, dtype=np.int64)
+        )
+        total += chunk.astype(object) << _DIGIT * start
     return total
-
-
-def _digits(numbers: Integers) -> Iterator[Array]:
-    """Give the digits of whole numbers, the lowest first, with the numbers' signs."""
-    sign = np.where(numbers < 0, -1.0, 1.0)
-    rest: Any = abs(numbers)
-    while rest.any():
-        yield sign * (rest & ((1 << _DIGIT) - 1)).astype(np.float64)
-        rest = rest >> _DIGIT

@@ -102,6 +102,12 @@ class WeightedPoints(Release):
             name += "_"
         return self._table({**columns, name: self.weights.tolist()})
 
+    def _sentence(self) -> str:
+        """Say what the points stand for."""
+        names = self._noun(*(column.name for column in self._space.columns))
+        points = f"{self.support:,} weighted point{'s' * (self.support != 1)}"
+        return f"{points} that stand{'s' * (self.support == 1)} for the private rows' {names}."
+
     def _grid(self) -> Grid | None:
         """Show the points where they are few."""
         if self.support > _FEW:

@@ -11,7 +11,8 @@ from scipy import stats
 from scipy.special import expit, ndtri
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
-from dfprivacy.plotting import axes, forest_height, ink, wrapped
+from dfprivacy.plotting import axes, explained, forest_height, ink, interval, wrapped
+from dfprivacy.wording import noise_share, number, sure
 from dfprivacy_regression.estimator import ReleasedClassifier, ReleasedRegressor
 
 if TYPE_CHECKING:
@@ -144,6 +145,33 @@ class Regression(Release):
             columns += [np.broadcast_to(given[name] == each, rows) for each in categories[1:]]
         return np.column_stack(columns).astype(np.float64)
 
+    def _sentence(self) -> str:
+        """Say the coefficient that is farthest from 0 for its standard error, the intercept left out."""
+        names = [name for name in self.params if name != "Intercept"] or [*self.params]
+        known = [name for name in names if self.params[name] is not None]
+        of, unit = self._outcome()
+        if not known:
+            return f"No coefficient of {of} is known."
+        name = min(known, key=lambda each: self.pvalues[each])
+        error = self.bse[name]
+        how = sure(self.low[name], self.high[name], self.confidence, noise=self._part(name), p=self.pvalues[name])
+        step = f"{self._noun(name)} larger by 1{f' ({self._unit(name)})' if self._unit(name) else ''}"
+        what = self._worded(name) if name.startswith("C(") else step
+        more = f", the clearest of {len(names)} coefficients" if len(names) > 1 else ""
+        told = f"{number(self.params[name], error)} {unit}".rstrip()
+        return f"The {self._coefficient} of {of} with {what} is {told}{how}{more}."
+
+    def _part(self, name: str) -> float | None:
+        """Give the part of an interval's width that noise makes."""
+        error, noise = self.bse[name], self.noise_standard_errors[name]
+        return noise_share(error, math.sqrt(max(error**2 - noise**2, 0.0))) if math.isfinite(error) else None
+
+    def _outcome(self) -> tuple[str, str]:
+        """Name the outcome, and give the unit of its coefficients."""
+        outcome, _, event = self.formula.partition(" ~ ")[0].strip("()").partition(" == ")
+        unit = "" if event else self._unit(outcome)
+        return self._noun(outcome) + (f" = {event.strip(chr(39))}" if event else ""), unit
+
     def _tidy(self) -> list[dict[str, Any]]:
         """State each coefficient."""
         fields: dict[str, dict[str, Any]] = {
@@ -225,16 +253,17 @@ class Regression(Release):
     def plot(self, ax: Any = None) -> Any:
         """Draw the coefficients with their intervals, the intercept left out."""
         names = [name for name in self.params if name != "Intercept"]
-        ax = axes(ax, height=forest_height(len(names)))
+        ax = axes(ax, height=forest_height(len(names)) + 0.5)
         places = range(len(names))[::-1]
         for place, name in zip(places, names, strict=True):
             if math.isfinite(self.low[name]):
-                ax.plot([self.low[name], self.high[name]], [place] * 2, color="tab:blue", lw=2)
-                ax.plot(self.params[name], place, "s", color=ink(ax))
+                ends = self.low[name], self.high[name]
+                interval(ax, place, self.params[name] or 0.0, ends, noise=self._part(name))
+                ax.plot(self.params[name], place, "s", color=ink(ax), ms=5)
         ax.axvline(0, color="grey", lw=1, ls=":")
         outcome, _, event = self.formula.partition(" ~ ")[0].strip("()").partition(" == ")
         of = self._called(outcome) + (f" = {event.strip(chr(39))}" if event else "")
-        what = f"{self._coefficient} of {of}, {self.confidence:.0%} intervals, noise included"
+        what = f"{self._coefficient} of {of}"
         ax.set(
             yticks=[*places],
             yticklabels=[
@@ -243,6 +272,7 @@ class Regression(Release):
             ylim=(-0.6, len(names) - 0.4),
             xlabel=wrapped(what, 48),
         )
+        explained(ax, self.confidence, [self._part(name) for name in names])
         return ax
 
     _coefficient: ClassVar[str] = "change"

@@ -23,8 +23,8 @@ _NOISY = 2.0  # times the error of sampling
 _LOOSE = 1.0  # from this many on ranks find more
 _HIDDEN = 4.0  # a variance that is no farther from 0 than twice its noise
 _SIZE = (
-    "The size of a group may be mostly noise, so nothing can be divided by it: do not trust the p-value and the "
-    f"interval. More epsilon, or more rows, would help. {UNDECLARED}"
+    "Uninformative: the size of a group may be mostly noise, so nothing can be divided by it: do not trust the "
+    f"p-value and the interval. More epsilon, or more rows, would help. {UNDECLARED}"
 )
 _RANKS = {1: "wilcoxon()", 2: "mannwhitneyu()"}  # of one group, and of two
 _SHAPE = (

@@ -10,6 +10,7 @@ import numpy as np
 
 from dfprivacy import ConfidenceInterval, NanPolicy, Release
 from dfprivacy.plotting import axes, below, ink
+from dfprivacy.wording import noise_share, number, sure
 from dfprivacy_ttest.calibrated import Alternative, Method, Result, one_sample_t, one_sample_z, two_sample_t
 from dfprivacy_ttest.group import SIZE, Array, Group, Real
 from dfprivacy_ttest.notes import notes
@@ -259,12 +260,42 @@ class TTest(Release):
                 rows[name] = ", ".join(each)
         return list(rows.items())
 
+    def _sentence(self) -> str:
+        """Say the mean, or how far two means are apart, and what the test finds."""
+        unit, error = self._unit(self.column), (self.high - self.low) / 4
+        how = sure(self.low, self.high, self.confidence, unit=unit, noise=self._noise_part, p=self.pvalue)
+        what = f"mean {self._noun(self.column)}"
+        if self.groups is None or self.by is None:
+            found = "" if self.rejected else "not "
+            said = f"{number(self.estimate, error)} {unit}".rstrip()
+            return f"The {what} is {said}, {found}shown to be {_SIDES[self.alternative]} {self.popmean:g}{how}."
+        first, second = (f"{self._noun(self.by)} = {group}" for group in self.groups)
+        apart = f"{number(abs(self.estimate), error)} {unit}".rstrip()
+        if self.rejected:
+            more = "lower" if self.estimate < 0 else "higher"
+            return f"The {what} is {apart} {more} for {first} than for {second}{how}."
+        told = f"{number(self.estimate, error)} {unit}".rstrip()
+        side = _SIDES[self.alternative]
+        return f"The {what} for {first} is not shown to be {side} that for {second}; the difference is {told}{how}."
+
     def _tidy(self) -> list[dict[str, Any]]:
         """State the mean, or the difference of means, and its test."""
         apart = "" if self.groups is None else f": {self.groups[0]} - {self.groups[1]}"
         names = ("estimate", "standard_error", "noise_standard_error", "low", "high", "statistic", "df", "pvalue")
         numbers = {name: getattr(self, name) for name in names}
         return [{"term": f"{self.column}{apart}", **numbers, "n": sum(self.sizes)}]
+
+    @property
+    def _noise_part(self) -> float | None:
+        return None if self.method == "naive" else noise_share(self.standard_error, self._sampling)
+
+    @property
+    def _axis(self) -> str:
+        """Say what the estimate is, in the words of the columns."""
+        what = self._called(self.column)
+        if self.groups is None or self.by is None:
+            return what
+        return f"{what}: {self._called(self.by)} {self.groups[0]} minus {self.groups[1]}"
 
     @property
     def _sampling(self) -> float:
@@ -303,12 +334,10 @@ class TTest(Release):
         ax.plot(inner, [0, 0], color="tab:blue", lw=7, solid_capstyle="butt", label="of it from sampling")
         ax.plot(self.estimate, 0, "o", color=ink(ax), label="estimate")
         ax.axvline(0.0 if self.by is not None else self.popmean, color="grey", ls=":", label="null hypothesis")
-        what = self._called(self.column)
-        if self.groups is not None and self.by is not None:
-            what += f": {self._called(self.by)} {self.groups[0]} minus {self.groups[1]}"
-        ax.set(yticks=[], xlabel=what, title=f"p = {self.pvalue:.3g}")
+        ax.set(yticks=[], xlabel=self._axis, title=f"p = {self.pvalue:.3g}")
         below(ax)
         return ax
 
 
 _CLEARLY = 3.0  # standard errors above none
+_SIDES = {"two-sided": "different from", "greater": "above", "less": "below"}

@@ -1,7 +1,8 @@
 """A curator whose noise is NumPy's: it sums a table once, and adds noise as often as it is asked.
 
-For benchmarks only, of public tables: nothing is private here, nothing is charged, and noise is continuous. Scales
-are those of the claimed sensitivities, under ``replace_one`` for a table whose size is public, or ``add_remove``.
+For benchmarks only, of public tables: nothing is private here, nothing is charged, and noise is continuous, but on
+whole units where that is asked for. Scales are those of the claimed sensitivities, under ``replace_one`` for a table
+whose size is public, or ``add_remove``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from dfprivacy.laws import DiscreteLaplace
 from dfprivacy.release import MeasurementRecord, NoisyValue
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from eda_tables import Table
 
     from dfprivacy import Mechanism
@@ -79,6 +82,10 @@ class Simulated:
         """Add noise to the value of a statistic of sums."""
         value = np.reshape(statistic.value(self._exact(statistic.features)), statistic.shape)
         return self._noisy(statistic, value, statistic.weights, noise, share)
+
+    def once(self, make: Callable[..., Any], *arguments: Any) -> Any:
+        """Make something of public values."""
+        return make(*arguments)
 
     def settled(self, chosen: Any) -> Any:
         """Keep what was chosen between two measurements: nothing is drawn again here."""

@@ -121,7 +121,7 @@ def test_an_answer_says_that_nothing_was_found():
     found = protect(table(np.random.default_rng(4), {})).chi2_many(GENES, "arm", epsilon=1)
 
     assert found.discoveries == ()
-    assert repr(found).splitlines()[1].split() == ["discoveries", "none"]
+    assert ["discoveries", "none"] in [line.split() for line in repr(found).splitlines()]
 
 
 def test_rates_of_each_column():

@@ -251,7 +251,7 @@ def test_it_says_what_it_is(protect):
 
     text = repr(found)
     assert all(name in text for name in ("age_mean", "age_median", "share", "budget", "quantiles"))
-    assert "Too little data for this epsilon" in text
+    assert "Uninformative: too little data for this epsilon" in text
     with pytest.raises(ArgumentError, match="'age_std' was not asked for"):
         found["age_std"]
 

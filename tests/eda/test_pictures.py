@@ -11,7 +11,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy.errors import ArgumentError
-from dfprivacy_eda.wording import between, number, with_error
+from dfprivacy.wording import between, number, with_error
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_a_number_is_drawn_with_its_interval(plt, protect):
 
     assert [found.low, found.high] == list(interval.get_xdata())
     assert found.value == dot.get_xdata()[0]
-    assert interval.get_label() == "90% interval, for the table"
+    assert interval.get_label() == "90% interval, all noise, for the table"
 
 
 def test_a_number_without_an_interval_says_so(plt, protect):
@@ -159,7 +159,8 @@ def test_a_description_reads_as_a_table(protect):
     """The text has a row for each statistic and a column for each column, as a dataframe's own."""
     found = protect().describe(epsilon=50)
 
-    _, heads, *rows = repr(found).splitlines()
+    _, _, table = repr(found).partition("\nDescription: ")
+    _, heads, *rows = table.splitlines()
 
     assert list(found.columns) == heads.split()
     assert list(found.statistics) == [row.split()[0] for row in rows[: len(found.statistics)]]

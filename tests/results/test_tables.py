@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
+import re
 
 import polars as pl
 import pyarrow as pa
@@ -10,6 +12,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy._plugins.loader import registry
+from dfprivacy.testing.noise import seeded_noise
 from dfprivacy.tidy import COLUMNS_MAX
 
 MAKES = {"pandas": lambda rows: rows, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}
@@ -108,3 +111,137 @@ def test_tests_have_the_names_of_scipy(name, answers):
         low, high = answer.confidence_interval()
         assert low < high
         assert (low, high) == (answer.confidence_interval().low, answer.confidence_interval().high)
+
+
+# Sentences
+
+WORDS = {
+    "age": "Age at admission",
+    "bmi": "Body mass index",
+    "days": "Length of stay",
+    "died": "Died within a month",
+    "arm": "Treatment",
+    "ward": "Ward",
+}
+UNITS = {"age": "years", "bmi": "kg/m²", "days": "days"}
+WITHOUT_AN_INTERVAL = {  # tests that estimate nothing, and what is no estimate
+    *("chi2_many", "chi2_unitcircle", "dcor_message", "find_bounds", "find_categories", "fourier_sketch"),
+    *("gmm_fit", "kernel_locations", "kernel_message", "kme_exponential", "kme_release", "kruskal", "median"),
+    *("moments", "profile", "wilcoxon"),
+}
+
+
+def sentence_of(answer):
+    """What the text says before it names the call, and what the page does before its first table."""
+    text, _, _ = repr(answer).partition(f"\n{type(answer).__name__}: ")
+    page, _, _ = answer._repr_html_().partition("<table")
+    return " ".join(text.split()), html.unescape(re.sub(r"<[^>]*>", "", page))
+
+
+def test_every_answer_begins_with_a_sentence(method, answers):
+    """It says what was found of which columns, in the words of the schema, and ends before the table."""
+    text, page = sentence_of(answers[method])
+
+    assert text == page
+    assert text[-1] == "."
+    assert len(text) > 30
+    assert text.count("\n") == 0
+
+
+def test_sentences_name_the_columns(method, answers):
+    """Columns are named by their labels, and by nothing else; where only rows are counted, the condition is."""
+    answer = answers[method]
+    text, _ = sentence_of(answer)
+    told = {name for name in WORDS if re.search(rf"\b{name}\b", answer.privacy.question)}
+
+    if method in {"count", "describe", "profile", "report"}:  # asked of all columns, or of rows
+        assert ("Where ward = a" in text) == (method == "count")
+        assert ("Age at admission" in text) == (method != "count")
+        return
+    named = {name for name in WORDS if WORDS[name] in text}
+    if method in {"chi2_many", "dcor_screen"}:  # of those that were asked, the ones that were found
+        assert len(named) >= 2 - (method == "chi2_many" and "arm" not in named)
+        return
+    if method in {"corr", "kernel_locations", "moments"}:
+        told -= {"days", "arm"}
+    if method in {"logit", "ols"}:  # the clearest of the coefficients
+        told -= {"age", "ward"}
+        assert {"age", "ward"} & named
+    assert told <= named
+    bare = text.replace("Ward = ", "").replace("days", "")
+    assert not any(re.search(rf"\b{name}\b", bare) for name in set(WORDS) - {"days"}), text
+
+
+def test_sentences_hold_the_interval(method, answers):
+    """Where there is an interval the sentence has it, with its coverage; where there is a p-value, that too."""
+    text, _ = sentence_of(answers[method])
+
+    assert ("95% interval" in text) == (method not in WITHOUT_AN_INTERVAL), text
+    if isinstance(getattr(answers[method], "pvalue", None), float):
+        assert re.search(r"p (<|=) 0\.\d+", text), text
+
+
+def test_numbers_in_sentences_have_units(answers):
+    """Those that the schema says."""
+    for method, unit in [("mean", "years"), ("ttest", "years"), ("ztest", "years"), ("kaplan_meier", "days")]:
+        assert f" {unit}" in sentence_of(answers[method])[0]
+    assert "(years)²" in sentence_of(answers["var"])[0]
+    assert "kg/m²" in sentence_of(answers["ols"])[0]
+
+
+def test_sentences_say_what_the_noise_did(answers):
+    """Which part of an interval's width is there because of it, where both parts are known."""
+    for method in ("ttest", "ztest", "anova", "ols", "logit", "proportions"):
+        assert re.search(r"of whose width noise makes [\d.e-]+%", sentence_of(answers[method])[0])
+    for method in ("mean", "value_counts", "histogram", "crosstab", "corr", "dcor"):
+        assert "all of it noise" in sentence_of(answers[method])[0]
+
+
+def test_sentences_of_groups_say_the_ends(grouped):
+    """Of numbers the lowest group and the highest, each with its interval; else the first group's answer."""
+    text, page = sentence_of(grouped["ttest"])
+    other, _ = sentence_of(grouped["proportions"])
+
+    assert text == page
+    assert "lowest" in text
+    assert "Highest" in text
+    assert text.count("95% interval") == 2
+    assert "3 groups of Ward" in text
+    assert "Ward" in other
+    assert "95% interval" in other
+
+
+def test_an_answer_that_says_nothing_says_so_first(protect, rows):
+    """The sentence begins with it."""
+    view = protect(rows.head(20))
+
+    for ask in (
+        lambda: view.ttest("age", by="ward", groups=["a", "b"], epsilon=0.05),
+        lambda: view.mean("age", epsilon=0.05),
+        lambda: view.value_counts("ward", epsilon=0.02),
+        lambda: view.proportions("died", success="yes", epsilon=0.02),
+        lambda: view.dcor("age", "bmi", epsilon=0.02),
+    ):
+        with seeded_noise(3):
+            text, page = sentence_of(ask())
+        assert text.startswith("Uninformative: "), text
+        assert page.startswith("Uninformative: ")
+
+
+def test_third_parties_have_a_sentence():
+    """Made from the question, the first estimate, its interval and its p-value."""
+
+    @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+    class Middle(dp.Release):
+        middle: float
+        low: float
+        high: float
+        confidence: float = 0.9
+        pvalue: float = 0.25
+        notes: tuple[str, ...] = ()
+
+    plain = Middle(middle=40.0, low=38.0, high=42.0)
+    doubtful = dataclasses.replace(plain, notes=("uninformative: the noise reaches both bounds",))
+
+    assert repr(plain).startswith("This Middle gives middle 40.0 (90% interval 38.0 to 42.0; p = 0.250).\nMiddle\n")
+    assert repr(doubtful).startswith("Uninformative: this Middle gives")

@@ -135,6 +135,36 @@ def test_the_account_pays_what_was_asked_and_more_is_spent(bits):
     assert "secret sample of 12 of 24 rows" in str(found.privacy)
 
 
+@pytest.mark.parametrize("accounting", ["basic", "portfolio", "rdp", "gdp"])
+@pytest.mark.parametrize("method", ["bits", "moments"])
+def test_what_is_left_is_what_a_sample_can_be_asked_for(accounting, method, bits):
+    """Its price is that of whatever noise, which is less than Laplace noise alone may have; then little is left."""
+    terms = {"epsilon": 2, "delta": 0 if accounting == "basic" else 1e-6, "accounting": accounting}
+    view = protected(columns=table(y=[0.5] * ROWS), bounds={"y": (0, 1)}, **terms)
+    for question in range(40 if accounting == "portfolio" else 1):  # so that the basic filter is not the best
+        view.bits("x", epsilon=0.01 + question / 10**6)
+    account = view._target.account
+    sample = view.sample("1/2")
+
+    privacy = getattr(sample, method)(["y"] if method == "moments" else "x", epsilon="rest").privacy
+
+    kind = "approximate" if privacy.delta else "pure"
+    assert privacy.epsilon > 0
+    assert (method == "moments" and accounting != "basic") == (privacy.delta > 0)
+    assert account.largest(kind) < privacy.epsilon / 100
+    assert account.entries()[-1].loss.kind == kind
+
+
+def test_a_refusal_says_what_a_sample_could_be_asked_for(bits):
+    """Not what Laplace noise on the table could have, which is more."""
+    view = protected(epsilon=2, delta=1e-6, accounting="gdp")
+    laplace, pure = (view._target.account.largest(kind) for kind in ("laplace", "pure"))
+
+    assert pure < laplace
+    with pytest.raises(dp.BudgetExceeded, match=f"with whatever noise can have epsilon = {float(pure):.8g}"):
+        view.sample("1/2").bits("x", epsilon=laplace)
+
+
 def test_noise_is_that_of_what_is_spent(bits):
     """And a plan says so."""
     view = protected().sample("1/4")

@@ -117,7 +117,7 @@ def _raw(column: pd.Series[Any], read: Read) -> Raw:
         return _numbers(column)
     if types.infer_dtype(column, skipna=True) == "string":
         codes, values = pd.factorize(column)
-        return Dictionary(codes, list(values))
+        return Dictionary(codes, values.tolist())
     # pandas would take unlike objects for one if they say they are equal; which one must not depend on other rows.
     return Dictionary(np.arange(len(column)), list(column))
 

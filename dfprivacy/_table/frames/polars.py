@@ -203,7 +203,7 @@ def _raw(column: pl.Series, read: Read) -> Raw:
     # Never to_physical() of a Categorical: its codes are handed out by the process, in order of appearance.
     if read.domain is ... or read.domain == "people":
         column = column.cast(pl.String)
-        domain = column.drop_nulls().unique().to_list()
+        domain = column.drop_nulls().unique(maintain_order=True).to_list()  # which is faster
     else:
         texts = (key[1] for key in codes_of(read.domain) if isinstance(key, tuple))
         domain = [text for text in texts if _is_unicode(text)]

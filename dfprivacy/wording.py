@@ -1,0 +1,160 @@
+"""How numbers, intervals and p-values are written in sentences and tables for people."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["between", "listed", "noise_share", "number", "pvalue", "sure", "with_error"]
+
+_DIGITS = 6  # significant ones, where nothing is known of the error
+_EXACT = 1e15  # whole numbers below it are written out
+_LEAST = 0.001  # a p-value below it is not written out
+_WHOLE = 0.995  # a part from which on it is all
+
+
+def _places(error: float | None) -> int | None:
+    """Decimal places at which two significant digits of an error end; None of an error that says nothing."""
+    if not error or not math.isfinite(error):
+        return None
+    return min(max(0, 1 - math.floor(math.log10(abs(error)))), 12)
+
+
+def number(value: Any, error: float | None = None) -> str:
+    """Write a number with as many digits as its error leaves meaning.
+
+    Examples
+    --------
+    >>> number(12345.678, 3.2), number(0.123456, 0.0021), number(20000.0), number(0.1234567)
+    ('12,345.7', '0.1235', '20,000', '0.123457')
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    places = _places(error)
+    if math.isfinite(value) and places is not None:
+        return f"{round(value, places) + 0.0:,.{places}f}"  # there is no minus zero
+    whole = abs(value) < _EXACT and value == round(value) if math.isfinite(value) else False
+    return f"{value:,.0f}" if whole else f"{value:.{_DIGITS}g}"
+
+
+def with_error(value: Any, error: float | None) -> str:
+    """Write a number and its standard error, which is left out where there is none.
+
+    Examples
+    --------
+    >>> with_error(45.0213, 0.0471), with_error(20000.0, 0.0), with_error("f", None)
+    ('45.021 ± 0.047', '20,000', 'f')
+    """
+    return number(value, error) if not error else f"{number(value, error)} ± {number(error, error)}"
+
+
+def between(low: float, high: float) -> str:
+    """Write an interval, with digits by its width.
+
+    Examples
+    --------
+    >>> between(44.9283, 45.1142), between(0.0, 0.0)
+    ('44.928 to 45.114', '0 to 0')
+    """
+    width = (high - low) / 4
+    return f"{number(low, width)} to {number(high, width)}"
+
+
+def pvalue(p: float) -> str:
+    """Write a p-value.
+
+    Examples
+    --------
+    >>> pvalue(0.0312), pvalue(1e-9)
+    ('p = 0.031', 'p < 0.001')
+    """
+    return f"p < {_LEAST}" if p < _LEAST else f"p = {p:.3f}"
+
+
+def listed(names: Sequence[object], most: int = 6) -> str:
+    """Write names one after the other; of many the first, and how many more there are.
+
+    Examples
+    --------
+    >>> listed(["age"]), listed(["age", "bmi", "ward"]), listed("abcd", most=2)
+    ('age', 'age, bmi and ward', 'a, b and 2 more')
+    """
+    shown = [str(name) for name in names[:most]]
+    shown += [f"{len(names) - most} more"] if len(names) > most else []
+    *first, last = shown or ["nothing"]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def noise_share(standard_error: float, sampling: float | None) -> float | None:
+    """Give the part of an interval's width that is there because of the noise.
+
+    Parameters
+    ----------
+    standard_error : float
+        Of the estimate, from sampling and noise together.
+    sampling : float or None
+        From sampling alone; None where it is not known.
+
+    Returns
+    -------
+    float or None
+        Between 0 and 1; None where it is not known.
+
+    Examples
+    --------
+    >>> noise_share(5.0, 4.0)
+    0.2
+    """
+    if sampling is None or not 0 <= sampling <= standard_error or not 0 < standard_error < math.inf:
+        return None
+    return round(1 - sampling / standard_error, 12)
+
+
+def sure(
+    low: float | None = None,
+    high: float | None = None,
+    confidence: float | None = None,
+    *,
+    unit: str = "",
+    whose: str = "",
+    noise: float | None = None,
+    p: float | None = None,
+) -> str:
+    """Write how sure an estimate is, in brackets and with a blank before; empty where nothing is known.
+
+    Parameters
+    ----------
+    low, high, confidence : float, optional
+        The interval and its coverage.
+    unit : str
+        Of its ends.
+    whose : str
+        What it is for, such as ``"the table's own"``.
+    noise : float, optional
+        The part of its width that noise makes.
+    p : float, optional
+        The p-value.
+
+    Returns
+    -------
+    str
+        The words.
+
+    Examples
+    --------
+    >>> sure(0.4, 2.0, 0.95, unit="kg/m²", noise=0.12, p=0.003)
+    ' (95% interval 0.40 to 2.00 kg/m², of whose width noise makes 12%; p = 0.003)'
+    """
+    parts = []
+    if low is not None and high is not None:
+        named = "interval" if confidence is None else f"{100 * confidence:.4g}% interval"
+        said = f"{named} {between(low, high)}" + (f" {unit}" if unit else "") + (f" for {whose}" if whose else "")
+        if noise is not None:
+            much = "all of it noise" if noise >= _WHOLE else f"of whose width noise makes {100 * noise:.2g}%"
+            said += f", {much}"
+        parts.append(said)
+    parts += [] if p is None else [pvalue(p)]
+    return f" ({'; '.join(parts)})" if parts else ""
