@@ -17,7 +17,7 @@ import numpy as np
 
 from dfprivacy._ledger.measurements import KeptMeasurement, Measurement
 from dfprivacy._measure.description import canonical_order, describe, describe_query
-from dfprivacy._measure.evaluate import L2, Query, copied
+from dfprivacy._measure.evaluate import L2
 from dfprivacy._measure.noisy import Drawn, clamped, combined, discovered, measurement, moved, surveyed, together
 from dfprivacy._measure.pricing import (
     FINE,
@@ -33,6 +33,7 @@ from dfprivacy._measure.pricing import (
     sensitivity_of,
     steps_of,
 )
+from dfprivacy._measure.query import Query, copied
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.filters import exact
@@ -201,13 +202,14 @@ class Curator:
 
     @property
     def typical_size(self) -> int | None:
-        """Rows of the whole table for each group of the call, None where their number is private.
+        """Rows of the table for each group of the call, None where their number is private.
 
-        It is the same for all groups, so what follows from it is: how a budget is shared, how fine a grid is. These
-        must not differ from one group to another, or the groups cost more together than one.
+        Of a view with conditions, rows are counted that its public ones select. It is the same for all groups, so
+        what follows from it is: how a budget is shared, how fine a grid is. These must not differ from one group to
+        another, or the groups cost more together than one.
         """
-        size = self._table.schema.size
-        return None if size is None else size // math.prod(len(by.categories or (by,)) for by in self._table.by)
+        rows = self._table.public_rows
+        return None if rows is None else rows // math.prod(len(by.categories or (by,)) for by in self._table.by)
 
     @property
     def columns(self) -> tuple[Column, ...]:
