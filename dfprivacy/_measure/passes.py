@@ -132,5 +132,5 @@ class Passes:
         if first == [self.place] and key not in sums:
             product = OneHot(*self.by, of=copied(features))
             if product.summands <= _TOGETHER:
-                sums[key] = self.whole._total(product, k)  # noqa: SLF001 - of the same module
+                sums[key] = self.whole._total(product, k)  # noqa: SLF001 - of our own kind
         return key
