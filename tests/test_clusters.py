@@ -140,6 +140,8 @@ class Every:
 
 def plain(value):
     """What comes of a task, as plain numbers."""
+    if isinstance(value, np.ndarray):  # sums that fit into 64 bits
+        return value.tolist()
     return value if isinstance(value, list | Counter) else gathered(value)
 
 
