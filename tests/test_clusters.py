@@ -140,7 +140,7 @@ class Every:
 
 def plain(value):
     """What comes of a task, as plain numbers."""
-    if isinstance(value, np.ndarray):  # sums that fit into 64 bits
+    if isinstance(value, np.ndarray):
         return value.tolist()
     return value if isinstance(value, list | Counter) else gathered(value)
 

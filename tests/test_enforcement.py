@@ -15,7 +15,8 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy._measure.evaluate import Query, Table, copied
+from dfprivacy._measure.evaluate import Table
+from dfprivacy._measure.query import Query, copied
 from dfprivacy._privacy.grid import exact_exponent
 from dfprivacy._table.batch import BATCH_ROWS, batches, number
 from dfprivacy._table.frames import adapt

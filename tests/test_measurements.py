@@ -17,7 +17,8 @@ from scipy import stats
 import dfprivacy as dp
 from dfprivacy._ledger import measurements
 from dfprivacy._measure.description import Origins, describe
-from dfprivacy._measure.evaluate import Query, Table
+from dfprivacy._measure.evaluate import Table
+from dfprivacy._measure.query import Query
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
 from dfprivacy.features import Count, Given, Kernel, Moments, OneHot, Outer, ProductKernel, RowFeatures, Stack

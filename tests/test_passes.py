@@ -18,7 +18,8 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy._measure import evaluate
-from dfprivacy._measure.evaluate import Query, Table
+from dfprivacy._measure.evaluate import Table
+from dfprivacy._measure.query import Query
 from dfprivacy._plugins.loader import register_mechanism, unregister
 from dfprivacy._table import batch as rows
 from dfprivacy._table.conditions import Between, IsIn, Satisfies
@@ -185,7 +186,7 @@ def test_another_feature_or_grid_takes_a_pass_of_its_own():
 
 def test_too_many_sums_for_one_pass_take_one_each(monkeypatch):
     """What would not fit the memory is read group by group."""
-    monkeypatch.setattr(evaluate, "_TOGETHER", 7)
+    monkeypatch.setattr("dfprivacy._measure.passes._TOGETHER", 7)
     whole = table(pd.DataFrame(DATA))
     by = (whole.schema.columns["g"],)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from dfprivacy._ledger.measurements import KeptMeasurement, Measurement
 from dfprivacy._measure.description import canonical_order, describe, describe_query
-from dfprivacy._measure.evaluate import L2, Query, copied
+from dfprivacy._measure.evaluate import L2
 from dfprivacy._measure.noisy import Drawn, clamped, combined, discovered, measurement, moved, surveyed, together
 from dfprivacy._measure.pricing import (
     FINE,
@@ -33,6 +33,7 @@ from dfprivacy._measure.pricing import (
     sensitivity_of,
     steps_of,
 )
+from dfprivacy._measure.query import Query, copied
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.filters import exact

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy._measure.evaluate import Query, Table
+    from dfprivacy._measure.evaluate import Table
+    from dfprivacy._measure.query import Query
     from dfprivacy._table.conditions import Condition
     from dfprivacy.schema import Schema
 

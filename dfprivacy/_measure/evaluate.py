@@ -11,16 +11,17 @@ import itertools
 import json
 import math
 import operator
-import pickle
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
+from dfprivacy._measure.passes import Common, Passes
+from dfprivacy._measure.query import Query, pickled
 from dfprivacy._privacy.grid import SUM_MAX, exact_exponent
 from dfprivacy._table.batch import BATCH_ROWS, VALUE_BYTES, batches, gathered, number, reads_of
 from dfprivacy._table.conditions import IsIn, Satisfies, kept_by, of_private
@@ -31,8 +32,7 @@ from dfprivacy._table.people import BoundedFrame
 from dfprivacy._table.per import PerFrame
 from dfprivacy._table.sample import Sample, SampledFrame
 from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
-from dfprivacy.features import Count, OneHot, RowFeatures
-from dfprivacy.features.base import enforced
+from dfprivacy.features import Count, RowFeatures
 from dfprivacy.features.integers import integers
 from dfprivacy.features.threads import side_by_side
 from dfprivacy.features.upward import UP, root
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dfprivacy._measure.passes import Law
     from dfprivacy._table.batch import Batch
     from dfprivacy._table.conditions import Condition
     from dfprivacy._table.frames import Frame, Read, Rows
@@ -56,14 +57,12 @@ if TYPE_CHECKING:
     from dfprivacy.schema import Unit
     from dfprivacy.statistics import Statistic
 
-__all__ = ["L2", "MEMORY", "Query", "Table", "copied", "union"]
+__all__ = ["L2", "MEMORY", "Table", "union"]
 
 T = TypeVar("T")
 Relation = Literal["replace_one", "add_remove"]
 Selected: TypeAlias = "Iterator[tuple[Batch, NDArray[np.bool_] | None]]"
-Law = tuple[str, float]
 L2 = 2
-_TOGETHER = 1 << 22  # sums of one pass, so that many groups of many coordinates fit the memory
 _SMALLER = "Ask a sample, view.sample(0.1), or protect the table with a larger memory=, in bytes."
 MEMORY = 2e9
 _FLUSH = 512  # batches whose float64 totals, each below 2^53, add up in int64
@@ -85,7 +84,7 @@ class Table:
     by: tuple[Column, ...] = ()
     mark: tuple[Column, int] | None = None
     parts: tuple[Table, ...] = ()
-    passes: _Passes | None = field(default=None, repr=False, compare=False)
+    passes: Passes | None = field(default=None, repr=False, compare=False)
     sample: Sample | None = None
     memory: float = MEMORY
 
@@ -100,11 +99,11 @@ class Table:
 
         What their exact sums share is forgotten in the end.
         """
-        common = _Common()
+        common = Common()
         parts = []
         for place, key in enumerate(itertools.product(*(column.categories or () for column in by))):
             chosen = (IsIn(column, (value,)) for column, value in zip(by, key, strict=True))
-            where, passes = (*self.conditions, *chosen), _Passes(self, by, place, common)
+            where, passes = (*self.conditions, *chosen), Passes(self, by, place, common)
             parts.append(Table(self.frame, self.schema, where, by, self.mark, self.parts, passes))
         try:
             yield parts
@@ -208,12 +207,12 @@ class Table:
             )
         return self.frame
 
-    @property
+    @cached_property
     def public(self) -> frozenset[str]:
         """The columns on which neighbouring tables agree."""
         return frozenset(name for name, column in self.schema.columns.items() if column.public)
 
-    @property
+    @cached_property
     def private_selection(self) -> bool:
         """Whether which rows belong to the view is private, or how many there are of the whole table."""
         return self.schema.size is None or any(not condition.public for condition in self.conditions)
@@ -374,7 +373,7 @@ class Table:
         data: Any
         if (features := query.features) is not None:
             fine = exact_exponent(features.radius(L2), BATCH_ROWS)
-            written = self.once(query, ("features",), lambda: _pickled(features)) if self.passes else b""
+            written = self.once(query, ("features",), lambda: pickled(features)) if self.passes else b""
             sums = np.ldexp(np.array(self._total(features, fine, written), dtype=np.float64), -fine)
             data = sums.reshape(features.shape) / np.broadcast_to(features.weights, features.shape)
         else:
@@ -558,164 +557,6 @@ class Sums:
         return self.features.total(*selected, self.k).astype(np.int64), False
 
 
-@dataclass(frozen=True)
-class Query:
-    """What is asked of a table: features to sum, or a statistic, with what they say of themselves, asked once.
-
-    What decides whether a query is free, and how much noise it gets, is then what is read.
-
-    Attributes
-    ----------
-    of : RowFeatures or Statistic
-        The features, as the house takes them, or the statistic.
-    columns : tuple of Column
-        What it looks at. Of a statistic of sums, what it names beside those of its features.
-    features : RowFeatures or None
-        Those whose sums a statistic is of.
-    shape : tuple of int
-        Of its value.
-    written : bytes
-        As it travels, if it is a copy.
-    """
-
-    of: RowFeatures | Statistic
-    columns: tuple[Column, ...]
-    features: RowFeatures | None
-    shape: tuple[int, ...]
-    written: bytes = field(default=b"", repr=False, compare=False)
-
-    @classmethod
-    def read(cls, asked: RowFeatures | Statistic) -> Query:
-        """Ask features or a statistic what they look at."""
-        asked = enforced(asked) if isinstance(asked, RowFeatures) else asked
-        features = enforced(asked.features) if isinstance(asked, OfSums) else None
-        return cls(asked, tuple(asked.columns), features, tuple(asked.shape))
-
-    def copy(self) -> Query:
-        """Copy what is to see rows; see `copied`."""
-        written = self.written or _pickled(self)
-        return replace(_read_back(self, written), written=written)
-
-    @property
-    def looks_at(self) -> tuple[Column, ...]:
-        """All columns that it may read."""
-        return (*self.columns, *(self.features.columns if self.features else ()))
-
-    @property
-    def dimension(self) -> int:
-        """Number of coordinates d of its value."""
-        return math.prod(self.shape)
-
-
-@dataclass
-class _Made:
-    """Something that was made once for all groups, which keeps its identity taken, and the query that asks it."""
-
-    value: object
-    query: Query | None = None
-
-
-@dataclass(frozen=True)
-class _Common:
-    """What the groups of a call have in common: what is public, the exact sums so far, and noisy parts of them.
-
-    `first` holds the place of the first group that read any row.
-    """
-
-    queries: dict[bytes, Query] = field(default_factory=dict)
-    made: dict[int, _Made] = field(default_factory=dict)
-    worked_out: dict[tuple[object, ...], Any] = field(default_factory=dict)
-    sums: dict[tuple[bytes, int], Integers] = field(default_factory=dict)
-    noisy: dict[tuple[bytes, int, Law], dict[int, NDArray[np.int64]]] = field(default_factory=dict)
-    first: list[int] = field(default_factory=list)
-
-    def clear(self) -> None:
-        """Forget all that follows from rows."""
-        self.sums.clear()
-        self.noisy.clear()
-
-
-@dataclass(frozen=True)
-class _Passes:
-    """One pass of the data for all groups of a call: a group's place among them, and what they have in common.
-
-    What the first group that reads any row measures is summed for all groups at once, by the product of one-hot
-    categories and features. Another group that asks for the same features on the same grid finds its sum there, the
-    same whole numbers as from a pass of its own. What differs from the first group's is read by itself.
-    """
-
-    whole: Table
-    by: tuple[Column, ...]
-    place: int
-    common: _Common
-
-    def read(self, asked: RowFeatures | Statistic) -> Query:
-        """Give a copy of what is asked, with what it said when a group first asked the same."""
-        made = self.common.made.get(id(asked))  # which nobody writes to; anything else may have changed meanwhile
-        if made is None:
-            return self._read(asked)
-        if made.query is None:
-            made.query = self._read(asked)
-        return made.query
-
-    def made(self, make: Callable[..., T], arguments: tuple[Any, ...]) -> T:
-        """Make something of public arguments, when the first group asks for it."""
-        key = (make, *arguments)
-        if key not in self.common.worked_out:
-            self.common.worked_out[key] = value = make(*arguments)
-            self.common.made[id(value)] = _Made(value)
-        return cast("T", self.common.worked_out[key])
-
-    def _read(self, asked: RowFeatures | Statistic) -> Query:
-        try:
-            key = pickle.dumps(asked)  # several times faster than what follows, where names are all that it takes
-        except Exception:  # noqa: BLE001 - whatever it is, it does not travel by name
-            key = _pickled(asked)
-        if key not in self.common.queries:
-            self.common.queries[key] = Query.read(asked).copy()
-        return self.common.queries[key]
-
-    def once(self, query: Query, about: tuple[object, ...], work_out: Callable[[], T]) -> T:
-        """Work out what depends on no group, when the first one needs it."""
-        if not query.written:
-            return work_out()
-        key = (query.written, *about)
-        if key not in self.common.worked_out:
-            self.common.worked_out[key] = work_out()
-        return cast("T", self.common.worked_out[key])
-
-    def total(self, features: RowFeatures, k: int, written: bytes) -> Integers | None:
-        """Exact sum of the features over the group's rows; None if it takes a pass of its own."""
-        key = self._summed(features, k, written)
-        start, sums = self.place * features.dimension, self.common.sums
-        return sums[key][start : start + features.dimension] if key in sums else None
-
-    def perturbed(
-        self, query: Query, k: int, law: Law, add: Callable[[Integers], NDArray[np.int64]]
-    ) -> NDArray[np.int64] | None:
-        """Sum of the group with noise, which no group gets twice; None if it takes a pass or a draw of its own."""
-        key, noisy = self._summed(query.of, k, query.written), self.common.noisy  # type: ignore[arg-type]
-        if key not in self.common.sums:
-            return None
-        if (*key, law) not in noisy:
-            if noisy:  # what comes later may follow from what this group measured first
-                return None
-            every = add(self.common.sums[key]).reshape(-1, query.dimension)
-            noisy[*key, law] = dict(enumerate(every))
-        return noisy[*key, law].pop(self.place, None)
-
-    def _summed(self, features: RowFeatures, k: int, written: bytes) -> tuple[bytes, int]:
-        """Read the rows for all groups if this is the first group to ask; the key of what it asks."""
-        key, first, sums = (written or _pickled(features), k), self.common.first, self.common.sums
-        if not first:  # groups before it were kept in the ledger
-            first.append(self.place)
-        if first == [self.place] and key not in sums:
-            product = OneHot(*self.by, of=copied(features))
-            if product.summands <= _TOGETHER:
-                sums[key] = self.whole._total(product, k)  # noqa: SLF001 - of the same module
-        return key
-
-
 def union(first: Table, second: Table, names: tuple[str, str]) -> tuple[Table, Column]:
     """Ask two tables together.
 
@@ -778,48 +619,3 @@ def _computed(query: Query, data: Any, *rng: np.random.Generator) -> NDArray[np.
     with np.errstate(all="ignore"):
         value = query.of.value(data, *rng)  # type: ignore[union-attr]
     return np.array(value, dtype=np.float64).reshape(query.dimension)
-
-
-def copied(asked: T) -> T:
-    """Copy what is to see rows, so that nothing it keeps of them is found by whoever asked.
-
-    Parameters
-    ----------
-    asked : object
-        Features, a statistic, or a map to labels.
-
-    Returns
-    -------
-    object
-        A copy by value, functions and classes of a notebook included, as it would travel to another process.
-
-    Raises
-    ------
-    PluginError
-        If it holds what cannot travel, such as a curator, a generator or an open file.
-    """
-    return _read_back(asked, _pickled(asked))
-
-
-def _read_back(asked: T, written: bytes) -> T:
-    try:
-        return pickle.loads(written)  # type: ignore[no-any-return]  # noqa: S301 - made just now
-    except Exception as error:
-        raise _uncopied(asked, error) from error
-
-
-def _pickled(asked: object) -> bytes:
-    """Write features, a statistic or a map as bytes, as they would travel to another process."""
-    import cloudpickle  # not needed before the first measurement
-
-    try:
-        return cloudpickle.dumps(asked)  # type: ignore[no-any-return]
-    except Exception as error:
-        raise _uncopied(asked, error) from error
-
-
-def _uncopied(asked: object, error: Exception) -> PluginError:
-    return PluginError(
-        f"{type(asked).__name__} cannot be copied ({type(error).__name__}), and only a copy may see rows.",
-        "Let it hold columns, numbers and functions only.",
-    )

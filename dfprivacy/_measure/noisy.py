@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy._ledger.measurements import KeptMeasurement
-    from dfprivacy._measure.evaluate import Query
+    from dfprivacy._measure.query import Query
     from dfprivacy._table.keys import Key
     from dfprivacy.features.integers import Integers
     from dfprivacy.release import MeasurementRecord

@@ -17,7 +17,8 @@ from dfprivacy.features import RowFeatures
 from dfprivacy.release import MeasurementRecord
 
 if TYPE_CHECKING:
-    from dfprivacy._measure.evaluate import Query, Table
+    from dfprivacy._measure.evaluate import Table
+    from dfprivacy._measure.query import Query
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.statistics import Statistic
 

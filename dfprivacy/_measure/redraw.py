@@ -15,8 +15,8 @@ import numpy as np
 
 from dfprivacy._measure.curator import Curator
 from dfprivacy._measure.description import canonical_order, describe
-from dfprivacy._measure.evaluate import Query
 from dfprivacy._measure.noisy import Drawn, combined
+from dfprivacy._measure.query import Query
 from dfprivacy.errors import ArgumentError
 
 if TYPE_CHECKING:

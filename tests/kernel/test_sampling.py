@@ -6,8 +6,10 @@ import math
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import dfprivacy as dp
 from dfprivacy._table.batch import Batch
 from dfprivacy.schema import Column
 from dfprivacy_kernel import sums
@@ -159,6 +161,25 @@ def test_the_sample_tells_the_spread_of_all_rows():
     whole, part = (Spread(groups, (embedding,), share) for share in (1.0, 0.5))
 
     assert part.value(rows) / part.weights == pytest.approx(whole.value(rows) / whole.weights, rel=0.03)
+
+
+def test_many_rows_are_tested_by_a_sample_of_their_spread():
+    """A shift is found, none is not, and the estimate is that of the kernel, where a third of the rows is drawn."""
+    rng, n = np.random.default_rng(8), 50_000
+    table = pd.DataFrame({"x": rng.normal(size=2 * n), "y": rng.normal(size=2 * n), "g": ["a", "b"] * n})
+    moved = table.assign(x=table.x + 0.2 * (table.g == "b"))
+    terms = {"bounds": {"x": (-4, 4), "y": (-4, 4)}, "categories": {"g": ["a", "b"]}, "public": ["g"]}
+
+    same, other = (
+        dp.protect(each, f"many rows {place}", epsilon=2, ledger="memory:", **terms).kernel_two_sample(
+            ["x", "y"], by="g", epsilon=1
+        )
+        for place, each in enumerate((table, moved))
+    )
+
+    assert same.pvalue > 1e-6
+    assert other.pvalue < 1e-6
+    assert other.low < math.sqrt(other.mmd2) < other.high
 
 
 @pytest.mark.parametrize("kind", ["random", "signed", "largest", "smallest", "odd"])

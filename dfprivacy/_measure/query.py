@@ -1,0 +1,115 @@
+"""What is asked of a table, and the copy of it that sees rows."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from dfprivacy.errors import PluginError
+from dfprivacy.features import RowFeatures
+from dfprivacy.features.base import enforced
+from dfprivacy.statistics import OfSums
+
+if TYPE_CHECKING:
+    from dfprivacy.schema import Column
+    from dfprivacy.statistics import Statistic
+
+__all__ = ["Query", "copied", "pickled"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is asked of a table: features to sum, or a statistic, with what they say of themselves, asked once.
+
+    What decides whether a query is free, and how much noise it gets, is then what is read.
+
+    Attributes
+    ----------
+    of : RowFeatures or Statistic
+        The features, as the house takes them, or the statistic.
+    columns : tuple of Column
+        What it looks at. Of a statistic of sums, what it names beside those of its features.
+    features : RowFeatures or None
+        Those whose sums a statistic is of.
+    shape : tuple of int
+        Of its value.
+    written : bytes
+        As it travels, if it is a copy.
+    """
+
+    of: RowFeatures | Statistic
+    columns: tuple[Column, ...]
+    features: RowFeatures | None
+    shape: tuple[int, ...]
+    written: bytes = field(default=b"", repr=False, compare=False)
+
+    @classmethod
+    def read(cls, asked: RowFeatures | Statistic) -> Query:
+        """Ask features or a statistic what they look at."""
+        asked = enforced(asked) if isinstance(asked, RowFeatures) else asked
+        features = enforced(asked.features) if isinstance(asked, OfSums) else None
+        return cls(asked, tuple(asked.columns), features, tuple(asked.shape))
+
+    def copy(self) -> Query:
+        """Copy what is to see rows; see `copied`."""
+        written = self.written or pickled(self)
+        return replace(_read_back(self, written), written=written)
+
+    @property
+    def looks_at(self) -> tuple[Column, ...]:
+        """All columns that it may read."""
+        return (*self.columns, *(self.features.columns if self.features else ()))
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates d of its value."""
+        return math.prod(self.shape)
+
+
+def copied(asked: T) -> T:
+    """Copy what is to see rows, so that nothing it keeps of them is found by whoever asked.
+
+    Parameters
+    ----------
+    asked : object
+        Features, a statistic, or a map to labels.
+
+    Returns
+    -------
+    object
+        A copy by value, functions and classes of a notebook included, as it would travel to another process.
+
+    Raises
+    ------
+    PluginError
+        If it holds what cannot travel, such as a curator, a generator or an open file.
+    """
+    return _read_back(asked, pickled(asked))
+
+
+def _read_back(asked: T, written: bytes) -> T:
+    try:
+        return pickle.loads(written)  # type: ignore[no-any-return]  # noqa: S301 - made just now
+    except Exception as error:
+        raise _uncopied(asked, error) from error
+
+
+def pickled(asked: object) -> bytes:
+    """Write features, a statistic or a map as bytes, as they would travel to another process."""
+    import cloudpickle  # not needed before the first measurement
+
+    try:
+        return cloudpickle.dumps(asked)  # type: ignore[no-any-return]
+    except Exception as error:
+        raise _uncopied(asked, error) from error
+
+
+def _uncopied(asked: object, error: Exception) -> PluginError:
+    return PluginError(
+        f"{type(asked).__name__} cannot be copied ({type(error).__name__}), and only a copy may see rows.",
+        "Let it hold columns, numbers and functions only.",
+    )
