@@ -272,6 +272,41 @@ class BundledMethods:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> WeightedPoints: ...
+    @overload
+    def dcor(
+        self,
+        x: str | Sequence[str],
+        y: str | Sequence[str],
+        *,
+        metric: Literal["euclidean", "l1", "projected", "discrete"] = "euclidean",
+        method: Literal["release"] = "release",
+        alpha: float = 0.05,
+        permutations: int = 999,
+        directions: int = 50,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        null: Literal["moments", "chi2", "gamma"] = "moments",
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> DistanceCorrelation: ...
+    @overload
+    def dcor(
+        self,
+        x: str | Sequence[str],
+        y: str | Sequence[str],
+        *,
+        metric: Literal["euclidean", "l1", "projected", "discrete"] = "euclidean",
+        method: Literal["permutation", "decision"],
+        alpha: float = 0.05,
+        permutations: int = 999,
+        directions: int = 50,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        null: Literal["moments", "chi2", "gamma"] = "moments",
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> IndependenceTest: ...
+    @overload
     def dcor(
         self,
         x: str | Sequence[str],
@@ -288,6 +323,43 @@ class BundledMethods:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> DistanceCorrelation | IndependenceTest: ...
+    @overload
+    def dcor_message(
+        self,
+        columns: str | Sequence[str],
+        *,
+        protocol: Literal["angle"] = "angle",
+        harmonics: Sequence[int] | None = None,
+        length: float = 1.0,
+        blocks: int | None = None,
+        split: bool = True,
+        calibration: Literal["analytic", "kenthapadi"] = "analytic",
+        keys: str | Sequence[str | int] | None = None,
+        seed: int = 0,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> DistanceMessage: ...
+    @overload
+    def dcor_message(
+        self,
+        columns: str | Sequence[str],
+        *,
+        protocol: Literal["paper"],
+        harmonics: Sequence[int] | None = None,
+        length: float = 1.0,
+        blocks: int | None = None,
+        split: bool = True,
+        calibration: Literal["analytic", "kenthapadi"] = "analytic",
+        keys: str | Sequence[str | int] | None = None,
+        seed: int = 0,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> ProjectionMessage: ...
+    @overload
     def dcor_message(
         self,
         columns: str | Sequence[str],
@@ -318,6 +390,24 @@ class BundledMethods:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> Screening: ...
+    @overload
+    def dcor_with(
+        self,
+        other: DistanceMessage | ProjectionMessage | PrivateFrame,
+        columns: str | Sequence[str],
+        *,
+        asked: Mapping[str, Any] | None = None,
+        protocol: Literal["angle", "paper"] | None = None,
+        keys: str | Sequence[str | int] | None = None,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        permutations: int = 999,
+        seed: int | None = None,
+        alpha: float = 0.05,
+        epsilon: float | str,
+        fresh: bool = False,
+    ) -> SharedCorrelation: ...
+    @overload
     def dcor_with(
         self,
         other: DistanceMessage | ProjectionMessage | PrivateFrame,
@@ -948,6 +1038,41 @@ class BundledGroups:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> Groups[WeightedPoints]: ...
+    @overload
+    def dcor(
+        self,
+        x: str | Sequence[str],
+        y: str | Sequence[str],
+        *,
+        metric: Literal["euclidean", "l1", "projected", "discrete"] = "euclidean",
+        method: Literal["release"] = "release",
+        alpha: float = 0.05,
+        permutations: int = 999,
+        directions: int = 50,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        null: Literal["moments", "chi2", "gamma"] = "moments",
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Groups[DistanceCorrelation]: ...
+    @overload
+    def dcor(
+        self,
+        x: str | Sequence[str],
+        y: str | Sequence[str],
+        *,
+        metric: Literal["euclidean", "l1", "projected", "discrete"] = "euclidean",
+        method: Literal["permutation", "decision"],
+        alpha: float = 0.05,
+        permutations: int = 999,
+        directions: int = 50,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        null: Literal["moments", "chi2", "gamma"] = "moments",
+        epsilon: float | str | None = None,
+        fresh: bool = False,
+    ) -> Groups[IndependenceTest]: ...
+    @overload
     def dcor(
         self,
         x: str | Sequence[str],
@@ -964,6 +1089,43 @@ class BundledGroups:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> Groups[DistanceCorrelation | IndependenceTest]: ...
+    @overload
+    def dcor_message(
+        self,
+        columns: str | Sequence[str],
+        *,
+        protocol: Literal["angle"] = "angle",
+        harmonics: Sequence[int] | None = None,
+        length: float = 1.0,
+        blocks: int | None = None,
+        split: bool = True,
+        calibration: Literal["analytic", "kenthapadi"] = "analytic",
+        keys: str | Sequence[str | int] | None = None,
+        seed: int = 0,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> Groups[DistanceMessage]: ...
+    @overload
+    def dcor_message(
+        self,
+        columns: str | Sequence[str],
+        *,
+        protocol: Literal["paper"],
+        harmonics: Sequence[int] | None = None,
+        length: float = 1.0,
+        blocks: int | None = None,
+        split: bool = True,
+        calibration: Literal["analytic", "kenthapadi"] = "analytic",
+        keys: str | Sequence[str | int] | None = None,
+        seed: int = 0,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        epsilon: float | str | None = None,
+        delta: float | str | None = None,
+        fresh: bool = False,
+    ) -> Groups[ProjectionMessage]: ...
+    @overload
     def dcor_message(
         self,
         columns: str | Sequence[str],
@@ -994,6 +1156,24 @@ class BundledGroups:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> Groups[Screening]: ...
+    @overload
+    def dcor_with(
+        self,
+        other: DistanceMessage | ProjectionMessage | PrivateFrame,
+        columns: str | Sequence[str],
+        *,
+        asked: Mapping[str, Any] | None = None,
+        protocol: Literal["angle", "paper"] | None = None,
+        keys: str | Sequence[str | int] | None = None,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        confidence: float = 0.95,
+        permutations: int = 999,
+        seed: int | None = None,
+        alpha: float = 0.05,
+        epsilon: float | str,
+        fresh: bool = False,
+    ) -> Groups[SharedCorrelation]: ...
+    @overload
     def dcor_with(
         self,
         other: DistanceMessage | ProjectionMessage | PrivateFrame,

@@ -59,6 +59,20 @@ def test_the_method_is_that_of_the_registry(name, bundled):
     assert spelled(made.returns) == spelled(written.returns)
 
 
+def test_a_users_file_of_every_method_is_checked():
+    """`tests/typing/answers.py`, calls each method and says what it returns, without an ignore."""
+    text = (Path(__file__).parent / "typing/answers.py").read_text()
+    called = {
+        node.func.attr
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    }
+
+    assert set(WRITTEN) <= called
+    assert "type: ignore" not in text
+    assert "pyright: ignore" not in text
+
+
 @pytest.mark.parametrize("name", sorted(WRITTEN))
 def test_everything_has_a_type(name):
     """Every parameter and result is annotated."""

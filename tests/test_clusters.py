@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import re
+import shutil
 import sys
 import time
 from collections import Counter
@@ -108,11 +110,11 @@ def tasks():
     """What all bundled methods do with rows, by method, as their audits ask them."""
     by_method, fold = {}, Table._fold
 
-    def note(table, reads, use, *, portable=True):
+    def note(table, reads, use, **said):
         for part in table.parts or (table,):
             task = Task(tuple(reads), part.conditions, part.mark, use)
             by_method.setdefault(name, {})[cloudpickle.dumps(task)] = task
-        return fold(table, reads, use, portable=portable)
+        return fold(table, reads, use, **said)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Table, "_fold", note)
@@ -139,6 +141,8 @@ class Every:
 
 def plain(value):
     """What comes of a task, as plain numbers."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
     return value if isinstance(value, list | Counter) else gathered(value)
 
 
@@ -458,6 +462,31 @@ def test_workers_that_are_killed_again_and_again(mortal):
     _, frame = mortal
     with dask.config.set({"distributed.scheduler.no-workers-timeout": "5s"}):
         refused_and_charged(frame, "KilledWorker|has lost its workers")
+
+
+def look_in(folder):
+    sys.path.insert(0, folder)
+
+
+def test_workers_with_another_version_of_a_plugin(mortal, tmp_path, monkeypatch):
+    """Its features are refused where its source is another one, and added up where it is the same."""
+    client, frame = mortal
+    for where in ("driver", "workers"):
+        shutil.copytree(Path(__file__).parents[1] / "docs" / "example_plugin" / "src", tmp_path / where)
+    monkeypatch.syspath_prepend(tmp_path / "driver")
+    client.run(look_in, str(tmp_path / "workers"))
+    histogram = importlib.import_module("dfprivacy_typical.median").Histogram
+    try:
+        assert exact(DATA, lambda x: histogram(x, 5)) == exact(frame, lambda x: histogram(x, 5))
+        client.restart()
+        client.run(look_in, str(tmp_path / "workers"))
+        with (tmp_path / "workers" / "dfprivacy_typical" / "noise.py").open("a") as file:
+            file.write("# of another version")
+        with pytest.raises(dp.ReadError, match="A worker has other code of 'dfprivacy_typical'"):
+            exact(frame, lambda x: histogram(x, 5))
+    finally:
+        for name in [name for name in sys.modules if name.startswith("dfprivacy_typical")]:
+            del sys.modules[name]
 
 
 def test_a_cluster_without_workers(mortal):

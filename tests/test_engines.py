@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ import dfprivacy as dp
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._table.conditions import condition
 from dfprivacy._table.frames import adapt
+from dfprivacy._table.frames.travel import code_of
 from dfprivacy.engines import Cluster, Engine
 from dfprivacy.features import Kernel, Moments, OneHot, ProductKernel, spread
 
@@ -239,6 +241,87 @@ def test_a_worker_with_another_library(installed, before):
     assert total(here) == total(there)
     with pytest.raises(dp.ReadError, match="is not like this process's"):
         there.total(Kernel(ProductKernel((x,)), spread((x,), 4)), 30)
+
+
+def theirs(folder, reach):
+    """A plugin's package: its features are in one module, and what they do is in another."""
+    package = folder / "theirs"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        "from dfprivacy.features import RowFeatures\nfrom theirs.helper import moved\n\n\n"
+        "class Moved(RowFeatures):\n    shape = (1,)\n\n"
+        "    def __init__(self, column):\n        self.columns = (column,)\n\n"
+        "    def rows(self, batch):\n        return moved(batch.standardized(self.columns[0])[:, None])\n\n"
+        "    def radius(self, norm):\n        return 1.0\n"
+    )
+    (package / "helper.py").write_text(f"def moved(rows):\n    return rows * {reach}\n")
+    return folder
+
+
+@pytest.fixture
+def moved(tmp_path, monkeypatch):
+    """Features of a plugin that this process has."""
+    monkeypatch.syspath_prepend(theirs(tmp_path / "here", 0.5))
+    yield importlib.import_module("theirs").Moved
+    for name in ("theirs", "theirs.helper"):
+        del sys.modules[name]
+    code_of.cache_clear()
+
+
+WORKERS = {
+    "the same": (lambda folder: theirs(folder, 0.5), None),
+    "the same in a zip": (lambda folder: shutil.make_archive(folder, "zip", theirs(folder, 0.5)), None),
+    "another version": (lambda folder: theirs(folder, 0.25), r"A worker has other code of 'theirs' than"),
+    "none": (lambda folder: folder, r"On a worker: .* ModuleNotFoundError"),
+}
+
+
+@pytest.mark.parametrize(("make", "refusal"), WORKERS.values(), ids=WORKERS)
+def test_a_worker_with_other_features(make, refusal, moved, installed, tmp_path):
+    """The whole package counts that defines what is summed, wherever it was installed from."""
+    frame = rented(installed, before=f"sys.path.insert(0, {str(make(tmp_path / 'there'))!r})")
+    here, there = table(ARROW), table(frame)
+    features = moved(here.schema.numeric("x"))
+
+    if refusal is None:
+        assert here.total(features, 30) == there.total(features, 30)
+    else:
+        with pytest.raises(dp.ReadError, match=refusal):
+            there.total(features, 30)
+
+
+def test_features_that_come_along_need_no_code_there(moved, installed):
+    """Whoever does not have the package can use it where it is pickled with its code."""
+    package = sys.modules["theirs"]
+    here, there = table(ARROW), table(rented(installed))
+    features = moved(here.schema.numeric("x"))
+    cloudpickle.register_pickle_by_value(package)
+    try:
+        found = there.total(features, 30)
+    finally:
+        cloudpickle.unregister_pickle_by_value(package)
+
+    assert here.total(features, 30) == found
+
+
+def test_no_more_is_fetched_than_may_be_kept(installed):
+    """The room for whole columns is that of all parts together; those that would not fit stay where they are."""
+    frame, fetched = rented(installed, *[ARROW] * 50), []
+    run = frame.engine.run
+
+    def noted(*asked):
+        for part in run(*asked):
+            fetched.append(part)
+            yield part
+
+    frame.engine.run = noted
+    terms = {**TERMS, "neighbors": "add_remove"}
+    view = dp.protect(frame, "too much", **terms, memory=9 * 2 * len(ARROW) * 2.5)
+    with pytest.raises(dp.ReadError, match=r"take more than the 1\.8e"):
+        view.mannwhitneyu("x", by="g", groups=("a", "b"), epsilon=1)
+
+    assert len(fetched) <= 10
+    assert view.budget.spent == 1
 
 
 def test_what_fails_on_a_worker_quotes_nothing(installed, capfd):

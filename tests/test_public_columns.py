@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dp
+from dfprivacy import features
 from dfprivacy._plugins.loader import register_mechanism, unregister
 from dfprivacy._table.frames import Read, adapt
 
@@ -149,3 +150,36 @@ def test_a_table_that_has_changed_is_noticed():
 
     with pytest.raises(dp.ReadError, match="protected with 4 rows"):
         view.listed("id", epsilon=1)
+
+
+def test_plans_reckon_with_the_rows_that_public_columns_select():
+    """Of a view's conditions those on public columns, and of its groups all alike; where that is public at all."""
+    frame = pd.DataFrame({"g": ["a"] * 5 + ["b"] * 30 + ["c"], "x": [*range(36)], "s": [0, 1] * 18})
+
+    @dp.mechanism(columns={"x": "numeric"})
+    def planned(curator, x):
+        "How many rows a plan reckons with."
+        curator.sum(features.Moments(x))
+        return curator.typical_size
+
+    def found(view):
+        return view.planned("x", epsilon=1)
+
+    said = {"bounds": {"x": (0, 36)}, "categories": {"g": ["a", "b", "c"], "s": [0, 1]}, "public": ["g"]}
+    view = dp.protect(frame, "planned", epsilon=99, ledger="memory:", **said)
+    added = dp.protect(
+        frame, "added", epsilon=99, neighbors="add_remove", ledger="memory:", **{**said, "public": ()}
+    )
+    register_mechanism(planned)
+    selected = [
+        view,
+        view.where(g="a"),
+        view.where(x=(0, 3)),
+        view.where(g=["a", "b"], x=(0, 3)),
+        added.where(g="a"),
+    ]
+    by_group = found(view.where(g=["a", "b"]).group_by("s"))
+
+    assert [found(each).value for each in selected] == [36, 5, 36, 35, None]
+    assert [by_group[s].value for s in (0, 1)] == [17, 17]
+    unregister("planned")

@@ -17,6 +17,7 @@ import dfprivacy as dp
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._measure.pricing import grid_for, unit_grid
 from dfprivacy._measure.query import Query
+from dfprivacy._measure.redraw import noise_of
 from dfprivacy._privacy.calibrate import laplace_scale
 from dfprivacy._privacy.losses import Laplace
 from dfprivacy._privacy.samplers import OpenDPSampler
@@ -46,7 +47,7 @@ def view(frame=FRAME, *, name=None, **terms):
 @contextmanager
 def registered(function):
     """Let every view have a mechanism of this function."""
-    made = dp.mechanism(columns={"column": "any"}, name="mine")(function)
+    made = dp.mechanism(columns={"column": "any"}, name="mine", delta=True)(function)
     dp.register_mechanism(made)
     try:
         yield
@@ -331,6 +332,31 @@ def test_groups_have_the_noise_of_one_view():
     assert all((one.raw == np.rint(one.raw)).all() for one in each)
 
 
+@pytest.mark.parametrize(
+    ("features", "noise"),
+    [(OneHot, "gaussian"), (OneHot, "cube"), (lambda column: Stack(OneHot(column), Moments(X)), "laplace")],
+    ids=["gaussian", "cube", "no unit"],
+)
+def test_other_noise_and_features_stay_on_their_grid(features, noise):
+    """Gaussian noise, that of the cube, and noise of features that have no unit, are as they are without asking."""
+    asked, found = view(delta=1e-6, accounting="basic"), []
+    for grid in ("unit", "fine"):
+        with registered(summed(features, noise=noise, grid=grid)):
+            found.append(asked.mine("g", epsilon=1, fresh=True, **({"delta": 1e-9} if noise == "gaussian" else {})))
+    unit, fine = (each.value for each in found)
+
+    assert (unit["grid"], unit["scale"]) == (fine["grid"], fine["scale"])
+    assert unit["grid"] > 0
+
+
+def test_a_secret_sample_has_noise_on_whole_rows():
+    """Within a sample epsilons add up, and counts of it have noise on whole rows."""
+    (noise,) = view().sample(0.5).value_counts("g", epsilon=1).privacy.noise
+
+    assert noise.grid == 0
+    assert noise.scale < 2
+
+
 def test_what_cannot_be_asked_is_refused():
     """An unknown grid, and a mean of several on units, are refused before anything is charged."""
     asked = view()
@@ -493,3 +519,26 @@ def test_tests_find_what_tables_have_measured():
 
     assert found.privacy.epsilon == 0
     assert found.privacy.noise[0].grid == 0
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("epsilon", [0.5, 1, 4])
+def test_intervals_of_redrawn_noise_cover_with_ties(epsilon):
+    """From the 13th of 499 draws of a difference's noise to the 13th last, ends included, lies its noise."""
+    rng, runs, draws, k = np.random.default_rng(1), 2000, 499, 13
+    noise = noise_of("laplace", 2 * runs * (draws + 1), 1 / epsilon, rng).reshape(2, runs, draws + 1)
+    own, *drawn = np.subtract(*noise).T
+    low, *_, high = np.sort(drawn, axis=0)[k - 1 : draws - k + 1]
+
+    nominal = 1 - 2 * k / (draws + 1)
+    assert ((low <= own) & (own <= high)).mean() >= nominal - 5 * math.sqrt(nominal * (1 - nominal) / runs)
+
+
+def test_a_difference_of_counts_has_an_interval_of_whole_rows():
+    """Noise on whole rows is drawn again on whole rows."""
+    parts = view(neighbors="add_remove").where(g="a"), view(neighbors="add_remove").where(g="b")
+    with seeded_noise(20_261_103):
+        found = dp.combine(lambda a, b: float(a) - float(b), *(part.count(epsilon=1) for part in parts), draws=499)
+
+    assert found.low < found.high
+    assert all(each == round(each) for each in (found.low, found.high, found.estimate))

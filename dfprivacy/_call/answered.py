@@ -99,7 +99,7 @@ class Answered:
         names = [column.name for column in question.by]
         keys = key if isinstance(key, tuple) and len(names) > 1 else (key,)
         where += [f"{name} = {each}" for name, each in zip(names, keys, strict=True)]
-        return f"{question.call} where {' and '.join(where)}"
+        return f"{question.typed} where {' and '.join(where)}"
 
 
 @dataclass(frozen=True, eq=False)

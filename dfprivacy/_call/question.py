@@ -125,7 +125,7 @@ class Question:
         )
 
     @cached_property
-    def call(self) -> str:
+    def typed(self) -> str:
         """The call as it would be typed, without what it costs; what is long is cut."""
         signature = self.mechanism.signature.parameters
         told = [
@@ -138,7 +138,7 @@ class Question:
     @property
     def sentence(self) -> str:
         """The call, and by which columns' groups."""
-        return self.call + (f" by {', '.join(column.name for column in self.by)}" if self.by else "")
+        return self.typed + (f" by {', '.join(column.name for column in self.by)}" if self.by else "")
 
     @property
     def where(self) -> tuple[str, ...]:

@@ -202,13 +202,14 @@ class Curator:
 
     @property
     def typical_size(self) -> int | None:
-        """Rows of the whole table for each group of the call, None where their number is private.
+        """Rows of the table for each group of the call, None where their number is private.
 
-        It is the same for all groups, so what follows from it is: how a budget is shared, how fine a grid is. These
-        must not differ from one group to another, or the groups cost more together than one.
+        Of a view with conditions, rows are counted that its public ones select. It is the same for all groups, so
+        what follows from it is: how a budget is shared, how fine a grid is. These must not differ from one group to
+        another, or the groups cost more together than one.
         """
-        size = self._table.schema.size
-        return None if size is None else size // math.prod(len(by.categories or (by,)) for by in self._table.by)
+        rows = self._table.public_rows
+        return None if rows is None else rows // math.prod(len(by.categories or (by,)) for by in self._table.by)
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -15,7 +15,7 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -32,7 +32,7 @@ from dfprivacy._table.people import BoundedFrame
 from dfprivacy._table.per import PerFrame
 from dfprivacy._table.sample import Sample, SampledFrame
 from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
-from dfprivacy.features import RowFeatures
+from dfprivacy.features import Count, RowFeatures
 from dfprivacy.features.integers import integers
 from dfprivacy.features.threads import side_by_side
 from dfprivacy.features.upward import UP, root
@@ -207,12 +207,12 @@ class Table:
             )
         return self.frame
 
-    @property
+    @cached_property
     def public(self) -> frozenset[str]:
         """The columns on which neighbouring tables agree."""
         return frozenset(name for name, column in self.schema.columns.items() if column.public)
 
-    @property
+    @cached_property
     def private_selection(self) -> bool:
         """Whether which rows belong to the view is private, or how many there are of the whole table."""
         return self.schema.size is None or any(not condition.public for condition in self.conditions)
@@ -224,6 +224,16 @@ class Table:
         """
         fixed = self.schema.neighbors == "replace_one" and not self.private_selection
         return fixed and all(column.name in self.public for column in columns)
+
+    @cached_property
+    def public_rows(self) -> int | None:
+        """How many rows the public conditions of a view select, in all groups; None where that is private."""
+        if self.passes is not None:
+            return self.passes.whole.public_rows
+        public = tuple(condition for condition in self.conditions if condition.public)
+        if self.schema.size is None or self.schema.neighbors != "replace_one" or not public or self.frame is None:
+            return self.schema.size
+        return replace(self, conditions=public).total(Count(), 0)[0]
 
     @property
     def rows_each(self) -> int:
@@ -283,16 +293,24 @@ class Table:
         for part in self.parts or (self,):
             part._here(part.rows, reads, use)  # noqa: SLF001 - of our own kind
 
-    def _fold(self, reads: Sequence[Read], use: Callable[[Selected], T], *, portable: bool = True) -> list[T]:
+    def _fold(
+        self,
+        reads: Sequence[Read],
+        use: Callable[[Selected], T],
+        *,
+        portable: bool = True,
+        enough: Callable[[T], bool] = lambda _: False,
+    ) -> list[T]:
         """Give what `use` makes of the rows of each table, and of each part of one whose rows are elsewhere.
 
-        There, a copy of it does; nothing goes with it but code and public facts. `ReadError` if it fails.
+        There, a copy of it does; nothing goes with it but code and public facts, and no more is fetched than is
+        `enough`. `ReadError` if it fails.
         """
         values: list[T] = []
         for part in self.parts or (self,):
             frame = part._narrowed  # noqa: SLF001
             if isinstance(frame, ClusterFrame):
-                values += part._elsewhere(frame, reads, use, portable=portable)  # noqa: SLF001
+                values += part._elsewhere(frame, reads, use, portable, enough)  # noqa: SLF001
             else:
                 values.append(part._here(frame, reads, use))  # noqa: SLF001
         return values
@@ -305,13 +323,18 @@ class Table:
             return redact_errors(partial(task, frame, count))
 
     def _elsewhere(
-        self, frame: ClusterFrame, reads: Iterable[Read], use: Callable[[Selected], T], *, portable: bool
+        self,
+        frame: ClusterFrame,
+        reads: Iterable[Read],
+        use: Callable[[Selected], T],
+        portable: bool,  # noqa: FBT001 - handed on
+        enough: Callable[[T], bool],
     ) -> list[T]:
         """Let copies of `use` see the rows where they are."""
         task = Task(tuple(reads), self.conditions, self.mark, use)
         portable &= not any(isinstance(condition, Satisfies) for condition in self.conditions)
         with self._counting(frame) as count:
-            return frame.fold(task.needed, task, count, portable=portable)
+            return frame.fold(task.needed, task, count, portable=portable, enough=enough)
 
     @property
     def _narrowed(self) -> Frame:
@@ -425,7 +448,14 @@ class Table:
     def gathered(self, columns: Sequence[Column], *, limited: bool = True) -> Batch:
         """All selected rows as one batch; `ReadError` if it fails, or takes too much memory."""
         most = self.memory // (VALUE_BYTES * max(1, len(columns))) if limited else math.inf
-        parts = self._fold(reads_of(columns), partial(gathered, columns=columns, most=most))
+        rows = 0
+
+        def too_many(part: Batch | None) -> bool:
+            nonlocal rows
+            rows += 0 if part is None else part.size
+            return part is None or rows > most  # of parts that are elsewhere, no more are fetched
+
+        parts = self._fold(reads_of(columns), partial(gathered, columns=columns, most=most), enough=too_many)
         found = [part for part in parts if part is not None]
         every = found[0] if len(found) == 1 else gathered(((part, None) for part in found), columns, most)
         if every is None or len(found) < len(parts):

@@ -81,13 +81,13 @@ class Case:
     tightness: float = 0.9
 
     def __str__(self) -> str:
-        said = [f"{name}={_shown(value)}" for name, value in self.arguments.items()]
-        said += [self.neighbors] if self.neighbors != "replace_one" else []
-        said += [f"where {name}={value!r}" for name, value in self.where.items()]
-        said += [f"by {', '.join(self.grouped)}"] if self.grouped else []
-        said += [f"{self.other} a second view"] if self.other else []
-        said += [f"public {', '.join(self.public)}"] if self.public else []
-        return ", ".join(said)
+        words = [f"{name}={_shown(value)}" for name, value in self.arguments.items()]
+        words += [self.neighbors] if self.neighbors != "replace_one" else []
+        words += [f"where {name}={value!r}" for name, value in self.where.items()]
+        words += [f"by {', '.join(self.grouped)}"] if self.grouped else []
+        words += [f"{self.other} a second view"] if self.other else []
+        words += [f"public {', '.join(self.public)}"] if self.public else []
+        return ", ".join(words)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -136,8 +136,8 @@ def cases_of(mechanism: Mechanism) -> tuple[Case, ...]:
     given: list[Case] = []
     for each in registry().loaded:
         if each.manager is not None and mechanism.name in each.mechanisms:
-            found = each.manager.hook.dfprivacy_conformance_cases(mechanism=mechanism, case=Case)
-            given += [case for some in found for case in some or ()]
+            several = each.manager.hook.dfprivacy_conformance_cases(mechanism=mechanism, case=Case)
+            given += [case for some in several for case in some or ()]
     return tuple(given) or _default(mechanism)
 
 
@@ -201,14 +201,14 @@ def tables(case: Case) -> dict[str, list[Row]]:
     crowd *= 1 if len(crowd) > _CELLS else 4
     mixed = _filled(case, crowd, lambda low, high: float(rng.uniform(low, high)))
     private = _private(case)
-    found = {
+    made = {
         "mixed": mixed,
         "lowest": _filled(case, crowd, lambda low, _: low),
         "highest": _filled(case, crowd, lambda _, high: high),
         "one group": [{**row, **private} for row in mixed] if private else [],
         "one row": [mixed[0]],
     }
-    return {name: rows for name, rows in found.items() if rows}
+    return {name: rows for name, rows in made.items() if rows}
 
 
 def shapes(case: Case) -> dict[str, list[Row]]:
@@ -242,7 +242,7 @@ def shapes(case: Case) -> dict[str, list[Row]]:
     crowd = [cell for cell in cells for _ in range(_EACH)]
     crowd *= 1 if len(crowd) > _CELLS else 4
     single = [[cell, *(other for other in cells if other != cell for _ in range(12))] for cell in cells[::-1]]
-    found = {
+    made = {
         **{f"given {at}": [dict(row) for row in rows] for at, rows in enumerate(case.tables, 1)},
         "sizes given": _filled(case, _sized(case), anywhere) if case.sizes else [],
         "one of the last group": _filled(case, single[0], anywhere),
@@ -252,7 +252,7 @@ def shapes(case: Case) -> dict[str, list[Row]]:
         "many rows": _filled(case, [cells[at % len(cells)] for at in range(_MANY)], anywhere),
         "missing": [{**row, **dict.fromkeys(_missing(case))} for row in _filled(case, crowd, anywhere)],
     }
-    return {name: rows for name, rows in found.items() if rows}
+    return {name: rows for name, rows in made.items() if rows}
 
 
 def _cells(case: Case, chance: np.random.Generator) -> list[Row]:
@@ -316,12 +316,12 @@ def candidates(case: Case, count: int = 8) -> list[Row]:
     corners = list(itertools.islice(itertools.product(*ends.values()), 4 * _CORNERS))
     if len(corners) > _CORNERS:
         corners = [corners[i] for i in sorted(chance.choice(len(corners), _CORNERS, replace=False))]
-    found: list[Row] = [dict(zip(ends, corner, strict=True)) for corner in corners]
-    found += [{**typical, name: value} for name in case.columns for value in _values(case, name)]
+    rows: list[Row] = [dict(zip(ends, corner, strict=True)) for corner in corners]
+    rows += [{**typical, name: value} for name in case.columns for value in _values(case, name)]
     for _ in range(count):
         codes: Row = {name: values[int(chance.integers(len(values)))] for name, values in case.domains.items()}
-        found.append({**codes, **{name: float(chance.uniform(*case.bounds[name])) for name in _numbers(case)}})
-    return _different([*case.rows, typical, *found])
+        rows.append({**codes, **{name: float(chance.uniform(*case.bounds[name])) for name in _numbers(case)}})
+    return _different([*case.rows, typical, *rows])
 
 
 def few(case: Case, rows: Sequence[Row], most: int = 4) -> list[Row]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfprivacy.testing.cases import Row
-    from dfprivacy.testing.overheard import Asked
+    from dfprivacy.testing.overheard import Measurement
 
 __all__: list[str] = []  # what each check catches is in `conformance.CHECKS`
 
@@ -64,28 +64,30 @@ def _seen(audit: Audit, rows: Sequence[Row], *, pictures: bool) -> dict[str, dic
         return {} if release is None else shown(release, pictures=pictures)
 
 
-def _asked(audit: Audit) -> list[Asked]:
+def _measurements(audit: Audit) -> list[Measurement]:
     log: list[str] = []
-    with overheard.overhearing(log) as asked:
+    with overheard.overhearing(log) as measurements:
         trace = audit.stage.trace(
             audit.rows, transcript=audit.first_run.given, frames=audit.stage.frames(audit.rows, log)
         )
     if isinstance(trace.error, PluginError):
         raise Failed(f"the core refuses it: {trace.error}")
-    return asked
+    return measurements
 
 
 def noises_what_it_reads(audit: Audit) -> str:
-    asked = _asked(audit)
-    for each in asked:
-        if each.reads and not each.draws:
-            names = ", ".join(thing.describe() for thing in each.things)
-            raise Failed(f"{each.verb} reads private rows for {names}, and gives what it finds without noise")
-    return f"noise in all that is private of {len(asked)} measurements"
+    measurements = _measurements(audit)
+    for measurement in measurements:
+        if measurement.reads and not measurement.draws:
+            names = ", ".join(thing.describe() for thing in measurement.things)
+            raise Failed(
+                f"{measurement.verb} reads private rows for {names}, and gives what it finds without noise"
+            )
+    return f"noise in all that is private of {len(measurements)} measurements"
 
 
 def features_keep_the_rules(audit: Audit) -> str:
-    things = [thing for each in _asked(audit) for whole in each.things for thing in overheard.parts(whole)]
+    things = [thing for each in _measurements(audit) for part in each.things for thing in overheard.parts(part)]
     for thing in things:
         if (broken := overheard.against_the_rules(thing)) is not None:
             raise Failed(broken)
@@ -93,23 +95,23 @@ def features_keep_the_rules(audit: Audit) -> str:
 
 
 def diameters_hold(audit: Audit) -> str:
-    things = [thing for each in _asked(audit) for whole in each.things for thing in overheard.parts(whole)]
-    held = [found for thing in things if (found := diameters.stated(thing)) is not None]
+    things = [thing for each in _measurements(audit) for part in each.things for thing in overheard.parts(part)]
+    held = [features for thing in things if (features := diameters.stated(thing)) is not None]
     if not held:
         raise Skipped("no feature states a diameter of its own")
     for features in held:
-        if (found := diameters.refuted(features, audit.stage)) is not None:
-            agreed = f" and agree on {found.public!r}" if found.public else ""
+        if (apart := diameters.refuted(features, audit.stage)) is not None:
+            public = f" and agree on {apart.public!r}" if apart.public else ""
             raise Failed(
-                f"the vectors of two rows ({found.rows[0]} and {found.rows[1]}) are {found.distance:.6g} apart in "
-                f"L{found.norm:g}{agreed}; {features.describe()} says {found.diameter:.6g} at most"
+                f"the vectors of two rows ({apart.rows[0]} and {apart.rows[1]}) are {apart.distance:.6g} apart in "
+                f"L{apart.norm:g}{public}; {features.describe()} says {apart.diameter:.6g} at most"
             )
     return f"no two rows found that are further apart than {len(held)} features say"
 
 
 def units_hold(audit: Audit) -> str:
-    things = [thing for each in _asked(audit) for whole in each.things for thing in overheard.parts(whole)]
-    held = [found for thing in things if (found := diameters.claimed(thing)) is not None]
+    things = [thing for each in _measurements(audit) for part in each.things for thing in overheard.parts(part)]
+    held = [features for thing in things if (features := diameters.claimed(thing)) is not None]
     if not held:
         raise Skipped("no feature claims a unit of its own")
     for features in held:
@@ -119,13 +121,13 @@ def units_hold(audit: Audit) -> str:
 
 
 def features_remember_nothing(audit: Audit) -> str:
-    things = [thing for each in _asked(audit) for thing in each.things]
+    things = [thing for each in _measurements(audit) for thing in each.things]
     tables = [audit.rows, audit.rows, *(rows for _, rows, _ in audit.distant), *_strange(audit)]
     stage = audit.stage
     subjects = [stage.question(stage.views(stage.frames(rows), stage.accounts_of([]))).target for rows in tables]
     for thing in things:
         kept: dict[str, str] = {}
-        said: list[str] = []
+        earlier: list[str] = []
         for at, target in enumerate(subjects):
             fresh = overheard.copied(thing)
             before = overheard.declared(fresh)
@@ -135,9 +137,9 @@ def features_remember_nothing(audit: Audit) -> str:
             now = insides(fresh)
             if at > 1 and (where := difference(kept, now)):  # what is public may be kept, once
                 raise Failed(f"{thing.describe()} keeps what it sees of the rows: {where}")
-            if at > 1 and words != said:
-                raise Failed(f"{thing.describe()} says something of the rows it sees: {(words or said)[0]!r}")
-            kept, said = now, words
+            if at > 1 and words != earlier:
+                raise Failed(f"{thing.describe()} says something of the rows it sees: {(words or earlier)[0]!r}")
+            kept, earlier = now, words
     return f"{len(things)} features, statistics and labels are the same after they have seen rows"
 
 

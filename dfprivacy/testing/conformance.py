@@ -249,8 +249,8 @@ def check_mechanism(
     ... def total(curator, column):
     ...     "The sum of a bounded column: no guarantee, no reference."
     ...     return float(curator.sum(dp.features.Moments(column, degree=1)).values[0])
-    >>> found = {check.name: check.run().status for check in check_mechanism(total)}
-    >>> [name for name, status in found.items() if status == "failed"]
+    >>> statuses = {check.name: check.run().status for check in check_mechanism(total)}
+    >>> [name for name, status in statuses.items() if status == "failed"]
     ['is_documented']
     """
     expected = dict(expected_failed_checks or {})
@@ -291,10 +291,10 @@ class MechanismConformance:
     def _check(self, name: str, mechanism: Mechanism, cases: Any, expected_failed_checks: Any) -> None:
         import pytest
 
-        asked = (mechanism, cases, expected_failed_checks)
-        if _shared.get("asked") != asked:
+        given = (mechanism, cases, expected_failed_checks)
+        if _shared.get("given") != given:
             known = check_mechanism(mechanism, cases, expected_failed_checks=expected_failed_checks)
-            _shared.update(asked=asked, checks=list(known))
+            _shared.update(given=given, checks=list(known))
         outcomes = [check.run() for check in _shared["checks"] if check.name == name]
         wrong = [f"{outcome.case}: {outcome.detail}" for outcome in outcomes if outcome.status == "failed"]
         if wrong:

@@ -118,12 +118,12 @@ def refuted(held: RowFeatures, stage: Harness) -> Apart | None:
     vectors = maps(rows)
     for public in _subsets([column.name for column in held.columns]):
         for norm in (1, 2, math.inf):
-            said = held.diameter(norm, frozenset(public))
+            diameter = held.diameter(norm, frozenset(public))
             a, b, distance = _widest(rows, vectors, norm, public)
-            if distance <= maps.allowed(said, norm):
+            if distance <= maps.allowed(diameter, norm):
                 a, b, distance = _climbed(maps, a, b, norm, public)
-            if distance > maps.allowed(said, norm):
-                return Apart((a, b), norm, public, math.ldexp(distance, -maps.k), said)
+            if distance > maps.allowed(diameter, norm):
+                return Apart((a, b), norm, public, math.ldexp(distance, -maps.k), diameter)
     return None
 
 
@@ -142,8 +142,8 @@ class _Maps:
     def vectors(self, rows: Sequence[Row]) -> NDArray[np.float64]:
         """Give the vectors as their author has them, those of rows without one left out."""
         with np.errstate(all="ignore"):
-            found = np.array(self.held.rows(self._batch(rows)), dtype=np.float64).reshape(len(rows), -1)
-        return np.where(np.isfinite(found), found, 0.0)
+            vectors = np.array(self.held.rows(self._batch(rows)), dtype=np.float64).reshape(len(rows), -1)
+        return np.where(np.isfinite(vectors), vectors, 0.0)
 
     def _batch(self, rows: Sequence[Row]) -> Batch:
         stage = self.stage

@@ -172,13 +172,13 @@ def loss_within_charge(audit: Audit) -> str:
 
 def charge_is_tight(audit: Audit) -> str:
     _closed_form(audit)
-    found = audit.loss.tightness
-    if found < audit.case.tightness:
+    used = audit.loss.tightness
+    if used < audit.case.tightness:
         raise Failed(
-            f"the worst pair of tables uses {found:.3f} of what is charged, less than {audit.case.tightness:g}: "
+            f"the worst pair of tables uses {used:.3f} of what is charged, less than {audit.case.tightness:g}: "
             "the noise is larger than it need be"
         )
-    return f"tightness {found:.4f}"
+    return f"tightness {used:.4f}"
 
 
 def concludes_from_noise_alone(audit: Audit) -> str:
@@ -252,19 +252,19 @@ def outputs_do_not_tell(audit: Audit) -> str:
     else:
         raise Skipped("the exact audit says all: the release follows from noisy sums alone")
     proof = audit_by_sampling(audit.stage, audit.samples)
-    asked = float(exact(audit.case.epsilon))
-    if proof.epsilon > asked:
+    price = float(exact(audit.case.epsilon))
+    if proof.epsilon > price:
         raise Failed(
             f"{proof.event} tells neighbouring tables apart ({proof.table}: {proof.pair[0]} against "
-            f"{proof.pair[1]}) by epsilon {proof.epsilon:.3f} at least, and {asked:.3f} was to be paid"
+            f"{proof.pair[1]}) by epsilon {proof.epsilon:.3f} at least, and {price:.3f} was to be paid"
         )
-    return f"the best event of {proof.samples} outputs a side proves epsilon {proof.epsilon:.3f} of {asked:.3f}"
+    return f"the best event of {proof.samples} outputs a side proves epsilon {proof.epsilon:.3f} of {price:.3f}"
 
 
 def noise_follows_its_law(audit: Audit) -> str:
     drawn = {kind: sorted({d.scale for d in audit.first_run.draws if d.kind == kind}) for kind in sorted(ADDED)}
-    asked = {(kind, each) for kind, of in drawn.items() if of for each in (of[0], of[len(of) // 2], of[-1])}
-    for kind, scale in sorted(asked | {(kind, scale) for kind in ("laplace", "gaussian") for scale in _SCALES}):
+    laws = {(kind, each) for kind, of in drawn.items() if of for each in (of[0], of[len(of) // 2], of[-1])}
+    for kind, scale in sorted(laws | {(kind, scale) for kind in ("laplace", "gaussian") for scale in _SCALES}):
         pvalue = _fit(noise.sampler(), kind, scale, _DRAWS if scale in _SCALES else _DRAWS // 4)
         if pvalue < _PVALUE:
             raise Failed(f"{kind} noise of scale {scale:g} does not follow its law: p = {pvalue:.2g}")
@@ -278,7 +278,7 @@ def noise_follows_its_law(audit: Audit) -> str:
         pvalue = keys_fit(noise.sampler(), scale, size)
         if pvalue < _PVALUE:
             raise Failed(f"keys of a domain of {size} do not follow their law: p = {pvalue:.2g}")
-    return f"{len(asked) + len(arcs) + len(domains) + 4} laws fit"
+    return f"{len(laws) + len(arcs) + len(domains) + 4} laws fit"
 
 
 _fits: dict[tuple[str, str, float], float] = {}
@@ -326,11 +326,11 @@ def charges_before_reading(audit: Audit) -> str:
 
 
 def _everything_said(error: BaseException | None) -> str:
-    said = []
+    errors = []
     while error is not None:
-        said.append(f"{type(error).__name__}: {error} {getattr(error, '__notes__', '')}")
+        errors.append(f"{type(error).__name__}: {error} {getattr(error, '__notes__', '')}")
         error = error.__cause__ or error.__context__
-    return "\n".join(said)
+    return "\n".join(errors)
 
 
 def reads_through_the_curator(audit: Audit) -> str:
@@ -373,9 +373,9 @@ def explains_for_nothing(audit: Audit) -> str:
     views = audit.stage.views(audit.stage.frames(audit.rows, log), audit.stage.accounts_of(log))
 
     def explained() -> dict[str, str]:
-        with listening() as said, fixed_chance():
+        with listening() as messages, fixed_chance():
             explanation = audit.stage.question(views).explain()
-        return insides([explanation, repr(explanation), explanation._repr_html_(), said])
+        return insides([explanation, repr(explanation), explanation._repr_html_(), messages])
 
     try:
         kept = explained()
@@ -485,7 +485,7 @@ def rows_stand_alone(audit: Audit) -> str:
         return randomize(curator, maps, **how)
 
     with mock.patch.object(Curator, "randomize", noting):
-        whole = audit.stage.trace(rows)
+        first = audit.stage.trace(rows)
     shuffled = [rows[int(i)] for i in rng.permutation(len(rows))]
     turns: Iterator[tuple[str, Sequence[Row], dict[str, Any]]] = iter(
         [
@@ -499,8 +499,8 @@ def rows_stand_alone(audit: Audit) -> str:
     for what, table, props in turns:
         if any(in_turn) and table is shuffled:
             continue  # which message is asked of a row follows from its place, drawn without a look at it
-        other = audit.stage.trace(table, transcript=whole.given, **props)
-        if not _alike(whole, other, local=audit.mechanism.local):
+        other = audit.stage.trace(table, transcript=first.given, **props)
+        if not _alike(first, other, local=audit.mechanism.local):
             raise Failed(f"the same rows {what} have other sums")
     return "rows in any order and any batches have the same sums, to the last bit"
 
@@ -558,14 +558,14 @@ def _plain_rows(case: Case) -> list[Row]:
 
 
 def _engines() -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    engines: dict[str, Any] = {}
     with contextlib.suppress(ImportError):
-        found["pandas"] = importlib.import_module("pandas").DataFrame
+        engines["pandas"] = importlib.import_module("pandas").DataFrame
     with contextlib.suppress(ImportError):
         polars = importlib.import_module("polars")
-        found["polars"] = lambda columns: polars.DataFrame(columns, strict=False)
-        found["polars lazy"] = lambda columns: polars.LazyFrame(columns, strict=False)
-    return found
+        engines["polars"] = lambda columns: polars.DataFrame(columns, strict=False)
+        engines["polars lazy"] = lambda columns: polars.LazyFrame(columns, strict=False)
+    return engines
 
 
 def _unchanged(frame: Any, before: Any) -> bool:
@@ -655,8 +655,8 @@ def _is(numbers: Sequence[float], text: str) -> bool:
 
 
 def _quote(text: str, numbers: Sequence[float]) -> str:
-    found = next((t for t in _NUMBER.findall(text) if _is(numbers, t)), _CANARY)
-    at = text.find(found)
+    quoted = next((t for t in _NUMBER.findall(text) if _is(numbers, t)), _CANARY)
+    at = text.find(quoted)
     return repr(text[max(0, at - 60) : at + 40])
 
 

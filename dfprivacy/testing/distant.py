@@ -36,12 +36,12 @@ def distant(case: Case, rows: Sequence[Row]) -> dict[str, list[Row]]:
     def filled(at: Callable[[int, tuple[Any, Any]], Any]) -> list[Row]:
         return [{**row, **{name: at(place, end) for name, end in ends.items()}} for place, row in enumerate(rows)]
 
-    found = {
+    tables = {
         "highest": filled(lambda _, end: end[1]),
         "lowest": filled(lambda _, end: end[0]),
         "halves": filled(lambda place, end: end[place % 2]),
         "missing": filled(lambda *_: None),
     }
     if case.neighbors == "add_remove":
-        found |= {"one row": [*rows[:1]], "many rows": [*rows] * 5}
-    return found
+        tables |= {"one row": [*rows[:1]], "many rows": [*rows] * 5}
+    return tables

@@ -60,10 +60,10 @@ def holds_in_other_cases(audit: Audit) -> str:
             )
         used.append(seen.loss.tightness if seen.loss else 0.0)
         failed += [] if seen.answered else [name]
-    said = [f"{len(used)} variants hold", f"at most {max(used, default=0.0):.4f} of the charge used"]
-    said += [f"refused: {', '.join(refused)}"] if refused else []
-    said += [f"paid without an answer: {', '.join(failed)}"] if failed else []
-    return "; ".join(said)
+    words = [f"{len(used)} variants hold", f"at most {max(used, default=0.0):.4f} of the charge used"]
+    words += [f"refused: {', '.join(refused)}"] if refused else []
+    words += [f"paid without an answer: {', '.join(failed)}"] if failed else []
+    return "; ".join(words)
 
 
 def _seen(audit: Audit, case: Case) -> Seen | None:
@@ -78,12 +78,12 @@ def _seen(audit: Audit, case: Case) -> Seen | None:
         return Seen(None, answered)
     ours = [row for row in few(case, rows) if public_part(case, row) == public_part(case, rows[0])]
     for row in (ours[0], ours[-1]):
-        asked = with_first(rows, row)
-        other = stage.trace(asked, transcript=base.given)
+        table = with_first(rows, row)
+        other = stage.trace(table, transcript=base.given)
         if other.outcome != base.outcome and all(
             stage.trace(table, transcript=base.given).outcome == first.outcome
             for _ in range(_REPEATS)
-            for table, first in ((asked, other), (rows, base))
+            for table, first in ((table, other), (rows, base))
         ):
             return Seen(
                 None,
@@ -94,12 +94,12 @@ def _seen(audit: Audit, case: Case) -> Seen | None:
         return Seen(None, answered)
     made = {"mixed": rows, **shapes(case)}
     families = [measured(stage, name, made[name], until=len(base.draws)) for name in made]
-    found = [family for family in families if family]
-    if not found:
+    measurable = [family for family in families if family]
+    if not measurable:
         return Seen(None, answered)
-    losses = [worst(found, climbed=1, halvings=3)]
+    losses = [worst(measurable, climbed=1, halvings=3)]
     if statistics:
-        losses.append(worst_table(found, _STEPS, started=2))
+        losses.append(worst_table(measurable, _STEPS, started=2))
     return Seen(max(losses, key=lambda loss: (loss.exceeds, loss.epsilon)), answered)
 
 
@@ -107,8 +107,8 @@ def moves_with_its_sums(audit: Audit) -> str:
     """Evaluate statistics at sums that are moved a little, as rounding moves them."""
     if audit.first_run.release is None:
         raise Skipped("it does not answer")
-    _, asked = statistics_of(audit.stage, audit.rows)
-    claimed = [one for one in asked if isinstance(one, OfSums) and one.features.unit is None]
+    _, statistics = statistics_of(audit.stage, audit.rows)
+    claimed = [one for one in statistics if isinstance(one, OfSums) and one.features.unit is None]
     if not claimed:
         raise Skipped("it asks for no statistic of sums that are rounded")
     steepest = 0.0
@@ -129,8 +129,8 @@ def moves_with_its_sums(audit: Audit) -> str:
 
 def _value(statistic: OfSums, sums: NDArray[np.float64]) -> NDArray[np.float64]:
     with np.errstate(all="ignore"):
-        found = np.array(statistic.value(sums.copy()), dtype=np.float64).reshape(statistic.dimension)
-    return np.where(np.isfinite(found), found, 0.0)
+        value = np.array(statistic.value(sums.copy()), dtype=np.float64).reshape(statistic.dimension)
+    return np.where(np.isfinite(value), value, 0.0)
 
 
 def _sums(audit: Audit, statistic: OfSums) -> Iterator[tuple[str, NDArray[np.float64]]]:
@@ -138,12 +138,12 @@ def _sums(audit: Audit, statistic: OfSums) -> Iterator[tuple[str, NDArray[np.flo
     case, features = audit.case, statistic.features
     plain: dict[str, list[Row]] = {**tables(case), **shapes(case)}
     for name, rows in plain.items():
-        found: Any = 0.0
+        sums: Any = 0.0
         for frame in audit.stage.frames(rows):
             schema = audit.stage.schema(frame)
             batch = Table(frame, schema).gathered(features.columns)
-            found = found + np.asarray(features.rows(batch), dtype=float).reshape(batch.size, -1).sum(axis=0)
-        yield name, np.reshape(found, features.shape) / np.broadcast_to(features.weights, features.shape)
+            sums = sums + np.asarray(features.rows(batch), dtype=float).reshape(batch.size, -1).sum(axis=0)
+        yield name, np.reshape(sums, features.shape) / np.broadcast_to(features.weights, features.shape)
 
 
 def _moved(sums: NDArray[np.float64], features: Any) -> Iterator[tuple[NDArray[np.float64], float]]:

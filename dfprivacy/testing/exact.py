@@ -122,8 +122,8 @@ class Family:
         if self.drawn is None:
             return self.perform(row)
         if known not in self.drawn:
-            found, self.drawn[known] = redraw(self.stage, with_first(self.rows, row), **self._how)
-            return self._paid(found)
+            recording, self.drawn[known] = redraw(self.stage, with_first(self.rows, row), **self._how)
+            return self._paid(recording)
         if (drawn := self.drawn[known]) is None:
             return self.perform(row)
         again = drawn.measure(row, self.expected.pop(known, []))
@@ -142,22 +142,22 @@ class Family:
     def _how(self) -> dict[str, Any]:
         return {"transcript": self.base.given, "until": len(self.base.given) or None}
 
-    def _paid(self, found: Recording) -> Recording:
+    def _paid(self, recording: Recording) -> Recording:
         # What is paid after the last draw was not paid yet.
-        late = found.stopped and len(found.charges) < len(self.base.charges)
-        return replace(found, charges=self.base.charges, second=self.base.second) if late else found
+        late = recording.stopped and len(recording.charges) < len(self.base.charges)
+        return replace(recording, charges=self.base.charges, second=self.base.second) if late else recording
 
     def in_full(self) -> Family:
         """Give the same family with a performance for each member."""
-        members = [(row, self.perform(row) if found.stopped else found) for row, found in self.members]
+        members = [(row, self.perform(row) if recording.stopped else recording) for row, recording in self.members]
         return replace(self, members=members, drawn=None)
 
     def add(self, row: Row | None, *, concludes: bool) -> None:
         """Perform with another row in the place of the first, unless what is public of it is refused."""
-        found = self.trace(row) if concludes else self.measure(row)
+        recording = self.trace(row) if concludes else self.measure(row)
         known = [public_part(self.stage.case, one) for one in (row, self.rows[0])]
-        if not found.refused or known[0] == known[1]:
-            self.members.append((row, found))
+        if not recording.refused or known[0] == known[1]:
+            self.members.append((row, recording))
 
     @cached_property
     def ranked(self) -> list[tuple[tuple[Row | None, Recording], tuple[Row | None, Recording]]]:
@@ -199,7 +199,7 @@ def families(stage: Harness, seeds: Sequence[int] = (1, 2)) -> list[Family]:
     list of Family
         Those whose table the mechanism does not refuse.
     """
-    found: list[Family] = []
+    traced: list[Family] = []
     rows_in_place: list[Row | None] = [*candidates(stage.case)]
     if stage.case.neighbors == "add_remove":
         rows_in_place.append(None)
@@ -210,13 +210,13 @@ def families(stage: Harness, seeds: Sequence[int] = (1, 2)) -> list[Family]:
                 continue
             family = Family(stage, name, rows, base, drawn={public_part(stage.case, rows[0]): drawn})
             standing = rows_in_place if name == "mixed" else rows_in_place[-1::-2]
-            concluded = [found == [] or row is None or at % 2 == 0 for at, row in enumerate(standing)]
+            concluded = [traced == [] or row is None or at % 2 == 0 for at, row in enumerate(standing)]
             family.expect(row for row, concludes in zip(standing, concluded, strict=True) if not concludes)
             for row, concludes in zip(standing, concluded, strict=True):
                 family.add(row, concludes=concludes)
-            found.append(family)
+            traced.append(family)
     more = (measured(stage, name, rows) for name, rows in shapes(stage.case).items())
-    return found + [family for family in more if family]
+    return traced + [family for family in more if family]
 
 
 def measured(stage: Harness, name: str, rows: list[Row], seed: int = 1, until: int | None = None) -> Family | None:
@@ -256,12 +256,12 @@ def measured(stage: Harness, name: str, rows: list[Row], seed: int = 1, until: i
     return family if family.ranked else None
 
 
-def worst(found: Sequence[Family], climbed: int = 4, halvings: int = 8) -> Loss:
+def worst(searched: Sequence[Family], climbed: int = 4, halvings: int = 8) -> Loss:
     """Search families for the pair with the largest loss: their members, and around those of the most promising.
 
     Parameters
     ----------
-    found : sequence of Family
+    searched : sequence of Family
         Neighbouring tables.
     climbed : int
         Families around whose worst pairs the search goes on.
@@ -273,7 +273,7 @@ def worst(found: Sequence[Family], climbed: int = 4, halvings: int = 8) -> Loss:
     Loss
         Of the worst pair found.
     """
-    ranked = sorted(found, key=lambda family: -family.reach)
+    ranked = sorted(searched, key=lambda family: -family.reach)
     losses = [worst_pair(family, halvings) for family in ranked[:climbed]]
     return max(losses, key=lambda loss: (loss.exceeds, loss.epsilon))
 
@@ -310,9 +310,9 @@ def worst_pair(family: Family, halvings: int = 8) -> Loss:
             one, a = _climb(case, traced, one, b, 2.0**-power)
             other, b = _climb(case, traced, other, a, 2.0**-power)
         best.append((loss_between(a, b, (one, other), family.table), a, b))
-    loss, *found = max(best, key=lambda each: each[0].epsilon)
+    loss, *recordings = max(best, key=lambda each: each[0].epsilon)
     # A pair that was drawn again must come out the same where it is performed.
-    same = all(alike(a.draws, family.perform(row).draws) for a, row in zip(found, loss.pair, strict=True))
+    same = all(alike(a.draws, family.perform(row).draws) for a, row in zip(recordings, loss.pair, strict=True))
     return loss if same or family.drawn is None else worst_pair(family.in_full(), halvings)
 
 
@@ -477,11 +477,11 @@ def loss_between(a: Recording, b: Recording, pair: tuple[Row | None, Row | None]
     Loss
         The loss, and what was charged.
     """
-    found = _distances(a, b)
+    distances = _distances(a, b)
     charge, delta = min(a.epsilon, b.epsilon), min(a.delta, b.delta)
-    if found is None or found[2] > delta:
+    if distances is None or distances[2] > delta:
         return Loss(math.inf, float(charge), exceeds=True, pair=pair, table=table)
-    pure, mu_squared, shown = found
+    pure, mu_squared, shown = distances
     delta -= shown
     if not mu_squared:
         return Loss(float(pure), float(charge), exceeds=pure > charge, pair=pair, table=table)

@@ -416,9 +416,9 @@ class Replay:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        found = getattr(noise.OpenDPSampler(), name)
+        drawer = getattr(noise.OpenDPSampler(), name)
         self.opaque = True
-        return found
+        return drawer
 
 
 def _pairs(shown: Mapping[Any, int]) -> NDArray[np.object_]:
@@ -444,7 +444,7 @@ class Recording:
         What it released, None if it failed.
     error : BaseException or None
         How it failed.
-    said : tuple of str
+    messages : tuple of str
         Its warnings, its log messages, and what it printed.
     given : tuple of ndarray
         The noisy sums it received.
@@ -459,7 +459,7 @@ class Recording:
     log: tuple[str, ...]
     release: Release | None
     error: BaseException | None
-    said: tuple[str, ...]
+    messages: tuple[str, ...]
     given: tuple[NDArray[np.int64], ...] = field(repr=False)
     opaque: bool
     second: tuple[PrivacyLoss, ...] | None = None
@@ -496,10 +496,10 @@ class Recording:
     def outcome(self) -> str:
         """What the caller sees of it, as text: the result to the last bit, or the error, and what was said."""
         if self.release is None:
-            return "\n".join([f"{type(self.error).__name__}: {self.error}", *self.said])
+            return "\n".join([f"{type(self.error).__name__}: {self.error}", *self.messages])
         plain = self.release.to_dict()
         plain["privacy"] = {k: v for k, v in plain["privacy"].items() if k not in {"at", "sampler"}}
-        return "\n".join([json.dumps(plain), *self.said])  # keys as they come: their order can be seen
+        return "\n".join([json.dumps(plain), *self.messages])  # keys as they come: their order can be seen
 
 
 @dataclass(frozen=True)
@@ -571,10 +571,10 @@ class Harness:
         second: Sequence[PrivateFrame | GroupedView],
         changed: Mapping[str, Any],
     ) -> Question:
-        asked = {**self.case.arguments, "epsilon": self.case.epsilon, "fresh": True}
-        asked |= {"delta": self.case.delta} if self.mechanism.delta else {}
-        asked |= {self.case.other: second[0]} if self.case.other else {}
-        return view._question(self.mechanism, (), {**asked, **changed})  # noqa: SLF001 - a view of our own
+        arguments = {**self.case.arguments, "epsilon": self.case.epsilon, "fresh": True}
+        arguments |= {"delta": self.case.delta} if self.mechanism.delta else {}
+        arguments |= {self.case.other: second[0]} if self.case.other else {}
+        return view._question(self.mechanism, (), {**arguments, **changed})  # noqa: SLF001 - a view of our own
 
     def trace(
         self,
@@ -611,10 +611,10 @@ class Harness:
         log: list[str] = []
         accounts_of, sampler = self.accounts_of(log), Replay(seed, transcript, until)
         release, error = None, None
-        with listening() as said, noise.use(sampler), fixed_chance():
+        with listening() as messages, noise.use(sampler), fixed_chance():
             try:
-                found = self.frames(rows, log, **props) if frames is None else frames
-                release = self.question(self.views(found, accounts_of)).ask()
+                tables = self.frames(rows, log, **props) if frames is None else frames
+                release = self.question(self.views(tables, accounts_of)).ask()
             except (Exception, Curtain) as raised:  # noqa: BLE001 - whatever it says is evidence
                 error = raised
         return Recording(
@@ -623,7 +623,7 @@ class Harness:
             log=tuple(log),
             release=release,
             error=error,
-            said=tuple(said),
+            messages=tuple(messages),
             given=tuple(sampler.given),
             opaque=sampler.opaque,
             second=tuple(accounts_of[1].charges) if self.case.other else None,
@@ -633,9 +633,9 @@ class Harness:
 @contextmanager
 def listening() -> Iterator[list[str]]:
     """Collect the texts of all warnings and log messages, and what is printed."""
-    said: list[str] = []
+    messages: list[str] = []
     printed = io.StringIO()
-    root, ear = logging.getLogger(), _LogCapture(said)
+    root, ear = logging.getLogger(), _LogCapture(messages)
     root.addHandler(ear)
     try:
         with (
@@ -645,9 +645,9 @@ def listening() -> Iterator[list[str]]:
             warnings.catch_warnings(record=True) as caught,
         ):
             warnings.simplefilter("always")
-            yield said
-        said += [f"{warning.category.__name__}: {warning.message}" for warning in caught]
-        said += printed.getvalue().splitlines()
+            yield messages
+        messages += [f"{warning.category.__name__}: {warning.message}" for warning in caught]
+        messages += printed.getvalue().splitlines()
     finally:
         root.removeHandler(ear)
 
@@ -669,12 +669,12 @@ def loud() -> Iterator[None]:
 class _LogCapture(logging.Handler):
     """A handler that writes messages to a list."""
 
-    def __init__(self, said: list[str]) -> None:
+    def __init__(self, messages: list[str]) -> None:
         super().__init__()
-        self._said = said
+        self._messages = messages
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._said.append(record.getMessage())
+        self._messages.append(record.getMessage())
 
 
 _CHANCE = np.random.MT19937()  # in place of the one that all of NumPy's functions share

@@ -52,7 +52,7 @@ def insides(value: Any, path: str = "it", *, own: frozenset[str] | None = None) 
     """
     walk = _Walk(own)
     walk.visit(path, value)
-    return walk.found
+    return walk.values
 
 
 def difference(one: Mapping[str, str], other: Mapping[str, str]) -> str | None:
@@ -70,36 +70,36 @@ def _brief(text: str) -> str:
 
 def attributes(item: Any) -> dict[str, Any]:
     """Give the attributes of an object, those in slots too."""
-    found = dict(getattr(item, "__dict__", None) or {})
+    held = dict(getattr(item, "__dict__", None) or {})
     for cls in type(item).__mro__:
         for name, slot in vars(cls).items():
             if isinstance(slot, types.MemberDescriptorType) and not name.startswith("__"):
                 try:
-                    found[name] = slot.__get__(item)
+                    held[name] = slot.__get__(item)
                 except AttributeError:  # not set
                     continue
-    return found
+    return held
 
 
 class _Walk:
     def __init__(self, own: frozenset[str] | None) -> None:
-        self.found: dict[str, str] = {}
+        self.values: dict[str, str] = {}
         self._own = own
         self._seen: dict[int, tuple[str, Any]] = {}  # with the object, lest its place in memory be used again
 
     def visit(self, path: str, item: Any) -> None:
         if item is None or type(item) in _PLAIN:
-            self.found[path] = _word(item)
+            self.values[path] = _word(item)
             return
         if id(item) in self._seen:
-            self.found[path] = f"the same as {self._seen[id(item)][0]}"
+            self.values[path] = f"the same as {self._seen[id(item)][0]}"
             return
         self._seen[id(item)] = path, item
-        self.found[path] = _word(item)
+        self.values[path] = _word(item)
         if isinstance(item, types.ModuleType) or (self._own is not None and isinstance(item, _CHANCE)):
             return
         if len(path) > _DEEP:  # where all of it would be written at every depth; the number is nobody else's
-            path = f"...({len(self.found)}){path[-_DEEP // 2 :]}"
+            path = f"...({len(self.values)}){path[-_DEEP // 2 :]}"
         for name, part in self._parts(item):
             self.visit(f"{path}{name}", part)
 
@@ -170,12 +170,12 @@ def _pickled(item: Any) -> tuple[Any, ...]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = item.__reduce_ex__(4)
+            reduced = item.__reduce_ex__(4)
     except Exception:  # noqa: BLE001 - what cannot be pickled has no pickle
         return ()
-    if isinstance(found, str):
-        return (found,)
-    _, arguments, *rest = found
+    if isinstance(reduced, str):
+        return (reduced,)
+    _, arguments, *rest = reduced
     state, *items = [*rest, None, None, None][:3]
     return (arguments, state, *(None if each is None else list(each) for each in items))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._table.batch import Batch
 
-__all__ = ["Asked", "against_the_rules", "copied", "declared", "evaluated", "overhearing", "parts"]
+__all__ = ["Measurement", "against_the_rules", "copied", "declared", "evaluated", "overhearing", "parts"]
 
 _VERBS = ("sum", "jointly", "measure", "select", "above_threshold", "permutation_test", "randomize")
 _KINDS = (RowFeatures, Statistic, RowLabels)
@@ -36,7 +36,7 @@ _NORMS: dict[Any, tuple[float, ...]] = {RowFeatures: (1, 2), Statistic: (1, 2, n
 
 
 @dataclass(frozen=True)
-class Asked:
+class Measurement:
     """One measurement.
 
     Attributes
@@ -58,27 +58,27 @@ class Asked:
 
 
 @contextmanager
-def overhearing(log: list[str]) -> Iterator[list[Asked]]:
+def overhearing(log: list[str]) -> Iterator[list[Measurement]]:
     """Write down what curators are asked; `log` is that of the tables they read."""
-    found: list[Asked] = []
+    measurements: list[Measurement] = []
 
     def heard(verb: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
-        def asked(*args: Any, **kwargs: Any) -> Any:
+        def noting(*args: Any, **kwargs: Any) -> Any:
             drawn, read = getattr(noise.sampler(), "draws", []), log.count("read")
             before = len(drawn)
             given = _flat([*args, *kwargs.values()])
             things = tuple(copied(each) for each in given if isinstance(each, _KINDS))
             answer = function(*args, **kwargs)
-            found.append(Asked(verb, things, log.count("read") - read, len(drawn) - before))
+            measurements.append(Measurement(verb, things, log.count("read") - read, len(drawn) - before))
             return [heard(verb, one) for one in answer] if isinstance(answer, list) else answer  # of jointly
 
-        return asked
+        return noting
 
     with contextlib.ExitStack() as stack:
         for name in _VERBS:
             stack.enter_context(mock.patch.object(Curator, name, heard(name, getattr(Curator, name))))
-        yield found
+        yield measurements
 
 
 def _flat(value: Any) -> Iterator[Any]:
@@ -123,21 +123,21 @@ def against_the_rules(thing: Any) -> str | None:
 
 def declared(thing: Any) -> dict[str, str]:
     """Ask for all that a feature, a statistic or labels declare."""
-    found: dict[str, str] = {}
+    declarations: dict[str, str] = {}
     for name in ("columns", "shape", "weights", "places", "error", "lipschitz"):
-        found |= insides(getattr(thing, name, None), name)
+        declarations |= insides(getattr(thing, name, None), name)
     if hasattr(thing, "radius"):
-        found |= insides([thing.radius(norm) for norm in (1, 2)], "radius()")
+        declarations |= insides([thing.radius(norm) for norm in (1, 2)], "radius()")
     for kind, norms in _NORMS.items():
         if isinstance(thing, kind):
-            asked = [(relation, norm) for relation in ("replace_one", "add_remove") for norm in norms]
-            found |= insides([thing.sensitivity(*each, frozenset()) for each in asked], "sensitivity()")
-    return found
+            relations = [(relation, norm) for relation in ("replace_one", "add_remove") for norm in norms]
+            declarations |= insides([thing.sensitivity(*each, frozenset()) for each in relations], "sensitivity()")
+    return declarations
 
 
 def evaluated(thing: Any, batch: Batch) -> list[str]:
     """Let a feature, a statistic or labels see rows; return what they say meanwhile."""
-    with listening() as said, np.errstate(all="ignore"):
+    with listening() as messages, np.errstate(all="ignore"):
         try:
             if isinstance(thing, OfSums):
                 vectors = np.asarray(thing.features.rows(batch), dtype=float).reshape(batch.size, -1)
@@ -150,4 +150,4 @@ def evaluated(thing: Any, batch: Batch) -> list[str]:
                 thing.rows(batch)
         except Exception:  # noqa: BLE001, S110 - the core withholds errors, and so what they say
             pass
-    return said
+    return messages

@@ -85,8 +85,8 @@ def people_stand_together(audit: Audit) -> str:
     others = [{**row, _WHO: f"{at // 2}"} for at, row in enumerate(audit.rows)]
     people = len({row[_WHO] for row in others}) + 1
     stages = [_OfPeople(audit.mechanism, case, per=per, people=people) for per in (False, True)]
-    found = [_largest(stage, others) for stage in stages]
-    return "; ".join(f"{what}: {said}" for what, said in zip(("rows", "people"), found, strict=True))
+    answers = [_largest(stage, others) for stage in stages]
+    return "; ".join(f"{what}: {answer}" for what, answer in zip(("rows", "people"), answers, strict=True))
 
 
 def _largest(stage: _OfPeople, others: Sequence[Row]) -> str:
@@ -102,8 +102,8 @@ def _largest(stage: _OfPeople, others: Sequence[Row]) -> str:
     until = len(base.given) or None
 
     def traced(rows: Sequence[Row]) -> Recording:
-        found = stage.trace(_with(rows, others), transcript=base.given, until=until)
-        return replace(found, charges=base.charges) if found.stopped else found
+        recording = stage.trace(_with(rows, others), transcript=base.given, until=until)
+        return replace(recording, charges=base.charges) if recording.stopped else recording
 
     traces = {name: traced(rows) for name, rows in _people(corners)}
     pairs = list(itertools.combinations(traces.items(), 2))
@@ -141,7 +141,7 @@ def _check_hidden(stage: _OfPeople, base: Recording, corners: Sequence[Row], oth
     """Let nobody's rows, however many they are, move nothing."""
     hidden = [{**corner, _WHO: None} for corner in corners for _ in range(_MANY)]
     rows = _with([corners[0]] * _UNIT.max_rows, others)
-    found = stage.trace([*hidden, *rows], transcript=base.given, until=len(base.given) or None)
-    found = replace(found, charges=base.charges) if found.stopped else found
-    if base.replayable and distance(found, base):
+    recording = stage.trace([*hidden, *rows], transcript=base.given, until=len(base.given) or None)
+    recording = replace(recording, charges=base.charges) if recording.stopped else recording
+    if base.replayable and distance(recording, base):
         raise Failed("rows that name nobody move what is measured, and they are left out")

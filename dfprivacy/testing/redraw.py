@@ -85,17 +85,17 @@ class Redraw:
             return
         frames = self._changed([{**row, _WHICH: at} for at, row in enumerate(new.values())], _WHICH)
         which = Column(_WHICH, categories=tuple(range(len(new))))
-        found: list[NDArray[np.object_]] = []
+        parts: list[NDArray[np.object_]] = []
         for noted in self._noted:
             if noted.of_sums:
                 ((table, query, k, _),) = noted.values
                 moved = _moved(table, frames)
                 several = replace(moved, schema=replace(moved.schema, size=None))
                 total = several.total(OneHot(which, of=query.of), k)  # type: ignore[arg-type]
-                found.append(np.array(total, dtype=object).reshape(len(new), -1))
+                parts.append(np.array(total, dtype=object).reshape(len(new), -1))
             else:
-                found.append(np.empty((len(new), 0), dtype=object))
-        self._added.update({key: [each[at] for each in found] for at, key in enumerate(new)})
+                parts.append(np.empty((len(new), 0), dtype=object))
+        self._added.update({key: [each[at] for each in parts] for at, key in enumerate(new)})
 
     def measure(self, row: Row | None, expected: Sequence[Row | None] = ()) -> Recording | None:
         """Draw again with this row in place of the first; None if that fails. Read the expected ones, too."""
@@ -168,15 +168,15 @@ def redraw(
     """
     frames = stage.frames(rows)
     with _noting() as noted:
-        found = stage.trace(rows, frames=frames, **how)
-    if not found.replayable or not found.draws or len(noted) != len(found.draws):
-        return found, None
+        recording = stage.trace(rows, frames=frames, **how)
+    if not recording.replayable or not recording.draws or len(noted) != len(recording.draws):
+        return recording, None
     # What is paid after the last draw is not paid by who stops there, and is the same on all tables.
-    known = Redraw(stage, rows, replace(found, release=None, error=Curtain()), frames, noted)
+    known = Redraw(stage, rows, replace(recording, release=None, error=Curtain()), frames, noted)
     if not checked or all(each.of_sums for each in noted):  # a row taken away and put back teaches nothing
-        return found, known
+        return recording, known
     again = known.on(rows)
-    return found, known if again and alike(again.draws, found.draws) else None
+    return recording, known if again and alike(again.draws, recording.draws) else None
 
 
 def alike(some: Sequence[Draw], others: Sequence[Draw]) -> bool:
@@ -196,24 +196,24 @@ def _noting() -> Iterator[list[_Noted]]:
     perform, value, perturbed = Curator._perform, Table.value, Table.perturbed  # noqa: SLF001 - where all draws are
 
     @wraps(perform)
-    def note(curator: Curator, said: Any, losses: Any, draw: Callable[[], Any], blank: Any) -> Any:
+    def note(curator: Curator, record: Any, losses: Any, draw: Callable[[], Any], blank: Any) -> Any:
         going_on.append(_Noted(curator, draw))
         noted.append(going_on[-1])
         before = _drawn()
         try:
-            found = perform(curator, said, losses, draw, blank)
+            noisy = perform(curator, record, losses, draw, blank)
         finally:
             going_on.pop()
         if _drawn() == before:
             noted.pop()  # it took its part of what was drawn for all groups
-        return found
+        return noisy
 
     @wraps(value)
     def valued(table: Table, query: Query, k: int, *rng: np.random.Generator) -> Integers:
-        found = value(table, query, k, *rng)
+        steps = value(table, query, k, *rng)
         if going_on:
-            going_on[-1].values.append((table, query, k, integers(found)))
-        return found
+            going_on[-1].values.append((table, query, k, integers(steps)))
+        return steps
 
     @wraps(perturbed)
     def added(table: Table, query: Query, k: int, law: Any, add: Callable[[Integers], Any]) -> Any:

@@ -62,17 +62,17 @@ def run(names: Sequence[str] = (), samples: int | None = None, processes: int = 
     checks = all_checks(names, samples)
     cases = [checks[at : at + len(CHECKS)] for at in range(0, len(checks), len(CHECKS))]
     shared = {at: place for at, place in enumerate(_places(cases)) if place[0] in _installed()}
-    found: dict[int, list[Outcome]] = {}
+    outcomes: dict[int, list[Outcome]] = {}
     with tqdm(total=len(cases), unit=" cases", leave=False, disable=not sys.stderr.isatty()) as bar:
-        for at, outcomes in _shared(shared, samples, processes) if processes > 1 and len(shared) > 1 else ():
-            found[at] = outcomes
+        for at, done in _shared(shared, samples, processes) if processes > 1 and len(shared) > 1 else ():
+            outcomes[at] = done
             bar.update()
         for at, case in enumerate(cases):
-            if at not in found:
+            if at not in outcomes:
                 bar.set_description(str(case[0].audit.mechanism.name))
-                found[at] = [check.run() for check in case]
+                outcomes[at] = [check.run() for check in case]
                 bar.update()
-    return [outcome for at in range(len(cases)) for outcome in found[at]]
+    return [outcome for at in range(len(cases)) for outcome in outcomes[at]]
 
 
 _Place = tuple[str, int]  # a mechanism by name, and which of its cases
@@ -100,9 +100,9 @@ def _shared(
     os.environ.update(dict.fromkeys(threads, "1"))
     try:
         with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-            asked = {pool.submit(_audited, place, samples): at for at, place in cases.items()}
-            for done in as_completed(asked):
-                yield asked[done], done.result()
+            tasks = {pool.submit(_audited, place, samples): at for at, place in cases.items()}
+            for done in as_completed(tasks):
+                yield tasks[done], done.result()
     finally:
         for name in threads:
             del os.environ[name]
@@ -137,8 +137,8 @@ def as_table(outcomes: Sequence[Outcome], seconds: float) -> str:
         counts = [f"{sum(o.status == status for o in mine)} {mark}" for status, mark in _MARKS.items()]
         counts = [count for count in counts if not count.startswith("0 ")]
         loss = next((o for o in mine if o.loss is not None), None)
-        found = f"; loss {loss.loss:.6g} of {loss.charge:.6g}" if loss else ""
-        lines.append(f"{mechanism}({case}): {', '.join(counts)}{found}; {sum(o.seconds for o in mine):.1f} s")
+        largest = f"; loss {loss.loss:.6g} of {loss.charge:.6g}" if loss else ""
+        lines.append(f"{mechanism}({case}): {', '.join(counts)}{largest}; {sum(o.seconds for o in mine):.1f} s")
         lines += [
             f"  {_MARKS[o.status]:<9} {o.check}: {o.detail}" for o in mine if o.status in {"failed", "expected"}
         ]

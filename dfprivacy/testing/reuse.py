@@ -59,14 +59,14 @@ def reuses_what_was_measured(audit: Audit) -> str:
     for name, cases in tried:
         case = replace(cases[0], epsilon=audit.case.epsilon)
         stage, rows = Harness(audit.mechanism, case), _with_parts(case, audit.rows)
-        for true, found in zip(
+        for true, value in zip(
             _measured(stage, rows, _accounts(stage)), _measured(stage, rows, accounts), strict=False
         ):
-            if not (found.noise and found.noise.reused and true.noise):
+            if not (value.noise and value.noise.reused and true.noise):
                 continue
-            if true.values.shape != found.values.shape or _apart(true, found):
-                raise Failed(f"with {name}, {found.noise.what} is taken for something else")
-            if true.noise.scale != found.noise.scale:
+            if true.values.shape != value.values.shape or _apart(true, value):
+                raise Failed(f"with {name}, {value.noise.what} is taken for something else")
+            if true.noise.scale != value.noise.scale:
                 break  # from here on another course may be taken
     return f"{taken} measurements are taken again, bit by bit and for nothing; {len(tried)} variants take no other"
 
@@ -88,8 +88,8 @@ def _again(audit: Audit, accounts: Sequence[Account]) -> int:
     return len(taken)
 
 
-def _apart(true: NoisyValue, found: NoisyValue) -> bool:
-    return bool((np.abs(true.values - found.values) > _FINE * true.scales).any())
+def _apart(true: NoisyValue, value: NoisyValue) -> bool:
+    return bool((np.abs(true.values - value.values) > _FINE * true.scales).any())
 
 
 def _accounts(stage: Harness) -> list[Account]:
@@ -110,7 +110,7 @@ def _accounts(stage: Harness) -> list[Account]:
 
 def _measured(stage: Harness, rows: Sequence[Row], accounts: Sequence[Account]) -> list[NoisyValue]:
     """Ask, whether or not the answer is kept, and give what was measured on the way."""
-    with listening(), noise.use(_Exact()), fixed_chance(), _overheard() as found:
+    with listening(), noise.use(_Exact()), fixed_chance(), _overheard() as values:
         try:
             question = stage.question(stage.views(stage.frames(rows), accounts), fresh=False)
             with mock.patch.object(type(question), "_kept", return_value=None):
@@ -118,25 +118,25 @@ def _measured(stage: Harness, rows: Sequence[Row], accounts: Sequence[Account]) 
         except LedgerError as error:
             raise Failed(f"what is taken from the ledger does not fit: {error}") from error
         except Exception:  # noqa: BLE001 - what it concludes is of no interest here
-            return found
-    return found
+            return values
+    return values
 
 
 @contextmanager
 def _overheard() -> Iterator[list[NoisyValue]]:
     """Collect what sums and statistics come out as."""
-    found: list[NoisyValue] = []
+    values: list[NoisyValue] = []
     with contextlib.ExitStack() as stack:
         for name in ("sum", "measure"):
             verb = getattr(Curator, name)
 
             def heard(*args: Any, verb: Any = verb, **kwargs: Any) -> NoisyValue:
                 value: NoisyValue = verb(*args, **kwargs)
-                found.append(value)
+                values.append(value)
                 return value
 
             stack.enter_context(mock.patch.object(Curator, name, heard))
-        yield found
+        yield values
 
 
 def _with_parts(case: Case, rows: Sequence[Row]) -> list[Row]:

@@ -134,13 +134,13 @@ def keys_fit(sampler: Sampler, scale: float, size: int, draws: int = 4_000) -> f
     shown = [sampler.sparse({held: threshold}, size, scale, threshold) for _ in range(draws)]
     p = math.exp(-threshold / scale) / (1 + math.exp(-1 / scale))
     many = [len(each) - (held in each) for each in shown]
-    found = [(place, noise) for each in shown for place, noise in each.items() if place != held]
+    added = [(place, noise) for each in shown for place, noise in each.items() if place != held]
     ends = [size * part // _PARTS for part in range(_PARTS + 1)]
     zeros = np.array([high - low - (low <= held < high) for low, high in itertools.pairwise(ends)], dtype=float)
-    places = np.searchsorted(ends, [place for place, _ in found], side="right") - 1
+    places = np.searchsorted(ends, [place for place, _ in added], side="right") - 1
     steps = np.unique(np.rint(scale * np.log(_PARTS / np.arange(_PARTS, 0, -1))))  # about equal parts, from 0 on
     beyond = np.exp(-steps / scale)
-    above = np.searchsorted(steps, [noise - threshold for _, noise in found], side="right") - 1
+    above = np.searchsorted(steps, [noise - threshold for _, noise in added], side="right") - 1
     own = [each.get(held, threshold - 1) - threshold for each in shown]
     upper = beyond / (1 + math.exp(-1 / scale))
     pvalues = [

@@ -95,23 +95,23 @@ def audit_by_sampling(stage: Harness, samples: int = 100_000) -> Proof:
     """
     delta = float(stage.trace(tables(stage.case)["mixed"]).delta)
 
-    def proof(found: tuple[float, str, tuple[Row | None, Row | None]], samples: int, error: float) -> Proof:
-        _, name, pair = found
+    def proof(screened: tuple[float, str, tuple[Row | None, Row | None]], samples: int, error: float) -> Proof:
+        _, name, pair = screened
         rows = tables(stage.case)[name]
         one, other = (list(_outputs(stage, with_first(rows, row), samples)) for row in pair)
         epsilon, event = separation(one, other, delta, error)
         return Proof(epsilon, event, pair, name, samples)
 
-    looks_worst = sorted(_screened(stage, delta), key=lambda found: -found[0])[:_WORST]
-    closer = [proof(found, samples // 10, 0.05).epsilon for found in looks_worst]
+    looks_worst = sorted(_screened(stage, delta), key=lambda screened: -screened[0])[:_WORST]
+    closer = [proof(screened, samples // 10, 0.05).epsilon for screened in looks_worst]
     return proof(looks_worst[int(np.argmax(closer))], samples, ERROR)
 
 
 def _screened(stage: Harness, delta: float) -> Iterator[tuple[float, str, tuple[Row | None, Row | None]]]:
     """Estimate from few outputs how far apart the neighbouring tables are."""
     case = stage.case
-    found = candidates(case, count=2)
-    rows_in_place: list[Row | None] = [*found[:: max(1, len(found) // _ROWS)]]
+    others = candidates(case, count=2)
+    rows_in_place: list[Row | None] = [*others[:: max(1, len(others) // _ROWS)]]
     for name, rows in tables(case).items():
         if stage.trace(rows).refused:
             continue
@@ -138,14 +138,14 @@ def _outputs(stage: Harness, rows: Sequence[Row], count: int) -> Iterator[Output
     question = None
     with loud():
         for _ in range(count):
-            with listening() as said:
+            with listening() as messages:
                 try:
                     question = question or stage.question(views)
                     question.ask()
                     numbers, words = _leaves({k: v for k, v in accounts[0].kept.items() if k != "privacy"})
                 except Exception as error:  # noqa: BLE001 - whatever it says is an output
                     numbers, words = [], [f"{type(error).__name__}: {error}"]
-            yield Output(tuple(numbers[:_NUMBERS]), "\n".join([*words, *said]))
+            yield Output(tuple(numbers[:_NUMBERS]), "\n".join([*words, *messages]))
 
 
 def _leaves(plain: Any) -> tuple[list[float], list[str]]:
@@ -207,8 +207,8 @@ def separation(
     (a, b), relation, cut, swapped = best[2]
     hits = [int((side >= cut).sum() if relation == "at least" else (side < cut).sum()) for side in (a, b)]
     likely, rare = reversed(hits) if swapped else hits
-    found = _proved(np.array([likely]), np.array([rare]), half, delta, error)[0]
-    return max(0.0, float(found)), best[1]
+    epsilon = _proved(np.array([likely]), np.array([rare]), half, delta, error)[0]
+    return max(0.0, float(epsilon)), best[1]
 
 
 def _proved(
@@ -271,8 +271,8 @@ def _patterns(flags: NDArray[np.bool_]) -> list[str]:
 def _bits(values: NDArray[np.float64]) -> list[tuple[int, int]]:
     """Sort floats by their size and by how fine the grid is that they lie on."""
     mantissa, exponent = np.frexp(values)
-    whole = np.abs(np.ldexp(mantissa, 53)).astype(np.int64)
-    lowest = np.where(whole == 0, 0, exponent - 53 + np.log2(np.maximum(whole & -whole, 1)).astype(np.int64))
+    steps = np.abs(np.ldexp(mantissa, 53)).astype(np.int64)
+    lowest = np.where(steps == 0, 0, exponent - 53 + np.log2(np.maximum(steps & -steps, 1)).astype(np.int64))
     return list(zip((exponent // 2).tolist(), (lowest // 2).tolist(), strict=True))
 
 

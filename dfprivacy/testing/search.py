@@ -56,12 +56,12 @@ def statistics_of(stage: Harness, rows: Sequence[Row]) -> tuple[Recording, list[
     list of Statistic
         In the order in which they were asked for.
     """
-    asked: list[Statistic] = []
+    statistics: list[Statistic] = []
 
     def noting(verb: Any) -> Any:
         @wraps(verb)
         def ask(curator: Curator, statistic: Statistic, *args: Any, **kwargs: Any) -> Any:
-            asked.append(statistic)
+            statistics.append(statistic)
             return verb(curator, statistic, *args, **kwargs)
 
         return ask
@@ -69,15 +69,15 @@ def statistics_of(stage: Harness, rows: Sequence[Row]) -> tuple[Recording, list[
     with ExitStack() as patches:
         for name in _VERBS:
             patches.enter_context(mock.patch.object(Curator, name, noting(getattr(Curator, name))))
-        return stage.trace(rows), asked
+        return stage.trace(rows), statistics
 
 
-def worst_table(found: Sequence[Family], steps: int, started: int = 3) -> Loss:
+def worst_table(searched: Sequence[Family], steps: int, started: int = 3) -> Loss:
     """Change the tables of the most promising families, and the pairs of rows in them, step by step.
 
     Parameters
     ----------
-    found : sequence of Family
+    searched : sequence of Family
         Neighbouring tables.
     steps : int
         Changes to try on each table.
@@ -89,7 +89,7 @@ def worst_table(found: Sequence[Family], steps: int, started: int = 3) -> Loss:
     Loss
         Of the worst pair of tables found.
     """
-    family, *_ = promising = sorted(found, key=lambda family: -family.reach)[: started - 1]
+    family, *_ = promising = sorted(searched, key=lambda family: -family.reach)[: started - 1]
     starts = [(f"{one.table!r}", one.rows, (one.ranked[0][0][0], one.ranked[0][1][0])) for one in promising]
     starts += _clustered(family, steps)[:1]
     losses = [_climbed(_Pairs(family), start, steps, at) for at, start in enumerate(starts)]

@@ -39,13 +39,13 @@ def shown(release: Release, *, pictures: bool) -> dict[str, dict[str, str]]:
     """
     if release.privacy is not None:
         object.__setattr__(release.privacy, "at", "")
-    found = {"its attributes": insides(release)}
+    pages = {"its attributes": insides(release)}
     for name, look in _looks(release):
         try:
-            found[name] = insides(look(), name)
+            pages[name] = insides(look(), name)
         except Exception as error:  # noqa: BLE001 - how it fails can be seen as well
-            found[name] = {name: f"{type(error).__name__}: {error}"}
-    return found | (_pictures(release) if pictures else {})
+            pages[name] = {name: f"{type(error).__name__}: {error}"}
+    return pages | (_pictures(release) if pictures else {})
 
 
 def _looks(release: Release) -> Iterator[tuple[str, Any]]:
@@ -91,16 +91,16 @@ def _pictures(release: Release) -> dict[str, dict[str, str]]:
 
 
 def _drawn(figure: Any) -> dict[str, str]:
-    found: dict[str, str] = {}
+    artists: dict[str, str] = {}
     for at, artist in enumerate(figure.findobj()):
         name = f"{type(artist).__name__} {at}"
-        found[name] = "drawn"
+        artists[name] = "drawn"
         for getter in _DRAWN:
             with contextlib.suppress(Exception):  # an artist without it
                 value = getattr(artist, getter)()
                 if not hasattr(value, "findobj"):  # else it is another artist, which is drawn itself
-                    found |= insides(_numbers(value), f"{name}.{getter}()")
-    return found
+                    artists |= insides(_numbers(value), f"{name}.{getter}()")
+    return artists
 
 
 def _numbers(value: Any) -> Any:

@@ -56,10 +56,10 @@ def variants_among(mechanism: Mechanism, cases: Sequence[Case], case: Case) -> l
         As for `variants`; none that is among the cases.
     """
     given = {_key(each) for each in cases}
-    found = [(name, tried) for name, tried in variants(mechanism, case) if _key(tried[0]) not in given]
-    every = -(-len(found) * len(cases) // MOST)
+    own = [(name, tried) for name, tried in variants(mechanism, case) if _key(tried[0]) not in given]
+    every = -(-len(own) * len(cases) // MOST)
     at = next((at for at, each in enumerate(cases) if each is case), 0)
-    return found[at % every :: every] if every > 1 else found
+    return own[at % every :: every] if every > 1 else own
 
 
 def _key(case: Case) -> str:
@@ -149,8 +149,8 @@ def _arguments(mechanism: Mechanism, case: Case) -> Iterator[tuple[str, list[Cas
         for name, parameter in mechanism.signature.parameters.items()
         if parameter.default is not inspect.Parameter.empty
     }
-    asked = {**defaults, **case.arguments}
-    numbers = {name: value for name, value in asked.items() if type(value) in {int, float} and name != "epsilon"}
+    every = {**defaults, **case.arguments}
+    numbers = {name: value for name, value in every.items() if type(value) in {int, float} and name != "epsilon"}
     for name, value in list(numbers.items())[:_ARGUMENTS]:
         for other in _others(value):
             yield f"{name}={other!r}", [replace(case, arguments={**case.arguments, name: other})]
@@ -159,9 +159,9 @@ def _arguments(mechanism: Mechanism, case: Case) -> Iterator[tuple[str, list[Cas
 def _others(value: float) -> list[float]:
     """Give extremes in place of a number; of a whole one, which may count something, only such as are near."""
     if type(value) is int:
-        found: list[float] = [1, 2 * value] if 0 < value <= _SMALL else [1]
+        extremes: list[float] = [1, 2 * value] if 0 < value <= _SMALL else [1]
     elif 0 < value < 1:
-        found = [1e-3, 0.999, 1e6 * value]
+        extremes = [1e-3, 0.999, 1e6 * value]
     else:
-        found = [1e-6 * value, 1e6 * value] if value else [1.0, -1e6]
-    return [each for each in found if each != value]
+        extremes = [1e-6 * value, 1e6 * value] if value else [1.0, -1e6]
+    return [each for each in extremes if each != value]

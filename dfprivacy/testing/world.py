@@ -55,8 +55,8 @@ def _hear(event: str, args: tuple[Any, ...]) -> None:
         return
     if event == "open":
         path, mode, flags = args
-        asked = set(mode) if isinstance(mode, str) else set()
-        writes = bool(asked & set("wax+")) if asked else bool((flags or 0) & _WRITES)
+        letters = set(mode) if isinstance(mode, str) else set()
+        writes = bool(letters & set("wax+")) if letters else bool((flags or 0) & _WRITES)
         if not writes or isinstance(path, int) or path == os.devnull:
             return
     elif not event.startswith(_SEEN) or (event == "sqlite3.connect" and args[0] == ":memory:"):
@@ -76,22 +76,22 @@ def watching() -> Iterator[Traces]:
     if not _hooked:
         sys.addaudithook(_hear)
         _hooked.append(True)
-    found = Traces()
+    traces = Traces()
     with tempfile.TemporaryFile() as output:
         sys.stdout.flush(), sys.stderr.flush()
         kept = [os.dup(descriptor) for descriptor in (1, 2)]
         for descriptor in (1, 2):
             os.dup2(output.fileno(), descriptor)
-        _listeners.append(found.events)
+        _listeners.append(traces.events)
         try:
-            yield found
+            yield traces
         finally:
-            _listeners.remove(found.events)
+            _listeners.remove(traces.events)
             for descriptor, before in zip((1, 2), kept, strict=True):
                 os.dup2(before, descriptor)
                 os.close(before)
             output.seek(0)
-            found.printed = output.read()
+            traces.printed = output.read()
 
 
 _hooked: list[bool] = []
@@ -133,8 +133,8 @@ def state(mechanism: Mechanism) -> dict[str, str]:
 def everywhere(mechanism: Mechanism) -> dict[tuple[str, str], object]:
     """Write down the numbers and texts in all other modules, the classes of dfprivacy, and the environment."""
     own = package(mechanism.function)
-    found: dict[tuple[str, str], object] = {("os.environ", name): value for name, value in os.environ.items()}
-    found["os", "getcwd()"] = os.getcwd()  # noqa: PTH109 - a text
+    values: dict[tuple[str, str], object] = {("os.environ", name): value for name, value in os.environ.items()}
+    values["os", "getcwd()"] = os.getcwd()  # noqa: PTH109 - a text
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == own or name.startswith("dfprivacy.testing") or module is None:
             continue
@@ -144,8 +144,8 @@ def everywhere(mechanism: Mechanism) -> dict[tuple[str, str], object]:
         for place, names in spaces:
             for key, value in list(names.items()):
                 if type(value) in _TELL:
-                    found[place, key] = value if type(value) in _EXACT else np.asarray(value).tobytes()
-    return found
+                    values[place, key] = value if type(value) in _EXACT else np.asarray(value).tobytes()
+    return values
 
 
 _EXACT = {int, bool, str, bytes}

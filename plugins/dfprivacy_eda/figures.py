@@ -10,6 +10,7 @@ import numpy as np
 
 from dfprivacy.markup import escaped
 from dfprivacy.wording import number
+from dfprivacy_eda.plots import called
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,7 +125,7 @@ def histogram(release: Histogram, spans: Sequence[Span], name: str) -> str:
         f"{number(float(edges[most]))} to {number(float(edges[most + 1]))}, with about "
         f"{release.counts[most]:,.0f} of {release.total:,.0f} rows."
     )
-    return _svg(y + 14, name, f"Histogram of {release.column}", description, parts)
+    return _svg(y + 14, name, f"Histogram of {called(release, release.column)}", description, parts)
 
 
 def bars(release: Counts, name: str) -> str:
@@ -167,4 +168,4 @@ def bars(release: Counts, name: str) -> str:
     parts.append(_line(left, _TOP, left, floor, "axis"))
     first = f"{release.categories[0]}, with about {release.counts[0]:,.0f} of {release.total:,.0f} rows"
     description = f"{len(release.categories)} categories. The largest is {first}."
-    return _svg(floor + 24, name, f"Rows by {release.column}", description, parts)
+    return _svg(floor + 24, name, f"Rows by {called(release, release.column)}", description, parts)

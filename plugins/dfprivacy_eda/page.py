@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.wording import between, number, with_error
 from dfprivacy_eda import figures
+from dfprivacy_eda.plots import called
 from dfprivacy_eda.style import STYLE
 from dfprivacy_eda.wording import CLEARLY
 
@@ -54,7 +56,7 @@ def document(report: Report, title: str | None) -> str:
         The whole of an HTML file.
     """
     name = title or (report.privacy.account if report.privacy else "A private table")
-    sections = [_columns(report), _together(report.correlations), _reading(), _noise(report)]
+    sections = [_columns(report), _together(report), _reading(), _noise(report)]
     links = [
         ("glance", "At a glance"),
         *(_anchors(report)),
@@ -76,7 +78,7 @@ def document(report: Report, title: str | None) -> str:
 
 
 def _anchors(report: Report) -> list[tuple[str, str]]:
-    names = [(f"column-{at}", name) for at, name in enumerate(report.description.columns, start=1)]
+    names = [(f"column-{at}", called(report, name)) for at, name in enumerate(report.description.columns, start=1)]
     return names + ([("together", "Correlations")] if report.correlations else [])
 
 
@@ -117,17 +119,19 @@ def _paid(report: Report) -> str:
 def _glance(report: Report) -> str:
     """Write the description with a row for each column of the table: that fits a page best."""
     described = report.description
+    names = [called(report, name) for name in described.columns]
     rows = [
         (name, *(with_error(*cell) if cell[0] is not None else "" for cell in zip(values, errors, strict=True)))
-        for name, values, errors in zip(described.columns, described.values, described.standard_errors, strict=True)
+        for name, values, errors in zip(names, described.values, described.standard_errors, strict=True)
     ]
     table = _table(Grid(("column", *described.statistics), rows), "All columns, ± standard error of the noise")
     return f'<section aria-labelledby="glance"><h2 id="glance">At a glance</h2>{table}</section>'
 
 
 def _columns(report: Report) -> str:
-    histograms = {each.column: each for each in report.histograms}
-    counts = {each.column: each for each in report.counts}
+    words = report.column_words
+    histograms = {each.column: replace(each, column_words=words) for each in report.histograms}
+    counts = {each.column: replace(each, column_words=words) for each in report.counts}
     parts = []
     for at, name in enumerate(report.description.columns):
         here = f"column-{at + 1}"
@@ -135,8 +139,9 @@ def _columns(report: Report) -> str:
             facts, body = _number(report, at, histograms[name], here)
         else:
             facts, body = _category(report, at, counts[name], here)
+        title = escaped(called(report, name))
         parts.append(
-            f'<section class="column" aria-labelledby="{here}"><header><h3 id="{here}">{escaped(name)}</h3>'
+            f'<section class="column" aria-labelledby="{here}"><header><h3 id="{here}">{title}</h3>'
             f'<p class="quiet">{escaped(facts)}</p></header>{body}</section>'
         )
     return f'<section aria-labelledby="columns"><h2 id="columns">Column by column</h2>{"".join(parts)}</section>'
@@ -166,27 +171,27 @@ def _number(report: Report, at: int, histogram: Histogram, here: str) -> tuple[s
     beyond = (cells["count"][0] or 0.0) - histogram.total
     note = f" About {beyond:,.0f} rows lie beyond the picture." if beyond > histogram.noise_standard_error else ""
     caption = (
-        f"Rows by {histogram.column}; orange: {100 * report.confidence:.4g}% intervals of the bins, and of the "
-        f"mean and the quartiles below.{note}"
+        f"Rows by {called(histogram, histogram.column)}; orange: {100 * report.confidence:.4g}% intervals of the "
+        f"bins, and of the mean and the quartiles below.{note}"
     )
-    more = _details(histogram._grid(), f"Bins of {histogram.column}")  # noqa: SLF001 - of our own kind
+    more = _details(histogram._grid(), f"Bins of {called(histogram, histogram.column)}")  # noqa: SLF001 - of our own kind
     drawn = figures.histogram(histogram, spans, here)
     picture = f"<figure>{drawn}<figcaption>{escaped(caption)}</figcaption>{more}</figure>"
     return f"{text}. {_missing(cells)}", picture + _facts(
-        cells, report.confidence, f"Statistics of {histogram.column}"
+        cells, report.confidence, f"Statistics of {called(histogram, histogram.column)}"
     )
 
 
 def _category(report: Report, at: int, counts: Counts, here: str) -> tuple[str, str]:
     cells = _cells(report, at)
     hidden = len(counts.categories) - figures.MOST_BARS
-    caption = f"Rows by {counts.column}; orange: {100 * report.confidence:.4g}% intervals." + (
+    caption = f"Rows by {called(counts, counts.column)}; orange: {100 * report.confidence:.4g}% intervals." + (
         f" The {hidden:,} smallest are not drawn." if hidden > 0 else ""
     )
-    more = _details(counts._grid(), f"Counts of {counts.column}")  # noqa: SLF001 - of our own kind
+    more = _details(counts._grid(), f"Counts of {called(counts, counts.column)}")  # noqa: SLF001 - of our own kind
     picture = f"<figure>{figures.bars(counts, here)}<figcaption>{escaped(caption)}</figcaption>{more}</figure>"
     text = f"{len(counts.categories):,} categories. {_missing(cells)}"
-    return text, picture + _facts(cells, report.confidence, f"Statistics of {counts.column}")
+    return text, picture + _facts(cells, report.confidence, f"Statistics of {called(counts, counts.column)}")
 
 
 def _missing(cells: dict[str, tuple[Any, Any, Any, Any]]) -> str:
@@ -205,12 +210,14 @@ def _details(grid: Grid, caption: str) -> str:
     return f"<details><summary>The numbers of this picture</summary>{_table(grid, caption, 'plain')}</details>"
 
 
-def _together(matrix: Correlations | None) -> str:
+def _together(report: Report) -> str:
+    matrix = report.correlations
     if matrix is None:
         return ""
-    heads = "".join(f'<th scope="col">{escaped(name)}</th>' for name in matrix.columns)
+    names = [called(report, name) for name in matrix.columns]
+    heads = "".join(f'<th scope="col">{escaped(name)}</th>' for name in names)
     rows = []
-    for i, name in enumerate(matrix.columns):
+    for i, name in enumerate(names):
         cells = "".join(_correlation(matrix, i, j) for j in range(len(matrix.columns)))
         rows.append(f'<tr><th scope="row">{escaped(name)}</th>{cells}</tr>')
     caption = "Pearson's correlation, ± standard error of the noise"

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bounds",
+    "called",
     "categories",
     "counts",
     "crosstab",
@@ -106,11 +107,12 @@ def stated(release: ColumnStatistic) -> str:
     """Say what a number is, in the words of the column."""
     if not release.column:
         return "rows"
-    of = ", ".join(_called(release, name) for name in release.column.split(", "))
+    of = ", ".join(called(release, name) for name in release.column.split(", "))
     return f"{_NAMES.get(release.statistic, release.statistic)} of {of}"
 
 
-def _called(release: Release, column: str) -> str:
+def called(release: Release, column: str) -> str:
+    """Name a column for people: its label, with its units, where the schema says them."""
     return release.column_words.get(column, column)
 
 
@@ -125,7 +127,7 @@ def histogram(release: Histogram, ax: Any) -> Any:
     ax.stairs(release.counts / unit, release.edges, color=ink(ax), lw=0.6)
     middle = (release.edges[1:] + release.edges[:-1]) / 2
     ax.vlines(middle, low, high, color=SURE, label=_interval(release.confidence))
-    what = _called(release, release.column)
+    what = called(release, release.column)
     ax.set(xlabel=what, ylabel="rows" if even else f"rows per unit of {what}")
     ax.set_xlim(release.edges[0], release.edges[-1])
     ax.set_ylim(bottom=0)
@@ -152,7 +154,7 @@ def counts(release: Counts, ax: Any) -> Any:
     ax.set_yticks(at, [str(category) for category in release.categories[:shown]])
     ax.invert_yaxis()
     rest = len(release.categories) - shown
-    ax.set(xlabel="rows", ylabel=_called(release, release.column) + (f" ({rest} more not drawn)" if rest else ""))
+    ax.set(xlabel="rows", ylabel=called(release, release.column) + (f" ({rest} more not drawn)" if rest else ""))
     ax.set_xlim(left=0)
     _legend(_plain(ax), loc="lower left", bbox_to_anchor=(0, 1))
     if release.normalize:
@@ -202,7 +204,7 @@ def crosstab(release: Crosstab, ax: Any) -> Any:
 
     Where the columns have many categories, a map with a number in each cell.
     """
-    first, second = (_called(release, name) for name in release.columns)
+    first, second = (called(release, name) for name in release.columns)
     rows, columns = release.categories
     names = [str(each) for each in rows]
     if len(columns) > len(_SERIES) or len(rows) * len(columns) > _MOST_BARS:
@@ -229,7 +231,7 @@ def _named(release: Aggregates, at: int) -> str:
     name, column, statistic = release.names[at], release.columns[at], release.statistics[at]
     if name != f"{column}_{statistic}" or column not in release.column_words:
         return name
-    return f"{_NAMES.get(statistic, statistic)} of {_called(release, column)}"
+    return f"{_NAMES.get(statistic, statistic)} of {called(release, column)}"
 
 
 def _broken(name: str) -> str:
@@ -266,7 +268,7 @@ def _map(release: Crosstab, ax: Any) -> Any:
             ax.text(j, i, f"{count:,.0f}", ha="center", va="center", fontsize="x-small", color=colour)
     ax.set_xticks(range(len(columns)), [str(each) for each in columns], rotation=45, ha="right")
     ax.set_yticks(range(len(rows)), [str(each) for each in rows])
-    ax.set(xlabel=_called(release, release.columns[1]), ylabel=_called(release, release.columns[0]))
+    ax.set(xlabel=called(release, release.columns[1]), ylabel=called(release, release.columns[0]))
     return ax
 
 
@@ -295,7 +297,7 @@ def quantiles(release: Quantiles, ax: Any) -> Any:
     first, last = min(first, *release.low), max(last, *release.high)
     room = 0.02 * (last - first) or 1.0
     ax.set(
-        xlabel=_called(release, release.column),
+        xlabel=called(release, release.column),
         ylabel="share of rows",
         ylim=(0, 1),
         xlim=(first - room, last + room),
@@ -341,7 +343,7 @@ def _panel(ax: Any, release: Description, at: int) -> None:
     value, low, high = cell("mean")
     ax.plot([low, high], [-0.5, -0.5], color=SURE, lw=1.5, label=_interval(release.confidence))
     ax.plot(value, -0.5, "D", ms=4, color=ink(ax), label="mean")
-    ax.set(yticks=[0], yticklabels=[_broken(_called(release, release.columns[at]))], ylim=(-0.8, 0.5))
+    ax.set(yticks=[0], yticklabels=[_broken(called(release, release.columns[at]))], ylim=(-0.8, 0.5))
     ax.spines[["left", "top", "right"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     ax.tick_params(axis="x", labelsize="small")
@@ -361,7 +363,7 @@ def bounds(release: FoundBounds, edges: NDArray[np.float64], ax: Any) -> Any:
         strict=True,
     ):
         interval = "not found" if low is None else f"{low:g} to {high:g}"
-        ax.stairs(np.maximum(row, 0), at, color=colour, lw=1.5, label=f"{_called(release, name)}: {interval}")
+        ax.stairs(np.maximum(row, 0), at, color=colour, lw=1.5, label=f"{called(release, name)}: {interval}")
     ax.axhline(release.threshold, color=SURE, ls="--", label=f"threshold, {release.threshold:,.0f} rows")
     held = np.flatnonzero((release.counts > release.threshold).any(axis=0))
     if len(held):
@@ -400,7 +402,7 @@ def profile(release: Profile, labels: Sequence[str], ax: Any) -> Any:
 def matrix(release: _Matrix, ax: Any) -> Any:
     """Draw a number for each two columns, with its standard error, on squares, dark for large ones."""
     columns, values, errors = release.columns, release.values, release.standard_errors
-    at, names = range(len(columns)), [_broken(_called(release, name)) for name in columns]
+    at, names = range(len(columns)), [_broken(called(release, name)) for name in columns]
     ax = _sized(ax, 0.6 * len(columns) + 0.5 + 0.06 * max(map(len, names)))
     most = float(np.nanmax(abs(values), initial=1e-300))
     ax.imshow(values, cmap="RdBu", vmin=-most, vmax=most, aspect="auto")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Counts", "Crosstab", "Histogram"]
 
 _SHOWN = 24  # cells
+_WHOLE = 10.0  # the least error by which numbers of rows are written in a sentence: then without places
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -95,10 +96,10 @@ class _Counted(Tabled):
             return f"No value of {self._about()} was found."
         at = int(np.argmax(self.raw))
         low, high = (float(ends.ravel()[at]) for ends in self.intervals)
-        count, error = float(self.counts.ravel()[at]), self.noise_standard_error
+        count, error = float(self.counts.ravel()[at]), max(self.noise_standard_error, _WHOLE)
         share = f", {self.shares.ravel()[at]:.1%} of them," if self.normalize and self.total > 0 else ""
-        whose = "the table's own" if self.reach else ""
-        how = sure(low, high, self.confidence, whose=whose, noise=1.0 if self.reach else None)
+        whose, noise = ("the table's own", 1.0) if self.noise_scale else ("", None)
+        how = sure(low, high, self.confidence, whose=whose, noise=noise)
         return (
             f"Of {number(self.total, error)} rows, {number(count, error)}{share} "
             f"have {self._about()} = {self._cell(at)}, the most of {self.raw.size:,} counts{how}."

@@ -263,7 +263,7 @@ class JointMoments(Release):
         plots, (noise, *_) = [], self.standard_errors(sampling="none")
         for at, column in enumerate(self.columns):
             mean, reach = self.means[:, at], 2 * self.mean_errors[:, at]
-            what = f"mean of {self._called(column)} ± 2 standard errors; thick: from sampling"
+            what = f"mean of {self._called(column)} ± 2 errors (thick: sampling)"
             parts = [1 - math.sqrt(max(0.0, 1 - share**2)) for share in (noise[:, at] / self.mean_errors[:, at])]
             plots.append((groups, mean.tolist(), (mean - reach).tolist(), (mean + reach).tolist(), what, parts))
         return panels(ax, plots)

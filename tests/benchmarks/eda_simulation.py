@@ -1,7 +1,7 @@
 """A curator whose noise is NumPy's: it sums a table once, and adds noise as often as it is asked.
 
 For benchmarks only, of public tables: nothing is private here, nothing is charged, and noise is continuous, but on
-whole units where that is asked for. Scales are those of the claimed sensitivities, under ``replace_one`` for a table
+whole units where asked for. Scales are those of the claimed sensitivities, under ``replace_one`` for a table
 whose size is public, or ``add_remove``.
 """
 

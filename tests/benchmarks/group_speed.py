@@ -4,8 +4,8 @@
     python tests/benchmarks/group_speed.py --check           # and exit with status 1 if a goal is missed
 
 The two sides take turns in one process; times are the least of some turns after the first, of the processor and on
-the clock. The draws of noise are those of the hundred groups, by OpenDP, whose time nothing here can shorten: where
-they alone take more than twice one group's question, the goal cannot be reached.
+the clock. The draws are those of the hundred groups: of noise, by OpenDP, whose time nothing here can shorten, and
+of selections. Where they alone take more than twice one group's question, the goal cannot be reached.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def view(rows: int) -> Any:
 
 
 class Draws:
-    """Processor seconds that OpenDP takes."""
+    """Processor seconds that draws of noise and selections take."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

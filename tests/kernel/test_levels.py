@@ -27,11 +27,11 @@ def columns(d, reach=3.0):
 
 
 def embedder(design):
-    """What embeds rows, in float64."""
+    """What gives the features of rows, in float64, and the matrix that embeds them."""
     embedding = design.embedding()
     (part,) = embedding.parts
     reach = design.columns[0].high
-    return lambda rows: part.features(np.clip(rows, -reach, reach)) @ embedding.map.T
+    return lambda rows: part.features(np.clip(rows, -reach, reach)), embedding.map
 
 
 def moments(C):
@@ -40,19 +40,26 @@ def moments(C):
     )
 
 
-def noisy_pvalue(phi, n, epsilon, rng):
-    """The p-value of the one-release test of embedded rows, n of them in either sample, with noise from NumPy."""
-    T = float(np.linalg.norm(phi[:n].mean(axis=0) - phi[n:].mean(axis=0)))
+def second_moment(features, embedding):
+    """The mean outer product of embedded rows, of the mean outer product of their features."""
+    return embedding @ (features.T @ features / len(features)) @ embedding.T
+
+
+def noisy_pvalue(features, embedding, n, epsilon, rng):
+    """The p-value of the one-release test of rows, n of them in either sample, with noise from NumPy."""
+    first, second = features[:n].mean(axis=0), features[n:].mean(axis=0)
+    T = float(np.linalg.norm(embedding @ (first - second)))
     b, r = math.sqrt(2) / 2 / (0.85 * epsilon), 2 / (0.15 * epsilon)
-    spread = 2 * n * moments(np.cov(phi.T, bias=True)) + rng.gamma(4) * rng.uniform(-1, 1, 3) * r
+    covariance = second_moment(features - (first + second) / 2, embedding)
+    spread = 2 * n * moments(covariance) + rng.gamma(4) * rng.uniform(-1, 1, 3) * r
     return Measured(n / 2 * T + rng.laplace(0, b), b, spread, np.full(3, r), (n, n)).pvalue
 
 
 def rejections(design, first, second, n, epsilon, runs, seed):
     rng = np.random.default_rng(seed)
-    feature = embedder(design)
+    feature, embedding = embedder(design)
     found = [
-        noisy_pvalue(feature(np.vstack([first(rng, n), second(rng, n)])), n, epsilon, rng) <= 0.05
+        noisy_pvalue(feature(np.vstack([first(rng, n), second(rng, n)])), embedding, n, epsilon, rng) <= 0.05
         for _ in range(runs)
     ]
     return sum(found) / runs
@@ -85,15 +92,15 @@ def test_stretched_blobs_are_found():
 def test_pairs_keep_the_level():
     """Pairs whose two rows are exchangeable, however alike, are told apart in one case of twenty at most."""
     design = Design.read(columns(2), "nystrom", None, 0.5, None, 40)
-    feature, rng, n = embedder(design), np.random.default_rng(3), 300
+    (feature, embedding), rng, n = embedder(design), np.random.default_rng(3), 300
     rejected = 0
     for _ in range(600):
         person = rng.standard_normal((n, 2))
         x, y = (feature(person + 0.5 * rng.standard_normal((n, 2))) for _ in range(2))
         z = x - y
         b, r = 2 * math.sqrt(2) / 0.85, 2 / 0.15
-        spread = n * moments(z.T @ z / n) + rng.gamma(4) * rng.uniform(-1, 1, 3) * r
-        apart = float(np.linalg.norm(z.sum(axis=0))) + rng.laplace(0, b)
+        spread = n * moments(second_moment(z, embedding)) + rng.gamma(4) * rng.uniform(-1, 1, 3) * r
+        apart = float(np.linalg.norm(embedding @ z.sum(axis=0))) + rng.laplace(0, b)
         rejected += MeasuredPairs(apart, b, spread, np.full(3, r), (n, n)).pvalue <= 0.05
 
     assert rejected / 600 < 0.05 + 5 * math.sqrt(0.05 / 600)

@@ -245,3 +245,13 @@ def test_third_parties_have_a_sentence():
 
     assert repr(plain).startswith("This Middle gives middle 40.0 (90% interval 38.0 to 42.0; p = 0.250).\nMiddle\n")
     assert repr(doubtful).startswith("Uninformative: this Middle gives")
+
+
+def test_a_page_speaks_in_the_words_of_the_schema(answers, tmp_path):
+    """Headings, tables and pictures of a report name columns by labels with units, never by their bare names."""
+    page = html.unescape(answers["report"].save(tmp_path / "report.html").read_text())
+    shown = re.sub(r"<style>.*?</style>|<details>.*?</details>|<[^>]*>", " ", page, flags=re.DOTALL)
+
+    assert '<h3 id="column-1">Age at admission (years)</h3>' in page
+    assert "Rows by Ward" in page
+    assert not re.search(r"\b(age|bmi|days|died|arm|ill|event)\b(?<!\(days)", shown.replace("(days)", ""))

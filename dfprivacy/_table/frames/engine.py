@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from dfprivacy._table.frames import Raw, Read, adapt, redact_errors
+from dfprivacy._table.frames.travel import code_of, packed, unpacked
 from dfprivacy.engines import Cluster, Engine, Keep
 from dfprivacy.errors import PluginError, ReadError
 
@@ -130,12 +131,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Outcome(Generic[T]):
-    """What comes back from one part: a value and how many rows were read, and by what, or the type of an error."""
+    """What comes back from one part: a value, or the type of an error; how many rows were read, and by what.
+
+    With digests of the code of packages other than this one.
+    """
 
     value: T
     rows: int
     by: tuple[str, ...]
     failed: str = ""
+    code: tuple[tuple[str, str], ...] = ()
 
 
 class ClusterFrame(EngineFrame):
@@ -150,6 +155,7 @@ class ClusterFrame(EngineFrame):
         count: Callable[[int], None],
         *,
         portable: bool,
+        enough: Callable[[T], bool] = lambda _: False,
     ) -> list[T]:
         """Do some work where the rows are, part by part.
 
@@ -163,15 +169,15 @@ class ClusterFrame(EngineFrame):
             Told of rows as parts are done.
         portable : bool
             Whether the work gives the same bits on all processors.
+        enough : callable
+            Told of what each part gives, until it returns True: no more is fetched then.
 
         Returns
         -------
         list
-            What it returned for each part, in order.
+            What it returned for each part, in order, as far as they were fetched.
         """
-        import cloudpickle
-
-        travelling = _travelling(cloudpickle.dumps(work))
+        travelling = _travelling(packed(work))
         outcomes: list[Outcome[T] | None] = []
 
         def bring() -> None:
@@ -181,6 +187,8 @@ class ClusterFrame(EngineFrame):
                 if outcome is None or outcome.failed:
                     break
                 count(outcome.rows)
+                if enough(outcome.value):
+                    break
 
         redact_errors(bring)
         return [_checked(outcome, portable=portable) for outcome in outcomes]
@@ -198,6 +206,12 @@ def _checked(outcome: Outcome[T] | None, *, portable: bool) -> T:
             f"A worker has dfprivacy {outcome.by[0]}, and this process {here()[0]}.",
             "Install the same version on all workers.",
         )
+    for name, digest in outcome.code:
+        if digest and digest != code_of(name):  # without it, code has come along
+            raise ReadError(
+                f"A worker has other code of {name!r} than this process.",
+                "Install the same version on all workers.",
+            )
     if outcome.failed:
         raise ReadError(f"On a worker: {outcome.failed}", "The cluster's custodian can read a part there.")
     if not portable and outcome.by != here():
@@ -234,6 +248,8 @@ def _travelling(work: bytes) -> Callable[[Iterator[object]], bytes]:
 def worked(work: bytes, tables: Iterator[object]) -> bytes:
     """Do the work on a worker; an error is named and not raised, for its text and arguments may quote the data."""
     rows = 0
+    names, pickled = unpacked(work)
+    code = tuple((name, code_of(name)) for name in names)
 
     def count(more: int) -> None:
         nonlocal rows
@@ -241,12 +257,12 @@ def worked(work: bytes, tables: Iterator[object]) -> bytes:
 
     def value() -> object:
         with np.errstate(all="ignore"):
-            return pickle.loads(work)(Part(tables), count)  # noqa: S301 - it comes from the driver
+            return pickle.loads(pickled)(Part(tables), count)  # noqa: S301 - it comes from the driver
 
     try:
-        return pickle.dumps(Outcome(redact_errors(value), rows, here()))
+        return pickle.dumps(Outcome(redact_errors(value), rows, here(), code=code))
     except ReadError as error:
-        return pickle.dumps(Outcome(None, rows, here(), str(error.what)))
+        return pickle.dumps(Outcome(None, rows, here(), str(error.what), code))
 
 
 @cache
