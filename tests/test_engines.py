@@ -147,10 +147,11 @@ def named_in(written):
     function = reader.load()
     inside = [cell.cell_contents for cell in function.__closure__ if isinstance(cell.cell_contents, bytes)]
     names = set(reader.names)
-    for each in inside:
-        reader = Named(each)
-        reader.load()
+    while inside:
+        reader = Named(inside.pop())
+        packed = reader.load()
         names |= reader.names
+        inside += [each for each in packed if isinstance(each, bytes)] if isinstance(packed, tuple) else []
     return names
 
 
