@@ -291,10 +291,12 @@ def test_a_worker_with_other_features(make, refusal, moved, installed, tmp_path)
             there.total(features, 30)
 
 
-def test_features_that_come_along_need_no_code_there(moved, installed):
-    """Whoever does not have the package can use it where it is pickled with its code."""
+@pytest.mark.parametrize("before", ["", "sys.path.insert(0, {!r})"])
+def test_features_that_come_along_need_no_code_there(before, moved, installed, tmp_path):
+    """Whoever has no such package, or another one, can use it where it is pickled with its code."""
     package = sys.modules["theirs"]
-    here, there = table(ARROW), table(rented(installed))
+    here = table(ARROW)
+    there = table(rented(installed, before=before.format(str(theirs(tmp_path / "there", 0.25)))))
     features = moved(here.schema.numeric("x"))
     cloudpickle.register_pickle_by_value(package)
     try:

@@ -28,12 +28,14 @@ def packed(work: object) -> bytes:
     import cloudpickle
 
     names: set[str] = set()
+    along = tuple(f"{name}." for name in cloudpickle.list_registry_pickle_by_value())  # these come with their code
 
     class Noting(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         """Notes where what it pickles is defined."""
 
         def reducer_override(self, obj: Any) -> Any:
-            names.add(_defined(obj).partition(".")[0])
+            if not f"{_defined(obj)}.".startswith(along):
+                names.add(_defined(obj).partition(".")[0])
             return super().reducer_override(obj)
 
     file = io.BytesIO()
