@@ -6,7 +6,6 @@ import contextlib
 import importlib
 import os
 import re
-import shutil
 import sys
 import time
 from collections import Counter
@@ -464,6 +463,23 @@ def test_workers_that_are_killed_again_and_again(mortal):
         refused_and_charged(frame, "KilledWorker|has lost its workers")
 
 
+THEIRS = """
+from dfprivacy.features import RowFeatures
+
+class Scaled(RowFeatures):
+    shape = (1,)
+
+    def __init__(self, column):
+        self.columns = (column,)
+
+    def rows(self, batch):
+        return batch.standardized(self.columns[0])[:, None] * {}
+
+    def radius(self, norm):
+        return 1.0
+"""
+
+
 def look_in(folder):
     sys.path.insert(0, folder)
 
@@ -472,21 +488,17 @@ def test_workers_with_another_version_of_a_plugin(mortal, tmp_path, monkeypatch)
     """Its features are refused where its source is another one, and added up where it is the same."""
     client, frame = mortal
     for where in ("driver", "workers"):
-        shutil.copytree(Path(__file__).parents[1] / "docs" / "example_plugin" / "src", tmp_path / where)
+        (tmp_path / where).mkdir()
+        for name in ("alike", "unlike"):
+            reach = 0.25 if (where, name) == ("workers", "unlike") else 0.5
+            (tmp_path / where / f"their_{name}_features.py").write_text(THEIRS.format(reach))
     monkeypatch.syspath_prepend(tmp_path / "driver")
     client.run(look_in, str(tmp_path / "workers"))
-    histogram = importlib.import_module("dfprivacy_typical.median").Histogram
-    try:
-        assert exact(DATA, lambda x: histogram(x, 5)) == exact(frame, lambda x: histogram(x, 5))
-        client.restart()
-        client.run(look_in, str(tmp_path / "workers"))
-        with (tmp_path / "workers" / "dfprivacy_typical" / "noise.py").open("a") as file:
-            file.write("# of another version")
-        with pytest.raises(dp.ReadError, match="A worker has other code of 'dfprivacy_typical'"):
-            exact(frame, lambda x: histogram(x, 5))
-    finally:
-        for name in [name for name in sys.modules if name.startswith("dfprivacy_typical")]:
-            del sys.modules[name]
+    alike, unlike = (importlib.import_module(f"their_{name}_features").Scaled for name in ("alike", "unlike"))
+
+    assert exact(DATA, alike) == exact(frame, alike) == exact(DATA, unlike)
+    with pytest.raises(dp.ReadError, match="A worker has other code of 'their_unlike_features'"):
+        exact(frame, unlike)
 
 
 def test_a_cluster_without_workers(mortal):

@@ -115,7 +115,7 @@ class Part:
     @property
     def records(self) -> list[MeasurementRecord]:
         """The measurements, in order."""
-        return [slot.found.said for slot in self.tape.slots if slot.found is not None]
+        return [slot.found.record for slot in self.tape.slots if slot.found is not None]
 
     def measured(self, world: World) -> Any:
         """Run the first half again, with a draw of the noise."""

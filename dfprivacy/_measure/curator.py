@@ -427,7 +427,7 @@ class Curator:
             raise ArgumentError(f"grid={grid!r} is unknown.", 'Use "fine" or "unit".')
         if pool and grid == "unit":
             raise PluginError("What is on units is not pooled: the mean of several has another law.")
-        return self._noisy(features, noise, share, then, pool=pool, whole=grid == "unit")
+        return self._noisy(features, noise, share, then, pool=pool, whole_units=grid == "unit")
 
     def jointly(self, *planned: tuple[RowFeatures, object]) -> list[Callable[[RowFeatures], NoisyValue]]:
         """Pay for several sums with Gaussian noise as for one, and measure them one after another.
@@ -646,9 +646,9 @@ class Curator:
             gaps = clamped([value - step for value, step in zip(values, steps, strict=True)])
             return noises.sampler().sparse_vector(gaps, scales, most)
 
-        said = plan.at(scales[1])
-        reached = self._perform(said, [Pure(plan.epsilon)], draw, np.zeros(statistic.dimension, dtype=np.bool_))
-        return SparseVectorAnswers(reached, units[0], units[1], said)
+        record = plan.at(scales[1])
+        reached = self._perform(record, [Pure(plan.epsilon)], draw, np.zeros(statistic.dimension, dtype=np.bool_))
+        return SparseVectorAnswers(reached, units[0], units[1], record)
 
     @overload
     def permutation_test(self, statistic: OfPermutations, *, alpha: float, share: object = None) -> bool: ...
@@ -782,14 +782,14 @@ class Curator:
         scale = calibrate.laplace_scale(moved, epsilon)
         threshold = calibrate.discovery_threshold(scale, delta)
         names = ", ".join(column.name for column in several)
-        said = _of_keys(f"{names}, shown from {threshold} on", scale, moved, epsilon, delta)
+        record = _of_keys(f"{names}, shown from {threshold} on", scale, moved, epsilon, delta)
 
         def draw() -> dict[Key, int]:
             return noises.sampler().discover(self._table.keys(several), scale, threshold)
 
         nothing: dict[Key, int] = {}
-        found = self._perform(said, [Approximate(epsilon, delta)], draw, nothing)
-        return discovered(found, threshold, said, single=single)
+        found = self._perform(record, [Approximate(epsilon, delta)], draw, nothing)
+        return discovered(found, threshold, record, single=single)
 
     def _within_domain(self, column: Column, domain: Domain, share: object) -> DiscoveredKeys:
         """Find the keys of a known domain that enough rows hold."""
@@ -803,15 +803,15 @@ class Curator:
         scale = calibrate.laplace_scale(moved, epsilon)
         threshold = calibrate.sparse_threshold(scale, domain.size)
         what = f"{column.name} among {domain.size:,}, shown from {threshold:,} on"
-        said = _of_keys(what, scale, moved, epsilon, Fraction(0))
+        record = _of_keys(what, scale, moved, epsilon, Fraction(0))
 
         def draw() -> dict[int, int]:
             counts = domain.placed(self._table.keys([column]))
             return noises.sampler().sparse(counts, domain.size, scale, threshold)
 
         nothing: dict[int, int] = {}
-        found = self._perform(said, [Laplace(moved, scale, epsilon)], draw, nothing)
-        return discovered(domain.keyed(found), threshold, said, single=True, domain=domain.size)
+        found = self._perform(record, [Laplace(moved, scale, epsilon)], draw, nothing)
+        return discovered(domain.keyed(found), threshold, record, single=True, domain=domain.size)
 
     def survey(
         self, columns: Sequence[Column], edges: Sequence[float], *, share: object = None
@@ -870,7 +870,7 @@ class Curator:
         moved = own if self.neighbors == "add_remove" else 2 * own
         scale, threshold = calibrate.gaussian_discovery(moved, own, epsilon, delta)
         grid = calibrate.SURVEY_GRID
-        said = MeasurementRecord(
+        record = MeasurementRecord(
             what=f"how many rows hold each value and kind of {len(plain)} columns, shown from {threshold} on",
             kind="discrete Gaussian",
             scale=math.ldexp(scale, -grid),
@@ -885,8 +885,8 @@ class Curator:
             return noises.sampler().survey(counts, scale, threshold << grid)
 
         nothing: dict[Key, int] = {}
-        found = self._perform(said, [Approximate(epsilon, delta)], draw, nothing)
-        return surveyed(found, len(plain), threshold, said)
+        found = self._perform(record, [Approximate(epsilon, delta)], draw, nothing)
+        return surveyed(found, len(plain), threshold, record)
 
     def randomize(
         self,
@@ -941,7 +941,7 @@ class Curator:
             raise PluginError("All maps must have the same number of places.", "Use one number for all.")
         epsilon, _ = self._share(share)
         arc = Arc.within(epsilon, places=several[0].places, reach=reach)
-        said = MeasurementRecord(
+        record = MeasurementRecord(
             what=f"one message a row, {several[0].describe()}",
             kind=f"randomised response among {arc.places} places",
             scale=float(arc.reach),
@@ -955,7 +955,7 @@ class Curator:
             return noises.sampler().arc(self._table.labels(copies, whose), arc)
 
         blank = np.zeros(size, dtype=np.int64)
-        return Messages(self._perform(said, [Pure(epsilon)], draw, blank), arc, said)
+        return Messages(self._perform(record, [Pure(epsilon)], draw, blank), arc, record)
 
     def _refuse_several(self, what: str) -> None:
         """Refuse what is proved for one row of a table where a person may have several."""
@@ -978,20 +978,20 @@ class Curator:
 
     def _noisy(
         self,
-        asked: RowFeatures | Statistic,
+        measurand: RowFeatures | Statistic,
         noise: str,
         share: object,
         then: str,
         *,
         pool: bool,
-        whole: bool = False,
+        whole_units: bool = False,
     ) -> NoisyValue:
         if noise not in NORMS:
             raise ArgumentError(f"noise={noise!r} is unknown.", f"Use one of {tuple(NORMS)!r}.")
         if then not in {"any", "gaussian"}:
             raise PluginError(f"then={then!r} is unknown.", 'Use "any" or "gaussian".')
         self._table.present()  # a copy without rows must not pay
-        query = self._table.read(asked)
+        query = self._table.read(measurand)
         if self._table.agreed(query.looks_at):
             features = query.of if isinstance(query.of, RowFeatures) else None
             k = exact_exponent(features.radius(L2), BATCH_ROWS) if features else FINE
@@ -1002,9 +1002,13 @@ class Curator:
         if noise == "gaussian":
             check_delta(cost[1])
             self._gaussian_only |= then == "gaussian"
-        whole &= self._budget.basic_composition  # elsewhere noise on units may be charged more; losses.Laplace
-        about = (noise, whole, *cost)
-        price = self._table.once(query, about, lambda: price_of(self._table, query, noise, *cost, whole=whole))
+        whole_units &= (
+            self._budget.basic_composition
+        )  # elsewhere noise on units may be charged more; losses.Laplace
+        about = (noise, whole_units, *cost)
+        price = self._table.once(
+            query, about, lambda: price_of(self._table, query, noise, *cost, whole_units=whole_units)
+        )
         return self._drawn(query, price, pool=pool)
 
     def _joined(self, unused: list[RowFeatures], share: JointShare | None, features: RowFeatures) -> NoisyValue:
@@ -1078,11 +1082,11 @@ class Curator:
             return noisy
 
         blank = np.zeros(query.dimension, dtype=np.int64)
-        return Drawn(price.said, self._perform(price.said, price.losses, draw, blank))
+        return Drawn(price.record, self._perform(price.record, price.losses, draw, blank))
 
     def _taken(self, query: Query, kept: KeptMeasurement, price: Price) -> Drawn:
         """Take what is kept, at no charge and without a look at the rows."""
-        said = replace(price.said, scale=kept.scale, grid=kept.grid, epsilon=0.0, delta=0.0, reused=kept.at)
+        record = replace(price.record, scale=kept.scale, grid=kept.grid, epsilon=0.0, delta=0.0, reused=kept.at)
 
         def recall() -> NDArray[np.int64]:
             found = cast("KeptMeasurements", self._kept).steps(kept)
@@ -1096,7 +1100,7 @@ class Curator:
             return noisy
 
         cast("KeptMeasurements", self._kept).take(kept)
-        return Drawn(said, self._perform(said, (), recall, np.zeros(query.dimension, dtype=np.int64)))
+        return Drawn(record, self._perform(record, (), recall, np.zeros(query.dimension, dtype=np.int64)))
 
     def _plan_decision(self, statistic: Statistic, share: object, what: str, kind: str) -> Decision:
         if self._table.by:
@@ -1119,7 +1123,7 @@ class Curator:
 
     def _perform(
         self,
-        said: MeasurementRecord,
+        record: MeasurementRecord,
         losses: Sequence[PrivacyLoss],
         draw: Callable[[], T],
         blank: T,  # noqa: ARG002 - for those who only plan
@@ -1128,7 +1132,7 @@ class Curator:
         if losses:
             self._budget.pay(losses, self._reserve(losses[-1]))
         found = draw()
-        self.measured.append(said)
+        self.measured.append(record)
         return found
 
     def _share(self, share: object, *, gaussian: bool = False) -> tuple[Fraction, Fraction]:
@@ -1191,12 +1195,12 @@ class Planner(Curator):
 
     def _perform(
         self,
-        said: MeasurementRecord,
+        record: MeasurementRecord,
         losses: Sequence[PrivacyLoss],  # noqa: ARG002 - it is for nothing
         draw: Callable[[], T],  # noqa: ARG002
         blank: T,
     ) -> T:
-        self.measured.append(said)
+        self.measured.append(record)
         return blank
 
 

@@ -110,9 +110,9 @@ class Table:
         finally:
             common.clear()
 
-    def read(self, asked: RowFeatures | Statistic) -> Query:
+    def read(self, measurand: RowFeatures | Statistic) -> Query:
         """Ask features or a statistic what they look at: of the groups of a call, the first alone."""
-        return self.passes.read(asked) if self.passes else Query.read(asked)
+        return self.passes.read(measurand) if self.passes else Query.read(measurand)
 
     def once(self, query: Query, about: tuple[object, ...], work_out: Callable[[], T]) -> T:
         """Work out what follows from a query, public numbers and `about`: once for all groups of a call."""
@@ -240,20 +240,20 @@ class Table:
         """How many rows one person may have."""
         return 1 if self.schema.unit is None else self.schema.unit.max_rows
 
-    def sensitivity(self, asked: RowFeatures | Statistic, norm: float) -> float:
+    def sensitivity(self, measurand: RowFeatures | Statistic, norm: float) -> float:
         """Sensitivity in L1, L2 or the norm of infinity, before rounding; for a group, of all groups together.
 
         Where a person may have k rows, neighbours are k steps of one row apart: docs/explanation/people.md.
         """
-        return self.rows_each * self._sensitivity_of_one_row(asked, norm)
+        return self.rows_each * self._sensitivity_of_one_row(measurand, norm)
 
-    def _sensitivity_of_one_row(self, asked: RowFeatures | Statistic, norm: float) -> float:
-        added = _bound(asked, "add_remove", norm, self.public)
+    def _sensitivity_of_one_row(self, measurand: RowFeatures | Statistic, norm: float) -> float:
+        added = _bound(measurand, "add_remove", norm, self.public)
         if self.schema.neighbors == "add_remove":
             return added
-        if self.schema.unit is not None and not isinstance(asked, RowFeatures | OfSums):
+        if self.schema.unit is not None and not isinstance(measurand, RowFeatures | OfSums):
             return 2 * added  # it may depend on the order of rows, and one that is exchanged comes elsewhere
-        changed = _bound(asked, "replace_one", norm, self.public)
+        changed = _bound(measurand, "replace_one", norm, self.public)
         if not all(column.public for column in self.by):
             # A row that changes its group leaves one release and enters another. Each has noise of its own, so the
             # losses of both add up in the norm of infinity too. Noise of the cube over all groups is for OneHot.
@@ -604,12 +604,12 @@ def union(first: Table, second: Table, names: tuple[str, str]) -> tuple[Table, C
     return Table(None, schema, (*first.conditions, *second.conditions), parts=parts, memory=memory), which
 
 
-def _bound(asked: RowFeatures | Statistic, relation: Relation, norm: float, public: frozenset[str]) -> float:
-    bound = asked.sensitivity(relation, norm, public)
+def _bound(measurand: RowFeatures | Statistic, relation: Relation, norm: float, public: frozenset[str]) -> float:
+    bound = measurand.sensitivity(relation, norm, public)
     # NaN or a negative number would pass for what needs no noise.
-    if not bound >= 0 or (isinstance(asked, RowFeatures) and bound == math.inf):
+    if not bound >= 0 or (isinstance(measurand, RowFeatures) and bound == math.inf):
         raise PluginError(
-            f"The L{norm:g} sensitivity of {asked.describe()} under {relation} is {bound!r}.",
+            f"The L{norm:g} sensitivity of {measurand.describe()} under {relation} is {bound!r}.",
             "A sensitivity is finite and not negative.",
         )
     return bound

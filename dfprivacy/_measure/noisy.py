@@ -35,27 +35,27 @@ __all__ = ["Drawn", "clamped", "combined", "discovered", "measurement", "moved",
 class Drawn:
     """Noisy values in steps of a grid, and how they were measured."""
 
-    said: MeasurementRecord
+    record: MeasurementRecord
     steps: NDArray[np.int64]
 
     @property
     def values(self) -> NDArray[np.float64]:
         """The same in their units, weights included."""
-        return np.ldexp(self.steps.astype(np.float64), -self.said.grid)
+        return np.ldexp(self.steps.astype(np.float64), -self.record.grid)
 
 
 def combined(measured: Sequence[Drawn], query: Query) -> NoisyValue:
     """Give the values of a measurement in their units, or the weighted mean of several."""
     if isinstance(query.of, Statistic):
         for each in measured:
-            if max(abs(each.steps), default=0) > SUM_MAX - 20 * math.ldexp(each.said.scale, each.said.grid):
-                _warn_of_the_edge(query.of, math.ldexp(SUM_MAX, -each.said.grid))
+            if max(abs(each.steps), default=0) > SUM_MAX - 20 * math.ldexp(each.record.scale, each.record.grid):
+                _warn_of_the_edge(query.of, math.ldexp(SUM_MAX, -each.record.grid))
     if len(measured) == 1:
         (one,) = measured
-        return measurement(query, one.values, one.said)
-    precision = [each.said.scale**-2 for each in measured]
+        return measurement(query, one.values, one.record)
+    precision = [each.record.scale**-2 for each in measured]
     values = sum(p * each.values for p, each in zip(precision, measured, strict=True)) / sum(precision)
-    first, scale = measured[0].said, sum(precision) ** -0.5
+    first, scale = measured[0].record, sum(precision) ** -0.5
     return measurement(query, np.asarray(values), replace(first, kind=f"pooled {first.kind}", scale=scale))
 
 

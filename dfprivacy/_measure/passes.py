@@ -69,13 +69,15 @@ class Passes:
     place: int
     common: Common
 
-    def read(self, asked: RowFeatures | Statistic) -> Query:
+    def read(self, measurand: RowFeatures | Statistic) -> Query:
         """Give a copy of what is asked, with what it said when a group first asked the same."""
-        made = self.common.made.get(id(asked))  # which nobody writes to; anything else may have changed meanwhile
+        made = self.common.made.get(
+            id(measurand)
+        )  # which nobody writes to; anything else may have changed meanwhile
         if made is None:
-            return self._read(asked)
+            return self._read(measurand)
         if made.query is None:
-            made.query = self._read(asked)
+            made.query = self._read(measurand)
         return made.query
 
     def made(self, make: Callable[..., T], arguments: tuple[Any, ...]) -> T:
@@ -86,13 +88,15 @@ class Passes:
             self.common.made[id(value)] = _Made(value)
         return cast("T", self.common.worked_out[key])
 
-    def _read(self, asked: RowFeatures | Statistic) -> Query:
+    def _read(self, measurand: RowFeatures | Statistic) -> Query:
         try:
-            key = pickle.dumps(asked)  # several times faster than what follows, where names are all that it takes
+            key = pickle.dumps(
+                measurand
+            )  # several times faster than what follows, where names are all that it takes
         except Exception:  # noqa: BLE001 - whatever it is, it does not travel by name
-            key = pickled(asked)
+            key = pickled(measurand)
         if key not in self.common.queries:
-            self.common.queries[key] = Query.read(asked).copy()
+            self.common.queries[key] = Query.read(measurand).copy()
         return self.common.queries[key]
 
     def once(self, query: Query, about: tuple[object, ...], work_out: Callable[[], T]) -> T:
@@ -132,5 +136,5 @@ class Passes:
         if first == [self.place] and key not in sums:
             product = OneHot(*self.by, of=copied(features))
             if product.summands <= _TOGETHER:
-                sums[key] = self.whole._total(product, k)  # noqa: SLF001 - of the same module
+                sums[key] = self.whole._total(product, k)  # noqa: SLF001 - of our own kind
         return key

@@ -86,7 +86,7 @@ class Price:
     grid: Grid
     scale: float
     losses: tuple[PrivacyLoss, ...]
-    said: MeasurementRecord
+    record: MeasurementRecord
 
 
 @dataclass(frozen=True)
@@ -128,11 +128,11 @@ def sensitivity_of(table: Table, query: Query, norm: float) -> float:
 
 
 def price_of(
-    table: Table, query: Query, noise: str, epsilon: Fraction, delta: Fraction, *, whole: bool = False
+    table: Table, query: Query, noise: str, epsilon: Fraction, delta: Fraction, *, whole_units: bool = False
 ) -> Price:
     """Price a measurement with noise of a kind, Laplace noise on whole units if asked and where there are any."""
     grid = grid_for(table, query, NORMS[noise], epsilon, cube=noise == "cube")
-    if whole and noise == "laplace":
+    if whole_units and noise == "laplace":
         grid = unit_grid(table, query, grid)
     loss: PrivacyLoss
     if noise == "gaussian":
@@ -149,10 +149,10 @@ def priced(
     query: Query, noise: str, grid: Grid, scale: float, cost: tuple[Fraction, Fraction], *losses: PrivacyLoss
 ) -> Price:
     """Say in words what a measurement costs."""
-    asked = query.of
+    measurand = query.of
     epsilon, delta = map(float, cost)
-    said = MeasurementRecord(
-        what=f"the sum of {asked.describe()}" if isinstance(asked, RowFeatures) else asked.describe(),
+    record = MeasurementRecord(
+        what=f"the sum of {measurand.describe()}" if isinstance(measurand, RowFeatures) else measurand.describe(),
         kind="K-norm (cube)" if noise == "cube" else f"discrete {noise.capitalize()}",
         scale=math.ldexp(scale, -grid.k),
         grid=grid.k,
@@ -160,7 +160,7 @@ def priced(
         epsilon=epsilon,
         delta=delta,
     )
-    return Price(noise, grid, scale, losses, said)
+    return Price(noise, grid, scale, losses, record)
 
 
 def grid_for(table: Table, query: Query, norm: float, epsilon: Fraction, *, cube: bool = False) -> Grid:
@@ -240,9 +240,9 @@ def check_delta(delta: Fraction) -> None:
 
 def _at_least_nothing(statistic: Statistic, name: str) -> Fraction:
     """Read what a statistic says beside its sensitivity: below 0, it would take away from the noise."""
-    said = float(getattr(statistic, name))
-    if not 0 <= said < math.inf:
+    claimed = float(getattr(statistic, name))
+    if not 0 <= claimed < math.inf:
         raise PluginError(
-            f"{name} = {said!r} of {statistic.describe()} is no bound.", "It is finite, and 0 or more."
+            f"{name} = {claimed!r} of {statistic.describe()} is no bound.", "It is finite, and 0 or more."
         )
-    return Fraction(said)
+    return Fraction(claimed)

@@ -47,7 +47,7 @@ class Found:
         The kind of noise.
     scale : float
         Its scale in steps of the grid.
-    said : MeasurementRecord
+    record : MeasurementRecord
         The same in words.
     steps : ndarray of int64 of shape (d,)
         The noisy values.
@@ -56,7 +56,7 @@ class Found:
     key: tuple[str, int]
     noise: str
     scale: float
-    said: MeasurementRecord
+    record: MeasurementRecord
     steps: NDArray[np.int64]
 
 
@@ -173,17 +173,17 @@ class Recorder(Curator):
 
     def _noisy(
         self,
-        asked: RowFeatures | Statistic,
+        measurand: RowFeatures | Statistic,
         noise: str,
         share: object,
         then: str,
         *,
         pool: bool,
-        whole: bool = False,
+        whole_units: bool = False,
     ) -> NoisyValue:
-        query = Query.read(asked)
+        query = Query.read(measurand)
         if self._table.agreed(query.looks_at):
-            exact = super()._noisy(asked, noise, share, then, pool=pool, whole=whole)
+            exact = super()._noisy(measurand, noise, share, then, pool=pool, whole_units=whole_units)
             self.tape.slots.append(Slot(query, "", None, exact, None))
             return exact
         if pool:
@@ -197,12 +197,12 @@ class Recorder(Curator):
 
     def _perform(
         self,
-        said: MeasurementRecord,
+        record: MeasurementRecord,
         losses: Sequence[PrivacyLoss],  # noqa: ARG002 - nothing is paid
         draw: Callable[[], Any],  # noqa: ARG002 - or drawn
         blank: Any,  # noqa: ARG002
     ) -> Any:
-        raise _not_redrawn(f"It made a choice, {said.what}: the noise of a choice cannot be drawn again")
+        raise _not_redrawn(f"It made a choice, {record.what}: the noise of a choice cannot be drawn again")
 
 
 @dataclass
@@ -222,17 +222,17 @@ class Redrawer(Curator):
 
     def _noisy(
         self,
-        asked: RowFeatures | Statistic,
+        measurand: RowFeatures | Statistic,
         noise: str,
         share: object,  # noqa: ARG002 - it was paid
         then: str,  # noqa: ARG002
         *,
         pool: bool,  # noqa: ARG002
-        whole: bool = False,  # noqa: ARG002 - what was recorded says on which grid it is
+        whole_units: bool = False,  # noqa: ARG002 - what was recorded says on which grid it is
     ) -> NoisyValue:
         slot = self.tape.slots[self._slot] if self._slot < len(self.tape.slots) else None
         self._slot += 1
-        query = Query.read(asked)
+        query = Query.read(measurand)
         if slot is None or not self._same(slot, query, noise):
             raise _not_redrawn(
                 "What it measures follows from what it measured before, and it does not say what it settled on"
@@ -250,12 +250,12 @@ class Redrawer(Curator):
 
     def _perform(
         self,
-        said: MeasurementRecord,
+        record: MeasurementRecord,
         losses: Sequence[PrivacyLoss],  # noqa: ARG002 - nothing is paid
         draw: Callable[[], Any],  # noqa: ARG002 - or drawn
         blank: Any,  # noqa: ARG002
     ) -> Any:
-        raise _not_redrawn(f"It made a choice, {said.what}: the noise of a choice cannot be drawn again")
+        raise _not_redrawn(f"It made a choice, {record.what}: the noise of a choice cannot be drawn again")
 
 
 def played(slot: Slot, query: Query, world: World) -> NoisyValue:
@@ -270,7 +270,7 @@ def played(slot: Slot, query: Query, world: World) -> NoisyValue:
         own = np.empty_like(steps)
         own[slot.order] = steps
         steps = own
-    return combined([Drawn(replace(found.said, epsilon=0.0, delta=0.0), steps)], query)
+    return combined([Drawn(replace(found.record, epsilon=0.0, delta=0.0), steps)], query)
 
 
 def _not_redrawn(why: str) -> ArgumentError:

@@ -78,12 +78,12 @@ def _seen(audit: Audit, case: Case) -> Seen | None:
         return Seen(None, answered)
     ours = [row for row in few(case, rows) if public_part(case, row) == public_part(case, rows[0])]
     for row in (ours[0], ours[-1]):
-        table = with_first(rows, row)
-        other = stage.trace(table, transcript=base.given)
+        neighbor = with_first(rows, row)
+        other = stage.trace(neighbor, transcript=base.given)
         if other.outcome != base.outcome and all(
             stage.trace(table, transcript=base.given).outcome == first.outcome
             for _ in range(_REPEATS)
-            for table, first in ((table, other), (rows, base))
+            for table, first in ((neighbor, other), (rows, base))
         ):
             return Seen(
                 None,

@@ -58,14 +58,9 @@ class Omitted:
         t, *noise = (self.rows * each for each in (abs(statistic) if self.signed else statistic, *scales))
         weights = _law(self.rows, self.share * (1 - self.share))
         points = np.arange(len(weights), dtype=np.float64)
-        beyond = _TANGENTS[:, None] * max(noise)
-        height, slope = _above(-beyond, *noise), _density(beyond, *noise)
-
-        def h(x: Array) -> Array:
-            tangents = height + slope * (x - t - beyond)
-            return np.asarray(np.where(x <= t, np.maximum(_above(t - x, *noise), tangents), tangents))
-
-        bounds = (h(points) + h(-points) if self.signed else h(points)) @ weights
+        bounds = _bounds(points, weights, t, noise)
+        if self.signed:
+            bounds += _bounds(-points[::-1], weights[::-1], t, noise)
         return min(1.0, float(bounds.min()))
 
     def critical_value(self, alpha: float, *scales: float) -> float:
@@ -98,6 +93,29 @@ def _law(rows: int, moves: float) -> Array:
     weights[1:] *= 2
     weights /= weights.sum()
     return weights
+
+
+def _bounds(points: Array, weights: Array, t: float, noise: list[float]) -> Array:
+    """Give E h for the h of each tangent, of a law on these points in ascending order.
+
+    Up to t a tangent less the convex g is concave, and at t it is not below 0: the tangent is the larger from some
+    point on, which is found by bisection. Sums up to each point, and from each one on, give the rest.
+    """
+    beyond = _TANGENTS * max(noise)
+    height, slope = _above(-beyond, *noise), _density(beyond, *noise)
+    edge = int(np.searchsorted(points, t, side="right"))
+    tail = _above(t - points[:edge], *noise)
+    low, high = np.zeros(len(beyond), dtype=np.intp), np.full(len(beyond), edge)
+    while (low < high).any():
+        middle = np.minimum((low + high) // 2, edge - 1)
+        larger = height + slope * (points[middle] - t - beyond) >= tail[middle]
+        low, high = (
+            np.where((low < high) & ~larger, middle + 1, low),
+            np.where(larger, np.minimum(middle, high), high),
+        )
+    below = np.append(0.0, np.cumsum(tail * weights[:edge]))
+    mass, moment = (np.append(np.cumsum(each[::-1])[::-1], 0.0) for each in (weights, weights * (points - t)))
+    return np.asarray(below[low] + (height - slope * beyond) * mass[low] + slope * moment[low])
 
 
 def _above(y: Array, *scales: float) -> Array:

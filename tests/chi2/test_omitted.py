@@ -118,3 +118,28 @@ def test_tails_and_densities_of_the_noise(scales):
         slope = (_above(np.array(y - step), *scales) - _above(np.array(y + step), *scales)) / (2 * step)
         assert _above(np.array(y), *scales) == pytest.approx(np.mean(drawn > y), abs=0.009)
         assert slope == pytest.approx(_density(np.array(y), *scales), rel=1e-5)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("scales", SCALES)
+@pytest.mark.parametrize("rows", [3, 4000])
+def test_the_bound_is_the_least_mean_over_the_tangents(rows, scales, signed):
+    """Added up count by count, h is the larger of tail and tangent up to t, and the tangent beyond."""
+    weights = _law(rows, 0.25)
+    points = np.arange(len(weights), dtype=float)
+
+    def bounded(t):
+        bounds = []
+        for y in np.linspace(0.0, 40.0, 81) * max(scales):
+            mean = 0.0
+            for x in (points, -points) if signed else (points,):
+                tangent = _above(-y, *scales) + _density(y, *scales) * (x - t - y)
+                mean += np.where(x <= t, np.maximum(_above(t - x, *scales), tangent), tangent) @ weights
+            bounds.append(mean)
+        return min(1.0, *bounds)
+
+    places = [*([] if signed else [-1.5]), 0.0, 0.4, 2.0, 3.7, 60.0, 200.0]
+    null = Omitted(rows, signed=signed)
+    found = [null.pvalue(t / rows, *(scale / rows for scale in scales)) for t in places]
+
+    assert [pytest.approx(bounded(t), rel=1e-9) for t in places] == found
