@@ -285,8 +285,9 @@ def _cell(aggregation: Aggregation, measured: Measured, confidence: float) -> Ce
         gone, error = sums.missing(own)
         return _NONE_LOST if gone is None else (gone, error, *sums.between(own.possible[3], confidence))
     of = _OF_SUMS[aggregation.statistic]
-    draws = of(own.possible, column)
-    return float(of(own.numbers, column)), sums.spread(draws), *sums.between(draws, confidence)
+    draws, possible = of(own.possible, column), sums.possible_of(aggregation.statistic, column)
+    ends = sums.interval(draws, own.possible[0], confidence, possible)
+    return float(of(own.numbers, column)), sums.spread(draws), *ends
 
 
 def _uninformative(aggregation: Aggregation, measured: Measured, cell: Cell) -> bool:

@@ -369,7 +369,8 @@ def _of_number(column: Column, measured: Sums, grown: Grown, confidence: float) 
     cells: dict[str, Cell] = {}
     for name, of in {"count": sums.count, "mean": sums.mean, "std": sums.std}.items():
         draws = of(possible, column)
-        cells[name] = (float(of(number, column)), sums.spread(draws), *sums.between(draws, confidence))
+        ends = sums.interval(draws, possible[0], confidence, sums.possible_of(name, column))
+        cells[name] = (float(of(number, column)), sums.spread(draws), *ends)
     gone, error = sums.missing(measured)
     if gone is not None:
         cells["missing"] = (gone, error, *sums.between(possible[3], confidence))

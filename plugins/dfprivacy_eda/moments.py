@@ -40,9 +40,7 @@ def _concluded(
     drawn = measured.drawn(3 if squares else 2)
     every, rows = of(drawn, column), drawn[0, :-1]
     draws, value, count = every[:-1], float(every[-1]), float(drawn[0, -1])
-    low, high = sums.between(draws, confidence)
-    if rows.min() < 1 and sums.between(rows, confidence)[0] < 1:  # there may be no row with a value
-        low, high = possible
+    low, high = sums.interval(draws, rows, confidence, possible)
     left, error = sums.missing(measured)
     return ColumnStatistic(
         value=value,

@@ -101,6 +101,8 @@ class ColumnStatistic(Release):
         how = sure(
             low, high, self.confidence, unit=unit, whose=own if table else "the population", noise=self._noise_part
         )
+        if table and low == high and not self.noise_standard_error:
+            how = ", exactly: it is public"
         error = self.noise_standard_error if low is None or high is None else (high - low) / 4
         told = f"{number(self.value, error)} {unit}".rstrip()
         return f"The {said(self, self.statistic, self.column)} is {told}{how}."

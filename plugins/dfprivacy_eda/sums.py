@@ -23,10 +23,12 @@ __all__ = [
     "between",
     "count",
     "cube_draws",
+    "interval",
     "mean",
     "missing",
     "moments",
     "noise_draws",
+    "possible_of",
     "sampled",
     "spread",
     "std",
@@ -255,6 +257,21 @@ def between(draws: Numbers, confidence: float) -> tuple[float, float]:
         for place, at, ends in zip(places, below, _ordered(draws, *below), strict=True)
     )
     return low, high
+
+
+def interval(
+    draws: Numbers, rows: Numbers, confidence: float, possible: tuple[float, float] | None
+) -> tuple[float, float]:
+    """Find the interval of a number that rows have: all that is possible where there may be no row with a value."""
+    if possible is not None and rows.min() < 1 and between(rows, confidence)[0] < 1:
+        return possible
+    return between(draws, confidence)
+
+
+def possible_of(statistic: str, column: Column) -> tuple[float, float] | None:
+    """Give what a statistic of a column may be, however few rows have a value; None where that depends on rows."""
+    ends = {"mean": (column.low, column.high), "var": (0.0, column.half**2), "std": (0.0, column.half)}
+    return ends.get(statistic)
 
 
 def _between(low: float, high: float, share: float) -> float:

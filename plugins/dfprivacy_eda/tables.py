@@ -13,7 +13,7 @@ from dfprivacy import ArgumentError
 from dfprivacy.laws import DiscreteLaplace
 from dfprivacy.markup import Grid
 from dfprivacy.schema import UNDECLARED
-from dfprivacy.wording import between, number, sure
+from dfprivacy.wording import number, sure
 from dfprivacy_eda import plots
 from dfprivacy_eda.results import Tabled, tidy
 from dfprivacy_eda.simplex import project
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Counts", "Crosstab", "Histogram"]
 
 _SHOWN = 24  # cells
-_WHOLE = 10.0  # the least error by which numbers of rows are written in a sentence: then without places
+_WHOLE = 10.0  # the least error by which numbers of rows are written: then without places
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -100,10 +100,12 @@ class _Counted(Tabled):
         share = f", {self.shares.ravel()[at]:.1%} of them," if self.normalize and self.total > 0 else ""
         whose, noise = ("the table's own", 1.0) if self.noise_scale else ("", None)
         how = sure(low, high, self.confidence, whose=whose, noise=noise)
-        return (
-            f"Of {number(self.total, error)} rows, {number(count, error)}{share} "
-            f"have {self._about()} = {self._cell(at)}, the most of {self.raw.size:,} counts{how}."
-        )
+        told = f"have {self._about()} = {self._cell(at)}, the most of {self.raw.size:,} counts{how}."
+        return f"{self._of(number(self.total, error), number(count, error))}{share} {told}"
+
+    def _of(self, total: str, count: str) -> str:
+        """Begin the sentence with two numbers of rows: all, and the most of one cell."""
+        return f"Of {total} rows, {count}"
 
     def _about(self) -> str:
         """Name the columns that are counted."""
@@ -115,13 +117,13 @@ class _Counted(Tabled):
 
     def _grid(self) -> Grid:
         low, high = (ends.ravel() for ends in self.intervals)
-        error, shares = self.noise_standard_error, self.shares.ravel()
+        error, shares = max(self.noise_standard_error, _WHOLE), self.shares.ravel()
         shown = [f"{100 * share:.1f}%" for share in shares] if self.normalize else None
         rows = [
             (
                 name,
                 shown[at] if shown else number(float(self.counts.ravel()[at]), error),
-                between(float(low[at]), float(high[at])),
+                f"{number(float(low[at]), error)} to {number(float(high[at]), error)}",
             )
             for at, name in enumerate(self._cells()[:_SHOWN])
         ]

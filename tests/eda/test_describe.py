@@ -182,4 +182,22 @@ def test_nothing_but_gaps(protect):
     found = view.describe(epsilon=1)
 
     assert 0 <= found.loc["mean", "x"] <= 1
-    assert 0 == found.lows[0][2] == 1 - found.highs[0][2] or found.highs[0][2] - found.lows[0][2] > 0.2
+
+
+@pytest.mark.parametrize("ask", ["describe", "agg"])
+def test_of_no_row_everything_is_possible(ask, protect):
+    """Of a column without a value, noise alone makes a mean: its interval is all that lies between the bounds."""
+    view = protect(pd.DataFrame({"x": [np.nan] * 100}), bounds={"x": (-3, 5)}, categories={})
+    ends = []
+    for seed in range(40):
+        with seeded_noise(seed):
+            found = (
+                view.describe(epsilon=1, fresh=True)
+                if ask == "describe"
+                else view.agg({"x": ["count", "missing", "mean", "std"]}, epsilon=1, fresh=True)
+            )
+        lows, highs = (found.lows[0], found.highs[0]) if ask == "describe" else (found.lows, found.highs)
+        ends += [(lows[row], highs[row]) for row in (2, 3)]
+
+    assert ends.count((-3.0, 5.0)) >= 36
+    assert ends.count((0.0, 4.0)) >= 36
