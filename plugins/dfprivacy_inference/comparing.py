@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -143,6 +143,7 @@ def conclude_two(
     two = two_of(measured)
     p = float(two.pvalue(alternative))
     ends = two.interval(confidence, shapes)
+    alone = replace(two, scale=0 * two.scale, relative=0 * two.relative).interval(confidence, shapes)
     missing = error = None
     if measured.n is not None and measured.complete and all_categories(by, pair):
         scales, values = measured.noisy.scales, measured.noisy.values
@@ -158,6 +159,7 @@ def conclude_two(
         "effect": None if two.effect is None else float(two.effect),
         "low": None if ends is None else float(ends[0]),
         "high": None if ends is None else float(ends[1]),
+        "noise_share": _part(ends, alone),
         "confidence": confidence,
         "sizes": None if two.sizes is None else plain(two.sizes),
         "groups": pair,
@@ -168,6 +170,13 @@ def conclude_two(
         "released": plain(measured.noisy.values),
         "noise_standard_error": plain(np.sqrt(2) * measured.noisy.scales),
     }
+
+
+def _part(ends: tuple[Any, Any] | None, alone: tuple[Any, Any] | None) -> float | None:
+    """Give the part of an interval's width that is not there without the noise."""
+    if ends is None or alone is None or not (width := float(ends[1] - ends[0])):
+        return None
+    return max(1 - float(alone[1] - alone[0]) / width, 0.0)
 
 
 def _notes(two: TwoGroups, measured: TwoMeasured) -> tuple[str, ...]:

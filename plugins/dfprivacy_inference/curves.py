@@ -108,13 +108,15 @@ class Curve:
         counts = self.counts - noise
         return estimate(counts[:, 0], counts[:, 1], _FLOOR * self.scale)
 
-    def bands(self, confidence: float) -> tuple[Array, Array]:
+    def bands(self, confidence: float, *, noise: bool = True) -> tuple[Array, Array]:
         """Give a confidence interval at each edge, by log(-log S): Greenwood's variance and that of redrawn noise.
 
         Parameters
         ----------
         confidence : float
             Coverage at each.
+        noise : bool
+            Whether the noise is in them; else they are as wide as sampling alone makes them.
 
         Returns
         -------
@@ -122,8 +124,10 @@ class Curve:
             The ends.
         """
         s = self.survival
-        again = np.log(-np.log(np.clip(self._redrawn().survival, _EDGE, 1 - _EDGE)))
-        reach = ndtri((1 + confidence) / 2) * np.sqrt(again.var(axis=0) + self.estimate.greenwood / np.log(s) ** 2)
+        variance = self.estimate.greenwood / np.log(s) ** 2
+        if noise:
+            variance += np.log(-np.log(np.clip(self._redrawn().survival, _EDGE, 1 - _EDGE))).var(axis=0)
+        reach = ndtri((1 + confidence) / 2) * np.sqrt(variance)
         middle = np.log(-np.log(s))
         return np.exp(-np.exp(middle + reach)), np.exp(-np.exp(middle - reach))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import Column, ConfidenceInterval, Curator, NanPolicy, Probability, Release, mechanism
-from dfprivacy.plotting import axes, below, ink
+from dfprivacy.plotting import NOISY, SAMPLED, axes, below, ink
 from dfprivacy.wording import number, sure
 from dfprivacy_inference.asking import check_apart
 from dfprivacy_inference.laws import Alternative, pvalue
@@ -98,11 +98,15 @@ class McNemar(Release):
         ]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the odds ratio and its interval, on a scale of ratios."""
+        """Draw the odds ratio, its interval, and what sampling alone makes of that, on a scale of ratios."""
         ax = axes(ax)
         if self.low > 0 and math.isfinite(self.high):
             label = f"{self.confidence:.0%} interval, noise included"
-            ax.plot([self.low, self.high], [0, 0], color="tab:blue", lw=3, label=label)
+            ax.plot([self.low, self.high], [0, 0], color=NOISY, lw=3, label=label)
+            share = from_halves(self.released[0], self.released[1], 0.0, self.confidence)
+            if share.low > 0 and share.high < 1:
+                inner = [_odds(share.low), _odds(share.high)]
+                ax.plot(inner, [0, 0], color=SAMPLED, lw=7, solid_capstyle="butt", label="of it from sampling")
         if 0 < self.odds_ratio < math.inf:
             ax.plot(self.odds_ratio, 0, "o", color=ink(ax), label="estimate")
         ax.axvline(1, color="grey", ls=":", label="alike")
@@ -211,11 +215,6 @@ def _(
     most = most if n is None else min(most, float(max(n, 1)))
     p = float(pvalue(2 * half, np.sqrt(most), 2 * scale, alternative))
     share = from_halves(half, both, scale, confidence)
-
-    def odds(of: Any) -> float:
-        part = float(of)
-        return part / (1 - part) if part < 1 else float("inf")
-
     hidden = 2 * both < _CLEARLY * 2 * np.sqrt(2) * scale
     return McNemar(
         statistic=2 * half,
@@ -223,9 +222,9 @@ def _(
         alpha=alpha,
         rejected=p <= alpha,
         discordant=max(2 * both, 0.0),
-        odds_ratio=odds(share.estimate),
-        low=odds(share.low),
-        high=odds(share.high),
+        odds_ratio=_odds(share.estimate),
+        low=_odds(share.low),
+        high=_odds(share.high),
         confidence=confidence,
         column=column.name,
         other=other.name,
@@ -243,3 +242,9 @@ def check_mcnemar(column: Column, other: Column, *, success: Any, **_: Any) -> N
     check_apart(column, other)
     column.code(success)
     other.code(success)
+
+
+def _odds(share: Any) -> float:
+    """Turn a share into odds."""
+    part = float(share)
+    return part / (1 - part) if part < 1 else float("inf")

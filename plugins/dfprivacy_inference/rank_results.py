@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dfprivacy import ArgumentError, ConfidenceInterval, NanPolicy, Release
-from dfprivacy.plotting import axes, below, ink, wrapped
+from dfprivacy.plotting import axes, below, explained, ink, interval, wrapped
 from dfprivacy.wording import number, pvalue, sure
 from dfprivacy_inference.laws import Alternative
 
@@ -54,6 +54,7 @@ class _TwoGroupTest(_Test):
     by: str
     groups: tuple[Any, ...]
     alternative: Alternative
+    noise_share: float | None = None
 
     def _sentence(self) -> str:
         """Say how often one of the first group has the larger value, and what the test finds."""
@@ -63,7 +64,7 @@ class _TwoGroupTest(_Test):
         if self.effect is None:
             return f"{one} {found}shown to be {_SIDES[self.alternative]} an even chance{sure(p=self.pvalue)}."
         low, high = self.confidence_interval()
-        how = sure(low, high, self.confidence, p=self.pvalue)
+        how = sure(low, high, self.confidence, noise=self.noise_share, p=self.pvalue)
         told = f"with probability {number(self.effect, (high - low) / 4)}"
         return f"{one} {told}, {found}shown to be {_SIDES[self.alternative]} an even chance{how}."
 
@@ -101,17 +102,16 @@ class _TwoGroupTest(_Test):
         """Draw the effect and its interval, from 0 to 1."""
         ax = axes(ax)
         low, high = self.confidence_interval()
-        ax.plot(
-            [low, high], [0, 0], color="tab:blue", lw=3, label=f"{self.confidence:.0%} interval, noise included"
-        )
+        middle = (low + high) / 2 if self.effect is None else self.effect
+        interval(ax, 0, middle, (low, high), noise=self.noise_share)
         if self.effect is not None:
-            ax.plot(self.effect, 0, "o", color=ink(ax), label="effect")
+            ax.plot(self.effect, 0, "o", color=ink(ax))
         ax.axvline(0.5, color="grey", ls=":", label="alike")
         first, second = self.groups
         column = str(getattr(self, "column", None) or getattr(self, "time", ""))
         what = f"P({first} > {second}), {self._called(column)} by {self._called(self.by)}"
         ax.set(xlim=(0, 1), yticks=[], xlabel=wrapped(what), title=f"p = {self.pvalue:.3g}")
-        below(ax, ncols=3)
+        explained(ax, self.confidence, [self.noise_share], "o")
         return ax
 
 
@@ -136,6 +136,8 @@ class MannWhitney(_TwoGroupTest):
         Ends of its confidence interval.
     confidence : float
         The interval's coverage.
+    noise_share : float or None
+        The part of its width that noise makes, from 0 to 1; None where there is no interval, or it was not kept.
     shift : float or None
         Hodges-Lehmann estimate of how far the first group lies above the second, if it was asked for.
     sizes : tuple of float or None
@@ -199,6 +201,8 @@ class SurvivalTest(_TwoGroupTest):
         Ends of its confidence interval.
     confidence : float
         The interval's coverage.
+    noise_share : float or None
+        The part of its width that noise makes, from 0 to 1; None where there is no interval, or it was not kept.
     sizes : tuple of float or None
         Rows with a value in each group; noisy where they are private.
     missing, missing_standard_error

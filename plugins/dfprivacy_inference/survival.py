@@ -133,7 +133,7 @@ class SurvivalCurves(Release):
         })  # fmt: skip
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the curves with their bands, and the numbers at risk below."""
+        """Draw the curves with their bands, what sampling alone makes of these, and the numbers at risk below."""
         names = self.groups or ("all",)
         ax = axes(ax, height=3.2 + 0.15 * len(names))
         shown = range(0, len(self.edges) - 1, -(-(len(self.edges) - 1) // _NUMBERS))
@@ -144,6 +144,9 @@ class SurvivalCurves(Release):
             middle, low, high = ([1.0, *each] for each in ends)
             (line,) = ax.plot(self.edges, middle, marker=".", label=str(name))
             ax.fill_between(self.edges, low, high, color=line.get_color(), alpha=0.2, lw=0)
+            curve = Curve(np.array(self.released[at]), self.noise_standard_error / np.sqrt(2), np.array(self.edges))
+            low, high = ([1.0, *each] for each in curve.bands(self.confidence, noise=False))
+            ax.fill_between(self.edges, low, high, color=line.get_color(), alpha=0.3, lw=0)
             for edge in shown:
                 number = max(self.at_risk[at][edge], 0.0)
                 ax.annotate(
@@ -157,7 +160,8 @@ class SurvivalCurves(Release):
                 )
         whose = "" if self.by is None else f"{self._called(self.by)}, "
         ax.set(ylim=(0, 1), xlabel=self._called(self.time), ylabel="survival")
-        ax.legend(fontsize="small", frameon=False, title=f"{whose}{self.confidence:.0%} bands, noise included")
+        bands = f"{whose}{self.confidence:.0%} bands; strong: without the noise"
+        ax.legend(fontsize="small", frameon=False, title=bands)
         return ax
 
 

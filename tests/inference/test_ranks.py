@@ -396,3 +396,16 @@ def test_plots_draw_the_interval():
     ax = protect(table(300)).mannwhitneyu("x", "g", epsilon=5).plot()
 
     assert ax.get_xlim() == (0, 1)
+
+
+@pytest.mark.parametrize(("epsilon", "least", "most"), [(10**5, 0.0, 0.001), (1.0, 0.05, 0.9)])
+def test_the_noises_part_of_an_interval_is_told(epsilon, least, most):
+    """Next to none of it with hardly any noise; more with more, in the answer, its sentence and its picture."""
+    with seeded_noise(3):
+        found = protect(table(300)).mannwhitneyu("x", by="g", epsilon=epsilon)
+
+    ax = found.plot()
+
+    assert least <= found.noise_share <= most
+    assert "of whose width noise makes" in " ".join(repr(found).split())
+    assert "of it from sampling" in [text.get_text() for text in ax.get_legend().get_texts()]

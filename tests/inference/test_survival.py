@@ -185,10 +185,20 @@ def test_many_intervals_are_noted():
     assert "many intervals" in protect(table(200)).kaplan_meier("t", "died", 50, epsilon=1).notes[0]
 
 
+def _height(band, edge):
+    """How high a band is at an edge, counted from 0."""
+    at = np.unique(band.get_paths()[0].vertices[:, 0])[edge]
+    here = band.get_paths()[0].vertices
+    return np.ptp(here[here[:, 0] == at, 1])
+
+
 def test_a_plot_has_curves_bands_and_numbers_at_risk():
-    """Two of each."""
+    """Two of each, and within each band that without the noise."""
     ax = protect(table()).kaplan_meier("t", "died", 10, by="arm", epsilon=5).plot()
 
     assert len(ax.lines) == 2
-    assert len(ax.collections) == 2
+    assert len(ax.collections) == 4
+    tall = [_height(band, 5) for band in ax.collections]
+    assert tall[0] > tall[1] > 0
+    assert tall[2] > tall[3] > 0
     assert "at risk" in [text.get_text() for text in ax.texts]
