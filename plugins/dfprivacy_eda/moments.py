@@ -197,7 +197,7 @@ def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
 @var.concludes
 def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Subtract the square of the mean from the mean of squares."""
-    return _concluded("var", column, measured, confidence, sums.var, (0.0, column.half**2))
+    return _concluded("var", column, measured, confidence, sums.var, (0.0, column.half * column.half))
 
 
 def mean_alone(measured: Sums, column: Column) -> float:

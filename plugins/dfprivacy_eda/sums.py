@@ -270,7 +270,7 @@ def interval(
 
 def possible_of(statistic: str, column: Column) -> tuple[float, float] | None:
     """Give what a statistic of a column may be, however few rows have a value; None where that depends on rows."""
-    ends = {"mean": (column.low, column.high), "var": (0.0, column.half**2), "std": (0.0, column.half)}
+    ends = {"mean": (column.low, column.high), "var": (0.0, column.half * column.half), "std": (0.0, column.half)}
     return ends.get(statistic)
 
 
