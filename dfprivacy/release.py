@@ -638,8 +638,8 @@ class Release:
         where = " and ".join(self.privacy.where) if self.privacy else ""
         before = [f"Where {where}: "] if where else []
         before += ["Uninformative: "] if self._uninformative else []
-        said = self._sentence()
-        return "".join([*before, _within(said) if before else said])
+        sentence = self._sentence()
+        return "".join([*before, _within(sentence) if before else sentence])
 
     @property
     def _title(self) -> str:

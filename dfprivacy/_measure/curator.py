@@ -788,8 +788,8 @@ class Curator:
             return noises.sampler().discover(self._table.keys(several), scale, threshold)
 
         nothing: dict[Key, int] = {}
-        found = self._perform(record, [Approximate(epsilon, delta)], draw, nothing)
-        return discovered(found, threshold, record, single=single)
+        noisy = self._perform(record, [Approximate(epsilon, delta)], draw, nothing)
+        return discovered(noisy, threshold, record, single=single)
 
     def _within_domain(self, column: Column, domain: Domain, share: object) -> DiscoveredKeys:
         """Find the keys of a known domain that enough rows hold."""
@@ -810,8 +810,8 @@ class Curator:
             return noises.sampler().sparse(counts, domain.size, scale, threshold)
 
         nothing: dict[int, int] = {}
-        found = self._perform(record, [Laplace(moved, scale, epsilon)], draw, nothing)
-        return discovered(domain.keyed(found), threshold, record, single=True, domain=domain.size)
+        places = self._perform(record, [Laplace(moved, scale, epsilon)], draw, nothing)
+        return discovered(domain.keyed(places), threshold, record, single=True, domain=domain.size)
 
     def survey(
         self, columns: Sequence[Column], edges: Sequence[float], *, share: object = None
@@ -885,8 +885,8 @@ class Curator:
             return noises.sampler().survey(counts, scale, threshold << grid)
 
         nothing: dict[Key, int] = {}
-        found = self._perform(record, [Approximate(epsilon, delta)], draw, nothing)
-        return surveyed(found, len(plain), threshold, record)
+        noisy = self._perform(record, [Approximate(epsilon, delta)], draw, nothing)
+        return surveyed(noisy, len(plain), threshold, record)
 
     def randomize(
         self,
@@ -1089,14 +1089,14 @@ class Curator:
         record = replace(price.record, scale=kept.scale, grid=kept.grid, epsilon=0.0, delta=0.0, reused=kept.at)
 
         def recall() -> NDArray[np.int64]:
-            found = cast("KeptMeasurements", self._kept).steps(kept)
-            if found.shape != (query.dimension,):
+            steps = cast("KeptMeasurements", self._kept).steps(kept)
+            if steps.shape != (query.dimension,):
                 raise LedgerError("A measurement in the ledger is damaged.", "Ask with fresh=True.")
             order = self._order(query)
             if order is None:
-                return found
-            noisy = np.empty_like(found)
-            noisy[order] = found
+                return steps
+            noisy = np.empty_like(steps)
+            noisy[order] = steps
             return noisy
 
         cast("KeptMeasurements", self._kept).take(kept)
@@ -1131,9 +1131,9 @@ class Curator:
         """Pay, and only then read and draw."""
         if losses:
             self._budget.pay(losses, self._reserve(losses[-1]))
-        found = draw()
+        drawn = draw()
         self.measured.append(record)
-        return found
+        return drawn
 
     def _share(self, share: object, *, gaussian: bool = False) -> tuple[Fraction, Fraction]:
         """Take a part of the call's epsilon and delta."""

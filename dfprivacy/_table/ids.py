@@ -47,20 +47,20 @@ class People:
     """
 
     def __init__(self) -> None:
-        self._whole = np.zeros(0, dtype=np.int64)
-        self._whole_rows = np.zeros(0, dtype=np.int64)
+        self._integers = np.zeros(0, dtype=np.int64)
+        self._integer_rows = np.zeros(0, dtype=np.int64)
         self._texts: defaultdict[Name, int] = defaultdict()
         self._texts.default_factory = self._texts.__len__  # whoever is new gets the next number
         self._texts_rows = np.zeros(0, dtype=np.int64)
         self._places: _Places | None = None
 
     def __len__(self) -> int:
-        return len(self._whole) + len(self._texts)
+        return len(self._integers) + len(self._texts)
 
     @property
     def rows(self) -> NDArray[np.int64]:
         """How many rows each has, by number."""
-        return np.concatenate([self._whole_rows, self._texts_rows])
+        return np.concatenate([self._integer_rows, self._texts_rows])
 
     def count(self, raw: Raw) -> Numbers | None:
         """Count the rows of each person in a part of the column.
@@ -74,85 +74,85 @@ class People:
             raise TypeError
         values, codes = raw.values, raw.codes
         if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and _fits(values):
-            self._count_whole(*_counted(values[codes[codes >= 0]].astype(np.int64, copy=False)))
+            self._count_integers(*_counted(values[codes[codes >= 0]].astype(np.int64, copy=False)))
             return None
         names = _names(values)
         if set(map(type, names)) == {str}:
-            whole, known = np.zeros(0, dtype=np.int64), list(map(self._texts.__getitem__, names))  # type: ignore[arg-type]
+            integers, known = np.zeros(0, dtype=np.int64), list(map(self._texts.__getitem__, names))  # type: ignore[arg-type]
         else:
             times = np.bincount(codes[codes >= 0], minlength=len(values))
-            whole, places = _whole(names)
-            if len(whole):
-                different, inverse = np.unique(whole, return_inverse=True)
+            integers, places = _integer_names(names)
+            if len(integers):
+                different, inverse = np.unique(integers, return_inverse=True)
                 rows = np.zeros(len(different), dtype=np.int64)
                 np.add.at(rows, inverse, times[places])
-                self._count_whole(different, rows)
+                self._count_integers(different, rows)
             known = [
                 NOBODY if name is None or (type(name) is int and _is_whole(name)) else self._texts[name]
                 for name in names
             ]
-        found: Numbers = np.array([*known, NOBODY], dtype=np.intp)[codes]
-        rows = np.bincount(found[found >= 0], minlength=len(self._texts))
+        numbers: Numbers = np.array([*known, NOBODY], dtype=np.intp)[codes]
+        rows = np.bincount(numbers[numbers >= 0], minlength=len(self._texts))
         rows[: len(self._texts_rows)] += self._texts_rows
         self._texts_rows = rows
-        return None if len(whole) else found
+        return None if len(integers) else numbers
 
-    def _count_whole(self, numbers: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
+    def _count_integers(self, numbers: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
         """Add rows of people who are named by whole numbers, each there once and in order."""
-        if not len(self._whole):
-            self._whole, self._whole_rows = numbers, rows
+        if not len(self._integers):
+            self._integers, self._integer_rows = numbers, rows
             return
-        at = np.searchsorted(self._whole, numbers)
-        known = self._whole[np.minimum(at, len(self._whole) - 1)] == numbers
-        self._whole_rows[at[known]] += rows[known]
-        self._whole = np.insert(self._whole, at[~known], numbers[~known])
-        self._whole_rows = np.insert(self._whole_rows, at[~known], rows[~known])
+        at = np.searchsorted(self._integers, numbers)
+        known = self._integers[np.minimum(at, len(self._integers) - 1)] == numbers
+        self._integer_rows[at[known]] += rows[known]
+        self._integers = np.insert(self._integers, at[~known], numbers[~known])
+        self._integer_rows = np.insert(self._integer_rows, at[~known], rows[~known])
 
     def among_all(self, texts: Numbers) -> Numbers:
         """Give the numbers of people of whom `count` gave those among texts."""
-        return np.where(texts >= 0, texts + len(self._whole), texts)
+        return np.where(texts >= 0, texts + len(self._integers), texts)
 
     def find(self, raw: Raw) -> Numbers:
         """Give each row the number of its person: -1 where it names nobody, -2 where somebody who is not known."""
         if not isinstance(raw, Dictionary):
             raise TypeError
         if self._places is None:
-            self._places = _Places(self._whole)
+            self._places = _Places(self._integers)
         values = raw.values
         if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and _fits(values):
             known = self._places.find(values.astype(np.int64, copy=False))
         else:
             known = self._find_names(_names(values), self._places)
-        found: Numbers = np.append(known, NOBODY)[raw.codes]  # the code -1 (missing) is the last entry
-        return found
+        numbers: Numbers = np.append(known, NOBODY)[raw.codes]  # the code -1 (missing) is the last entry
+        return numbers
 
     def _find_names(self, names: Sequence[Name | None], places: _Places) -> Numbers:
         numbers = map(self._texts.get, names, itertools.repeat(UNKNOWN))  # type: ignore[arg-type]
-        found = self.among_all(np.fromiter(numbers, dtype=np.intp, count=len(names)))
+        people = self.among_all(np.fromiter(numbers, dtype=np.intp, count=len(names)))
         if set(map(type, names)) == {str}:
-            return found
-        found[[name is None for name in names]] = NOBODY
-        whole, at = _whole(names)
-        found[at] = places.find(whole)
-        return found
+            return people
+        people[[name is None for name in names]] = NOBODY
+        integers, at = _integer_names(names)
+        people[at] = places.find(integers)
+        return people
 
     def hashes(self, people: Numbers, key: bytes, purpose: bytes) -> Hashes:
         """Give a keyed hash of the name of each of some people."""
-        found = np.empty(len(people), dtype=np.uint64)
-        whole = people < len(self._whole)
-        found[whole] = keyed_numbers(self._whole[people[whole]], key, purpose)
-        if not whole.all():
+        hashes = np.empty(len(people), dtype=np.uint64)
+        by_integer = people < len(self._integers)
+        hashes[by_integer] = keyed_numbers(self._integers[people[by_integer]], key, purpose)
+        if not by_integer.all():
             names = list(self._texts)  # in the order of their numbers
-            texts = [names[person] for person in (people[~whole] - len(self._whole)).tolist()]
+            texts = [names[person] for person in (people[~by_integer] - len(self._integers)).tolist()]
             if set(map(type, texts)) != {str}:
                 texts = [_text(name) for name in texts]
-            found[~whole] = keyed_texts(texts, key, purpose)
-        return found
+            hashes[~by_integer] = keyed_texts(texts, key, purpose)
+        return hashes
 
     @property
     def names(self) -> Sequence[Any] | NDArray[np.int64]:
         """Who they are, by number."""
-        return [*self._whole.tolist(), *self._texts] if self._texts else self._whole
+        return [*self._integers.tolist(), *self._texts] if self._texts else self._integers
 
 
 class _Places:
@@ -191,18 +191,18 @@ class _Places:
             return np.full(len(numbers), UNKNOWN, dtype=np.intp)
         if self._close:
             inside = (numbers >= self._low) & (numbers <= self._high)
-            found = self._table[np.where(inside, numbers, self._low) - self._low]
-            return np.where(inside, found, UNKNOWN)
+            places = self._table[np.where(inside, numbers, self._low) - self._low]
+            return np.where(inside, places, UNKNOWN)
         slots = self._slots(numbers)
-        found = self._table[slots]
-        other = np.flatnonzero((found != UNKNOWN) & (self._numbers[found] != numbers))
+        places = self._table[slots]
+        other = np.flatnonzero((places != UNKNOWN) & (self._numbers[places] != numbers))
         for _ in range(len(self._table)):
             if not len(other):
                 break
             slots[other] = (slots[other] + 1) & ((1 << self._bits) - 1)
-            found[other] = self._table[slots[other]]
-            other = other[(found[other] != UNKNOWN) & (self._numbers[found[other]] != numbers[other])]
-        return found
+            places[other] = self._table[slots[other]]
+            other = other[(places[other] != UNKNOWN) & (self._numbers[places[other]] != numbers[other])]
+        return places
 
 
 def _fits(values: NDArray[Any]) -> bool:
@@ -237,8 +237,8 @@ def _name(value: object) -> Name | None:
         if isinstance(value, np.integer | int):
             return int(value)
         if isinstance(value, float | np.floating | Decimal) and math.isfinite(value):
-            whole = int(value)
-            return whole if value == whole and abs(whole) < _WHOLE_MAX else None
+            integer = int(value)
+            return integer if value == integer and abs(integer) < _WHOLE_MAX else None
     except Exception:  # noqa: BLE001 - an error would tell on its row
         return None
     return None
@@ -249,7 +249,7 @@ def _is_whole(name: Name) -> bool:
     return isinstance(name, int) and _LEAST <= name <= _LARGEST
 
 
-def _whole(names: Sequence[Name | None]) -> tuple[NDArray[np.int64], Numbers]:
+def _integer_names(names: Sequence[Name | None]) -> tuple[NDArray[np.int64], Numbers]:
     """Give the names that are numbers of int64, and their places."""
     if set(map(type, names)) == {str}:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.intp)

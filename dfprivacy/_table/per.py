@@ -63,7 +63,7 @@ class OfPerson:
         return [self.name, self.how, of, self.column.describe()]
 
 
-def read_aggregates(schema: Schema, unit: Unit, asked: Mapping[str, object]) -> tuple[OfPerson, ...]:
+def read_aggregates(schema: Schema, unit: Unit, aggregates: Mapping[str, object]) -> tuple[OfPerson, ...]:
     """Read what is asked of each person's rows.
 
     Parameters
@@ -72,7 +72,7 @@ def read_aggregates(schema: Schema, unit: Unit, asked: Mapping[str, object]) -> 
         What is public about the rows.
     unit : Unit
         Whose rows they are.
-    asked : mapping
+    aggregates : mapping
         ``name=how`` or ``name=(column, how)`` or ``name=(column, "sum", (low, high))``.
 
     Returns
@@ -85,9 +85,9 @@ def read_aggregates(schema: Schema, unit: Unit, asked: Mapping[str, object]) -> 
     SchemaError
         If something cannot be used.
     """
-    if not asked:
+    if not aggregates:
         raise SchemaError("agg() was asked for nothing.", "For example agg(bmi='mean', visits='count').")
-    return tuple(_aggregate(schema, unit, name, wanted) for name, wanted in asked.items())
+    return tuple(_aggregate(schema, unit, name, wanted) for name, wanted in aggregates.items())
 
 
 def _aggregate(schema: Schema, unit: Unit, name: str, wanted: object) -> OfPerson:
@@ -210,7 +210,7 @@ class PerFrame:
         who = Read(self._unit.column, "people")
         of = (each.of for each in self._columns if each.of is not None)
         people, unnamed = self._frame.people, 0
-        asked = np.zeros(len(people), dtype=np.bool_)
+        selected = np.zeros(len(people), dtype=np.bool_)
         folded = [_Folded(each, self._unit.max_rows) for each in self._columns]
         for batch, mask in self._read([who, *dict.fromkeys(described(column) for column in of)]):
             whose = _numbers(batch.raw[who])
@@ -218,15 +218,15 @@ class PerFrame:
             whose[own] = len(people) + unnamed + np.arange(len(own))  # each a person of its own
             unnamed += len(own)
             chosen = np.arange(batch.size) if mask is None else np.flatnonzero(mask)
-            asked = _longer(asked, len(people) + unnamed, fill=0)
-            asked[whose[chosen]] = True
+            selected = _longer(selected, len(people) + unnamed, fill=0)
+            selected[whose[chosen]] = True
             for each in folded:
                 each.add(batch, chosen, whose[chosen], len(people) + unnamed)
-        there = np.flatnonzero(asked)
+        there = np.flatnonzero(selected)
         named, own = there[there < len(people)], there[there >= len(people)] - len(people)
         hashes = people.hashes(named, self._key, b"order"), keyed_numbers(own, self._key, b"own order")
         order = np.argsort(np.concatenate(hashes), kind="stable")
-        return len(there), {each.asked.name: each.raw(there[order]) for each in folded}
+        return len(there), {each.aggregate.name: each.raw(there[order]) for each in folded}
 
 
 def _numbers(raw: Raw) -> NDArray[np.intp]:
@@ -244,19 +244,19 @@ class _Folded:
 
     Parameters
     ----------
-    asked : OfPerson
+    aggregate : OfPerson
         Which column.
     most : int
         How many rows of one person count.
     """
 
-    def __init__(self, asked: OfPerson, most: int) -> None:
-        self.asked = asked
-        self._adds = asked.how in {"mean", "sum"}
+    def __init__(self, aggregate: OfPerson, most: int) -> None:
+        self.aggregate = aggregate
+        self._adds = aggregate.how in {"mean", "sum"}
         self._k = 0
-        if self._adds and asked.of is not None and asked.of.bounds is not None:
-            self._k = _BITS - math.frexp(max(map(abs, asked.of.bounds)))[1] - most.bit_length()
-        self._start = {"min": math.inf, "max": -math.inf}.get(asked.how, 0.0)
+        if self._adds and aggregate.of is not None and aggregate.of.bounds is not None:
+            self._k = _BITS - math.frexp(max(map(abs, aggregate.of.bounds)))[1] - most.bit_length()
+        self._start = {"min": math.inf, "max": -math.inf}.get(aggregate.how, 0.0)
         self._value: NDArray[Any] = np.zeros(0, dtype=np.int64 if self._adds else np.float64)
         self._count = np.zeros(0, dtype=np.int64)
 
@@ -264,7 +264,7 @@ class _Folded:
         """Take some rows of a batch, and whose they are."""
         self._value = _longer(self._value, people, fill=self._start)
         self._count = _longer(self._count, people, fill=0)
-        how, of = self.asked.how, self.asked.of
+        how, of = self.aggregate.how, self.aggregate.of
         if of is not None and not of.filled:
             there = ~batch.missing(of)[chosen]
             chosen, whose = chosen[there], whose[there]
@@ -287,16 +287,16 @@ class _Folded:
 
     def raw(self, people: NDArray[np.intp]) -> Raw:
         """Give the column of some people, in this order."""
-        how, count, value = self.asked.how, self._count[people], self._value[people]
+        how, count, value = self.aggregate.how, self._count[people], self._value[people]
         if how == "count":
             return count.astype(np.float64)
         if self._adds:
             value = np.ldexp(value.astype(np.float64), -self._k)
         if how == "mean":
             value /= np.maximum(count, 1)
-        if self.asked.column.bounds is None:
+        if self.aggregate.column.bounds is None:
             codes = np.where(count > 0, value, -1).astype(np.intp)
-            return Dictionary(codes, self.asked.column.categories or ())
+            return Dictionary(codes, self.aggregate.column.categories or ())
         return value if how == "sum" else np.where(count > 0, value, np.nan)
 
 

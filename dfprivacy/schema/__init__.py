@@ -444,13 +444,13 @@ def _encode_numbers(values: NDArray[Any], categories: tuple[Category, ...]) -> C
         return np.full(len(values), none, dtype=np.intp)
     if lut is not None:
         first = int(domain[0]) - 1
-        return lut.take(_whole(values, first) - first, mode="clip")
+        return lut.take(_as_integers(values, first) - first, mode="clip")
     floats = np.asarray(values, dtype=np.float64)
     at = np.minimum(np.searchsorted(domain, floats), len(domain) - 1)
     return np.where(domain[at] == floats, order[at], none)
 
 
-def _whole(values: NDArray[Any], first: int) -> NDArray[np.int64]:
+def _as_integers(values: NDArray[Any], first: int) -> NDArray[np.int64]:
     """Turn whole numbers into int64 and all else into `first`."""
     if values.dtype.kind == "f":
         limited = np.clip(np.asarray(values, dtype=np.float64), -_FLOAT_EXACT, _FLOAT_EXACT)
