@@ -212,7 +212,9 @@ class PerFrame:
         counted = _Counted(None)  # all rows that are asked for
         of_column = {each.of: _Counted(each.of) for each in self._columns if each.of and not each.of.filled}
         folded = [_Folded(each, of_column.get(each.of, counted), self._unit.max_rows) for each in self._columns]
-        by_count = [(each, [one for one in folded if one.counted is each]) for each in (counted, *of_column.values())]
+        by_count = [
+            (each, [one for one in folded if one.counted is each]) for each in (counted, *of_column.values())
+        ]
         of = (each.of for each in self._columns if each.of is not None)
         for batch, mask in self._read([who, *dict.fromkeys(described(column) for column in of)]):
             whose = _numbers(batch.raw[who])
