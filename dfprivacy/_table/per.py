@@ -209,16 +209,16 @@ class PerFrame:
         """Read the rows once: how many people there are, and their columns."""
         who = Read(self._unit.column, "people")
         people, unnamed = self._frame.people, 0
-        counted = _Counted(None)  # all rows that are asked for
-        of_column = {each.of: _Counted(each.of) for each in self._columns if each.of and not each.of.filled}
-        folded = [_Folded(each, of_column.get(each.of, counted), self._unit.max_rows) for each in self._columns]
-        by_count = [
-            (each, [one for one in folded if one.counted is each]) for each in (counted, *of_column.values())
-        ]
+        counts: dict[Column | None, _Counted] = {None: _Counted(None)}  # first, all rows that are asked for
+        for each in self._columns:
+            if each.of is not None and not each.of.filled:
+                counts.setdefault(each.of, _Counted(each.of))
+        folded = [_Folded(each, counts.get(each.of, counts[None]), self._unit.max_rows) for each in self._columns]
+        by_count = [(count, [each for each in folded if each.counted is count]) for count in counts.values()]
         of = (each.of for each in self._columns if each.of is not None)
         for batch, mask in self._read([who, *dict.fromkeys(described(column) for column in of)]):
             whose = _numbers(batch.raw[who])
-            own = np.flatnonzero(whose == NOBODY)
+            own = np.flatnonzero(whose == NOBODY) if self._unit.missing == "own" else np.zeros(0, dtype=np.intp)
             whose[own] = len(people) + unnamed + np.arange(len(own))  # each a person of its own
             unnamed += len(own)
             for count, those in by_count:
@@ -228,7 +228,7 @@ class PerFrame:
                 for each in those:
                     each.add(batch, rows, of_whom)
                 count.add(of_whom)
-        there = np.flatnonzero(counted.times)
+        there = np.flatnonzero(counts[None].times)
         named, own = there[there < len(people)], there[there >= len(people)] - len(people)
         hashes = people.hashes(named, self._key, b"order"), keyed_numbers(own, self._key, b"own order")
         order = np.argsort(np.concatenate(hashes), kind="stable")
