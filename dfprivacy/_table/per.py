@@ -210,10 +210,12 @@ class PerFrame:
         who = Read(self._unit.column, "people")
         people, unnamed = self._frame.people, 0
         counts: dict[Column | None, _Counted] = {None: _Counted(None)}  # first, all rows that are asked for
-        for each in self._columns:
-            if each.of is not None and not each.of.filled:
-                counts.setdefault(each.of, _Counted(each.of))
-        folded = [_Folded(each, counts.get(each.of, counts[None]), self._unit.max_rows) for each in self._columns]
+        for asked in self._columns:
+            if asked.of is not None and not asked.of.filled:
+                counts.setdefault(asked.of, _Counted(asked.of))
+        folded = [
+            _Folded(asked, counts.get(asked.of, counts[None]), self._unit.max_rows) for asked in self._columns
+        ]
         by_count = [(count, [each for each in folded if each.counted is count]) for count in counts.values()]
         of = (each.of for each in self._columns if each.of is not None)
         for batch, mask in self._read([who, *dict.fromkeys(described(column) for column in of)]):
