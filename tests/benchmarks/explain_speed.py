@@ -4,10 +4,11 @@
     python tests/benchmarks/explain_speed.py --check         # and exit with status 1 if a goal is missed
 
 The two take turns in one process: answers, and after two seconds explanations at ten prices, as people ask before
-they pay. Every price is a new one. Times are medians of all turns, of the processor and on the clock. The *first* of
-ten explanations finds the processor's caches full of other things, and the ledger written since it was read. It is a
-file on the disk. A fresh question (``fresh=True``) is not looked for in it; the other one is, and finds a measurement
-of the same where there is no chance in what is measured, in the account of another data set: the answers are all fresh.
+they pay. Every price is a new one. Times are medians of all turns, of the processor and on the clock. The *first*
+of ten explanations finds the processor's caches full of other things, and the ledger written since it was read. It
+is a file on the disk. A fresh question (``fresh=True``) is not looked for in it; the other one is, and finds a
+measurement of the same where there is no chance in what is measured, in the account of another data set: the answers
+are all fresh.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def times(asked: Any, kept: Any, name: str, turns: int) -> list[tuple[float, flo
             explained[fresh].append(
                 [taken(functools.partial(explain, epsilon=next(prices))) for _ in range(PRICES)]
             )
-    every = [answers, *(sum(explained[fresh], []) for fresh in (True, False))]
+    every = [answers, *([*itertools.chain(*explained[fresh])] for fresh in (True, False))]
     every += [[turn[0] for turn in explained[fresh]] for fresh in (True, False)]
     return [(median(cpu for cpu, _ in each), median(clock for _, clock in each)) for each in every]
 
