@@ -7,8 +7,8 @@ The two take turns in one process: answers, and after two seconds explanations a
 they pay. Every price is a new one. Times are medians of all turns, of the processor and on the clock. The *first*
 of ten explanations finds the processor's caches full of other things, and the ledger written since it was read. It
 is a file on the disk. A fresh question (``fresh=True``) is not looked for in it; the other one is, and finds a
-measurement of the same where there is no chance in what is measured, in the account of another data set: the answers
-are all fresh.
+measurement of the same where there is no chance in what is measured, in the account of another data set: the
+answers are all fresh.
 """
 
 from __future__ import annotations
