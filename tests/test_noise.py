@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 import sys
 import threading
@@ -302,6 +303,21 @@ def test_samplers_draw_the_exact_law(which, kind, scale):
 
     assert len(counts) == 2 * reach + 1
     assert stats.chisquare(observed, fitted).pvalue > ONE_IN_TEN_MILLION
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("cores", ["one core", "all cores"])
+def test_every_number_of_a_large_vector_has_noise_of_its_own(kind, cores):
+    """However many threads draw it, no draw comes twice: of 50,000 on 2^56 steps none is another by chance."""
+    every = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(every)} if cores == "one core" else every)
+    try:
+        values = getattr(OpenDPSampler(), kind)(np.zeros((500, 100), dtype=np.int64), 2.0**56)
+    finally:
+        os.sched_setaffinity(0, every)
+
+    assert values.shape == (500, 100)
+    assert len(np.unique(values)) == 50_000
 
 
 def test_opendp_saturates_instead_of_wrapping():
