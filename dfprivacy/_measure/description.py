@@ -8,7 +8,8 @@ description, and what was measured is never taken for anything else.
 part                what is written
 =================== ==============================================================================================
 what                the class of the features or the statistic, the distribution and version that it comes from,
-                    and every attribute of the object, those of columns, kernels and other features included
+                    and every attribute of the object, those of columns, kernels and other features included;
+                    the rule by which a part of it is shown, if not all is
 which rows          the conditions, in any order, with the columns that they look at as they were declared; the
                     number of rows and all else that the schema says of the whole table; both of two tables
 =================== ==============================================================================================
@@ -124,7 +125,10 @@ def describe_query(query: Query, known: Origins) -> str | None:
     parts = {"what": query.of, "columns": query.columns, "shape": query.shape, "features": query.features}
     try:
         claims = {name: _text(value, known) for name, value in parts.items()}
-        return _members({**claims, "weights": _text(query.of.weights, known)})
+        claims["weights"] = _text(query.of.weights, known)
+        if query.reveal is not None:
+            claims["reveal"] = _text(query.reveal, known)
+        return _members(claims)
     except (_UndescribedError, RecursionError):
         return None
 
