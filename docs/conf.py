@@ -12,9 +12,8 @@ from sphinx import addnodes
 from dfprivacy import PrivateFrame
 from dfprivacy._plugins.loader import registry
 
-gc.set_threshold(
-    100_000, 50, 50
-)  # all pages live until the end: to search them for garbage is a quarter of the work
+# All pages live until the end: to look for garbage among them is a quarter of the work.
+gc.set_threshold(100_000, 50, 50)
 
 project = "dfprivacy"
 author = "The dfprivacy developers"
