@@ -48,6 +48,7 @@ from dfprivacy.release import (
     NoisyValue,
     Privacy,
     Release,
+    Reveal,
     Value,
 )
 from dfprivacy.request import Answers, Request, answers, request
@@ -96,6 +97,7 @@ __all__ = [
     "Release",
     "Releases",
     "Request",
+    "Reveal",
     "Schema",
     "SchemaError",
     "SparseVectorAnswers",

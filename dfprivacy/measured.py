@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,6 +21,7 @@ __all__ = [
     "MeasurementRecord",
     "NoisyValue",
     "Privacy",
+    "Reveal",
     "SurveyedColumn",
 ]
 
@@ -248,6 +249,35 @@ class SurveyedColumn:
     scale: float
 
 
+class Reveal(Protocol):
+    """Which of many noisy sums are shown, where the first that are shown decide about the others.
+
+    `Curator.sum` shows those and draws noise for no others. It is a frozen dataclass of public values, which are
+    part of what the ledger keeps a measurement under.
+    """
+
+    def next(self, values: NDArray[np.float64], scales: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Say which numbers are shown next.
+
+        Parameters
+        ----------
+        values : ndarray of shape (groups, d)
+            The noisy sums that were shown so far, of each group of a call, weights taken out; nan of all others.
+        scales : ndarray of shape (d,)
+            Scale of the noise in each.
+
+        Returns
+        -------
+        ndarray of bool of shape (groups, d)
+            Those that are, which may hold any that were. If all of them were, there are no more.
+        """
+        ...
+
+    def describe(self) -> str:
+        """Say in words what is shown."""
+        ...
+
+
 @dataclass(frozen=True)
 class NoisyValue:
     """A noisy sum, as a mechanism receives it.
@@ -255,7 +285,7 @@ class NoisyValue:
     Attributes
     ----------
     values : ndarray of the features' shape
-        The noisy sums, weights taken out.
+        The noisy sums, weights taken out; nan where a `Reveal` did not show them.
     scales : ndarray of the features' shape
         The scale of the noise in each of them (b of the Laplace, sigma of the Gaussian); 0 where the sum is public.
     noise : MeasurementRecord or None

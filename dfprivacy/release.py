@@ -22,6 +22,7 @@ from dfprivacy.measured import (
     MeasurementRecord,
     NoisyValue,
     Privacy,
+    Reveal,
     SurveyedColumn,
 )
 from dfprivacy.plotting import forest, stacked
@@ -47,6 +48,7 @@ __all__ = [
     "NoisyValue",
     "Privacy",
     "Release",
+    "Reveal",
     "SurveyedColumn",
     "Value",
     "renamed",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy._privacy.grid import SUM_MAX
+from dfprivacy._privacy.samplers import HIDDEN
 from dfprivacy._table.keys import ordered
 from dfprivacy.errors import PluginWarning
 from dfprivacy.features import RowFeatures
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from dfprivacy.features.integers import Integers
     from dfprivacy.release import MeasurementRecord
 
-__all__ = ["Drawn", "clamped", "combined", "discovered", "measurement", "moved", "surveyed", "together"]
+__all__ = ["Drawn", "clamped", "combined", "discovered", "measurement", "moved", "shown", "surveyed", "together"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,14 @@ class Drawn:
     @property
     def values(self) -> NDArray[np.float64]:
         """The same in their units, weights included."""
-        return np.ldexp(self.steps.astype(np.float64), -self.record.grid)
+        return shown(self.steps, self.record.grid)
+
+
+def shown(steps: NDArray[np.int64], k: int) -> NDArray[np.float64]:
+    """Give noisy sums in the units of what was summed, nan where they are hidden."""
+    values = np.ldexp(steps.astype(np.float64), -k)
+    values[steps == HIDDEN] = math.nan
+    return values
 
 
 def combined(measured: Sequence[Drawn], query: Query) -> NoisyValue:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Common", "Law", "Passes"]
 
 T = TypeVar("T")
-Law = tuple[str, float]
+Law = tuple[str, float, object]
 _TOGETHER = 1 << 22  # sums of one pass, so that many groups of many coordinates fit the memory
 
 

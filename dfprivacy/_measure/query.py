@@ -13,6 +13,7 @@ from dfprivacy.features.base import enforced
 from dfprivacy.statistics import OfSums
 
 if TYPE_CHECKING:
+    from dfprivacy.release import Reveal
     from dfprivacy.schema import Column
     from dfprivacy.statistics import Statistic
 
@@ -39,6 +40,8 @@ class Query:
         Of its value.
     written : bytes
         As it travels, if it is a copy.
+    reveal : Reveal or None
+        Which of the noisy sums are shown, if not all.
     """
 
     of: RowFeatures | Statistic
@@ -46,6 +49,7 @@ class Query:
     features: RowFeatures | None
     shape: tuple[int, ...]
     written: bytes = field(default=b"", repr=False, compare=False)
+    reveal: Reveal | None = None
 
     @classmethod
     def read(cls, of: RowFeatures | Statistic) -> Query:
@@ -54,10 +58,14 @@ class Query:
         features = enforced(of.features) if isinstance(of, OfSums) else None
         return cls(of, tuple(of.columns), features, tuple(of.shape))
 
+    def revealing(self, reveal: Reveal | None) -> Query:
+        """Ask the same, and show only what a rule says."""
+        return self if reveal is None else replace(self, reveal=reveal)
+
     def copy(self) -> Query:
-        """Copy what is to see rows; see `copied`."""
-        written = self.written or pickled(self)
-        return replace(_read_back(self, written), written=written)
+        """Copy what is to see rows; see `copied`. A rule sees none."""
+        written = self.written or pickled(replace(self, reveal=None))
+        return replace(_read_back(self, written), written=written, reveal=self.reveal)
 
     @property
     def looks_at(self) -> tuple[Column, ...]:

@@ -17,6 +17,7 @@ from dfprivacy._measure.curator import Curator
 from dfprivacy._measure.description import canonical_order, describe
 from dfprivacy._measure.noisy import Drawn, combined
 from dfprivacy._measure.query import Query
+from dfprivacy._privacy.samplers import HIDDEN
 from dfprivacy.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from dfprivacy._measure.description import Origins
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.features import RowFeatures
-    from dfprivacy.release import MeasurementRecord, NoisyValue
+    from dfprivacy.release import MeasurementRecord, NoisyValue, Reveal
     from dfprivacy.statistics import Statistic
 
 __all__ = ["Recorded", "Recorder", "Recordings", "Redrawer", "Tape", "World", "noise_of"]
@@ -93,8 +94,8 @@ class World:
         if recorded.key not in self.kept:
             seed = hashlib.sha256(repr(recorded.key).encode() + recorded.steps.tobytes()).digest()
             rng = np.random.default_rng([self.number, int.from_bytes(seed[:16], "big")])
-            noise = noise_of(recorded.noise, recorded.steps.size, recorded.scale, rng)
-            self.kept[recorded.key] = recorded.steps - noise
+            drawn = recorded.steps - noise_of(recorded.noise, recorded.steps.size, recorded.scale, rng)
+            self.kept[recorded.key] = np.where(recorded.steps == HIDDEN, HIDDEN, drawn)
         values: NDArray[np.int64] = self.kept[recorded.key]
         return values
 
@@ -181,8 +182,9 @@ class Recorder(Curator):
         *,
         pool: bool,
         whole_units: bool = False,
+        reveal: Reveal | None = None,
     ) -> NoisyValue:
-        query = Query.read(measurand)
+        query = Query.read(measurand).revealing(reveal)
         if self._table.agreed(query.looks_at):
             exact = super()._noisy(measurand, noise, share, then, pool=pool, whole_units=whole_units)
             self.tape.slots.append(Slot(query, "", None, exact, None))
@@ -230,10 +232,11 @@ class Redrawer(Curator):
         *,
         pool: bool,  # noqa: ARG002
         whole_units: bool = False,  # noqa: ARG002 - what was recorded says on which grid it is
+        reveal: Reveal | None = None,
     ) -> NoisyValue:
         slot = self.tape.slots[self._slot] if self._slot < len(self.tape.slots) else None
         self._slot += 1
-        query = Query.read(measurand)
+        query = Query.read(measurand).revealing(reveal)
         if slot is None or not self._same(slot, query, noise):
             raise _not_redrawn(
                 "What it measures follows from what it measured before, and it does not say what it settled on"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Hashes", "keyed_numbers", "keyed_texts", "mixed", "siphash"]
+__all__ = ["Hashes", "keyed_numbers", "keyed_texts", "keyed_words", "mixed", "siphash"]
 
 Hashes = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
 
@@ -41,6 +41,19 @@ def keyed_texts(texts: Sequence[str], key: bytes, purpose: bytes) -> Hashes:
         message[:, -1] |= (lengths[places] & 0xFF).astype(np.uint64) << np.uint64(56)
         hashes[places] = siphash(message, derived)
     return hashes
+
+
+def keyed_words(words: Hashes, key: bytes, purpose: bytes) -> Hashes:
+    """Give the same of texts that are written as messages, with zero words behind."""
+    derived = _derived(key, b"text " + purpose)
+    found = np.empty(words.shape[1], dtype=np.uint64)
+    used = np.ones(words.shape[1], dtype=np.intp)
+    for place, word in enumerate(words[1:], start=2):
+        used[word != 0] = place
+    for count in np.unique(used).tolist():
+        rows = np.flatnonzero(used == count)
+        found[rows] = siphash(words[:count, rows].T, derived)
+    return found
 
 
 def siphash(words: Hashes, key: bytes) -> Hashes:

@@ -324,6 +324,11 @@ class Replay:
         """Write down a request for Laplace noise, and answer it."""
         return self._added("laplace", values, scale)
 
+    def revealed(self, values: NDArray[np.int64], scale: float, choose: noise.Choose) -> NDArray[np.int64]:
+        """Write down a request for Laplace noise in all of some values, and show those that are chosen."""
+        noisy = self.laplace(values, scale)
+        return noise.revealed(values.shape, choose, lambda more: noisy[more])
+
     def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Write down a request for Gaussian noise, and answer it."""
         return self._added("gaussian", values, scale)

@@ -96,7 +96,7 @@ def _names_people(dtype: Any) -> bool:
 
 def _raw(column: pd.Series[Any], read: Read) -> Raw:
     dtype: Any = column.dtype
-    if isinstance(dtype, pd.ArrowDtype):
+    if isinstance(dtype, pd.ArrowDtype) or (read.domain == "people" and _has_arrow_texts(dtype)):
         return _of_arrow(_arrow(column), read)
     if read.domain == "people" and types.is_integer_dtype(dtype):
         return _integer_column(column)
@@ -120,6 +120,10 @@ def _raw(column: pd.Series[Any], read: Read) -> Raw:
         return Dictionary(codes, values.tolist())
     # pandas would take unlike objects for one if they say they are equal; which one must not depend on other rows.
     return Dictionary(np.arange(len(column)), list(column))
+
+
+def _has_arrow_texts(dtype: Any) -> bool:
+    return isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow"
 
 
 def _arrow(column: pd.Series[Any]) -> pa.Array | pa.ChunkedArray:
