@@ -140,7 +140,7 @@ class Displayed:
     @property
     def _title(self) -> str:
         """Say what it is, and what was asked."""
-        question = self.privacy.asked if self.privacy else ""
+        question = self.privacy.title if self.privacy else ""
         return f"{type(self).__name__}: {question}" if question else type(self).__name__
 
     def _grids(self) -> list[Grid]:

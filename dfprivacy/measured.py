@@ -131,7 +131,7 @@ class Privacy:
     sample: str = ""
 
     @property
-    def asked(self) -> str:
+    def title(self) -> str:
         """What was asked of which rows of which table; empty for answers of versions that did not keep it."""
         if not self.question:
             return ""

@@ -251,7 +251,7 @@ def power(
     public: Sequence[str] = (),
     neighbors: Literal["replace_one", "add_remove"] = "replace_one",
     assume: Mapping[str, Any] | Callable[[Any, int], Mapping[str, Any]] | None = None,
-    found: str | Callable[[Any], bool] | None = None,
+    finder: str | Callable[[Any], bool] | None = None,
     runs: int = 200,
     seed: int = 0,
 ) -> Power:
@@ -263,7 +263,7 @@ def power(
         As of `PrivateFrame.power`.
     bounds, categories, public, neighbors
         What the columns would be declared as, as for `protect`. There are no others.
-    assume, found, runs, seed
+    assume, finder, runs, seed
         As of `PrivateFrame.power`.
 
     Returns
@@ -291,7 +291,7 @@ def power(
         frame, bounds=bounds, categories=categories, public=public, missing=None, neighbors=neighbors
     )
     return power_of(
-        question, schema, n=n, epsilon=epsilon, delta=delta, assume=assume, found=found, runs=runs, seed=seed
+        question, schema, n=n, epsilon=epsilon, delta=delta, assume=assume, finder=finder, runs=runs, seed=seed
     )
 
 

@@ -122,7 +122,7 @@ class PrivateFrame(Askable, Terms, BundledMethods):
         n: int | Sequence[int] | None = None,
         delta: Price = 0.0,
         assume: Mapping[str, Any] | Callable[[Any, int], Mapping[str, Any]] | None = None,
-        found: str | Callable[[Any], bool] | None = None,
+        finder: str | Callable[[Any], bool] | None = None,
         runs: int = 200,
         seed: int = 0,
     ) -> Power:
@@ -145,7 +145,7 @@ class PrivateFrame(Askable, Terms, BundledMethods):
         assume : mapping or callable, optional
             What the made-up rows are like: numbers, such as ``{"effect": 0.5, "spread": 10}``, of those that the
             method takes, or a function of a NumPy generator and a number of rows that returns values by column.
-        found : str or callable, optional
+        finder : str or callable, optional
             Whether an answer finds it: the coefficient that has to differ from 0, or a function of the answer
             that is True or False. Default: what the method says, or ``rejected``.
         runs : int
@@ -198,7 +198,7 @@ class PrivateFrame(Askable, Terms, BundledMethods):
             epsilon=epsilon,
             delta=delta,
             assume=assume,
-            found=found,
+            finder=finder,
             runs=runs,
             seed=seed,
         )
@@ -206,7 +206,7 @@ class PrivateFrame(Askable, Terms, BundledMethods):
     @trimmed
     def declare(
         self,
-        found: Release | None = None,
+        release: Release | None = None,
         /,
         *,
         bounds: Mapping[str, tuple[Any, Any]] | None = None,
@@ -217,7 +217,7 @@ class PrivateFrame(Askable, Terms, BundledMethods):
 
         Parameters
         ----------
-        found : Release, optional
+        release : Release, optional
             What was found out about columns: a release with a ``schema``, such as those of ``find_bounds``,
             ``find_categories`` and ``profile``.
         bounds, categories, missing : mapping, optional
@@ -235,10 +235,10 @@ class PrivateFrame(Askable, Terms, BundledMethods):
         SchemaError
             If it does not fit the table.
         """
-        schema = {} if found is None else getattr(found, "schema", None)
+        schema = {} if release is None else getattr(release, "schema", None)
         if not isinstance(schema, Mapping):
             raise ArgumentError(
-                f"A {type(found).__name__} says nothing about columns.",
+                f"A {type(release).__name__} says nothing about columns.",
                 "For example view.declare(view.find_bounds(['age'], epsilon=0.1)).",
             )
         declarations: dict[str, Any] = {}
