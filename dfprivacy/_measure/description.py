@@ -8,7 +8,8 @@ description, and what was measured is never taken for anything else.
 part                what is written
 =================== ==============================================================================================
 what                the class of the features or the statistic, the distribution and version that it comes from,
-                    and every attribute of the object, those of columns, kernels and other features included
+                    and every attribute of the object, those of columns, kernels and other features included;
+                    the rule by which a part of it is shown, if not all is
 which rows          the conditions, in any order, with the columns that they look at as they were declared; the
                     number of rows and all else that the schema says of the whole table; both of two tables
 =================== ==============================================================================================
@@ -81,9 +82,9 @@ class Origins(dict[str, str]):
         """Name an installed class and its distribution, None for any other."""
         if kind not in self._kinds:
             origin = self.get(kind.__module__.partition(".")[0])
-            found = getattr(sys.modules.get(kind.__module__), kind.__qualname__, None)
+            named = getattr(sys.modules.get(kind.__module__), kind.__qualname__, None)
             slots = any(vars(each).get("__slots__") for each in kind.__mro__)
-            known = origin is not None and found is kind and not slots
+            known = origin is not None and named is kind and not slots
             self._kinds[kind] = f"{kind.__module__}:{kind.__qualname__}, {origin}" if known else None
         return self._kinds[kind]
 
@@ -123,8 +124,11 @@ def describe_query(query: Query, known: Origins) -> str | None:
     """Describe what is measured alone; None if it cannot be written down."""
     parts = {"what": query.of, "columns": query.columns, "shape": query.shape, "features": query.features}
     try:
-        said = {name: _text(value, known) for name, value in parts.items()}
-        return _members({**said, "weights": _text(query.of.weights, known)})
+        claims = {name: _text(value, known) for name, value in parts.items()}
+        claims["weights"] = _text(query.of.weights, known)
+        if query.reveal is not None:
+            claims["reveal"] = _text(query.reveal, known)
+        return _members(claims)
     except (_UndescribedError, RecursionError):
         return None
 
@@ -183,9 +187,9 @@ def _condition(condition: Condition, known: Origins) -> str:
 def _table(schema: Schema, known: Origins) -> str:
     """Describe the whole table, but for its columns."""
     facts = [f.name for f in fields(schema) if f.compare and f.name not in {"names", "columns"}]
-    whole = {name: getattr(schema, name) for name in facts}
+    values = {name: getattr(schema, name) for name in facts}
     # What tables of one row a person have not is not written, so that what was kept of them before is found again.
-    return _text({name: value for name, value in whole.items() if value is not None or name == "size"}, known)
+    return _text({name: value for name, value in values.items() if value is not None or name == "size"}, known)
 
 
 def _text(value: object, known: Origins) -> str:
