@@ -47,6 +47,7 @@ from dfprivacy.release import (
     NoisyValue,
     Privacy,
     Release,
+    Reveal,
     Value,
 )
 from dfprivacy.request import Answers, Request, answers, request
@@ -95,6 +96,7 @@ __all__ = [
     "Release",
     "Releases",
     "Request",
+    "Reveal",
     "Schema",
     "SchemaError",
     "SparseVectorAnswers",

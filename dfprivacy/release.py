@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -41,6 +41,7 @@ __all__ = [
     "NoisyValue",
     "Privacy",
     "Release",
+    "Reveal",
     "Value",
     "renamed",
 ]
@@ -276,6 +277,35 @@ class SurveyedColumn:
     scale: float
 
 
+class Reveal(Protocol):
+    """Which of many noisy sums are shown, where the first that are shown decide about the others.
+
+    `Curator.sum` shows those and draws noise for no others. It is a frozen dataclass of public values, which are
+    part of what the ledger keeps a measurement under.
+    """
+
+    def next(self, values: NDArray[np.float64], scales: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Say which numbers are shown next.
+
+        Parameters
+        ----------
+        values : ndarray of shape (groups, d)
+            The noisy sums that were shown so far, of each group of a call, weights taken out; nan of all others.
+        scales : ndarray of shape (d,)
+            Scale of the noise in each.
+
+        Returns
+        -------
+        ndarray of bool of shape (groups, d)
+            Those that are, which may hold any that were. If all of them were, there are no more.
+        """
+        ...
+
+    def describe(self) -> str:
+        """Say in words what is shown."""
+        ...
+
+
 @dataclass(frozen=True)
 class NoisyValue:
     """A noisy sum, as a mechanism receives it.
@@ -283,7 +313,7 @@ class NoisyValue:
     Attributes
     ----------
     values : ndarray of the features' shape
-        The noisy sums, weights taken out.
+        The noisy sums, weights taken out; nan where a `Reveal` did not show them.
     scales : ndarray of the features' shape
         The scale of the noise in each of them (b of the Laplace, sigma of the Gaussian); 0 where the sum is public.
     noise : MeasurementRecord or None
@@ -638,8 +668,8 @@ class Release:
         where = " and ".join(self.privacy.where) if self.privacy else ""
         before = [f"Where {where}: "] if where else []
         before += ["Uninformative: "] if self._uninformative else []
-        said = self._sentence()
-        return "".join([*before, _within(said) if before else said])
+        sentence = self._sentence()
+        return "".join([*before, _within(sentence) if before else sentence])
 
     @property
     def _title(self) -> str:

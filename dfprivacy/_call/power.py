@@ -142,18 +142,18 @@ class Power:
         ]
         return Grid(("", *(f"n={n:,}" for n in self.n)), rows)
 
-    def _said(self) -> tuple[str, str]:
+    def _titles(self) -> tuple[str, str]:
         return (
             f"Power of {self.question} (made-up rows; nothing was charged or read)",
             f"{self.assumed}; {self.runs} runs, each share within ± {2 * self.standard_error:.2f}",
         )
 
     def __repr__(self) -> str:
-        title, assumed = self._said()
+        title, assumed = self._titles()
         return "\n".join([title, *(f"  {line}" for line in self._grid().lines()), f"  assumed: {assumed}"])
 
     def _repr_html_(self) -> str:
-        title, assumed = self._said()
+        title, assumed = self._titles()
         return self._grid().html(title) + Grid((), [("assumed", assumed)]).html("")
 
 
@@ -209,9 +209,9 @@ def power_of(
     Power
         The shares.
     """
-    sizes = sorted({_whole("n", each, _ROWS_MAX) for each in _several("n", n)})
+    sizes = sorted({_count("n", each, _ROWS_MAX) for each in _several("n", n)})
     prices = sorted({positive("epsilon", each) for each in _several("epsilon", epsilon)})
-    runs = _whole("runs", runs, _RUNS_MAX)
+    runs = _count("runs", runs, _RUNS_MAX)
     method, args, kwargs = read_question(question, "power", _EXAMPLE)
     mechanism = registry().mechanisms.get(method)
     if mechanism is None:
@@ -249,7 +249,7 @@ def _several(what: str, given: object) -> Sequence[Any]:
     return values
 
 
-def _whole(what: str, given: object, most: int) -> int:
+def _count(what: str, given: object, most: int) -> int:
     if not isinstance(given, int | np.integer) or isinstance(given, bool) or not 1 <= given <= most:
         raise ArgumentError(f"{what}={given!r} is no whole number from 1 to {most:,}.", _EXAMPLE)
     return int(given)

@@ -310,7 +310,8 @@ class Question:
 
     def _explained(self, tables: Sequence[Table]) -> Explanation:
         sample = self.target.table.sample
-        kept = Kept(self.target.payer, fresh=self.fresh, many=len(tables) > 1) if sample is None else None
+        many = len(tables) > 1
+        kept = Kept(self.target.payer, fresh=self.fresh, many=many, glance=True) if sample is None else None
         planner, void, spared = self._plan(tables[0], kept)
         if void is not None and _of_a_measurement(void):
             raise _failure(self.mechanism, void) from void

@@ -355,15 +355,13 @@ class Account:
 
     def answer(self, *questions: str) -> Answer | None:
         """Return the newest answer to the first of some questions (canonical JSON texts) that has one, or None."""
-        answers = tables().answers
-        kept = self._answers(
-            answers.c.question_sha256.in_(map(digest, questions)), answers.c.question.in_(questions)
-        )
-        newest = {answer.question: answer for answer in kept}
-        return next((newest[question] for question in questions if question in newest), None)
+        asked = [{"account": self.name, "question": each, "key": digest(each)} for each in questions]
+        newest = [rows[-1] for rows in self.ledger.rows(_answers(one=True), *asked) if rows]
+        with self.ledger.decoding():
+            return _answer(*newest[0]) if newest else None
 
     def measurements(
-        self, key: str | None = None, *, private: bool
+        self, key: str | None = None, *, private: bool, glance: bool = False
     ) -> dict[tuple[str, str], list[KeptMeasurement]]:
         """Return what is kept of measurements, by the digest of what they are of and their kind of noise.
 
@@ -373,44 +371,44 @@ class Account:
             The `digest` of a description; default: all that there are.
         private : bool
             Whether their noise protects anybody; no other will do.
+        glance : bool
+            Whether what was read before will do if the ledger's file was not written since; see `Glance`.
 
         Returns
         -------
         dict of (str, str) to list of KeptMeasurement
             Oldest first, without their values; see `steps`.
         """
-        measurements: dict[tuple[str, str], list[KeptMeasurement]] = {}
         if not self.ledger.keeps_measurements:
-            return measurements
+            return {}
+        if glance:
+            about = self.name, self.opened, key, private
+            return self.ledger.glance(about, lambda: self.measurements(key, private=private))
+        measurements: dict[tuple[str, str], list[KeptMeasurement]] = {}
         wanted = {"account": self.name, "private": int(private), **({} if key is None else {"key": key})}
-        with self.ledger.transaction() as connection:
-            rows = list(connection.execute(_measurements(one=key is not None), wanted))
+        (rows,) = self.ledger.rows(_measurements(one=key is not None), wanted)
         with self.ledger.decoding():
-            for row in rows:
-                measurements.setdefault((row.description_sha256, row.noise), []).append(read_kept(row))
+            for of, noise, number, at, scale, grid in rows:
+                measurements.setdefault((of, noise), []).append(read_kept(number, at, noise, scale, grid))
         return measurements
 
     def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
         """Return the noisy values of a measurement, in steps of its grid."""
-        table = tables().measurements
-        rows = self._rows(table, table.c.id == kept.id, columns=(table.c.steps,))
+        (rows,) = self.ledger.rows(_steps(), {"account": self.name, "number": kept.id})
         with self.ledger.decoding():
-            return read_steps(rows[0].steps)
+            return read_steps(rows[0][0])
 
     def answers(self) -> list[Answer]:
         """Return every answer kept, oldest first."""
-        return self._answers()
+        (rows,) = self.ledger.rows(_answers(one=False), {"account": self.name})
+        with self.ledger.decoding():
+            return [_answer(*row) for row in rows]
 
     def entries(self) -> list[Entry]:
         """Return every charge, oldest first."""
         rows = self._rows(tables().charges)
         with self.ledger.decoding():
             return [_entry(row) for row in rows]
-
-    def _answers(self, *conditions: Any) -> list[Answer]:
-        rows = self._rows(tables().answers, *conditions)
-        with self.ledger.decoding():
-            return [Answer(*_event(row), row.question, dict(json.loads(row.release))) for row in rows]
 
     def _in_order(self, also: Sequence[Account]) -> list[Account]:
         """Give the accounts in the one order in which every transaction locks them: none waits in a circle."""
@@ -419,9 +417,8 @@ class Account:
     def _event(self, call: str, mechanism: str) -> dict[str, str]:
         return {"account": self.name, "call": call, "at": now(), "mechanism": mechanism}
 
-    def _rows(self, table: Table, *conditions: Any, columns: Sequence[Any] = ()) -> list[Row[Any]]:
+    def _rows(self, table: Table, *conditions: Any) -> list[Row[Any]]:
         query = table.select().where(table.c.account == self.name, *conditions).order_by(table.c.id)
-        query = query.with_only_columns(*columns) if columns else query
         with self.ledger.transaction() as connection:
             return list(connection.execute(query))
 
@@ -443,6 +440,29 @@ def _measurements(*, one: bool) -> Select[Any]:
     query = table.select().with_only_columns(*columns).order_by(table.c.id)
     query = query.where(table.c.account == bindparam("account"), table.c.private == bindparam("private"))
     return query.where(table.c.description_sha256 == bindparam("key")) if one else query
+
+
+@functools.cache
+def _steps() -> Select[Any]:
+    """Ask for the values of a measurement."""
+    from sqlalchemy import bindparam
+
+    table = tables().measurements
+    query = table.select().with_only_columns(table.c.steps)
+    return query.where(table.c.account == bindparam("account"), table.c.id == bindparam("number"))
+
+
+@functools.cache
+def _answers(*, one: bool) -> Select[Any]:
+    """Ask for all answers of an account, or those to one question, oldest first."""
+    from sqlalchemy import bindparam
+
+    table = tables().answers
+    columns = (table.c.id, table.c.call, table.c.at, table.c.mechanism, table.c.question, table.c.release)
+    query = table.select().with_only_columns(*columns).order_by(table.c.id)
+    query = query.where(table.c.account == bindparam("account"))
+    same = table.c.question_sha256 == bindparam("key"), table.c.question == bindparam("question")
+    return query.where(*same) if one else query
 
 
 def _exceeded(
@@ -478,6 +498,11 @@ def _entry(row: Row[Any]) -> Entry:
     if (entry.epsilon, entry.delta) != (loss.epsilon, loss.delta):
         raise ValueError
     return entry
+
+
+def _answer(number: Any, call: Any, at: Any, mechanism: Any, question: Any, release: Any) -> Answer:
+    event = number, read_text(call), read_moment(at), read_text(mechanism)
+    return Answer(*event, question, dict(json.loads(release)))
 
 
 def _event(row: Row[Any]) -> tuple[int, str, datetime, str]:

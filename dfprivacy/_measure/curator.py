@@ -18,7 +18,17 @@ import numpy as np
 from dfprivacy._ledger.measurements import KeptMeasurement, Measurement
 from dfprivacy._measure.description import canonical_order, describe, describe_query
 from dfprivacy._measure.evaluate import L2
-from dfprivacy._measure.noisy import Drawn, clamped, combined, discovered, measurement, moved, surveyed, together
+from dfprivacy._measure.noisy import (
+    Drawn,
+    clamped,
+    combined,
+    discovered,
+    measurement,
+    moved,
+    shown,
+    surveyed,
+    together,
+)
 from dfprivacy._measure.pricing import (
     FINE,
     NORMS,
@@ -64,7 +74,7 @@ if TYPE_CHECKING:
     from dfprivacy.arguments import NanPolicy
     from dfprivacy.features.integers import Integers
     from dfprivacy.local import RowLabels
-    from dfprivacy.release import SurveyedColumn
+    from dfprivacy.release import Reveal, SurveyedColumn
     from dfprivacy.schema import Category
     from dfprivacy.statistics import OfPermutations, Statistic
 
@@ -376,6 +386,7 @@ class Curator:
         then: Literal["any", "gaussian"] = "any",
         pool: bool = False,
         grid: Literal["fine", "unit"] = "fine",
+        reveal: Reveal | None = None,
     ) -> NoisyValue:
         """Measure the sum of row features over the rows, or take what was measured before.
 
@@ -401,6 +412,10 @@ class Curator:
             features' own unit where they have one, such as whole rows of counts, and where epsilons simply add up:
             elsewhere finer noise composes better. Noise on whole units has the smaller variance. Its law is another
             one, `NoisyValue.law`: who asks for "unit" must conclude from that.
+        reveal : Reveal, optional
+            Show a part of sums with Laplace noise, step by step, and draw noise for no others: what is shown first
+            decides what is shown next. The price is that of all, and so is the privacy
+            (docs/explanation/statistics.md).
 
         Returns
         -------
@@ -427,7 +442,9 @@ class Curator:
             raise ArgumentError(f"grid={grid!r} is unknown.", 'Use "fine" or "unit".')
         if pool and grid == "unit":
             raise PluginError("What is on units is not pooled: the mean of several has another law.")
-        return self._noisy(features, noise, share, then, pool=pool, whole_units=grid == "unit")
+        if reveal is not None and (noise != "laplace" or pool):
+            raise PluginError("Sums with Laplace noise are shown in part, and not pooled.", "Leave out reveal=.")
+        return self._noisy(features, noise, share, then, pool=pool, whole_units=grid == "unit", reveal=reveal)
 
     def jointly(self, *planned: tuple[RowFeatures, object]) -> list[Callable[[RowFeatures], NoisyValue]]:
         """Pay for several sums with Gaussian noise as for one, and measure them one after another.
@@ -788,8 +805,8 @@ class Curator:
             return noises.sampler().discover(self._table.keys(several), scale, threshold)
 
         nothing: dict[Key, int] = {}
-        found = self._perform(record, [Approximate(epsilon, delta)], draw, nothing)
-        return discovered(found, threshold, record, single=single)
+        noisy = self._perform(record, [Approximate(epsilon, delta)], draw, nothing)
+        return discovered(noisy, threshold, record, single=single)
 
     def _within_domain(self, column: Column, domain: Domain, share: object) -> DiscoveredKeys:
         """Find the keys of a known domain that enough rows hold."""
@@ -810,8 +827,8 @@ class Curator:
             return noises.sampler().sparse(counts, domain.size, scale, threshold)
 
         nothing: dict[int, int] = {}
-        found = self._perform(record, [Laplace(moved, scale, epsilon)], draw, nothing)
-        return discovered(domain.keyed(found), threshold, record, single=True, domain=domain.size)
+        places = self._perform(record, [Laplace(moved, scale, epsilon)], draw, nothing)
+        return discovered(domain.keyed(places), threshold, record, single=True, domain=domain.size)
 
     def survey(
         self, columns: Sequence[Column], edges: Sequence[float], *, share: object = None
@@ -885,8 +902,8 @@ class Curator:
             return noises.sampler().survey(counts, scale, threshold << grid)
 
         nothing: dict[Key, int] = {}
-        found = self._perform(record, [Approximate(epsilon, delta)], draw, nothing)
-        return surveyed(found, len(plain), threshold, record)
+        noisy = self._perform(record, [Approximate(epsilon, delta)], draw, nothing)
+        return surveyed(noisy, len(plain), threshold, record)
 
     def randomize(
         self,
@@ -985,13 +1002,14 @@ class Curator:
         *,
         pool: bool,
         whole_units: bool = False,
+        reveal: Reveal | None = None,
     ) -> NoisyValue:
         if noise not in NORMS:
             raise ArgumentError(f"noise={noise!r} is unknown.", f"Use one of {tuple(NORMS)!r}.")
         if then not in {"any", "gaussian"}:
             raise PluginError(f"then={then!r} is unknown.", 'Use "any" or "gaussian".')
         self._table.present()  # a copy without rows must not pay
-        query = self._table.read(measurand)
+        query = self._table.read(measurand).revealing(reveal)
         if self._table.agreed(query.looks_at):
             features = query.of if isinstance(query.of, RowFeatures) else None
             k = exact_exponent(features.radius(L2), BATCH_ROWS) if features else FINE
@@ -1005,7 +1023,7 @@ class Curator:
         whole_units &= (
             self._budget.basic_composition
         )  # elsewhere noise on units may be charged more; losses.Laplace
-        about = (noise, whole_units, *cost)
+        about = (noise, whole_units, reveal, *cost)
         price = self._table.once(
             query, about, lambda: price_of(self._table, query, noise, *cost, whole_units=whole_units)
         )
@@ -1056,7 +1074,8 @@ class Curator:
 
     def _described(self, query: Query, origins: Origins) -> str | None:
         """Describe a measurement; of all groups, what it is of is described once."""
-        what = self._table.once(query, ("description",), lambda: describe_query(query, origins))
+        about = ("description", query.reveal)
+        what = self._table.once(query, about, lambda: describe_query(query, origins))
         return describe(what, self._table, origins)
 
     def _new(self, query: Query, price: Price, text: str | None = None) -> Drawn:
@@ -1069,12 +1088,15 @@ class Curator:
             sampler = noises.sampler()
 
             def add(values: Integers) -> NDArray[np.int64]:
+                if query.reveal is not None:  # of all groups at once
+                    every = clamped(values).reshape(-1, query.dimension)
+                    return sampler.revealed(every, scale, _chooser(query, price)).ravel()
                 return cast("NDArray[np.int64]", getattr(sampler, noise)(clamped(values), scale))
 
             if noise == "cube":  # one draw for all coordinates of a group
                 noisy = add(self._table.value(copy, k))
             else:
-                noisy = self._table.perturbed(copy, k, (noise, scale), add)
+                noisy = self._table.perturbed(copy, k, (noise, scale, query.reveal), add)
             if self._kept is not None and text is not None:
                 order = self._order(query)
                 kept = noisy if order is None else noisy[order]
@@ -1089,14 +1111,14 @@ class Curator:
         record = replace(price.record, scale=kept.scale, grid=kept.grid, epsilon=0.0, delta=0.0, reused=kept.at)
 
         def recall() -> NDArray[np.int64]:
-            found = cast("KeptMeasurements", self._kept).steps(kept)
-            if found.shape != (query.dimension,):
+            steps = cast("KeptMeasurements", self._kept).steps(kept)
+            if steps.shape != (query.dimension,):
                 raise LedgerError("A measurement in the ledger is damaged.", "Ask with fresh=True.")
             order = self._order(query)
             if order is None:
-                return found
-            noisy = np.empty_like(found)
-            noisy[order] = found
+                return steps
+            noisy = np.empty_like(steps)
+            noisy[order] = steps
             return noisy
 
         cast("KeptMeasurements", self._kept).take(kept)
@@ -1131,9 +1153,9 @@ class Curator:
         """Pay, and only then read and draw."""
         if losses:
             self._budget.pay(losses, self._reserve(losses[-1]))
-        found = draw()
+        drawn = draw()
         self.measured.append(record)
-        return found
+        return drawn
 
     def _share(self, share: object, *, gaussian: bool = False) -> tuple[Fraction, Fraction]:
         """Take a part of the call's epsilon and delta."""
@@ -1165,6 +1187,23 @@ class Curator:
                 scale = calibrate.gaussian_scale(loss.squared_sensitivity, loss.dimension, epsilon, delta)
                 return [Gaussian(loss.squared_sensitivity, scale, loss.dimension, epsilon, delta)]
         return [Approximate(epsilon, delta) if delta else Pure(epsilon)]
+
+
+def _chooser(query: Query, price: Price) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:
+    """Let a rule choose among noisy sums in steps, of which it sees those that are shown."""
+    weights = np.broadcast_to(np.asarray(query.of.weights, dtype=np.float64), query.shape).ravel()
+    reveal = cast("Reveal", query.reveal)
+
+    def choose(steps: NDArray[np.int64]) -> NDArray[np.bool_]:
+        chosen = np.asarray(reveal.next(shown(steps, price.grid.k) / weights, price.record.scale / weights))
+        if chosen.shape != steps.shape or chosen.dtype != np.bool_:
+            raise PluginError(
+                f"{type(reveal).__name__}.next() must say of each number whether it is shown.",
+                "Return an array of bool of the shape of its first argument.",
+            )
+        return chosen
+
+    return choose
 
 
 def _of_keys(what: str, scale: float, moved: int, epsilon: Fraction, delta: Fraction) -> MeasurementRecord:

@@ -40,7 +40,7 @@ def parts(rows: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     yield from itertools.pairwise([*firsts, len(rows)])
 
 
-def counting(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.intp]:
+def counting(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.bool_]:
     """Choose at most so many rows of each person: those with the least hashes.
 
     Parameters
@@ -54,16 +54,16 @@ def counting(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[n
 
     Returns
     -------
-    ndarray of int
-        The rows that count, in order.
+    ndarray of bool of shape (rows,)
+        Which rows count.
     """
     limits, unclear = _limits(whose, hashes, most)
-    counts = hashes <= limits[whose]
+    counts = np.asarray(hashes <= limits[whose])
     if unclear.any():
         rows = np.flatnonzero(unclear[whose])
         counts[rows] = False
         counts[rows[_with_equal_rows(whose[rows], hashes[rows], most)]] = True
-    return np.flatnonzero(counts)
+    return counts
 
 
 def _limits(whose: NDArray[np.integer], hashes: Hashes, most: int) -> tuple[Hashes, NDArray[np.bool_]]:
@@ -76,7 +76,7 @@ def _limits(whose: NDArray[np.integer], hashes: Hashes, most: int) -> tuple[Hash
     both = sparse.csr_array((hashes, whose, [0, len(whose)]), shape=(1, int(whose.max()) + 1)).tocsc()
     starts, rows = both.indptr[:-1], np.diff(both.indptr)
     limits, unclear = np.zeros(len(rows), dtype=np.uint64), np.zeros(len(rows), dtype=np.bool_)
-    order = np.argsort(rows, kind="stable")
+    order = np.argsort(rows.astype(np.min_scalar_type(int(rows.max()))), kind="stable")  # small ones, by counting
     numbers, firsts = np.unique(rows[order], return_index=True)
     for number, first, end in zip(numbers.tolist(), firsts, [*firsts[1:], len(order)], strict=True):
         if number:

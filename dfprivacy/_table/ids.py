@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections import defaultdict
+from collections.abc import Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 from uuid import UUID
 
 import numpy as np
 
 from dfprivacy._table.frames import Dictionary
-from dfprivacy._table.hashing import keyed_numbers, keyed_texts, mixed
+from dfprivacy._table.frames.texts import Texts
+from dfprivacy._table.hashing import keyed_numbers, keyed_texts, keyed_words, mixed
+from dfprivacy._table.text_table import LONGEST, UNKNOWN, TextTable, read_words
 from dfprivacy.schema.values import plain_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from dfprivacy._table.frames import Raw
@@ -28,7 +27,7 @@ __all__ = ["NOBODY", "UNKNOWN", "People"]
 Name: TypeAlias = int | str
 Numbers: TypeAlias = "NDArray[np.intp]"
 
-NOBODY, UNKNOWN = -1, -2
+NOBODY = -1
 _WHOLE_MAX = 2**53  # below it float64 holds every whole number
 _LEAST, _LARGEST = -(2**63), 2**63 - 1  # of int64
 _LOOSE = 16  # a table by id has at most so many entries for each person
@@ -38,19 +37,14 @@ class People:
     """The people whom a column names, and how many rows each has.
 
     First all rows are counted, part after part; then everybody has a number: first whoever is named by a whole
-    number, in the order of these, then whoever is named by a text.
-
-    Attributes
-    ----------
-    rows : ndarray of int of shape (people,)
-        How many rows each has, by number.
+    number, in the order of these, then whoever is named by a text, or by a number that does not fit 64 bits.
     """
 
     def __init__(self) -> None:
         self._whole = np.zeros(0, dtype=np.int64)
         self._whole_rows = np.zeros(0, dtype=np.int64)
-        self._texts: defaultdict[Name, int] = defaultdict()
-        self._texts.default_factory = self._texts.__len__  # whoever is new gets the next number
+        self._texts = TextTable()
+        self._others: dict[Name, int] = {}  # what is no text of a table, by numbers among these
         self._texts_rows = np.zeros(0, dtype=np.int64)
         self._places: _Places | None = None
 
@@ -77,21 +71,14 @@ class People:
             self._count_whole(*_counted(values[codes[codes >= 0]].astype(np.int64, copy=False)))
             return None
         names = _names(values)
-        if set(map(type, names)) == {str}:
-            whole, known = np.zeros(0, dtype=np.int64), list(map(self._texts.__getitem__, names))  # type: ignore[arg-type]
-        else:
-            times = np.bincount(codes[codes >= 0], minlength=len(values))
-            whole, places = _whole(names)
-            if len(whole):
-                different, inverse = np.unique(whole, return_inverse=True)
-                rows = np.zeros(len(different), dtype=np.int64)
-                np.add.at(rows, inverse, times[places])
-                self._count_whole(different, rows)
-            known = [
-                NOBODY if name is None or (type(name) is int and _is_whole(name)) else self._texts[name]
-                for name in names
-            ]
-        found: Numbers = np.array([*known, NOBODY], dtype=np.intp)[codes]
+        whole, places = _whole(names)
+        if len(whole):
+            times = np.bincount(codes[codes >= 0], minlength=len(names))
+            different, inverse = np.unique(whole, return_inverse=True)
+            rows = np.zeros(len(different), dtype=np.int64)
+            np.add.at(rows, inverse, times[places])
+            self._count_whole(different, rows)
+        found: Numbers = np.append(self._among_texts(names, new=True), NOBODY)[codes]
         rows = np.bincount(found[found >= 0], minlength=len(self._texts))
         rows[: len(self._texts_rows)] += self._texts_rows
         self._texts_rows = rows
@@ -108,6 +95,26 @@ class People:
         self._whole = np.insert(self._whole, at[~known], numbers[~known])
         self._whole_rows = np.insert(self._whole_rows, at[~known], rows[~known])
 
+    def _among_texts(self, names: Sequence[Name | None], *, new: bool) -> Numbers:
+        """Give numbers among texts: -1 for nobody and whole numbers, -2 for who is not known if `new` is false."""
+        if isinstance(names, Texts):
+            found = self._texts.add(names) if new else self._texts.find(names)
+            for place in np.flatnonzero(names.lengths > LONGEST).tolist():
+                found[place] = self._other(names[place], new=new)
+            return found
+        found = np.full(len(names), NOBODY, dtype=np.intp)
+        texts = [place for place, name in enumerate(names) if isinstance(name, str)]
+        found[texts] = self._among_texts(Texts.of([str(names[place]) for place in texts]), new=new)
+        for place, name in enumerate(names):
+            if isinstance(name, int) and not _is_whole(name):
+                found[place] = self._other(name, new=new)
+        return found
+
+    def _other(self, name: Name, *, new: bool) -> int:
+        if new and name not in self._others:
+            self._others[name] = self._texts.skip()
+        return self._others.get(name, UNKNOWN)
+
     def among_all(self, texts: Numbers) -> Numbers:
         """Give the numbers of people of whom `count` gave those among texts."""
         return np.where(texts >= 0, texts + len(self._whole), texts)
@@ -122,18 +129,11 @@ class People:
         if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and _fits(values):
             known = self._places.find(values.astype(np.int64, copy=False))
         else:
-            known = self._find_names(_names(values), self._places)
+            names = _names(values)
+            known = self.among_all(self._among_texts(names, new=False))
+            whole, at = _whole(names)
+            known[at] = self._places.find(whole)
         found: Numbers = np.append(known, NOBODY)[raw.codes]  # the code -1 (missing) is the last entry
-        return found
-
-    def _find_names(self, names: Sequence[Name | None], places: _Places) -> Numbers:
-        numbers = map(self._texts.get, names, itertools.repeat(UNKNOWN))  # type: ignore[arg-type]
-        found = self.among_all(np.fromiter(numbers, dtype=np.intp, count=len(names)))
-        if set(map(type, names)) == {str}:
-            return found
-        found[[name is None for name in names]] = NOBODY
-        whole, at = _whole(names)
-        found[at] = places.find(whole)
         return found
 
     def hashes(self, people: Numbers, key: bytes, purpose: bytes) -> Hashes:
@@ -141,18 +141,45 @@ class People:
         found = np.empty(len(people), dtype=np.uint64)
         whole = people < len(self._whole)
         found[whole] = keyed_numbers(self._whole[people[whole]], key, purpose)
-        if not whole.all():
-            names = list(self._texts)  # in the order of their numbers
-            texts = [names[person] for person in (people[~whole] - len(self._whole)).tolist()]
-            if set(map(type, texts)) != {str}:
-                texts = [_text(name) for name in texts]
-            found[~whole] = keyed_texts(texts, key, purpose)
+        texts = people[~whole] - len(self._whole)
+        hashes = keyed_words(self._texts.words[:, texts], key, purpose)
+        if self._others:
+            others = {number: _text(name) for name, number in self._others.items()}
+            rows = np.flatnonzero(np.isin(texts, list(others)))
+            hashes[rows] = keyed_texts([others[number] for number in texts[rows].tolist()], key, purpose)
+        found[~whole] = hashes
         return found
 
     @property
-    def names(self) -> Sequence[Any] | NDArray[np.int64]:
+    def names(self) -> Sequence[Name]:
         """Who they are, by number."""
-        return [*self._whole.tolist(), *self._texts] if self._texts else self._whole
+        return _Called(self._whole, self._texts, self._others)
+
+
+class _Called(Sequence[Name]):
+    """Names by number, each made when it is asked for."""
+
+    def __init__(self, whole: NDArray[np.int64], texts: TextTable, others: dict[Name, int]) -> None:
+        self._whole, self._texts, self._others = whole, texts, others
+
+    def __len__(self) -> int:
+        return len(self._whole) + len(self._texts)
+
+    @overload
+    def __getitem__(self, person: int) -> Name: ...
+    @overload
+    def __getitem__(self, person: slice) -> list[Name]: ...
+    def __getitem__(self, person: int | slice) -> Name | list[Name]:
+        if isinstance(person, slice):
+            return [self[each] for each in range(*person.indices(len(self)))]
+        if not 0 <= person < len(self):
+            raise IndexError
+        if person < len(self._whole):
+            return int(self._whole[person])
+        number = person - len(self._whole)
+        if number in self._others.values():
+            return next(name for name, other in self._others.items() if other == number)
+        return read_words(self._texts.words[:, number])
 
 
 class _Places:
@@ -224,8 +251,10 @@ def _counted(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.
 
 def _names(values: Sequence[object] | NDArray[Any]) -> Sequence[Name | None]:
     """Give what values share if they name one person: whole numbers, or text; None for all else."""
+    if isinstance(values, Texts):
+        return values
     if set(map(type, values)) == {str}:
-        return values  # type: ignore[return-value]
+        return Texts.of(values)  # type: ignore[arg-type]
     return [_name(value) for value in values]
 
 
@@ -251,7 +280,7 @@ def _is_whole(name: Name) -> bool:
 
 def _whole(names: Sequence[Name | None]) -> tuple[NDArray[np.int64], Numbers]:
     """Give the names that are numbers of int64, and their places."""
-    if set(map(type, names)) == {str}:
+    if isinstance(names, Texts):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.intp)
     at = [place for place, name in enumerate(names) if name is not None and _is_whole(name)]
     return np.array([names[place] for place in at], dtype=np.int64), np.array(at, dtype=np.intp)

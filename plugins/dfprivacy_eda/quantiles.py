@@ -251,7 +251,7 @@ def _several(measured: Grown, column: Column, shares: list[float], covers: Cover
         whole=plan.whole,
         ends=plan.ends,
         sizes=tree.sizes,
-        spreads=tree.spreads,
+        spreads=tuple(float(np.max(each)) for each in tree.spreads),  # which are alike: all of it was measured
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
@@ -120,16 +121,9 @@ class Design:
         Returns
         -------
         ndarray of int of shape (q + 1, q + 1)
-            Places in a vector of moments.
+            Places in a vector of moments; nobody writes to it.
         """
-        entries = list(self._entries())
-        index = np.full((self.width + 1,) * 2, len(entries) + 1)
-        index[0, 0] = 0
-        for at, (i, j) in enumerate(entries, start=1):
-            index[i, j] = index[j, i] = at
-        for k in (*self.dummies, *([self.width] if self._binary else [])):  # a 0 or 1 is its own square
-            index[0, k] = index[k, 0] = index[k, k]
-        return index
+        return _index(self)
 
     def read(self, exact: int | None) -> tuple[Numbers, Numbers]:
         """Say how the moments follow from what is measured: moments = start + map @ measured.
@@ -192,6 +186,21 @@ class Design:
         start = np.zeros(self.width)
         start[0] = mid
         return start, change
+
+
+@lru_cache(maxsize=64)
+def _index(design: Design) -> NDArray[np.intp]:
+    """Work `Design.index` out, which a call asks for many times."""
+    entries = list(design._entries())  # noqa: SLF001 - our own
+    index = np.full((design.width + 1,) * 2, len(entries) + 1)
+    index[0, 0] = 0
+    for at, (i, j) in enumerate(entries, start=1):
+        index[i, j] = index[j, i] = at
+    binary = [] if design.success is None else [design.width]
+    for k in (*design.dummies, *binary):  # a 0 or 1 is its own square
+        index[0, k] = index[k, 0] = index[k, k]
+    index.setflags(write=False)
+    return index
 
 
 def _levels(factor: Column) -> tuple[Category, ...]:
