@@ -70,7 +70,7 @@ class Layout:
 
 
 def layout(column: Column, step: float | None, rows: float) -> Layout:
-    """Choose the tree: 16 branches a node or fewer, and as many leaves as the values, or the rows, are worth.
+    """Choose the tree: 20 branches a node or fewer, and as many leaves as the values, or the rows, are worth.
 
     Without a step the first interval and the last are for the bounds themselves: many rows may lie there, and
     values outside do, and a quantile among them is that value and nothing beside it.
