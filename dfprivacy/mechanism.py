@@ -129,7 +129,7 @@ class Mechanism(Called):
         replace(self, conclusion=conclusion)  # or it says what does not fit
         for name, value in (("conclusion", conclusion), ("at_once", at_once)):
             object.__setattr__(self, name, value)  # the name of the function is to mean the whole
-        for kept in ("doc", "hints", "signature", "_parameters", "_called", "_own"):
+        for kept in ("doc", "hints", "signature", "_parameters", "_called", "_own", "_defaults"):
             vars(self).pop(kept, None)
         return self
 

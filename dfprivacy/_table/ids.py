@@ -217,9 +217,11 @@ class _Places:
         if not len(self._numbers):
             return np.full(len(numbers), UNKNOWN, dtype=np.intp)
         if self._close:
-            inside = (numbers >= self._low) & (numbers <= self._high)
-            places = self._table[np.where(inside, numbers, self._low) - self._low]
-            return np.where(inside, places, UNKNOWN)
+            above = (numbers - self._low).view(np.uint64)  # what is less than the least one becomes very large
+            if above.max(initial=0) < len(self._table):
+                return self._table[above.view(np.int64)]
+            inside = above < len(self._table)
+            return np.where(inside, self._table[np.where(inside, above, 0).view(np.int64)], UNKNOWN)
         slots = self._slots(numbers)
         places = self._table[slots]
         other = np.flatnonzero((places != UNKNOWN) & (self._numbers[places] != numbers))

@@ -168,17 +168,18 @@ class BoundedFrame:
         every = [*dict.fromkeys([*reads, self._who, *content])]
         for _, raw in self._frame.batches(every, _part_of(every)):
             whose = people.find(raw[self._who])
-            known = np.flatnonzero(whose >= 0)
-            place = places[whose[known]]
-            many, few = known[place >= 0], known[place < 0]
-            place = place[place >= 0]
+            place = places[whose]
+            many, few = np.flatnonzero(place >= 0), np.flatnonzero((place < 0) & (whose >= 0))
+            place = place[many]
             left_out = [
                 many[~choice.of_many(place, self._hashed(raw, many, seeds[place]))],
                 few[~choice.of_few(whose[few])],
                 np.flatnonzero(whose == UNKNOWN),
             ]
-            whose[whose == NOBODY] = nobody
-            whose[np.concatenate(left_out)] = NOBODY
+            if nobody != NOBODY:
+                whose[whose == NOBODY] = nobody
+            for rows in left_out:
+                whose[rows] = NOBODY
             yield raw, whose
 
     @property

@@ -125,12 +125,14 @@ class Column:
     @property
     def mid(self) -> float:
         """Middle of the bounds."""
-        return self.low / 2 + self.high / 2
+        return _middle(self._bounds)
 
     @property
     def half(self) -> float:
         """Half the width of the bounds, so rounded that no value within them is further from `mid`."""
-        return max(self.high - self.mid, self.mid - self.low)
+        low, high = self._bounds
+        middle = _middle(self._bounds)
+        return max(high - middle, middle - low)
 
     @property
     def _bounds(self) -> tuple[float, float]:
@@ -417,6 +419,10 @@ def _equal(values: NDArray[Any], number: float) -> NDArray[np.bool_]:
             return np.zeros(len(values), dtype=np.bool_)
         return np.asarray(values == values.dtype.type(int(number)))
     return np.asarray(np.asarray(values, dtype=np.float64) == number)
+
+
+def _middle(bounds: tuple[float, float]) -> float:
+    return bounds[0] / 2 + bounds[1] / 2
 
 
 @dataclass(frozen=True)
