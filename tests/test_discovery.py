@@ -117,7 +117,7 @@ def test_keys_are_the_same_on_every_engine(constructor, values, wanted, monkeypa
 
     assert [*wanted.items()] == [*held(frame, "x").items()]
     monkeypatch.setattr(rows, "BATCH_ROWS", 2)
-    monkeypatch.setattr("dfprivacy._measure.evaluate.batches", rows.batches)
+    monkeypatch.setattr("dfprivacy._measure.tasks.batches", rows.batches)
     assert [*wanted.items()] == [*held(frame, "x").items()]
 
 

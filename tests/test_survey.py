@@ -64,7 +64,7 @@ def test_it_is_the_same_on_every_engine(constructor, values, kinds, held, monkey
 
     assert wanted == table_of(frame).survey([Column("x")], EDGES)
     monkeypatch.setattr(rows, "BATCH_ROWS", 2)
-    monkeypatch.setattr("dfprivacy._measure.evaluate.batches", rows.batches)
+    monkeypatch.setattr("dfprivacy._measure.tasks.batches", rows.batches)
     assert wanted == table_of(frame).survey([Column("x")], EDGES)
 
 
