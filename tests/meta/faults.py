@@ -597,10 +597,10 @@ class Halves(statistics.OfPermutations):
     def __init__(self, column):
         self.columns = (column,)
 
-    def value(self, rows, chance):
+    def value(self, rows, rng):
         codes = rows.codes(self.columns[0])
         half = codes.size // 2
-        orders = [np.arange(codes.size), *(chance.permutation(codes.size) for _ in range(19))]
+        orders = [np.arange(codes.size), *(rng.permutation(codes.size) for _ in range(19))]
         return [(codes[order[:half]] == 0).sum() for order in orders]
 
     def sensitivity(self, relation, norm, public):
