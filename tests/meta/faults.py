@@ -1072,16 +1072,27 @@ def kernel_at():
 
 
 @contextmanager
+def undescribed(kind, attributes):
+    """Leave attributes of a class out of descriptions, also of those that are remembered."""
+    description._described.cache_clear()
+    try:
+        with mock.patch.dict(description._WORKED_OUT, {kind: attributes}):
+            yield
+    finally:
+        description._described.cache_clear()
+
+
+@contextmanager
 def parameter_left_out():
     """Measurements are known by their features but for where a kernel is evaluated."""
-    with mock.patch.dict(description._WORKED_OUT, {"dfprivacy.features.kernel:Kernel": {"points", "_right"}}):
+    with undescribed("dfprivacy.features.kernel:Kernel", {"points", "_right"}):
         yield
 
 
 @contextmanager
 def bound_left_out():
     """Measurements are known by their columns but for the bounds of these."""
-    with mock.patch.dict(description._WORKED_OUT, {"dfprivacy.schema:Column": {"bounds", "fill"}}):
+    with undescribed("dfprivacy.schema:Column", {"bounds", "fill"}):
         yield
 
 
