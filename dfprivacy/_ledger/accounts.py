@@ -356,8 +356,8 @@ class Account:
 
     def answer(self, *questions: str) -> Answer | None:
         """Return the newest answer to the first of some questions (canonical JSON texts) that has one, or None."""
-        asked = [{"account": self.name, "question": each, "key": digest(each)} for each in questions]
-        newest = [rows[-1] for rows in self.ledger.rows(_answers(one=True), *asked) if rows]
+        keys = [{"account": self.name, "question": each, "key": digest(each)} for each in questions]
+        newest = [rows[-1] for rows in self.ledger.rows(_answers(one=True), *keys) if rows]
         with self.ledger.decoding():
             return _answer(*newest[0]) if newest else None
 
