@@ -84,15 +84,15 @@ class TextTable:
 
     def _find(self, words: Hashes, hashes: Hashes) -> Numbers:
         slots = self._first(hashes)
-        found = self._slots[slots].astype(np.intp)
+        found = self._slots.take(slots).astype(np.intp)
         other = np.flatnonzero((found != UNKNOWN) & ~self._equal(found, words))
         while len(other):  # some slot is free
-            slots[other] = self._next(slots[other])
-            found[other] = self._slots[slots[other]]
-            other = other[(found[other] != UNKNOWN) & ~self._equal(found[other], words[:, other])]
+            slots[other] = nearby = self._next(slots.take(other))
+            found[other] = numbers = self._slots.take(nearby)
+            other = other[(numbers != UNKNOWN) & ~self._equal(numbers, words[:, other])]
         return found
 
-    def _equal(self, numbers: Numbers, words: Hashes) -> NDArray[np.bool_]:
+    def _equal(self, numbers: NDArray[np.integer], words: Hashes) -> NDArray[np.bool_]:
         equal = np.ones(len(numbers), dtype=np.bool_)
         for known, word in zip(self._words, words, strict=True):
             equal &= known.take(numbers, mode="clip") == word  # what is unknown is compared with some text
@@ -140,7 +140,7 @@ class TextTable:
             numbers, slots = numbers[more], self._next(slots[more])
 
     def _first(self, hashes: Hashes) -> Numbers:
-        return (hashes >> np.uint64(64 - self._bits)).astype(np.intp)
+        return (hashes >> np.uint64(64 - self._bits)).view(np.int64).astype(np.intp, copy=False)
 
     def _next(self, slots: Numbers) -> Numbers:
         return (slots + 1) & (len(self._slots) - 1)
