@@ -39,6 +39,7 @@ from dfprivacy.errors import (
     SchemaError,
 )
 from dfprivacy.mechanism import Mechanism, mechanism, public_table
+from dfprivacy.protection import power, protect
 from dfprivacy.release import (
     ConfidenceInterval,
     DiscoveredKeys,
@@ -47,11 +48,12 @@ from dfprivacy.release import (
     NoisyValue,
     Privacy,
     Release,
+    Reveal,
     Value,
 )
 from dfprivacy.request import Answers, Request, answers, request
 from dfprivacy.schema import Column, Schema, discover
-from dfprivacy.view import GroupedView, PerPerson, PrivateFrame, power, protect
+from dfprivacy.view import GroupedView, PerPerson, PrivateFrame
 
 __version__ = version("dfprivacy")
 present = Presence.PRESENT
@@ -95,6 +97,7 @@ __all__ = [
     "Release",
     "Releases",
     "Request",
+    "Reveal",
     "Schema",
     "SchemaError",
     "SparseVectorAnswers",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 import sys
 import threading
@@ -20,9 +21,9 @@ from dfprivacy._privacy.conversions import gaussian_delta, gaussian_unit_scale
 from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.grid import ROWS_MAX, SUM_MAX, grid_exponent
 from dfprivacy._privacy.losses import Gaussian, Laplace
-from dfprivacy._privacy.samplers import OpenDPSampler, _measurement, sampler, use
+from dfprivacy._privacy.samplers import HIDDEN, OpenDPSampler, _measurement, sampler, use
 from dfprivacy.errors import ArgumentError
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing.noise import Seeded, seeded_noise
 
 ONE_IN_TEN_MILLION = 1e-7
 
@@ -302,6 +303,84 @@ def test_samplers_draw_the_exact_law(which, kind, scale):
 
     assert len(counts) == 2 * reach + 1
     assert stats.chisquare(observed, fitted).pvalue > ONE_IN_TEN_MILLION
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("cores", ["one core", "all cores"])
+def test_every_number_of_a_large_vector_has_noise_of_its_own(kind, cores):
+    """However many threads draw it, no draw comes twice: of 50,000 on 2^56 steps none is another by chance."""
+    every = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(every)} if cores == "one core" else every)
+    try:
+        values = getattr(OpenDPSampler(), kind)(np.zeros((500, 100), dtype=np.int64), 2.0**56)
+    finally:
+        os.sched_setaffinity(0, every)
+
+    assert values.shape == (500, 100)
+    assert len(np.unique(values)) == 50_000
+
+
+def first_then(noisy):
+    """Show the first number of each row; where that is above 0 the second one, else the third."""
+    shown = np.zeros(noisy.shape, dtype=bool)
+    shown[:, 0] = True
+    known = noisy[:, 0] != HIDDEN
+    shown[:, 1] = known & (noisy[:, 0] > 0)
+    shown[:, 2] = known & (noisy[:, 0] <= 0)
+    return shown
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("made", [OpenDPSampler, lambda: Seeded(1)], ids=["OpenDP", "seeded"])
+def test_what_is_shown_step_by_step_has_the_law_of_all(made):
+    """Noise drawn where it is shown, and noise drawn everywhere and shown in part, are exact."""
+    n, scale, reach = 60_000, 1.7, 40
+    k = np.arange(-reach, reach + 1)
+    weight = np.exp(-np.abs(k) / scale)
+    law = weight / weight.sum()
+
+    noisy = made().revealed(np.zeros((n, 3), dtype=np.int64), scale, first_then)
+
+    up = noisy[:, 0] > 0
+    assert (noisy[up, 2] == HIDDEN).all()
+    assert (noisy[~up, 1] == HIDDEN).all()
+    second = np.where(up, noisy[:, 1], noisy[:, 2])
+    expected = n * np.outer(law, law)
+    observed = np.zeros_like(expected)
+    np.add.at(observed, (noisy[:, 0] + reach, second + reach), 1)
+    common = expected >= 20
+    pvalue = stats.chisquare(
+        np.append(observed[common], observed[~common].sum()), np.append(expected[common], expected[~common].sum())
+    ).pvalue
+    assert pvalue > ONE_IN_TEN_MILLION
+
+
+def test_what_is_hidden_is_never_drawn_and_what_is_shown_is_drawn_once():
+    """A number that is asked for again keeps its noise, and one that is not asked for gets none."""
+    asked = []
+
+    class Counting(OpenDPSampler):
+        """Notes which values get noise."""
+
+        def laplace(self, values, scale):
+            """Note them."""
+            asked.extend(values.tolist())
+            return super().laplace(values, scale)
+
+    steps = []
+
+    def choose(noisy):
+        steps.append(noisy)
+        shown = np.zeros(noisy.shape, dtype=bool)
+        shown[: 2 * len(steps)] = len(steps) < 4
+        return shown
+
+    noisy = Counting().revealed(np.arange(10), 2.0**40, choose)
+
+    assert [*range(6)] == asked
+    assert [int((each != HIDDEN).sum()) for each in steps] == [0, 2, 4, 6]
+    assert all((each[each != HIDDEN] == noisy[each != HIDDEN]).all() for each in steps)
+    assert (noisy[6:] == HIDDEN).all()
 
 
 def test_opendp_saturates_instead_of_wrapping():

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
+from dfprivacy._json import plain_json
 from dfprivacy._measure.passes import Common, Passes
 from dfprivacy._measure.query import Query, pickled
 from dfprivacy._privacy.grid import SUM_MAX, exact_exponent
@@ -37,7 +38,6 @@ from dfprivacy.features.integers import integers
 from dfprivacy.features.threads import side_by_side
 from dfprivacy.features.upward import UP, root
 from dfprivacy.progress import progress
-from dfprivacy.release import plain_json
 from dfprivacy.schema import Column, Schema
 from dfprivacy.statistics import OfSums
 
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 __all__ = ["L2", "MEMORY", "Table", "union"]
 
 T = TypeVar("T")
+V = TypeVar("V")
 Relation = Literal["replace_one", "add_remove"]
 Selected: TypeAlias = "Iterator[tuple[Batch, NDArray[np.bool_] | None]]"
 L2 = 2
@@ -127,7 +128,6 @@ class Table:
 
         Their number is public where it was said, and the view has no condition.
         """
-        whole = self.schema
         derived = {
             "unit": [unit.column, unit.max_rows, unit.missing],
             "where": [[each.describe(), [c.describe() for c in each.columns]] for each in self.conditions],
@@ -136,8 +136,8 @@ class Table:
         schema = Schema(
             tuple(each.name for each in columns),
             {each.name: each.column for each in columns},
-            whole.neighbors,
-            None if self.conditions else whole.people,
+            self.schema.neighbors,
+            None if self.conditions else self.schema.people,
             derived=plain_json(derived),
         )
 
@@ -156,15 +156,15 @@ class Table:
         Of a public number of rows, a public number is drawn; else everybody is, by chance. Neighbouring samples
         agree on no column: where a row is not drawn, another one may be in its place.
         """
-        whole, rows = self.schema, self.schema.size
+        schema, rows = self.schema, self.schema.size
         drawn = None if rows is None else math.floor(share * rows)
         if drawn is not None and rows is not None:
             share = Fraction(drawn, rows)
-        sample = Sample(share, "" if whole.unit is None else whole.unit.column, drawn, rows)
-        of = None if whole.derived is None else json.loads(whole.derived)
+        sample = Sample(share, "" if schema.unit is None else schema.unit.column, drawn, rows)
+        of = None if schema.derived is None else json.loads(schema.derived)
         schema = replace(
-            whole,
-            columns={name: replace(column, public=False) for name, column in whole.columns.items()},
+            schema,
+            columns={name: replace(column, public=False) for name, column in schema.columns.items()},
             size=drawn,
             people=None,
             derived=plain_json({"sample": sample.describe(), "of": of}),
@@ -229,7 +229,7 @@ class Table:
     def public_rows(self) -> int | None:
         """How many rows the public conditions of a view select, in all groups; None where that is private."""
         if self.passes is not None:
-            return self.passes.whole.public_rows
+            return self.passes.table.public_rows
         public = tuple(condition for condition in self.conditions if condition.public)
         if self.schema.size is None or self.schema.neighbors != "replace_one" or not public or self.frame is None:
             return self.schema.size
@@ -278,8 +278,8 @@ class Table:
         """
         if self.passes is None:
             return add(self.value(query, k))
-        found = self.passes.perturbed(query, k, law, add) if isinstance(query.of, RowFeatures) else None
-        return add(self.value(query.copy(), k)) if found is None else found
+        drawn = self.passes.perturbed(query, k, law, add) if isinstance(query.of, RowFeatures) else None
+        return add(self.value(query.copy(), k)) if drawn is None else drawn
 
     def _summed(self, features: RowFeatures, k: int) -> Integers:
         """Read the rows, and add them up."""
@@ -385,7 +385,7 @@ class Table:
 
     def labels(self, maps: Sequence[RowLabels], turns: NDArray[np.intp]) -> NDArray[np.int64]:
         """Place of each selected row, by the map whose turn it is; `ReadError` if it fails."""
-        found = np.zeros(len(turns), dtype=np.int64)
+        labels = np.zeros(len(turns), dtype=np.int64)
         seen = 0
 
         def place(read: Selected) -> None:
@@ -396,7 +396,7 @@ class Table:
                 whose = turns[seen : seen + places.shape[1]]  # rows beyond the known number have no turn
                 own = places[whose, np.arange(len(whose))]
                 own[~np.isfinite(own)] = 0
-                found[seen : seen + len(own)] = np.clip(own, 0, maps[0].places - 1)
+                labels[seen : seen + len(own)] = np.clip(own, 0, maps[0].places - 1)
                 seen += places.shape[1]
 
         self._read([read for each in maps for read in each.reads], place)
@@ -405,7 +405,7 @@ class Table:
                 "The table was protected with another number of rows than it has now.",
                 "Do not change a table after protecting it; protect the new one under a name of its own.",
             )
-        return found
+        return labels
 
     def public_values(self, column: Column) -> list[object]:
         """Values of a public column in the selected rows, as they are; `ReadError` if it fails."""
@@ -432,18 +432,18 @@ class Table:
 
     def keys(self, columns: Sequence[Column]) -> dict[Key, int]:
         """How many selected rows hold each key, keys in an order of their own; `ReadError` if it fails."""
-        found: Counter[Key] = Counter()
+        counts: Counter[Key] = Counter()
         for part in self._fold([key_read(column) for column in columns], partial(held, columns=columns)):
-            found.update(part)
-        return ordered(found)
+            counts.update(part)
+        return ordered(counts)
 
     def survey(self, columns: Sequence[Column], edges: NDArray[np.float64]) -> dict[Key, int]:
         """How many selected rows hold each value and kind of value of each column; `ReadError` if it fails."""
-        found: Counter[Key] = Counter()
+        counts: Counter[Key] = Counter()
         reads = [read for column in columns for read in (number(column), key_read(column))]
         for part in self._fold(reads, partial(surveyed, columns=columns, edges=edges)):
-            found.update(part)
-        return ordered(found)
+            counts.update(part)
+        return ordered(counts)
 
     def gathered(self, columns: Sequence[Column], *, limited: bool = True) -> Batch:
         """All selected rows as one batch; `ReadError` if it fails, or takes too much memory."""
@@ -456,9 +456,9 @@ class Table:
             return part is None or rows > most  # of parts that are elsewhere, no more are fetched
 
         parts = self._fold(reads_of(columns), partial(gathered, columns=columns, most=most), enough=too_many)
-        found = [part for part in parts if part is not None]
-        every = found[0] if len(found) == 1 else gathered(((part, None) for part in found), columns, most)
-        if every is None or len(found) < len(parts):
+        batches = [part for part in parts if part is not None]
+        every = batches[0] if len(batches) == 1 else gathered(((part, None) for part in batches), columns, most)
+        if every is None or len(batches) < len(parts):
             raise ReadError(
                 f"Whole columns of these rows take more than the {self.memory:.3g} bytes that they may.", _SMALLER
             )
@@ -509,6 +509,31 @@ class Task(Generic[T]):
             yield batch, mask
 
 
+class CountedCells:
+    """How many rows are in each of some cells: places are gathered until they are as many as the cells."""
+
+    def __init__(self, cells: int) -> None:
+        self._counts = np.zeros(cells, dtype=np.int64)
+        self._gathered: list[NDArray[np.intp]] = []
+
+    def add(self, places: NDArray[np.intp]) -> None:
+        """Count rows in the cells of these numbers; numbers beyond are in none."""
+        self._gathered.append(places)
+        if len(self._gathered) * BATCH_ROWS >= len(self._counts):
+            self._count()
+
+    def total(self) -> NDArray[np.int64]:
+        """Give the counts."""
+        self._count()
+        return self._counts
+
+    def _count(self) -> None:
+        if self._gathered:
+            places = self._gathered[0] if len(self._gathered) == 1 else np.concatenate(self._gathered)
+            self._counts += np.bincount(places, minlength=len(self._counts))[: len(self._counts)]
+            self._gathered.clear()
+
+
 @dataclass(frozen=True)
 class Sums:
     """Exact sums of features over selected rows, in steps of 2 to the minus k."""
@@ -519,42 +544,42 @@ class Sums:
     def __call__(self, read: Selected) -> Integers:
         """Read the rows, and add them up."""
         summands = self.features.summands
+        # Where there are more coordinates than rows in a batch, most of a sum would be zeros.
+        if summands > BATCH_ROWS and (counted := self.features.counted) is not None:
+            return self._counted(counted, read)
         total: list[int] = []  # of what may not fit into 64 bits
         pending = np.zeros(summands, dtype=np.int64)
-        cells: list[NDArray[np.intp]] = []
-
-        def count_cells() -> None:
-            if cells:
-                pending[:] += np.bincount(np.concatenate(cells), minlength=summands + 1)[:summands]
-                cells.clear()
 
         def flush() -> None:
-            count_cells()
             total[:] = map(operator.add, total or [0] * summands, pending.tolist())
             pending[:] = 0
 
-        each = side_by_side if self.features.threaded else map
-        for count, (of_batch, are_cells) in enumerate(each(self._of_batch, read), start=1):
-            if are_cells:
-                cells.append(of_batch)
-                if len(cells) * BATCH_ROWS >= summands:
-                    count_cells()
-            else:
-                pending += of_batch
+        for count, of_batch in enumerate(self._each(self._of_batch, read), start=1):
+            pending += of_batch
             if count % _FLUSH == 0:
                 flush()
         if not total:
-            count_cells()
             return pending
         flush()
         return total
 
-    def _of_batch(self, selected: tuple[Batch, NDArray[np.bool_] | None]) -> tuple[NDArray[Any], bool]:
-        """Give the sums of a batch, or the cells in which its rows count, and whether these."""
-        # Where there are more coordinates than rows in a batch, most of a sum would be zeros.
-        if self.features.summands > BATCH_ROWS and (cells := self.features.cells(*selected)) is not None:
-            return cells, True
-        return self.features.total(*selected, self.k).astype(np.int64), False
+    def _of_batch(self, selected: tuple[Batch, NDArray[np.bool_] | None]) -> NDArray[np.int64]:
+        """Give the sums of a batch."""
+        return self.features.total(*selected, self.k).astype(np.int64)
+
+    def _counted(self, counted: Sequence[NDArray[np.intp]], read: Selected) -> NDArray[np.int64]:
+        """Count the rows at each coordinate of each set."""
+        sets = [CountedCells(len(at)) for at in counted]
+        for places in self._each(lambda selected: self.features.cells(*selected), read):
+            for cells, of_batch in zip(sets, places, strict=True):
+                cells.add(of_batch)
+        total = np.zeros(self.features.summands, dtype=np.int64)
+        for at, cells in zip(counted, sets, strict=True):
+            total[at] = cells.total()
+        return total
+
+    def _each(self, work: Callable[[tuple[Batch, NDArray[np.bool_] | None]], V], read: Selected) -> Iterator[V]:
+        return (side_by_side if self.features.threaded else map)(work, read)
 
 
 def union(first: Table, second: Table, names: tuple[str, str]) -> tuple[Table, Column]:

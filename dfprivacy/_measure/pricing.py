@@ -151,8 +151,9 @@ def priced(
     """Say in words what a measurement costs."""
     measurand = query.of
     epsilon, delta = map(float, cost)
+    what = f"the sum of {measurand.describe()}" if isinstance(measurand, RowFeatures) else measurand.describe()
     record = MeasurementRecord(
-        what=f"the sum of {measurand.describe()}" if isinstance(measurand, RowFeatures) else measurand.describe(),
+        what=what if query.reveal is None else f"{what}, {query.reveal.describe()}",
         kind="K-norm (cube)" if noise == "cube" else f"discrete {noise.capitalize()}",
         scale=math.ldexp(scale, -grid.k),
         grid=grid.k,

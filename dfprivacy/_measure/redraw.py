@@ -17,6 +17,7 @@ from dfprivacy._measure.curator import Curator
 from dfprivacy._measure.description import canonical_order, describe
 from dfprivacy._measure.noisy import Drawn, combined
 from dfprivacy._measure.query import Query
+from dfprivacy._privacy.samplers import HIDDEN
 from dfprivacy.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -27,16 +28,16 @@ if TYPE_CHECKING:
     from dfprivacy._measure.description import Origins
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.features import RowFeatures
-    from dfprivacy.release import MeasurementRecord, NoisyValue
+    from dfprivacy.release import MeasurementRecord, NoisyValue, Reveal
     from dfprivacy.statistics import Statistic
 
-__all__ = ["Found", "Recorder", "Recordings", "Redrawer", "Tape", "World", "noise_of"]
+__all__ = ["Recorded", "Recorder", "Recordings", "Redrawer", "Tape", "World", "noise_of"]
 
 _EXACT = 64  # up to this scale in steps the law of discrete Gaussian noise is summed up, not rounded
 
 
 @dataclass(frozen=True)
-class Found:
+class Recorded:
     """One recorded measurement: its noisy values in canonical order, and the law of the noise in them.
 
     Attributes
@@ -68,7 +69,7 @@ class Recordings(Protocol):
         """Distribution and version of each package with plugins."""
         ...
 
-    def next(self, description: str, noise: str) -> Found:
+    def next(self, description: str, noise: str) -> Recorded:
         """Find the next one, or raise an `ArgumentError`."""
         ...
 
@@ -86,15 +87,16 @@ class World:
         self.number = number
         self.kept: dict[Any, Any] = {}
 
-    def steps(self, found: Found) -> NDArray[np.int64]:
+    def steps(self, recorded: Recorded) -> NDArray[np.int64]:
         """Give the noisy values with this draw of the noise in them: those recorded, less fresh noise."""
         if self.number is None:
-            return found.steps
-        if found.key not in self.kept:
-            seed = hashlib.sha256(repr(found.key).encode() + found.steps.tobytes()).digest()
+            return recorded.steps
+        if recorded.key not in self.kept:
+            seed = hashlib.sha256(repr(recorded.key).encode() + recorded.steps.tobytes()).digest()
             rng = np.random.default_rng([self.number, int.from_bytes(seed[:16], "big")])
-            self.kept[found.key] = found.steps - noise_of(found.noise, found.steps.size, found.scale, rng)
-        values: NDArray[np.int64] = self.kept[found.key]
+            drawn = recorded.steps - noise_of(recorded.noise, recorded.steps.size, recorded.scale, rng)
+            self.kept[recorded.key] = np.where(recorded.steps == HIDDEN, HIDDEN, drawn)
+        values: NDArray[np.int64] = self.kept[recorded.key]
         return values
 
 
@@ -140,7 +142,7 @@ class Slot:
 
     query: Query
     text: str
-    found: Found | None
+    recorded: Recorded | None
     exact: NoisyValue | None
     order: NDArray[np.intp] | None
 
@@ -180,8 +182,9 @@ class Recorder(Curator):
         *,
         pool: bool,
         whole_units: bool = False,
+        reveal: Reveal | None = None,
     ) -> NoisyValue:
-        query = Query.read(measurand)
+        query = Query.read(measurand).revealing(reveal)
         if self._table.agreed(query.looks_at):
             exact = super()._noisy(measurand, noise, share, then, pool=pool, whole_units=whole_units)
             self.tape.slots.append(Slot(query, "", None, exact, None))
@@ -229,10 +232,11 @@ class Redrawer(Curator):
         *,
         pool: bool,  # noqa: ARG002
         whole_units: bool = False,  # noqa: ARG002 - what was recorded says on which grid it is
+        reveal: Reveal | None = None,
     ) -> NoisyValue:
         slot = self.tape.slots[self._slot] if self._slot < len(self.tape.slots) else None
         self._slot += 1
-        query = Query.read(measurand)
+        query = Query.read(measurand).revealing(reveal)
         if slot is None or not self._same(slot, query, noise):
             raise _not_redrawn(
                 "What it measures follows from what it measured before, and it does not say what it settled on"
@@ -243,9 +247,9 @@ class Redrawer(Curator):
         """Whether the same is asked as was recorded; to the letter if it is to be described."""
         if type(query.of) is not type(slot.query.of) or query.shape != slot.query.shape:
             return False
-        if slot.found is None:
+        if slot.recorded is None:
             return self._table.agreed(query.looks_at)
-        same = slot.found.noise == noise
+        same = slot.recorded.noise == noise
         return same and (self.origins is None or describe(query, self._table, self.origins) == slot.text)
 
     def _perform(
@@ -260,17 +264,17 @@ class Redrawer(Curator):
 
 def played(slot: Slot, query: Query, world: World) -> NoisyValue:
     """Give a mechanism what it asked for, with a draw of the noise."""
-    found = slot.found
-    if found is None:
+    recorded = slot.recorded
+    if recorded is None:
         raise TypeError
-    steps = world.steps(found)
+    steps = world.steps(recorded)
     if steps.size != query.dimension:
         raise ArgumentError("A measurement in the ledger is damaged.", "Ask with fresh=True.")
     if slot.order is not None:
         own = np.empty_like(steps)
         own[slot.order] = steps
         steps = own
-    return combined([Drawn(replace(found.record, epsilon=0.0, delta=0.0), steps)], query)
+    return combined([Drawn(replace(recorded.record, epsilon=0.0, delta=0.0), steps)], query)
 
 
 def _not_redrawn(why: str) -> ArgumentError:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property, lru_cache
@@ -44,16 +45,25 @@ if TYPE_CHECKING:
 
     from dfprivacy._privacy.response import Arc
 
+    Choose = Callable[[NDArray[np.int64]], NDArray[np.bool_]]
+
 __all__ = [
+    "HIDDEN",
     "OpenDPSampler",
     "Sampler",
     "check",
+    "revealed",
     "sampler",
     "uniform",
     "use",
 ]
 
 K = TypeVar("K", bound="Hashable")
+
+HIDDEN = -(2**63)
+"""What stands in place of a noisy number that nobody sees."""
+
+_PIECE = 4096  # draws of a thread, which take a hundred times as long as starting it
 
 
 class Sampler(Protocol):
@@ -72,6 +82,9 @@ class Sampler(Protocol):
 
     def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Add independent discrete Gaussian noise: P(x) proportional to exp(-x^2 / (2 scale^2))."""
+
+    def revealed(self, values: NDArray[np.int64], scale: float, choose: Choose) -> NDArray[np.int64]:
+        """Add independent discrete Laplace noise, and show what is chosen step by step; see `revealed`."""
 
     def arc(self, labels: NDArray[np.int64], arc: Arc) -> NDArray[np.int64]:
         """Draw a message for each label independently, each place with the weight that the arc gives it."""
@@ -137,8 +150,40 @@ def check(values: NDArray[np.int64], scale: float) -> None:
         raise ArgumentError(f"Sums must be clamped to {SUM_MAX} grid steps.", "Clamp them before adding noise.")
 
 
+def revealed(
+    shape: tuple[int, ...], choose: Choose, noisy: Callable[[NDArray[np.bool_]], NDArray[np.int64]]
+) -> NDArray[np.int64]:
+    """Show noisy numbers step by step, where what was shown before decides what is shown next.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of all the numbers.
+    choose : callable
+        Given those that were shown so far, with `HIDDEN` in place of the others, which to show next: an array of
+        booleans. Nothing new ends it.
+    noisy : callable
+        Given which, their noisy values. Each is asked for once.
+
+    Returns
+    -------
+    ndarray of int64
+        The same array in the end. It is a function of all noisy numbers, whether the others were ever drawn or not.
+    """
+    known, shown = np.full(shape, HIDDEN, dtype=np.int64), np.zeros(shape, dtype=np.bool_)
+    while (more := choose(known.copy()) & ~shown).any():
+        known[more] = noisy(more)
+        shown |= more
+    return known
+
+
 class FromLaplace:
     """What samplers make of their Laplace noise; see `Sampler`."""
+
+    def revealed(self: Sampler, values: NDArray[np.int64], scale: float, choose: Choose) -> NDArray[np.int64]:
+        """Draw all, and show what is chosen."""
+        noisy = self.laplace(values, scale)
+        return revealed(values.shape, choose, lambda more: noisy[more])
 
     def cube(self: Sampler, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Add noise of the cube to a vector."""
@@ -208,6 +253,10 @@ class OpenDPSampler(FromLaplace):
     def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Add independent discrete Laplace noise; see `check` for what is refused."""
         return _noisy("laplace", values, scale)
+
+    def revealed(self, values: NDArray[np.int64], scale: float, choose: Choose) -> NDArray[np.int64]:
+        """Draw what is chosen: as the noise is independent, the law is that of drawing all."""
+        return revealed(values.shape, choose, lambda more: self.laplace(values[more], scale))
 
     def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Add independent discrete Gaussian noise; see `check` for what is refused."""
@@ -287,12 +336,25 @@ def _noisy(kind: str, values: NDArray[np.int64], scale: float) -> NDArray[np.int
     check(values, scale)
     if not values.size:
         return values.copy()
-    return np.array(_measurement(kind, float(scale))(values.ravel()), dtype=np.int64).reshape(values.shape)
+    parts = np.array_split(values.ravel(), min(_cores(), 1 + values.size // _PIECE))
+
+    def add(part: NDArray[np.int64], thread: int) -> NDArray[np.int64]:
+        return np.array(_measurement(kind, float(scale), thread)(part), dtype=np.int64)
+
+    if len(parts) == 1:
+        return add(parts[0], 0).reshape(values.shape)
+    with ThreadPoolExecutor(len(parts)) as pool:  # the draws are independent, so whoever makes them
+        return np.concatenate([*pool.map(add, parts, range(len(parts)))]).reshape(values.shape)
+
+
+def _cores() -> int:
+    """Count the cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @lru_cache(maxsize=64)
-def _measurement(kind: str, scale: float) -> Callable[[NDArray[np.int64]], list[int]]:
-    """Construct OpenDP's mechanism, which takes as long as drawing twenty values."""
+def _measurement(kind: str, scale: float, thread: int = 0) -> Callable[[NDArray[np.int64]], list[int]]:  # noqa: ARG001
+    """Construct OpenDP's mechanism, which takes as long as drawing twenty values; for each thread its own."""
     from opendp import domains, measurements, metrics, mod
 
     mod.enable_features("contrib")

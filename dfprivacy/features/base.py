@@ -41,7 +41,7 @@ Norm = float  # 1, 2 or infinity
 _NORMS = (1, 2, math.inf)
 _DERIVED = {
     *("reads", "dimension", "summands", "support"),
-    *("portable", "threaded", "sensitivity", "steps", "total", "totals", "cells", "image", "stacked"),
+    *("portable", "threaded", "sensitivity", "steps", "total", "totals", "counted", "cells", "image", "stacked"),
 }
 _PIECE = 1 << 17  # numbers at a time, which fit the cache
 UNIT_SLACK = 2.0**-44  # of a coordinate: what is as near to a whole unit is one
@@ -159,9 +159,14 @@ class RowFeatures(ABC):
         """Exact sums of the rows at each place below `bins`, shape (bins, summands); others count nowhere."""
         return added_by_place(self.steps(batch, k), place, bins)
 
-    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> NDArray[np.intp] | None:  # noqa: ARG002
-        """Give the one coordinate in which each row counts as 1, `summands` for none; None where rows do not."""
+    @property
+    def counted(self) -> tuple[NDArray[np.intp], ...] | None:
+        """Sets of coordinates, of each of which a row counts as 1 in one at most; None where rows do not."""
         return None
+
+    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> list[NDArray[np.intp]]:
+        """Give the place of each row's coordinate in each of these sets, beyond its end for none."""
+        raise NotImplementedError
 
     @property
     def stacked(self) -> tuple[RowFeatures, ...]:

@@ -463,10 +463,10 @@ def _encode_numbers(values: NDArray[Any], categories: tuple[Category, ...]) -> C
         return np.full(len(values), none, dtype=np.intp)
     if numbers.table is not None:
         first = int(domain[0]) - 1
-        whole = _whole(values, first)
+        integers = _as_integers(values, first)
         if not numbers.distances:
-            return numbers.table.take(whole - first, mode="clip")
-        above = (whole - int(domain[0])).view(np.uint64)  # what is below the first one becomes very large
+            return numbers.table.take(integers - first, mode="clip")
+        above = (integers - int(domain[0])).view(np.uint64)  # what is below the first one becomes very large
         if above.max(initial=0) > none:  # else it is sooner left as it is
             above = np.minimum(above, np.uint64(none))
         return above.view(np.int64).astype(np.intp, copy=False)
@@ -475,7 +475,7 @@ def _encode_numbers(values: NDArray[Any], categories: tuple[Category, ...]) -> C
     return np.where(domain[at] == floats, codes[at], none)
 
 
-def _whole(values: NDArray[Any], first: int) -> NDArray[np.int64]:
+def _as_integers(values: NDArray[Any], first: int) -> NDArray[np.int64]:
     """Turn whole numbers into int64 and all else into `first`."""
     if values.dtype.kind == "f":
         limited = np.clip(np.asarray(values, dtype=np.float64), -_FLOAT_EXACT, _FLOAT_EXACT)

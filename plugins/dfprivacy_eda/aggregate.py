@@ -16,7 +16,7 @@ from dfprivacy.arguments import NanPolicy
 from dfprivacy_eda import reading, sums
 from dfprivacy_eda.aggregates import Aggregates
 from dfprivacy_eda.counts import Cells
-from dfprivacy_eda.grown import Grown, planned_trees
+from dfprivacy_eda.grown import Grown, Planned
 from dfprivacy_eda.joint import Summed, split
 from dfprivacy_eda.labels import of_labels, released
 from dfprivacy_eda.possible import Cell, brought, note
@@ -188,16 +188,15 @@ def agg(
     columns, numbers, gaps, shares = wanted.columns, wanted.numbers, wanted.gaps, wanted.shares
     measured = Measured(columns, {}, {}, {}, {name: float(share) for name, share in shares.items()}, curator.size)
     ranked = [numbers[name] for name in wanted.ranked]
-    planned = planned_trees(curator, ranked, gaps, shares["quantiles"]) if ranked else None
+    planned = Planned.of(curator, ranked, gaps, shares["quantiles"], None) if ranked else None
     moments = Summed(float(curator.size or 0))
     if wanted.dimension:
         moments = Summed.measured(
             curator, numbers, wanted.degrees, gaps, frozenset(wanted.counted_apart), shares["sums"]
         )
     if planned is not None:
-        plans, trees = planned
-        counts = curator.sum(trees, share=shares["quantiles"])
-        for name, plan, part in zip(wanted.ranked, plans, counts.parts, strict=True):
+        counts = planned.measured(curator, shares["quantiles"])
+        for name, (plan, part) in zip(wanted.ranked, counts, strict=True):
             measured.trees[name] = Grown.of(
                 plan, part, missing=bool(gaps[name]), rows=(moments.rows, moments.variance), root=False
             )

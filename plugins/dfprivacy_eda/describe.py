@@ -16,7 +16,7 @@ from dfprivacy.markup import Grid
 from dfprivacy.wording import number, sure, with_error
 from dfprivacy_eda import plots, sums
 from dfprivacy_eda.counts import Cells
-from dfprivacy_eda.grown import Grown, planned_trees
+from dfprivacy_eda.grown import Grown, Planned
 from dfprivacy_eda.joint import Summed
 from dfprivacy_eda.labels import of_labels, released
 from dfprivacy_eda.possible import Cell, brought, note
@@ -243,7 +243,8 @@ def describe(
     with discrete Laplace noise; columns share the part of the budget that is theirs.
 
     **Statistics.** As for `mean`, `std`, `quantile` and `value_counts`. The columns are described together at
-    the price of the question, so fewer columns are described more accurately.
+    the price of the question, so fewer columns are described more accurately. Of the trees those nodes alone are
+    drawn in which a quartile may lie, so no other quantile follows from them: ask `quantile` for several.
 
     References
     ----------
@@ -272,15 +273,25 @@ def described(curator: Curator, columns: tuple[Column, ...] | None) -> tuple[Col
 
 
 def measured_of(
-    curator: Curator, chosen: tuple[Column, ...], shares: dict[str, Fraction], nan_policy: NanPolicy
+    curator: Curator,
+    chosen: tuple[Column, ...],
+    shares: dict[str, Fraction],
+    nan_policy: NanPolicy,
+    *,
+    whole_trees: bool = False,
 ) -> Measured:
-    """Measure moments and quartiles of numbers and counts of categories, each with its share of the budget."""
+    """Measure moments and quartiles of numbers and counts of categories, each with its share of the budget.
+
+    Of the trees of counts only what the quartiles need is shown, if nobody needs the whole trees.
+    """
     numbers = {column.name: column for column in chosen if column.bounds is not None}
     labels = [column for column in chosen if column.bounds is None]
     gaps = {column.name: curator.gaps([column], nan_policy) for column in chosen}
     measured = Measured(chosen, {}, {}, {}, {name: float(share) for name, share in shares.items()}, curator.size)
     if numbers:
-        _measure_numbers(curator, numbers, gaps, shares, measured, filled=nan_policy == "fill")
+        asked = None if whole_trees else [_QUARTILES] * len(numbers)
+        trees = Planned.of(curator, [*numbers.values()], gaps, shares["quartiles"], asked)
+        _measure_numbers(curator, numbers, gaps, trees, shares, measured, filled=nan_policy == "fill")
     if labels:
         n = curator.size
         stack = features.Stack(*map(features.OneHot, labels))
@@ -308,6 +319,7 @@ def _measure_numbers(
     curator: Curator,
     numbers: dict[str, Column],
     gaps: dict[str, tuple[Column, ...]],
+    trees: Planned,
     shares: dict[str, Fraction],
     measured: Measured,
     *,
@@ -315,10 +327,9 @@ def _measure_numbers(
 ) -> None:
     """Measure the moments of all columns with noise of the cube, and a tree of counts of each."""
     degrees = dict.fromkeys(numbers, 2)
-    plans, trees = planned_trees(curator, list(numbers.values()), gaps, shares["quartiles"])
     moments = Summed.measured(curator, numbers, degrees, gaps, frozenset(), shares["moments"])
-    counts = curator.sum(trees, share=shares["quartiles"])
-    for (name, column), plan, part in zip(numbers.items(), plans, counts.parts, strict=True):
+    counts = trees.measured(curator, shares["quartiles"])
+    for (name, column), (plan, part) in zip(numbers.items(), counts, strict=True):
         counted = bool(gaps[name])
         complete = not (counted or column.filled or filled)
         rows = (moments.rows, moments.variance)
@@ -366,14 +377,14 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
 
 def _of_number(column: Column, measured: Sums, grown: Grown, confidence: float) -> dict[str, Cell]:
     number, possible = measured.numbers, measured.possible
-    cells: dict[str, Cell] = {}
-    for name, of in {"count": sums.count, "mean": sums.mean, "std": sums.std}.items():
+    cells: dict[str, Cell] = {"count": sums.linear(measured, 0, confidence)}
+    for name, of in {"mean": sums.mean, "std": sums.std}.items():
         draws = of(possible, column)
         ends = sums.interval(draws, possible[0], confidence, sums.possible_of(name, column))
         cells[name] = (float(of(number, column)), sums.spread(draws), *ends)
     gone, error = sums.missing(measured)
     if gone is not None:
-        cells["missing"] = (gone, error, *sums.between(possible[3], confidence))
+        cells["missing"] = (gone, error, *sums.linear(measured, 3, confidence)[2:])
     z = float(ndtri((1 + confidence) / 2))
     values = np.clip(grown.tree.quantiles(_QUARTILES), column.low, column.high).tolist()
     lows, highs = (np.clip(ends, column.low, column.high).tolist() for ends in grown.tree.intervals(_QUARTILES, z))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfprivacy import Column, Curator, features
+from dfprivacy_eda.descent import Descent
 from dfprivacy_eda.layout import Layout, layout, rows_epsilon
 from dfprivacy_eda.tree import Tree, least_squares
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from dfprivacy.arguments import NanPolicy
     from dfprivacy.release import NoisyValue
 
-__all__ = ["Grown", "grown", "planned_trees"]
+__all__ = ["Grown", "Planned", "grown"]
 
 
 @dataclass(frozen=True)
@@ -69,13 +70,44 @@ def grown(curator: Curator, column: Column, nan_policy: NanPolicy, step: float |
     return Grown.of(plan, measured, missing=bool(gaps), rows=all_rows, root=n is None, none_missing=nothing)
 
 
-def planned_trees(
-    curator: Curator, columns: Sequence[Column], gaps: Mapping[str, tuple[Column, ...]], share: Fraction
-) -> tuple[list[Layout], features.Stack]:
-    """Lay out a tree of counts of each column, without a root, which is all rows; before anything is paid."""
-    plans = [layout(column, None, rows_epsilon(curator, share / len(columns))) for column in columns]
+@dataclass(frozen=True)
+class Planned:
+    """Trees of counts of several columns, without a root, which is all rows, and which of their nodes are shown."""
+
+    layouts: tuple[Layout, ...]
+    features: features.Stack
+    descent: Descent | None
+
+    @classmethod
+    def of(
+        cls,
+        curator: Curator,
+        columns: Sequence[Column],
+        gaps: Mapping[str, tuple[Column, ...]],
+        share: Fraction,
+        asked: Sequence[tuple[float, ...]] | None,
+    ) -> Planned:
+        """Lay them out, before anything is paid; all nodes are shown if nobody says which quantiles are asked."""
+        counted = tuple(bool(gaps[column.name]) for column in columns)
+        rows = rows_epsilon(curator, share / len(columns))
+        return curator.once(_planned, tuple(columns), counted, rows, None if asked is None else tuple(asked))
+
+    def measured(self, curator: Curator, share: Fraction) -> list[tuple[Layout, NoisyValue]]:
+        """Measure them, with their share of the call's budget."""
+        counts = curator.sum(self.features, share=share, reveal=self.descent)
+        return [*zip(self.layouts, counts.parts, strict=True)]
+
+
+def _planned(
+    columns: tuple[Column, ...],
+    counted: tuple[bool, ...],
+    rows: float,
+    asked: tuple[tuple[float, ...], ...] | None,
+) -> Planned:
+    plans = tuple(layout(column, None, rows) for column in columns)
     trees = [
-        plan.features(column, missing=bool(gaps[column.name]), root=False)
-        for plan, column in zip(plans, columns, strict=True)
+        plan.features(column, missing=missing, root=False)
+        for plan, column, missing in zip(plans, columns, counted, strict=True)
     ]
-    return plans, features.Stack(*trees)
+    descent = None if asked is None else Descent(tuple(plan.sizes for plan in plans), counted, asked)
+    return Planned(plans, features.Stack(*trees), descent)

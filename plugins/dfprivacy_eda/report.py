@@ -238,7 +238,7 @@ def report(
     chosen = described(curator, columns)
     numbers = tuple(column for column in chosen if column.bounds is not None)
     shares = split(len(numbers), len(chosen) - len(numbers))
-    measured = measured_of(curator, chosen, shares, nan_policy)
+    measured = measured_of(curator, chosen, shares, nan_policy, whole_trees=True)
     products = None
     if "correlations" in shares:
         products = corr.measure(curator, {"columns": numbers, "recentre": False, "nan_policy": nan_policy})

@@ -16,28 +16,32 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    Numbers = NDArray[np.float64]
+
 __all__ = ["Tree", "least_squares", "quantiles"]
 
 
 def least_squares(
     counts: Sequence[NDArray[np.float64]], variances: Sequence[float]
-) -> tuple[NDArray[np.float64], tuple[float, ...]]:
+) -> tuple[NDArray[np.float64], tuple[float | Numbers, ...]]:
     """Make noisy counts of a tree consistent, in least squares.
 
     Parameters
     ----------
     counts : sequence of ndarray
         The noisy counts of each level, the root first and the leaves last. Each level has a whole multiple of the
-        nodes of the one above.
+        nodes of the one above. Families whose counts nobody knows have nan.
     variances : sequence of float
         Variance of the noise in a count of each level; 0 for what is known.
 
     Returns
     -------
     leaves : ndarray
-        The counts of the leaves; those of all other nodes are their sums.
-    spreads : tuple of float
-        Variance of a node's estimate from itself and what is below it, at each level.
+        The counts of the leaves; those of all other nodes are their sums. Of a node whose children are not known,
+        each of them has the same part.
+    spreads : tuple of float or ndarray
+        Variance of a node's estimate from itself and what is below it, at each level: of all nodes alike, or of
+        each; infinite where nothing is known.
 
     Notes
     -----
@@ -50,18 +54,32 @@ def least_squares(
     .. [1] Hay, Rastogi, Miklau and Suciu (2010). Boosting the accuracy of differentially private histograms through
        consistency. VLDB.
     """
-    below, spreads = [np.asarray(counts[-1], dtype=np.float64)], [float(variances[-1])]
+    below = [np.asarray(counts[-1], dtype=np.float64)]
+    spreads = [np.where(np.isnan(below[0]), np.inf, variances[-1])]
     for y, v in zip(reversed(counts[:-1]), reversed(variances[:-1]), strict=True):
-        families = below[0].reshape(len(y), -1)
-        ahead = families.shape[1] * spreads[0]
-        weight = 1.0 if v == 0 else ahead / (ahead + v)  # of the node's own count
-        below.insert(0, weight * y + (1 - weight) * families.sum(axis=1))
-        spreads.insert(0, weight * v if v else 0.0)
+        total = below[0].reshape(len(y), -1).sum(axis=1)
+        known = np.isfinite(total)
+        ahead = np.where(known, spreads[0].reshape(len(y), -1).sum(axis=1), 0.0)
+        weight = np.where(known, ahead / (ahead + v), 1.0) if v else 1.0  # of the node's own count
+        below.insert(0, weight * y + (1 - weight) * np.where(known, total, 0.0))
+        spreads.insert(0, np.where(np.isnan(y), np.inf, weight * v))
     above = below[0]
-    for z in below[1:]:
-        families = z.reshape(len(above), -1)
-        above = (families + ((above - families.sum(axis=1)) / families.shape[1])[:, None]).ravel()
-    return above, tuple(spreads)
+    for z, s in zip(below[1:], spreads[1:], strict=True):
+        families = np.nan_to_num(z).reshape(len(above), -1)
+        parts, _ = _parts(s.reshape(families.shape))
+        above = (families + (above - families.sum(axis=1))[:, None] * parts).ravel()
+    return above, tuple(float(s[0]) if (s == s[0]).all() else s for s in spreads)
+
+
+def _parts(variances: Numbers) -> tuple[Numbers, Numbers]:
+    """Give the parts by which children share what is left of their parent, and the sum of their variances.
+
+    Where nothing is known of them, or all is, they share alike.
+    """
+    total = variances.sum(axis=1)
+    uneven = (total > 0) & np.isfinite(total)
+    each = np.where(uneven[:, None], variances, 1.0)
+    return each / each.sum(axis=1, keepdims=True), np.where(uneven, total, 0.0)
 
 
 def quantiles(leaves: NDArray[np.float64], edges: NDArray[np.float64], q: ArrayLike) -> NDArray[np.float64]:
@@ -109,8 +127,8 @@ class Tree:
         Nodes of each level, the root's 1 first and the leaves' N last.
     leaves : ndarray of shape (N,)
         The least-squares counts: unbiased, and negative at times.
-    spreads : tuple of float
-        Variances of `least_squares`.
+    spreads : tuple of float or ndarray
+        Variances of `least_squares`, of a level or of each of its nodes.
     whole : bool
         Whether each interval stands for one value, its middle.
     ends : tuple of two float, optional
@@ -120,7 +138,7 @@ class Tree:
     edges: NDArray[np.float64]
     sizes: tuple[int, ...]
     leaves: NDArray[np.float64]
-    spreads: tuple[float, ...]
+    spreads: tuple[float | Numbers, ...]
     whole: bool = False
     ends: tuple[float, float] | None = None
 
@@ -139,21 +157,38 @@ class Tree:
 
     @cached_property
     def prefix_variances(self) -> NDArray[np.float64]:
-        """Variance of the least-squares count below each edge, shape (N + 1,).
+        """Variance of the least-squares count below each edge, shape (N + 1,); infinite where it is not known.
 
-        A prefix is j whole children of a node, and a part A of the next. Given the node's count, it varies by
-        s (j + A² - (j + A)²/b), and takes the part (j + A)/b of the node's own.
+        A prefix is some whole children of a node, whose variances add up to C, and a part A of the next one, whose
+        variance is s. Given the node's count, with S the variances of all its children, it varies by
+        C + A² s - (C + A s)²/S, and takes the part (C + A s)/S of the node's own.
         """
         at = np.arange(self.sizes[-1] + 1)
         part, variance = np.zeros(len(at)), np.zeros(len(at))
         for (fewer, more), spread in zip(itertools.pairwise(self.sizes[::-1]), self.spreads[:0:-1], strict=True):
             b = fewer // more
+            parts, total = _parts(np.broadcast_to(spread, fewer).reshape(more, b))
+            ends = np.zeros((more + 1, b + 1))  # C/S, and one family more for the last edge, which is in none
+            np.cumsum(parts, axis=1, out=ends[:-1, 1:])
             at, j = np.divmod(at, b)
-            variance += spread * (j + part**2 - (j + part) ** 2 / b)
-            part = (j + part) / b
+            before, own = ends[at, j], ends[at, j + 1] - ends[at, j]
+            variance += np.append(total, 0.0)[at] * (before + part**2 * own - (before + part * own) ** 2)
+            part = before + part * own
         share = at + part  # all rows, or a part of them
-        variances: NDArray[np.float64] = np.maximum(variance, 0.0) + share**2 * self.spreads[0]
-        return variances
+        variances: NDArray[np.float64] = np.maximum(variance, 0.0) + share**2 * np.max(self.spreads[0])
+        return np.where(self.known, variances, np.inf)
+
+    @cached_property
+    def known(self) -> NDArray[np.bool_]:
+        """Whether an edge is one of a node whose count was measured, shape (N + 1,)."""
+        known = np.zeros(self.sizes[-1] + 1, dtype=np.bool_)
+        known[[0, -1]] = True
+        for size, spread in zip(self.sizes[1:], self.spreads[1:], strict=True):
+            measured = np.isfinite(np.broadcast_to(spread, size))
+            edges = known[:: self.sizes[-1] // size]
+            edges[1:] |= measured
+            edges[:-1] |= measured
+        return known
 
     def below(self, x: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Count rows below some values, linear within intervals, and the standard error at the nearest edge."""
@@ -191,11 +226,11 @@ class Tree:
         Returns
         -------
         low, high : ndarray of shape (m,)
-            Edges: those at which the count below is not clearly above, or below, the share.
+            Edges that are known: those at which the count below is not clearly above, or below, the share.
         """
-        q = np.asarray(q, dtype=np.float64)
-        total, reached = max(self.total, 0.0), np.concatenate([[0.0], np.cumsum(self.leaves)])
-        variance = self.prefix_variances + (total * q * (1 - q))[:, None] * population
+        q, edges = np.asarray(q, dtype=np.float64), self.edges[self.known]
+        total, reached = max(self.total, 0.0), np.concatenate([[0.0], np.cumsum(self.leaves)])[self.known]
+        variance = self.prefix_variances[self.known] + (total * q * (1 - q))[:, None] * population
         reach = z * np.sqrt(variance)
         possible = reached + reach >= (q * total)[:, None]
         surely = reached - reach >= (q * total)[:, None]
@@ -203,4 +238,4 @@ class Tree:
         first = np.where(possible.any(axis=1), possible.argmax(axis=1), last)
         final = np.where(surely.all(axis=1), 0, last - (~surely)[:, ::-1].argmax(axis=1))
         inner = (self.edges[1] - self.edges[0]) / 2 if self.whole else 0.0
-        return self.edges[np.maximum(first - 1, 0)] + inner, self.edges[np.minimum(final + 1, last)] - inner
+        return edges[np.maximum(first - 1, 0)] + inner, edges[np.minimum(final + 1, last)] - inner

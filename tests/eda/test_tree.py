@@ -89,6 +89,44 @@ def test_the_variances_of_whole_numbers():
     assert (13.0469, 10.5078) == pytest.approx((sd.max(), sd[1:-1].mean()), abs=2e-3)
 
 
+@pytest.mark.parametrize("root", [0.0, 30.0])
+@pytest.mark.parametrize(
+    "hidden",
+    [[], [(3, 0, 6)], [(3, 3, 24)], [(2, 4, 6), (3, 12, 18)], [(3, 0, 3), (3, 9, 15)], [(2, 0, 8), (3, 0, 24)]],
+)
+def test_a_tree_of_which_a_part_is_known_is_that_of_a_solver(root, hidden):
+    """Least squares of what was measured, and the variance below every edge of that; no other edge is known."""
+    rng, sizes, variances = np.random.default_rng(4), (1, 4, 8, 24), (root, 5.0, 9.0, 20.0)
+    counts = [rng.normal(50, 20, size) for size in sizes]
+    for level, first, end in hidden:
+        counts[level][first:end] = np.nan
+    design = np.vstack([np.kron(np.eye(size), np.ones(24 // size)) for size in sizes])
+    y = np.hstack(counts)
+    weights = np.where(np.isnan(y), 0, 1 / np.repeat(np.maximum(variances, 1e-6), sizes))
+    solved = np.linalg.pinv(design.T * weights @ design, rcond=1e-14, hermitian=True)
+    below = np.tril(np.ones((24, 24)))
+
+    tree = tree_of(counts, variances)
+
+    known = np.linalg.norm(below - below @ solved @ (design.T * weights @ design), axis=1) < 1e-3
+    assert [True, *known] == tree.known.tolist()
+    best = below @ solved @ (design.T * weights) @ np.nan_to_num(y)
+    assert best[known] == pytest.approx(np.cumsum(tree.leaves)[known], abs=0.01)
+    variance = np.diag(below @ solved @ below.T)
+    assert variance[known] == pytest.approx(tree.prefix_variances[1:][known], abs=1e-3)
+    assert np.isinf(tree.prefix_variances[1:][~known]).all()
+
+
+def test_children_that_nobody_knows_have_equal_parts():
+    """A node whose children were not shown is spread evenly, and an interval ends at edges that were."""
+    tree = tree_of([[10], [6, 4], [np.nan, np.nan, 3, 1]], (0, 1e-9, 1e-9))
+
+    assert (3, 3, 3, 1) == pytest.approx(tree.leaves, abs=1e-6)
+    assert [True, False, True, True, True] == tree.known.tolist()
+    low, high = tree.intervals([0.3], 1.96)
+    assert (0, 2) == (low[0], high[0])
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("root", [0.0, 30.0])
 def test_least_squares_counts_have_the_variance_that_is_said(root):

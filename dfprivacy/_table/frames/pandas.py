@@ -99,7 +99,7 @@ def _raw(column: pd.Series[Any], read: Read) -> Raw:
     if isinstance(dtype, pd.ArrowDtype) or (read.domain == "people" and _has_arrow_texts(dtype)):
         return _of_arrow(_arrow(column), read)
     if read.domain == "people" and types.is_integer_dtype(dtype):
-        return _whole(column)
+        return _integer_column(column)
     if isinstance(dtype, pd.SparseDtype):
         sparse: Any = column.sparse
         return _raw(sparse.to_dense(), read)
@@ -138,7 +138,7 @@ def _of_arrow(column: pa.Array | pa.ChunkedArray, read: Read) -> Raw:
     return arrow.raw(column.combine_chunks() if hasattr(column, "num_chunks") else column, read)
 
 
-def _whole(column: pd.Series[Any]) -> Dictionary:
+def _integer_column(column: pd.Series[Any]) -> Dictionary:
     if isinstance(column.dtype, np.dtype):
         return Dictionary(np.arange(len(column)), column.to_numpy())  # people are numbered for all engines alike
     codes, values = pd.factorize(column)
