@@ -81,12 +81,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return "mark.pandas" not in collection_path.read_text(encoding="utf-8") or None
 
 
-_ELSEWHERE = {"polars", "polars-lazy", "polars-parquet"}  # frames in which nothing depends on pandas
+_ELSEWHERE = {"polars", "polars lazy", "polars-lazy", "polars-parquet"}  # frames in which nothing depends on pandas
 
 
-def _library(item: pytest.Item) -> str | None:
-    """Say which library makes the frame of a test that runs once for each."""
-    return item.callspec.params.get("constructor") if hasattr(item, "callspec") else None
+def _apart(item: pytest.Item) -> bool:
+    """Whether the version of pandas cannot matter, by the test's own mark or the library that makes its frame."""
+    marker = item.get_closest_marker("pandas")
+    said = item.callspec.params if hasattr(item, "callspec") else {}
+    libraries = {str(said[name]) for name in ("constructor", "engine", "library") if name in said}
+    return (marker is not None and False in marker.args) or not libraries.isdisjoint(_ELSEWHERE)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -98,9 +101,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.path.suffix == ".md":
             item.add_marker("pandas")
     if config.getoption("markexpr") == "pandas":
-        elsewhere = [item for item in items if _library(item) in _ELSEWHERE]
-        config.hook.pytest_deselected(items=elsewhere)
-        items[:] = [item for item in items if _library(item) not in _ELSEWHERE]
+        config.hook.pytest_deselected(items=[item for item in items if _apart(item)])
+        items[:] = [item for item in items if not _apart(item)]
     items.sort(key=lambda item: _LONG.index(item.path.name) if item.path.name in _LONG else len(_LONG))
 
 

@@ -91,17 +91,17 @@ class Request:
     @trimmed
     def where(self, *conditions: Any, **columns: Any) -> Request:
         """Keep some rows, as of `PrivateFrame.where`; a Python function cannot be written down."""
-        return self._of(self._whole("where").where(*conditions, **columns))
+        return self._of(self._whole_view("where").where(*conditions, **columns))
 
     @trimmed
     def select(self, *columns: str) -> Request:
         """Keep some columns, as of `PrivateFrame.select`."""
-        return self._of(self._whole("select").select(*columns))
+        return self._of(self._whole_view("select").select(*columns))
 
     @trimmed
     def group_by(self, by: str | Sequence[str], *more: str) -> Request:
         """Ask the same of every category of a column, as of `PrivateFrame.group_by`."""
-        return self._of(self._whole("group_by").group_by(by, *more))
+        return self._of(self._whole_view("group_by").group_by(by, *more))
 
     @trimmed
     def save(self, path: Path, *, key: Path | None = None, analyst: str | None = None) -> None:
@@ -157,7 +157,7 @@ class Request:
         lines = [f"Request of the data set {self._name!r}", *map(repr, self._written)]
         return "\n  ".join(lines)
 
-    def _whole(self, method: str) -> PrivateFrame:
+    def _whole_view(self, method: str) -> PrivateFrame:
         if isinstance(self._view, GroupedView):
             raise ArgumentError(f"{method}() is asked before group_by().", "Select first, and group then.")
         return self._view

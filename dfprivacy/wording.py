@@ -36,8 +36,8 @@ def number(value: Any, error: float | None = None) -> str:
     places = _places(error)
     if math.isfinite(value) and places is not None:
         return f"{round(value, places) + 0.0:,.{places}f}"  # there is no minus zero
-    whole = abs(value) < _EXACT and value == round(value) if math.isfinite(value) else False
-    return f"{value:,.0f}" if whole else f"{value:.{_DIGITS}g}"
+    integral = abs(value) < _EXACT and value == round(value) if math.isfinite(value) else False
+    return f"{value:,.0f}" if integral else f"{value:.{_DIGITS}g}"
 
 
 def with_error(value: Any, error: float | None) -> str:
@@ -151,10 +151,10 @@ def sure(
     parts = []
     if low is not None and high is not None:
         named = "interval" if confidence is None else f"{100 * confidence:.4g}% interval"
-        said = f"{named} {between(low, high)}" + (f" {unit}" if unit else "") + (f" for {whose}" if whose else "")
+        clause = f"{named} {between(low, high)}" + (f" {unit}" if unit else "") + (f" for {whose}" if whose else "")
         if noise is not None:
             much = "all of it noise" if noise >= _WHOLE else f"of whose width noise makes {100 * noise:.2g}%"
-            said += f", {much}"
-        parts.append(said)
+            clause += f", {much}"
+        parts.append(clause)
     parts += [] if p is None else [pvalue(p)]
     return f" ({'; '.join(parts)})" if parts else ""

@@ -1,12 +1,19 @@
 """Sphinx: the pages are Markdown (MyST), the reference is made of the docstrings (numpydoc)."""
 
+import functools
+import gc
 import inspect
 import re
 from importlib.metadata import version as version_of
 from pathlib import Path
 
+from sphinx import addnodes
+
 from dfprivacy import PrivateFrame
 from dfprivacy._plugins.loader import registry
+
+# All pages live until the end: to look for garbage among them is a quarter of the work.
+gc.set_threshold(100_000, 50, 50)
 
 project = "dfprivacy"
 author = "The dfprivacy developers"
@@ -72,5 +79,34 @@ def _changelog(_app, page, source):
         source[0] = re.sub(r"\[([^]]+)\]\((?:SECURITY|CONTRIBUTING|README)\.md\)", r"\1", text)
 
 
+def _navigation(app, _page, _template, context, _doctree):
+    """Copy titles alone into the sidebar, which shows no more: Sphinx would copy every section for each page."""
+    env, toctree = app.env, context["toctree"]
+
+    def of_titles(**options):
+        contents = env.tocs
+        env.tocs = _titles(env) if options.get("titles_only") else contents
+        try:
+            return toctree(**options)
+        finally:
+            env.tocs = contents
+
+    context["toctree"] = of_titles
+
+
+@functools.cache
+def _titles(env):
+    """Leave of every page's contents its title and the pages below it, as ``titles_only`` does later."""
+    titles = {page: contents.deepcopy() for page, contents in env.tocs.items()}
+    for contents in titles.values():
+        for title in contents:
+            for sections in title[1:]:
+                sections[:] = list(sections.findall(addnodes.toctree))
+                if not sections.children:
+                    title.remove(sections)
+    return titles
+
+
 def setup(app):
     app.connect("source-read", _changelog)
+    app.connect("html-page-context", _navigation, priority=400)  # before the theme's

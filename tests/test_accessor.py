@@ -267,6 +267,7 @@ HEAVY = (
 )
 
 
+@pytest.mark.pandas(False)
 def test_importing_dfprivacy_loads_nothing_heavy():
     """The import loads no dataframe library, no plugin and none of the large dependencies."""
     script = f"""
@@ -280,7 +281,12 @@ def test_importing_dfprivacy_loads_nothing_heavy():
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("pandas", "dfprivacy"), ("dfprivacy", "pandas"), ("polars", "dfprivacy"), ("dfprivacy", "polars")],
+    [
+        ("pandas", "dfprivacy"),
+        ("dfprivacy", "pandas"),
+        pytest.param("polars", "dfprivacy", marks=pytest.mark.pandas(False)),
+        pytest.param("dfprivacy", "polars", marks=pytest.mark.pandas(False)),
+    ],
 )
 def test_one_library_is_used_without_the_other(first, second):
     """The accessor appears whichever is imported first, and a question needs only the frame's own library."""

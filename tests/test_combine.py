@@ -15,7 +15,7 @@ import dfprivacy as dp
 from dfprivacy._call import combine as module
 from dfprivacy._call.answered import answered_of
 from dfprivacy._call.formula import drawn
-from dfprivacy._measure.redraw import Found, World
+from dfprivacy._measure.redraw import Recorded, World
 from dfprivacy.release import Release
 from dfprivacy.testing.noise import seeded_noise
 
@@ -156,7 +156,7 @@ def test_a_choice_between_two_measurements_stays_as_it_was():
 )
 def test_redrawn_noise_has_the_recorded_law(kind, scale):
     steps = np.array([7, -3, 10**12])
-    found = Found(("account", 3), kind, scale, None, steps)
+    found = Recorded(("account", 3), kind, scale, None, steps)
     noise = np.array([steps - World(at).steps(found) for at in range(3000)])
     spread = {"laplace": math.sqrt(2), "gaussian": 1, "cube": math.sqrt(20 / 3)}[kind] * scale
     assert np.abs(noise.mean(axis=0)).max() < 6 * spread / math.sqrt(3000)

@@ -67,6 +67,7 @@ def test_the_demo_runs_twice_with_a_throwaway_ledger(ledger, tmp_path):
     assert len([*tmp_path.glob("dfprivacy-*/demo.png")]) == 2
 
 
+@pytest.mark.pandas(False)
 def test_a_kept_ledger_pays_once(tmp_path):
     """With a ledger of one's own the second run replays the answers of the first."""
     path = tmp_path / "demo.sqlite"
@@ -81,6 +82,7 @@ def test_a_kept_ledger_pays_once(tmp_path):
     assert 6 == second.stdout.count("replayed at no charge")
 
 
+@pytest.mark.pandas(False)
 @pytest.mark.parametrize("library", ["statsmodels", "polars"])
 def test_a_missing_library_is_named(library):
     """Without its libraries the demo says what to install, by exit code 1."""

@@ -205,6 +205,7 @@ def test_one_selection_on_every_engine(data, size, monkeypatch):
             assert total(table(frame_of(data), conditions), "by") == expected
 
 
+@pytest.mark.pandas(False)
 def test_sums_beyond_int64_batches_do_not_overflow(monkeypatch):
     """Sums of batches are kept apart from float64 and int64 limits: they end as Python integers."""
     monkeypatch.setattr(rows, "BATCH_ROWS", 1)
@@ -240,6 +241,7 @@ PRIVATE = (
 )
 
 
+@pytest.mark.pandas(False)
 @EXHAUSTIVE
 @given(data=table_rows, at=st.integers(0, 19))
 def test_one_row_more_or_less(data, at):
@@ -250,6 +252,7 @@ def test_one_row_more_or_less(data, at):
     check_sensitivity(table(as_polars(data), PRIVATE), table(as_polars(without), PRIVATE))
 
 
+@pytest.mark.pandas(False)
 @EXHAUSTIVE
 @given(data=table_rows, at=st.integers(0, 19), new=row)
 def test_one_row_replaced(data, at, new):
@@ -262,6 +265,7 @@ def test_one_row_replaced(data, at, new):
         check_sensitivity(table(as_polars(data), conditions, **said), table(as_polars(other), conditions, **said))
 
 
+@pytest.mark.pandas(False)
 @EXHAUSTIVE
 @given(data=table_rows, at=st.integers(0, 19), new=row)
 def test_one_row_replaced_but_for_a_public_column(data, at, new):

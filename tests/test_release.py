@@ -153,6 +153,7 @@ plain = st.recursive(
 )
 
 
+@pytest.mark.pandas(False)
 @given(plain)
 def test_whatever_a_plugin_returns_survives_json(value):
     """Numbers, texts, lists, tuples, dictionaries, intervals and arrays, however they are nested."""
@@ -242,6 +243,7 @@ for kind in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.pandas(False)
 def test_installed_plugins_make_their_releases_known():
     """In a new process a kept answer of any bundled method is read: its plugin is found by its entry point."""
     registry()
@@ -612,6 +614,7 @@ def test_what_cannot_be_looked_at_says_so():
         Value(value=1).plot()
 
 
+@pytest.mark.pandas(False)
 @pytest.mark.parametrize(
     ("missing", "call", "hint"),
     [

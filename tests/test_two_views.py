@@ -229,6 +229,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.pandas(False)
 @pytest.mark.parametrize(("at", "charged"), [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0), (7, 1)])
 def test_a_crash_leaves_both_or_neither(ledger, at, charged):
     """A process killed at any of the six writes has charged nobody; killed after the commit, both."""
@@ -260,6 +261,7 @@ except BudgetExceeded:
 """
 
 
+@pytest.mark.pandas(False)
 def test_processes_that_charge_crosswise_stay_in_step(ledger):
     """Processes that charge the same two accounts in either order neither wait for each other nor overspend."""
     one, two = protect("one", epsilon=1), protect("two", epsilon=1)

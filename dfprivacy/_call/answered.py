@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from dfprivacy._call.kept import Kept
 from dfprivacy._call.payment import Unpaid
 from dfprivacy._ledger.measurements import digest
-from dfprivacy._measure.redraw import Found, Recorder, Redrawer, Tape, World
+from dfprivacy._measure.redraw import Recorded, Recorder, Redrawer, Tape, World
 from dfprivacy._privacy.filters import exact
 from dfprivacy.errors import ArgumentError
 from dfprivacy.release import Groups, Release, Value
@@ -115,7 +115,7 @@ class Part:
     @property
     def records(self) -> list[MeasurementRecord]:
         """The measurements, in order."""
-        return [slot.found.record for slot in self.tape.slots if slot.found is not None]
+        return [slot.recorded.record for slot in self.tape.slots if slot.recorded is not None]
 
     def measured(self, world: World) -> Any:
         """Run the first half again, with a draw of the noise."""
@@ -182,7 +182,7 @@ class _Reader:
         self._records = iter(privacy.noise)
         self._taken: set[int] = set()
 
-    def next(self, description: str, noise: str) -> Found:
+    def next(self, description: str, noise: str) -> Recorded:
         """Find what the next record of the release is about."""
         record = next(self._records, None)
         key = digest(description)
@@ -203,7 +203,9 @@ class _Reader:
         kept = same[0]
         self._taken.add(kept.id)
         steps = self._account.steps(kept)
-        return Found((self._account.name, kept.id), noise, kept.steps_scale, replace(record, reused=kept.at), steps)
+        return Recorded(
+            (self._account.name, kept.id), noise, kept.steps_scale, replace(record, reused=kept.at), steps
+        )
 
     def _is(self, kept: KeptMeasurement, record: MeasurementRecord) -> bool:
         if kept.grid != record.grid or kept.scale != record.scale:

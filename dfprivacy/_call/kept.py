@@ -37,13 +37,18 @@ class Kept:
         Whether to measure anew what is kept.
     many : bool
         Whether so much will be looked for, as for each group of a call, that all is looked up at once.
+    glance : bool
+        Whether the ledger is only read where it may have been written since it was read last: for plans.
     """
 
-    def __init__(self, account: Account | JointAccount, *, fresh: bool, many: bool = False) -> None:
+    def __init__(
+        self, account: Account | JointAccount, *, fresh: bool, many: bool = False, glance: bool = False
+    ) -> None:
         self.new: list[Measurement] = []
         self._account = account
         self.fresh = fresh
         self._many = many
+        self._glance = glance
         self._known: dict[str | None, dict[tuple[str, str], list[KeptMeasurement]]] = {}
         self._taken: set[int] = set()
 
@@ -59,10 +64,16 @@ class Kept:
 
     def like(self, description: str, noise: str) -> list[KeptMeasurement]:
         """Find what is kept of a description with a kind of noise, and was not taken yet, oldest first."""
-        key = digest(description)
+        key, private = digest(description), noises.sampler().private
+        if (
+            self._glance
+            and not self._known
+            and (few := self._account.few_measurements(private=private)) is not None
+        ):
+            self._many, self._known[None] = True, few
         wanted = None if self._many else key
         if wanted not in self._known:
-            self._known[wanted] = self._account.measurements(wanted, private=noises.sampler().private)
+            self._known[wanted] = self._account.measurements(wanted, private=private, glance=self._glance)
         return [each for each in self._known[wanted].get((key, noise), ()) if each.id not in self._taken]
 
     def best(self, known: Sequence[KeptMeasurement], wanted: KeptMeasurement) -> KeptMeasurement | None:

@@ -46,6 +46,7 @@ T = TypeVar("T")
 # For each account what its charges add up to, to the last of them that was read in this process.
 _added_up: dict[tuple[str, str, datetime], tuple[int, Spent]] = {}
 TRIES = 10  # of a transaction that the server undoes for the sake of others
+_FEW = 64  # measurements that are read at once where several are looked for
 UNDONE = {"40001", "40P01"}  # SQLSTATE: a serialisation failure, a deadlock
 
 
@@ -355,15 +356,13 @@ class Account:
 
     def answer(self, *questions: str) -> Answer | None:
         """Return the newest answer to the first of some questions (canonical JSON texts) that has one, or None."""
-        answers = tables().answers
-        kept = self._answers(
-            answers.c.question_sha256.in_(map(digest, questions)), answers.c.question.in_(questions)
-        )
-        newest = {answer.question: answer for answer in kept}
-        return next((newest[question] for question in questions if question in newest), None)
+        keys = [{"account": self.name, "question": each, "key": digest(each)} for each in questions]
+        newest = [rows[-1] for rows in self.ledger.rows(_answers(one=True), *keys) if rows]
+        with self.ledger.decoding():
+            return _answer(*newest[0]) if newest else None
 
     def measurements(
-        self, key: str | None = None, *, private: bool
+        self, key: str | None = None, *, private: bool, glance: bool = False
     ) -> dict[tuple[str, str], list[KeptMeasurement]]:
         """Return what is kept of measurements, by the digest of what they are of and their kind of noise.
 
@@ -373,44 +372,55 @@ class Account:
             The `digest` of a description; default: all that there are.
         private : bool
             Whether their noise protects anybody; no other will do.
+        glance : bool
+            Whether what was read before will do if the ledger's file was not written since; see `Glance`.
 
         Returns
         -------
         dict of (str, str) to list of KeptMeasurement
             Oldest first, without their values; see `steps`.
         """
-        measurements: dict[tuple[str, str], list[KeptMeasurement]] = {}
-        if not self.ledger.keeps_measurements:
-            return measurements
         wanted = {"account": self.name, "private": int(private), **({} if key is None else {"key": key})}
-        with self.ledger.transaction() as connection:
-            rows = list(connection.execute(_measurements(one=key is not None), wanted))
+        return self._look(_measurements("all" if key is None else "one"), wanted, glance=glance)
+
+    def few_measurements(self, *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]] | None:
+        """Return all that is kept of measurements, at a glance; None if that is much."""
+        few = self._look(_measurements("few"), {"account": self.name, "private": int(private)}, glance=True)
+        return few if sum(map(len, few.values())) <= _FEW else None
+
+    def _look(
+        self, query: Select[Any], wanted: dict[str, Any], *, glance: bool
+    ) -> dict[tuple[str, str], list[KeptMeasurement]]:
+        """Read what is known of measurements."""
+        if not self.ledger.keeps_measurements:
+            return {}
+        if glance:
+            about = self.opened, query, *wanted.values()
+            return self.ledger.glance(about, lambda: self._look(query, wanted, glance=False))
+        (rows,) = self.ledger.rows(query, wanted)
+        measurements: dict[tuple[str, str], list[KeptMeasurement]] = {}
         with self.ledger.decoding():
-            for row in rows:
-                measurements.setdefault((row.description_sha256, row.noise), []).append(read_kept(row))
+            for of, noise, number, at, scale, grid in rows:
+                measurements.setdefault((of, noise), []).append(read_kept(number, at, noise, scale, grid))
         return measurements
 
     def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
         """Return the noisy values of a measurement, in steps of its grid."""
-        table = tables().measurements
-        rows = self._rows(table, table.c.id == kept.id, columns=(table.c.steps,))
+        (rows,) = self.ledger.rows(_steps(), {"account": self.name, "number": kept.id})
         with self.ledger.decoding():
-            return read_steps(rows[0].steps)
+            return read_steps(rows[0][0])
 
     def answers(self) -> list[Answer]:
         """Return every answer kept, oldest first."""
-        return self._answers()
+        (rows,) = self.ledger.rows(_answers(one=False), {"account": self.name})
+        with self.ledger.decoding():
+            return [_answer(*row) for row in rows]
 
     def entries(self) -> list[Entry]:
         """Return every charge, oldest first."""
         rows = self._rows(tables().charges)
         with self.ledger.decoding():
             return [_entry(row) for row in rows]
-
-    def _answers(self, *conditions: Any) -> list[Answer]:
-        rows = self._rows(tables().answers, *conditions)
-        with self.ledger.decoding():
-            return [Answer(*_event(row), row.question, dict(json.loads(row.release))) for row in rows]
 
     def _in_order(self, also: Sequence[Account]) -> list[Account]:
         """Give the accounts in the one order in which every transaction locks them: none waits in a circle."""
@@ -419,9 +429,8 @@ class Account:
     def _event(self, call: str, mechanism: str) -> dict[str, str]:
         return {"account": self.name, "call": call, "at": now(), "mechanism": mechanism}
 
-    def _rows(self, table: Table, *conditions: Any, columns: Sequence[Any] = ()) -> list[Row[Any]]:
+    def _rows(self, table: Table, *conditions: Any) -> list[Row[Any]]:
         query = table.select().where(table.c.account == self.name, *conditions).order_by(table.c.id)
-        query = query.with_only_columns(*columns) if columns else query
         with self.ledger.transaction() as connection:
             return list(connection.execute(query))
 
@@ -434,15 +443,40 @@ class Account:
 
 
 @functools.cache
-def _measurements(*, one: bool) -> Select[Any]:
-    """Ask for all measurements of an account, or those of one description; every measurement looks for them."""
+def _measurements(which: Literal["all", "few", "one"]) -> Select[Any]:
+    """Ask for measurements of an account, or those of one description; every measurement looks for them."""
     from sqlalchemy import bindparam
 
     table = tables().measurements
     columns = (table.c.description_sha256, table.c.noise, table.c.id, table.c.at, table.c.scale, table.c.grid)
     query = table.select().with_only_columns(*columns).order_by(table.c.id)
     query = query.where(table.c.account == bindparam("account"), table.c.private == bindparam("private"))
-    return query.where(table.c.description_sha256 == bindparam("key")) if one else query
+    if which == "few":
+        return query.limit(_FEW + 1)
+    return query.where(table.c.description_sha256 == bindparam("key")) if which == "one" else query
+
+
+@functools.cache
+def _steps() -> Select[Any]:
+    """Ask for the values of a measurement."""
+    from sqlalchemy import bindparam
+
+    table = tables().measurements
+    query = table.select().with_only_columns(table.c.steps)
+    return query.where(table.c.account == bindparam("account"), table.c.id == bindparam("number"))
+
+
+@functools.cache
+def _answers(*, one: bool) -> Select[Any]:
+    """Ask for all answers of an account, or those to one question, oldest first."""
+    from sqlalchemy import bindparam
+
+    table = tables().answers
+    columns = (table.c.id, table.c.call, table.c.at, table.c.mechanism, table.c.question, table.c.release)
+    query = table.select().with_only_columns(*columns).order_by(table.c.id)
+    query = query.where(table.c.account == bindparam("account"))
+    same = table.c.question_sha256 == bindparam("key"), table.c.question == bindparam("question")
+    return query.where(*same) if one else query
 
 
 def _exceeded(
@@ -478,6 +512,11 @@ def _entry(row: Row[Any]) -> Entry:
     if (entry.epsilon, entry.delta) != (loss.epsilon, loss.delta):
         raise ValueError
     return entry
+
+
+def _answer(number: Any, call: Any, at: Any, mechanism: Any, question: Any, release: Any) -> Answer:
+    event = number, read_text(call), read_moment(at), read_text(mechanism)
+    return Answer(*event, question, dict(json.loads(release)))
 
 
 def _event(row: Row[Any]) -> tuple[int, str, datetime, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,13 +13,30 @@ from dfprivacy import _forks as forks
 from dfprivacy.errors import LedgerError, MissingDependency
 
 if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from sqlalchemy import URL, Connection, Engine
 
-__all__ = ["ELSEWHERE", "LOCK_SECONDS", "MEMORY", "begin", "engine_of", "file_of", "place", "readable", "turn_of"]
+__all__ = [
+    "ELSEWHERE",
+    "LOCK_SECONDS",
+    "MEMORY",
+    "begin",
+    "driver_of",
+    "engine_of",
+    "file_of",
+    "place",
+    "readable",
+    "turn_of",
+]
 
 LOCK_SECONDS = 60  # SQLite's queue is unfair: one writer among several can wait for seconds
+_CONNECT: dict[str, Any] = {  # isolation_level None: BEGIN and COMMIT are ours, not the driver's
+    "timeout": LOCK_SECONDS,
+    "isolation_level": None,
+    "check_same_thread": False,  # threads take turns, and one that forks closes what another left open
+}
 MEMORY = "memory:"
 ELSEWHERE = "Mend it, or choose another ledger with ledger=... or DFPRIVACY_LEDGER."
 
@@ -97,14 +115,8 @@ def engine_of(url: URL, where: str) -> Engine:
         "poolclass": StaticPool if where == MEMORY else NullPool,
         "hide_parameters": True,
     }
-    if url.get_backend_name() == "sqlite":  # isolation_level None: BEGIN and COMMIT are ours, not the driver's
-        options["connect_args"] = {
-            "timeout": LOCK_SECONDS,
-            "isolation_level": None,
-            "check_same_thread": False,  # threads take turns, and one that forks closes what another left open
-        }
-        if where != MEMORY:
-            options["connect_args"]["factory"] = forks.Connection
+    if url.get_backend_name() == "sqlite":
+        options["connect_args"] = {**_CONNECT, **({} if where == MEMORY else {"factory": forks.Connection})}
     try:
         return create_engine(url, **options)
     except NoSuchModuleError as error:
@@ -112,6 +124,14 @@ def engine_of(url: URL, where: str) -> Engine:
     except ImportError as error:
         wanted = '"dfprivacy[postgresql]"' if url.get_backend_name() == "postgresql" else error.name
         raise MissingDependency(f"The ledger {where} needs {error.name}.", f"pip install {wanted}") from error
+
+
+def driver_of(engine: Engine, where: str) -> Callable[[], forks.Connection] | None:
+    """Return what opens a SQLite file by its driver alone, as the engine does; None where there is no file."""
+    if engine.dialect.driver != "pysqlite" or where == MEMORY:
+        return None
+    args, options = engine.dialect.create_connect_args(engine.url)
+    return functools.partial(forks.Connection, *args, **{**options, **_CONNECT})
 
 
 def turn_of(engine: Engine) -> AbstractContextManager[None]:

@@ -12,18 +12,30 @@ budget at the same moment cannot both get it.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import secrets
 import sqlite3
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, cast
+from contextlib import closing, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dfprivacy import _forks as forks
 from dfprivacy._ledger import analysts
 from dfprivacy._ledger.accounts import Account, ChargeStandsError, now, tried_again
-from dfprivacy._ledger.address import ELSEWHERE, MEMORY, begin, engine_of, file_of, place, readable, turn_of
+from dfprivacy._ledger.address import (
+    ELSEWHERE,
+    MEMORY,
+    begin,
+    driver_of,
+    engine_of,
+    file_of,
+    place,
+    readable,
+    turn_of,
+)
 from dfprivacy._ledger.copies import copied, sync
+from dfprivacy._ledger.glance import Glance
 from dfprivacy._ledger.names import has_invisible, look_alikes, name_key
 from dfprivacy._ledger.records import (
     KEY_BYTES,
@@ -43,13 +55,15 @@ from dfprivacy._privacy.filters import Accountant, Accounting
 from dfprivacy.errors import AccountMismatch, ArgumentError, LedgerError
 
 if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
     from fractions import Fraction
     from pathlib import Path
 
-    from sqlalchemy import URL, Connection, Engine, Row
+    from sqlalchemy import URL, Connection, Engine, Row, Select
 
 __all__ = ["Ledger", "ledger_file", "open_ledger"]
+
+T = TypeVar("T")
 
 
 class Ledger:
@@ -73,8 +87,10 @@ class Ledger:
         self._backup = backup
         self._process = os.getpid()
         self._engine: Engine | None = engine_of(url, where)
+        self._driver = driver_of(self._engine, where)
         file = file_of(url)
         self.memory = None if file is None else Memory(file)
+        self._glance = None if self.memory is None else Glance(self.memory.ledger)
         self._recognise_file()
         self._prepare()
         self._recognise_accounts()
@@ -279,16 +295,44 @@ class Ledger:
                 if write:
                     failure = ChargeStandsError  # a commit that fails may have reached the disk all the same
                     connection.commit()
-        except forks.TornError:
-            raise failure(
+        except (forks.TornError, SQLAlchemyError, OSError) as error:
+            raise self._failed(error, failure, "written" if write else "read") from error
+
+    def rows(self, query: Select[Any], *several: Mapping[str, object]) -> list[list[tuple[Any, ...]]]:
+        """Read the rows of a query once for each of several sets of its parameters.
+
+        Every question looks for what is kept, and SQLAlchemy takes as long for it as SQLite: a file is read by the
+        driver alone.
+        """
+        if self._driver is None:
+            with self.transaction() as connection:
+                return [[tuple(row) for row in connection.execute(query, each)] for each in several]
+        text, order, fixed = _compiled(query)
+        try:
+            with turn_of(self._usable()), closing(self._driver()) as file:
+                return [
+                    file.execute(text, [{**fixed, **each}[name] for name in order]).fetchall() for each in several
+                ]
+        except (forks.TornError, sqlite3.Error, OSError) as error:
+            raise self._failed(error) from error
+
+    def glance(self, question: Hashable, read: Callable[[], T]) -> T:
+        """Read again only what may have changed since it was read; see `Glance`. For what charges nothing."""
+        self._usable()
+        return read() if self._glance is None else self._glance(question, read)
+
+    def _failed(
+        self, error: Exception, failure: type[LedgerError] = LedgerError, done: str = "read"
+    ) -> LedgerError:
+        """Say why the ledger could not be read or written."""
+        if isinstance(error, forks.TornError):
+            return failure(
                 f"The ledger {self.where} cannot be used here: this process was forked from another in the middle "
                 "of a transaction.",
                 "Start workers by 'spawn' or 'forkserver', or keep the ledger on a server.",
-            ) from None
-        except (SQLAlchemyError, OSError) as error:
-            reason = str(getattr(error, "orig", None) or error).partition("\n")[0]
-            done = "written" if write else "read"
-            raise failure(f"The ledger {self.where} cannot be {done}: {reason}.", ELSEWHERE) from error
+            )
+        reason = str(getattr(error, "orig", None) or error).partition("\n")[0]
+        return failure(f"The ledger {self.where} cannot be {done}: {reason}.", ELSEWHERE)
 
     @contextmanager
     def decoding(self) -> Iterator[None]:
@@ -425,6 +469,15 @@ class Ledger:
                 whose=whose,
                 key=key,
             )
+
+
+@functools.cache
+def _compiled(query: Select[Any]) -> tuple[str, Sequence[str], Mapping[str, Any]]:
+    """Write a query for SQLite's driver, with its parameters in order; a query is made once in a process."""
+    from sqlalchemy.dialects.sqlite import pysqlite
+
+    compiled = query.compile(dialect=pysqlite.dialect())
+    return str(compiled), cast("Sequence[str]", compiled.positiontup), compiled.params
 
 
 def open_ledger(where: str | os.PathLike[str] | None = None) -> Ledger:

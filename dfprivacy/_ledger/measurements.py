@@ -14,7 +14,6 @@ from dfprivacy.laws import DiscreteLaplace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from sqlalchemy import Row
 
 __all__ = ["MOST", "KeptMeasurement", "Measurement", "digest", "read_kept", "read_steps", "written"]
 
@@ -107,12 +106,12 @@ def written(measurement: Measurement) -> dict[str, Any]:
     }
 
 
-def read_kept(row: Row[Any]) -> KeptMeasurement:
+def read_kept(number: Any, at: Any, noise: Any, scale: Any, grid: Any) -> KeptMeasurement:
     """Read what is known of a measurement; an ordinary error for what is never written."""
-    scale = float.fromhex(row.scale)
-    if not (math.isfinite(scale) and scale > 0 and scale.hex() == row.scale):
+    steps_scale = float.fromhex(scale)
+    if not (math.isfinite(steps_scale) and steps_scale > 0 and steps_scale.hex() == scale):
         raise ValueError
-    return KeptMeasurement(int(row.id), read_moment(read_text(row.at)).isoformat(), row.noise, scale, int(row.grid))
+    return KeptMeasurement(int(number), read_moment(read_text(at)).isoformat(), noise, steps_scale, int(grid))
 
 
 def read_steps(value: bytes) -> NDArray[np.int64]:

@@ -23,9 +23,10 @@ import sys
 from dataclasses import fields
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from types import NoneType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from dfprivacy.features import Given, OneHot, Stack
 from dfprivacy.schema import Column
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -81,9 +82,9 @@ class Origins(dict[str, str]):
         """Name an installed class and its distribution, None for any other."""
         if kind not in self._kinds:
             origin = self.get(kind.__module__.partition(".")[0])
-            found = getattr(sys.modules.get(kind.__module__), kind.__qualname__, None)
+            named = getattr(sys.modules.get(kind.__module__), kind.__qualname__, None)
             slots = any(vars(each).get("__slots__") for each in kind.__mro__)
-            known = origin is not None and found is kind and not slots
+            known = origin is not None and named is kind and not slots
             self._kinds[kind] = f"{kind.__module__}:{kind.__qualname__}, {origin}" if known else None
         return self._kinds[kind]
 
@@ -123,11 +124,11 @@ def describe_query(query: Query, known: Origins) -> str | None:
     """Describe what is measured alone; None if it cannot be written down."""
     parts = {"what": query.of, "columns": query.columns, "shape": query.shape, "features": query.features}
     try:
-        said = {name: _text(value, known) for name, value in parts.items()}
-        said["weights"] = _text(query.of.weights, known)
+        claims = {name: _text(value, known) for name, value in parts.items()}
+        claims["weights"] = _text(query.of.weights, known)
         if query.reveal is not None:
-            said["reveal"] = _text(query.reveal, known)
-        return _members(said)
+            claims["reveal"] = _text(query.reveal, known)
+        return _members(claims)
     except (_UndescribedError, RecursionError):
         return None
 
@@ -186,66 +187,78 @@ def _condition(condition: Condition, known: Origins) -> str:
 def _table(schema: Schema, known: Origins) -> str:
     """Describe the whole table, but for its columns."""
     facts = [f.name for f in fields(schema) if f.compare and f.name not in {"names", "columns"}]
-    whole = {name: getattr(schema, name) for name in facts}
+    values = {name: getattr(schema, name) for name in facts}
     # What tables of one row a person have not is not written, so that what was kept of them before is found again.
-    return _text({name: value for name, value in whole.items() if value is not None or name == "size"}, known)
+    return _text({name: value for name, value in values.items() if value is not None or name == "size"}, known)
 
 
 def _text(value: object, known: Origins) -> str:
-    """Write a value as JSON, with its type where that matters."""
+    """Write a value as JSON, with its type where that matters, or its digest where that is long."""
     kind = type(value)
-    if value is None or kind is bool:
-        return "null" if value is None else "true" if value else "false"
-    if kind is int or kind is float:
+    if kind is float or kind is int:
         return repr(value)
-    if kind is Column:
-        return known.once(cast("Column", value), _column)
-    return _brief(value, kind, known)
+    return _brief(_WRITERS.get(kind, _other)(value, known))
 
 
-def _column(value: Column, known: Origins) -> str:
-    return _brief(value, Column, known)
-
-
-def _brief(value: Any, kind: type, known: Origins) -> str:
-    """Write a value, or its digest where that is long."""
-    text = _written(value, kind, known)
+def _brief(text: str) -> str:
     return text if len(text) <= _LONG else _members({"sha256": _quoted(_digest(text.encode()))})
 
 
-def _written(value: Any, kind: type, known: Origins) -> str:
-    if kind is str:
-        return _quoted(value)
-    if kind in {Fraction, Decimal}:
-        return _members({kind.__name__: _quoted(str(value))})
-    if kind in {tuple, list}:
-        return _members({kind.__name__: _items([_text(item, known) for item in value])})
-    if kind is dict:
-        return _members({"dict": _items([_text(item, known) for pair in value.items() for item in pair])})
-    if kind in {set, frozenset}:
-        return _members({"set": _items(sorted(_text(item, known) for item in value))})
+def _column(value: Column, known: Origins) -> str:
+    return _brief(_object(value, known))
+
+
+def _number(value: Fraction | Decimal, _: Origins) -> str:
+    return _members({type(value).__name__: _quoted(str(value))})
+
+
+def _sequence(value: Sequence[object], known: Origins) -> str:
+    return f'{{"{type(value).__name__}":{_items([_text(item, known) for item in value])}}}'
+
+
+def _pairs(value: Mapping[object, object], known: Origins) -> str:
+    return _members({"dict": _items([_text(item, known) for pair in value.items() for item in pair])})
+
+
+def _set(value: Iterable[object], known: Origins) -> str:
+    return _members({"set": _items(sorted(_text(item, known) for item in value))})
+
+
+def _array(value: NDArray[Any], known: Origins) -> str:
+    if value.dtype.kind not in "biufSU":
+        return _object(value, known)
+    data = _quoted(_digest(np.ascontiguousarray(value).tobytes()))
+    return _members({value.dtype.str: _text(value.shape, known), "sha256": data})
+
+
+def _other(value: Any, known: Origins) -> str:
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
         return _members({value.dtype.str: repr(value.item())})
-    if kind is np.ndarray and value.dtype.kind in "biufSU":
-        data = _quoted(_digest(np.ascontiguousarray(value).tobytes()))
-        return _members({value.dtype.str: _text(value.shape, known), "sha256": data})
-    return _object(value, kind, known)
+    return _object(value, known)
 
 
-def _object(value: Any, kind: type, known: Origins) -> str:
+def _object(value: Any, known: Origins) -> str:
     """Write an object of an installed class, by its attributes."""
+    kind = type(value)
     name = known.kind(kind)
     if name is None or not hasattr(value, "__dict__"):
         raise _UndescribedError
-    later = _WORKED_OUT.get(name.partition(",")[0], frozenset())
-    attributes = {
-        attribute: _text(item, known)
-        for attribute, item in sorted(vars(value).items())
-        if attribute not in later and not isinstance(getattr(kind, attribute, None), cached_property)
-    }
+    had = vars(value)
+    attributes = [f"{head}{_text(had[each], known)}" for each, head in _described(kind, tuple(had))]  # type: ignore[arg-type]
     if kind is OneHot:
-        attributes["groups"] = _text(sorted(value.by.codes(value.groups)), known)
-    return _members({name: _members(attributes)})
+        attributes.append(f'"groups":{_text(sorted(value.by.codes(value.groups)), known)}')
+    return f"{{{_quoted(name)}:{{{','.join(attributes)}}}}}"
+
+
+@lru_cache(maxsize=1024)
+def _described(kind: type, attributes: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Give the attributes that are written, in order, each with how it begins."""
+    later = _WORKED_OUT.get(f"{kind.__module__}:{kind.__qualname__}", frozenset())
+    return [
+        (each, f"{_quoted(each)}:")
+        for each in sorted(attributes)
+        if each not in later and not isinstance(getattr(kind, each, None), cached_property)
+    ]
 
 
 def _items(texts: Iterable[str]) -> str:
@@ -257,6 +270,18 @@ def _members(texts: Mapping[str, str]) -> str:
 
 
 _quoted = json.encoder.encode_basestring_ascii
+
+_WRITERS: dict[type, Callable[[Any, Origins], str]] = {  # of a value, by its class; those of a subclass are others
+    NoneType: lambda *_: "null",
+    bool: lambda value, _: "true" if value else "false",
+    str: lambda value, _: _quoted(value),
+    Column: lambda value, known: known.once(value, _column),
+    **dict.fromkeys((Fraction, Decimal), _number),
+    **dict.fromkeys((tuple, list), _sequence),
+    dict: _pairs,
+    **dict.fromkeys((set, frozenset), _set),
+    np.ndarray: _array,
+}
 
 
 def _digest(data: bytes) -> str:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
+from dfprivacy._json import plain_json
 from dfprivacy._measure.passes import Common, Passes
 from dfprivacy._measure.query import Query, pickled
 from dfprivacy._privacy.grid import SUM_MAX, exact_exponent
@@ -37,7 +38,6 @@ from dfprivacy.features.integers import integers
 from dfprivacy.features.threads import side_by_side
 from dfprivacy.features.upward import UP, root
 from dfprivacy.progress import progress
-from dfprivacy.release import plain_json
 from dfprivacy.schema import Column, Schema
 from dfprivacy.statistics import OfSums
 
@@ -128,7 +128,6 @@ class Table:
 
         Their number is public where it was said, and the view has no condition.
         """
-        whole = self.schema
         derived = {
             "unit": [unit.column, unit.max_rows, unit.missing],
             "where": [[each.describe(), [c.describe() for c in each.columns]] for each in self.conditions],
@@ -137,8 +136,8 @@ class Table:
         schema = Schema(
             tuple(each.name for each in columns),
             {each.name: each.column for each in columns},
-            whole.neighbors,
-            None if self.conditions else whole.people,
+            self.schema.neighbors,
+            None if self.conditions else self.schema.people,
             derived=plain_json(derived),
         )
 
@@ -157,15 +156,15 @@ class Table:
         Of a public number of rows, a public number is drawn; else everybody is, by chance. Neighbouring samples
         agree on no column: where a row is not drawn, another one may be in its place.
         """
-        whole, rows = self.schema, self.schema.size
+        schema, rows = self.schema, self.schema.size
         drawn = None if rows is None else math.floor(share * rows)
         if drawn is not None and rows is not None:
             share = Fraction(drawn, rows)
-        sample = Sample(share, "" if whole.unit is None else whole.unit.column, drawn, rows)
-        of = None if whole.derived is None else json.loads(whole.derived)
+        sample = Sample(share, "" if schema.unit is None else schema.unit.column, drawn, rows)
+        of = None if schema.derived is None else json.loads(schema.derived)
         schema = replace(
-            whole,
-            columns={name: replace(column, public=False) for name, column in whole.columns.items()},
+            schema,
+            columns={name: replace(column, public=False) for name, column in schema.columns.items()},
             size=drawn,
             people=None,
             derived=plain_json({"sample": sample.describe(), "of": of}),
@@ -230,7 +229,7 @@ class Table:
     def public_rows(self) -> int | None:
         """How many rows the public conditions of a view select, in all groups; None where that is private."""
         if self.passes is not None:
-            return self.passes.whole.public_rows
+            return self.passes.table.public_rows
         public = tuple(condition for condition in self.conditions if condition.public)
         if self.schema.size is None or self.schema.neighbors != "replace_one" or not public or self.frame is None:
             return self.schema.size
@@ -279,8 +278,8 @@ class Table:
         """
         if self.passes is None:
             return add(self.value(query, k))
-        found = self.passes.perturbed(query, k, law, add) if isinstance(query.of, RowFeatures) else None
-        return add(self.value(query.copy(), k)) if found is None else found
+        drawn = self.passes.perturbed(query, k, law, add) if isinstance(query.of, RowFeatures) else None
+        return add(self.value(query.copy(), k)) if drawn is None else drawn
 
     def _summed(self, features: RowFeatures, k: int) -> Integers:
         """Read the rows, and add them up."""
@@ -386,7 +385,7 @@ class Table:
 
     def labels(self, maps: Sequence[RowLabels], turns: NDArray[np.intp]) -> NDArray[np.int64]:
         """Place of each selected row, by the map whose turn it is; `ReadError` if it fails."""
-        found = np.zeros(len(turns), dtype=np.int64)
+        labels = np.zeros(len(turns), dtype=np.int64)
         seen = 0
 
         def place(read: Selected) -> None:
@@ -397,7 +396,7 @@ class Table:
                 whose = turns[seen : seen + places.shape[1]]  # rows beyond the known number have no turn
                 own = places[whose, np.arange(len(whose))]
                 own[~np.isfinite(own)] = 0
-                found[seen : seen + len(own)] = np.clip(own, 0, maps[0].places - 1)
+                labels[seen : seen + len(own)] = np.clip(own, 0, maps[0].places - 1)
                 seen += places.shape[1]
 
         self._read([read for each in maps for read in each.reads], place)
@@ -406,7 +405,7 @@ class Table:
                 "The table was protected with another number of rows than it has now.",
                 "Do not change a table after protecting it; protect the new one under a name of its own.",
             )
-        return found
+        return labels
 
     def public_values(self, column: Column) -> list[object]:
         """Values of a public column in the selected rows, as they are; `ReadError` if it fails."""
@@ -433,18 +432,18 @@ class Table:
 
     def keys(self, columns: Sequence[Column]) -> dict[Key, int]:
         """How many selected rows hold each key, keys in an order of their own; `ReadError` if it fails."""
-        found: Counter[Key] = Counter()
+        counts: Counter[Key] = Counter()
         for part in self._fold([key_read(column) for column in columns], partial(held, columns=columns)):
-            found.update(part)
-        return ordered(found)
+            counts.update(part)
+        return ordered(counts)
 
     def survey(self, columns: Sequence[Column], edges: NDArray[np.float64]) -> dict[Key, int]:
         """How many selected rows hold each value and kind of value of each column; `ReadError` if it fails."""
-        found: Counter[Key] = Counter()
+        counts: Counter[Key] = Counter()
         reads = [read for column in columns for read in (number(column), key_read(column))]
         for part in self._fold(reads, partial(surveyed, columns=columns, edges=edges)):
-            found.update(part)
-        return ordered(found)
+            counts.update(part)
+        return ordered(counts)
 
     def gathered(self, columns: Sequence[Column], *, limited: bool = True) -> Batch:
         """All selected rows as one batch; `ReadError` if it fails, or takes too much memory."""
@@ -457,9 +456,9 @@ class Table:
             return part is None or rows > most  # of parts that are elsewhere, no more are fetched
 
         parts = self._fold(reads_of(columns), partial(gathered, columns=columns, most=most), enough=too_many)
-        found = [part for part in parts if part is not None]
-        every = found[0] if len(found) == 1 else gathered(((part, None) for part in found), columns, most)
-        if every is None or len(found) < len(parts):
+        batches = [part for part in parts if part is not None]
+        every = batches[0] if len(batches) == 1 else gathered(((part, None) for part in batches), columns, most)
+        if every is None or len(batches) < len(parts):
             raise ReadError(
                 f"Whole columns of these rows take more than the {self.memory:.3g} bytes that they may.", _SMALLER
             )

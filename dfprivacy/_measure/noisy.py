@@ -113,10 +113,10 @@ def discovered(
     domain: int | None = None,
 ) -> DiscoveredKeys:
     """Put keys in the order of their noisy counts, which is the only order that tells nothing else."""
-    found = sorted(ordered(counts).items(), key=lambda item: -item[1])
+    ranked = sorted(ordered(counts).items(), key=lambda item: -item[1])
     return DiscoveredKeys(
-        keys=tuple(key[0] if single else key for key, _ in found),
-        counts=np.array([count for _, count in found], dtype=np.int64),
+        keys=tuple(key[0] if single else key for key, _ in ranked),
+        counts=np.array([count for _, count in ranked], dtype=np.int64),
         threshold=threshold,
         scale=noise.scale if noise else 0.0,
         noise=noise,
@@ -151,16 +151,16 @@ def measurement(query: Query, values: NDArray[np.float64], noise: MeasurementRec
     weights = np.asarray(query.of.weights, dtype=np.float64)
     weights = weights if weights.shape == query.shape else np.broadcast_to(weights, query.shape)
     scale = noise.scale if noise else 0.0
-    whole = NoisyValue(values.reshape(query.shape) / weights, scale / weights, noise)
-    return _taken_apart(whole, query.of) if isinstance(query.of, RowFeatures) else whole
+    released = NoisyValue(values.reshape(query.shape) / weights, scale / weights, noise)
+    return _taken_apart(released, query.of) if isinstance(query.of, RowFeatures) else released
 
 
-def _taken_apart(whole: NoisyValue, features: RowFeatures) -> NoisyValue:
+def _taken_apart(released: NoisyValue, features: RowFeatures) -> NoisyValue:
     """Give a measurement its parts, if it is of a stack, or of one by category."""
     parts, end = [], 0
     for part in features.stacked:
         start, end = end, end + part.dimension
-        shape = (*whole.values.shape[:-1], *part.shape)
-        values, scales = (each[..., start:end].reshape(shape) for each in (whole.values, whole.scales))
-        parts.append(_taken_apart(NoisyValue(values, scales, whole.noise), part))
-    return replace(whole, parts=tuple(parts))
+        shape = (*released.values.shape[:-1], *part.shape)
+        values, scales = (each[..., start:end].reshape(shape) for each in (released.values, released.scales))
+        parts.append(_taken_apart(NoisyValue(values, scales, released.noise), part))
+    return replace(released, parts=tuple(parts))

@@ -64,7 +64,7 @@ class Passes:
     same whole numbers as from a pass of its own. What differs from the first group's is read by itself.
     """
 
-    whole: Table
+    table: Table
     by: tuple[Column, ...]
     place: int
     common: Common
@@ -136,5 +136,5 @@ class Passes:
         if first == [self.place] and key not in sums:
             product = OneHot(*self.by, of=copied(features))
             if product.summands <= _TOGETHER:
-                sums[key] = self.whole._total(product, k)  # noqa: SLF001 - of our own kind
+                sums[key] = self.table._total(product, k)  # noqa: SLF001 - of our own kind
         return key

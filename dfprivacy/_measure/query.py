@@ -52,11 +52,11 @@ class Query:
     reveal: Reveal | None = None
 
     @classmethod
-    def read(cls, asked: RowFeatures | Statistic) -> Query:
+    def read(cls, of: RowFeatures | Statistic) -> Query:
         """Ask features or a statistic what they look at."""
-        asked = enforced(asked) if isinstance(asked, RowFeatures) else asked
-        features = enforced(asked.features) if isinstance(asked, OfSums) else None
-        return cls(asked, tuple(asked.columns), features, tuple(asked.shape))
+        of = enforced(of) if isinstance(of, RowFeatures) else of
+        features = enforced(of.features) if isinstance(of, OfSums) else None
+        return cls(of, tuple(of.columns), features, tuple(of.shape))
 
     def revealing(self, reveal: Reveal | None) -> Query:
         """Ask the same, and show only what a rule says."""
@@ -78,12 +78,12 @@ class Query:
         return math.prod(self.shape)
 
 
-def copied(asked: T) -> T:
+def copied(original: T) -> T:
     """Copy what is to see rows, so that nothing it keeps of them is found by whoever asked.
 
     Parameters
     ----------
-    asked : object
+    original : object
         Features, a statistic, or a map to labels.
 
     Returns
@@ -96,28 +96,28 @@ def copied(asked: T) -> T:
     PluginError
         If it holds what cannot travel, such as a curator, a generator or an open file.
     """
-    return _read_back(asked, pickled(asked))
+    return _read_back(original, pickled(original))
 
 
-def _read_back(asked: T, written: bytes) -> T:
+def _read_back(original: T, written: bytes) -> T:
     try:
         return pickle.loads(written)  # type: ignore[no-any-return]  # noqa: S301 - made just now
     except Exception as error:
-        raise _uncopied(asked, error) from error
+        raise _uncopied(original, error) from error
 
 
-def pickled(asked: object) -> bytes:
+def pickled(original: object) -> bytes:
     """Write features, a statistic or a map as bytes, as they would travel to another process."""
     import cloudpickle  # not needed before the first measurement
 
     try:
-        return cloudpickle.dumps(asked)  # type: ignore[no-any-return]
+        return cloudpickle.dumps(original)  # type: ignore[no-any-return]
     except Exception as error:
-        raise _uncopied(asked, error) from error
+        raise _uncopied(original, error) from error
 
 
-def _uncopied(asked: object, error: Exception) -> PluginError:
+def _uncopied(original: object, error: Exception) -> PluginError:
     return PluginError(
-        f"{type(asked).__name__} cannot be copied ({type(error).__name__}), and only a copy may see rows.",
+        f"{type(original).__name__} cannot be copied ({type(error).__name__}), and only a copy may see rows.",
         "Let it hold columns, numbers and functions only.",
     )

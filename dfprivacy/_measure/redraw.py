@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from dfprivacy.release import MeasurementRecord, NoisyValue, Reveal
     from dfprivacy.statistics import Statistic
 
-__all__ = ["Found", "Recorder", "Recordings", "Redrawer", "Tape", "World", "noise_of"]
+__all__ = ["Recorded", "Recorder", "Recordings", "Redrawer", "Tape", "World", "noise_of"]
 
 _EXACT = 64  # up to this scale in steps the law of discrete Gaussian noise is summed up, not rounded
 
 
 @dataclass(frozen=True)
-class Found:
+class Recorded:
     """One recorded measurement: its noisy values in canonical order, and the law of the noise in them.
 
     Attributes
@@ -69,7 +69,7 @@ class Recordings(Protocol):
         """Distribution and version of each package with plugins."""
         ...
 
-    def next(self, description: str, noise: str) -> Found:
+    def next(self, description: str, noise: str) -> Recorded:
         """Find the next one, or raise an `ArgumentError`."""
         ...
 
@@ -87,16 +87,16 @@ class World:
         self.number = number
         self.kept: dict[Any, Any] = {}
 
-    def steps(self, found: Found) -> NDArray[np.int64]:
+    def steps(self, recorded: Recorded) -> NDArray[np.int64]:
         """Give the noisy values with this draw of the noise in them: those recorded, less fresh noise."""
         if self.number is None:
-            return found.steps
-        if found.key not in self.kept:
-            seed = hashlib.sha256(repr(found.key).encode() + found.steps.tobytes()).digest()
+            return recorded.steps
+        if recorded.key not in self.kept:
+            seed = hashlib.sha256(repr(recorded.key).encode() + recorded.steps.tobytes()).digest()
             rng = np.random.default_rng([self.number, int.from_bytes(seed[:16], "big")])
-            drawn = found.steps - noise_of(found.noise, found.steps.size, found.scale, rng)
-            self.kept[found.key] = np.where(found.steps == HIDDEN, HIDDEN, drawn)
-        values: NDArray[np.int64] = self.kept[found.key]
+            drawn = recorded.steps - noise_of(recorded.noise, recorded.steps.size, recorded.scale, rng)
+            self.kept[recorded.key] = np.where(recorded.steps == HIDDEN, HIDDEN, drawn)
+        values: NDArray[np.int64] = self.kept[recorded.key]
         return values
 
 
@@ -142,7 +142,7 @@ class Slot:
 
     query: Query
     text: str
-    found: Found | None
+    recorded: Recorded | None
     exact: NoisyValue | None
     order: NDArray[np.intp] | None
 
@@ -247,9 +247,9 @@ class Redrawer(Curator):
         """Whether the same is asked as was recorded; to the letter if it is to be described."""
         if type(query.of) is not type(slot.query.of) or query.shape != slot.query.shape:
             return False
-        if slot.found is None:
+        if slot.recorded is None:
             return self._table.agreed(query.looks_at)
-        same = slot.found.noise == noise
+        same = slot.recorded.noise == noise
         return same and (self.origins is None or describe(query, self._table, self.origins) == slot.text)
 
     def _perform(
@@ -264,17 +264,17 @@ class Redrawer(Curator):
 
 def played(slot: Slot, query: Query, world: World) -> NoisyValue:
     """Give a mechanism what it asked for, with a draw of the noise."""
-    found = slot.found
-    if found is None:
+    recorded = slot.recorded
+    if recorded is None:
         raise TypeError
-    steps = world.steps(found)
+    steps = world.steps(recorded)
     if steps.size != query.dimension:
         raise ArgumentError("A measurement in the ledger is damaged.", "Ask with fresh=True.")
     if slot.order is not None:
         own = np.empty_like(steps)
         own[slot.order] = steps
         steps = own
-    return combined([Drawn(replace(found.record, epsilon=0.0, delta=0.0), steps)], query)
+    return combined([Drawn(replace(recorded.record, epsilon=0.0, delta=0.0), steps)], query)
 
 
 def _not_redrawn(why: str) -> ArgumentError:

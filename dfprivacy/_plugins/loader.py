@@ -33,10 +33,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import pluggy
 
 from dfprivacy._forks import Lock
+from dfprivacy._json import loaders
 from dfprivacy._plugins import hookspecs
 from dfprivacy.errors import PluginError, PluginWarning
 from dfprivacy.mechanism import Mechanism
-from dfprivacy.release import loaders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -184,7 +184,7 @@ class Registry:
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # noqa: BLE001 - also SystemExit, and the panics of Rust extensions
-                text = f"The hook dfprivacy_released of plugin {each.plugin} failed with {_said(error)}."
+                text = f"The hook dfprivacy_released of plugin {each.plugin} failed with {_error_text(error)}."
                 try:
                     warnings.warn(f"{text} The release is not affected.", PluginWarning, stacklevel=2)
                 except PluginWarning as warning:
@@ -402,8 +402,8 @@ def _entry_points() -> tuple[list[tuple[Plugin, Callable[[], object]]], list[str
         except Exception as error:  # noqa: BLE001
             unread = " ".join(_called(distribution))
             notes.append(
-                f"The entry points of {unread} cannot be read ({_said(error)}). If it has plugins, they are left "
-                "out. Reinstall it."
+                f"The entry points of {unread} cannot be read ({_error_text(error)}). If it has plugins, they are "
+                "left out. Reinstall it."
             )
             continue
         if points:
@@ -439,7 +439,9 @@ def _load(about: Plugin, load: Callable[[], object], others: Registry) -> Loaded
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - also SystemExit, and the panics of Rust extensions
-        return _left_out(about, "failed", f"Plugin {about} is left out: loading it failed with {_said(error)}.")
+        return _left_out(
+            about, "failed", f"Plugin {about} is left out: loading it failed with {_error_text(error)}."
+        )
     seconds = time.perf_counter() - start
     problems = list(_misspelt(about, manager))
     kept: dict[str, Mechanism] = {}
@@ -528,7 +530,7 @@ def _substance(function: Any) -> bytes:
     return b"".join([source.encode(), rest, *(inspect.getsource(each).encode() for each in helpers)])
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return ": ".join(part for part in (type(error).__name__, " ".join(str(error).split())) if part)
 
 

@@ -183,10 +183,10 @@ def _keep_freed_memory() -> None:
     """Let the arrays of a batch take the place of those of the batch before.
 
     The C library of Linux hands back what is freed at the end of its heap, and each batch would wait for new pages:
-    two thirds of the time that moments take. Once a block of this size was freed it keeps twice as much; see
-    M_MMAP_THRESHOLD in mallopt(3). The block itself is never touched.
+    two thirds of the time that moments take. Once a block of this size was freed it keeps twice as much, 64 MB; see
+    M_MMAP_THRESHOLD in mallopt(3), which knows no larger one. The block itself is never touched.
     """
-    np.empty(1 << 21)
+    np.empty((1 << 22) - (1 << 10))
 
 
 def gathered(

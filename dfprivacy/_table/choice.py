@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Choice", "Chosen", "counting", "parts"]
 
 _HALF = np.uint64(32)
+_LONG = 2**31
 _TOGETHER = 1 << 22  # rows that are chosen from at once, at some 60 bytes each, unless one person has more
 
 
@@ -40,7 +41,7 @@ def parts(rows: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     yield from itertools.pairwise([*firsts, len(rows)])
 
 
-def counting(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.intp]:
+def counting(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.bool_]:
     """Choose at most so many rows of each person: those with the least hashes.
 
     Parameters
@@ -54,16 +55,16 @@ def counting(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[n
 
     Returns
     -------
-    ndarray of int
-        The rows that count, in order.
+    ndarray of bool of shape (rows,)
+        Which rows count.
     """
     limits, unclear = _limits(whose, hashes, most)
-    counts = hashes <= limits[whose]
+    counts = np.asarray(hashes <= limits[whose])
     if unclear.any():
         rows = np.flatnonzero(unclear[whose])
         counts[rows] = False
         counts[rows[_with_equal_rows(whose[rows], hashes[rows], most)]] = True
-    return np.flatnonzero(counts)
+    return counts
 
 
 def _limits(whose: NDArray[np.integer], hashes: Hashes, most: int) -> tuple[Hashes, NDArray[np.bool_]]:
@@ -73,10 +74,12 @@ def _limits(whose: NDArray[np.integer], hashes: Hashes, most: int) -> tuple[Hash
     if not len(whose):
         return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.bool_)
     # Everybody's hashes together, by counting: people with as many rows are then sorted at once, each on its own.
-    both = sparse.csr_array((hashes, whose, [0, len(whose)]), shape=(1, int(whose.max()) + 1)).tocsc()
+    short = np.int32 if len(whose) < _LONG else np.int64  # as all that follows from these is then
+    ends: NDArray[np.integer] = np.array([0, len(whose)], dtype=short)
+    both: Any = sparse.csr_array((hashes, whose, ends), shape=(1, int(whose.max()) + 1)).tocsc()
     starts, rows = both.indptr[:-1], np.diff(both.indptr)
     limits, unclear = np.zeros(len(rows), dtype=np.uint64), np.zeros(len(rows), dtype=np.bool_)
-    order = np.argsort(rows, kind="stable")
+    order = np.argsort(rows.astype(np.min_scalar_type(int(rows.max()))), kind="stable")  # small ones, by counting
     numbers, firsts = np.unique(rows[order], return_index=True)
     for number, first, end in zip(numbers.tolist(), firsts, [*firsts[1:], len(order)], strict=True):
         if number:
@@ -208,7 +211,7 @@ class Choice:
         keep[keep] = self._first(self._many, whose[keep], self._most)
         places = chosen.find(whose[unclear], hashes[unclear])
         there = places >= 0
-        there[there] = self._first(self._used, places[there], chosen.times[places[there]])
+        there[there] = self._first(self._used, places[there], chosen.times)
         keep[unclear] = there
         return keep
 
@@ -220,14 +223,15 @@ class Choice:
     def _first(
         used: NDArray[np.intp], places: NDArray[np.integer], most: NDArray[np.intp] | int
     ) -> NDArray[np.bool_]:
-        """Tell which are the first so many of each place."""
+        """Tell which are the first so many of each place, counted in `used`."""
+        np.add.at(used, places, 1)
+        if np.all(used <= most):  # there are fewer places than rows
+            return np.ones(len(places), dtype=np.bool_)
+        np.subtract.at(used, places, 1)
         before = used[places]
         np.add.at(used, places, 1)
-        keep = used[places] <= most
-        if not keep.all():
-            order = np.argsort(places, kind="stable")
-            rank = np.empty(len(places), dtype=np.intp)
-            ranked = places[order]
-            rank[order] = _rank(np.append(True, ranked[1:] != ranked[:-1]))
-            keep = before + rank < most
-        return np.asarray(keep)
+        order = np.argsort(places, kind="stable")
+        rank = np.empty(len(places), dtype=np.intp)
+        ranked = places[order]
+        rank[order] = _rank(np.append(True, ranked[1:] != ranked[:-1]))
+        return np.asarray(before + rank < np.broadcast_to(most, used.shape)[places])

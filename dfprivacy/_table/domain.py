@@ -60,11 +60,11 @@ class Domain(ABC):
 
     def placed(self, counts: Mapping[Key, int]) -> Counter[int]:
         """Count rows by the place of what they hold; what is no key of the domain counts nowhere."""
-        found: Counter[int] = Counter()
+        by_place: Counter[int] = Counter()
         for (key,), count in counts.items():
             if (place := self.place(key)) is not None:
-                found[place] += count
-        return found
+                by_place[place] += count
+        return by_place
 
     def keyed(self, counts: Mapping[int, int]) -> dict[Key, int]:
         """Give the keys at some places."""
@@ -156,12 +156,12 @@ class Texts(Domain):
         return place
 
 
-def domain_of(said: object) -> Domain:
+def domain_of(declared: object) -> Domain:
     r"""Read a domain.
 
     Parameters
     ----------
-    said : list, range, or str
+    declared : list, range, or str
         Its values, a range of whole numbers, or the pattern of its texts: characters, sets of them in brackets, and
         ``\d`` for a digit, each followed by how often it is there, if not once, in braces.
 
@@ -181,27 +181,27 @@ def domain_of(said: object) -> Domain:
     >>> icd.size, icd.key(26 * 100 - 1), icd.place("J45"), icd.place("j45")
     (2600, 'Z99', 945, None)
     """
-    found: Domain
-    if isinstance(said, str):
-        found = Texts(_alphabets(said))
-    elif isinstance(said, range):
-        found = Numbers(said)
-        if max(map(abs, (said.start, said.stop))) > _WHOLE_MAX:
-            raise ArgumentError(f"domain={said!r} goes beyond 2^53.", "Numbers beyond are not told apart.")
-    elif isinstance(said, list | tuple | np.ndarray):
-        found = Listed(categories_of("domain", said))
+    domain: Domain
+    if isinstance(declared, str):
+        domain = Texts(_alphabets(declared))
+    elif isinstance(declared, range):
+        domain = Numbers(declared)
+        if max(map(abs, (declared.start, declared.stop))) > _WHOLE_MAX:
+            raise ArgumentError(f"domain={declared!r} goes beyond 2^53.", "Numbers beyond are not told apart.")
+    elif isinstance(declared, list | tuple | np.ndarray):
+        domain = Listed(categories_of("domain", declared))
     else:
         raise ArgumentError(
-            f"domain{quoted(said)} is no list, no range and no pattern.", "Make a list of a column: .tolist()."
+            f"domain{quoted(declared)} is no list, no range and no pattern.", "Make a list of a column: .tolist()."
         )
-    if not found.size:
-        raise ArgumentError(f"domain={said!r} has no keys.", "Name the values that there may be.")
-    if found.size > _SIZE_MAX:
+    if not domain.size:
+        raise ArgumentError(f"domain={declared!r} has no keys.", "Name the values that there may be.")
+    if domain.size > _SIZE_MAX:
         raise ArgumentError(
-            f"domain{quoted(said)} has more than {_SIZE_MAX:,} keys.",
+            f"domain{quoted(declared)} has more than {_SIZE_MAX:,} keys.",
             "Ask for a part of them.",
         )
-    return found
+    return domain
 
 
 def _alphabets(pattern: str) -> tuple[str, ...]:
@@ -209,24 +209,24 @@ def _alphabets(pattern: str) -> tuple[str, ...]:
     alphabets: list[str] = []
     end = 0
     while end < len(pattern):
-        found = _SIGN.match(pattern, end)
-        if found is None:
+        sign = _SIGN.match(pattern, end)
+        if sign is None:
             raise _unread(pattern, end)
-        members = [_members(each, pattern, end) for each in _MEMBER.finditer(found["set"] or found["sign"])]
-        alphabets += ["".join(sorted(set().union(*members)))] * int(found["times"] or 1)
+        members = [_members(each, pattern, end) for each in _MEMBER.finditer(sign["set"] or sign["sign"])]
+        alphabets += ["".join(sorted(set().union(*members)))] * int(sign["times"] or 1)
         if len(alphabets) > LENGTH_MAX:
             raise ArgumentError(
                 "domain= is of texts that are too long.", f"Keys have {LENGTH_MAX} characters at most."
             )
-        end = found.end()
+        end = sign.end()
     if not alphabets:
         raise _unread(pattern, 0)
     return tuple(alphabets)
 
 
-def _members(found: re.Match[str], pattern: str, at: int) -> str:
+def _members(member: re.Match[str], pattern: str, at: int) -> str:
     """Give the characters that one character of a pattern stands for, or two with a dash between."""
-    ends = [found["one"]] if found["one"] else [found["low"], found["high"]]
+    ends = [member["one"]] if member["one"] else [member["low"], member["high"]]
     if ends == [r"\d"]:
         return "0123456789"
     if any(len(end) > 1 and end[1].isalnum() for end in ends) or ends[0][-1] > ends[-1][-1]:

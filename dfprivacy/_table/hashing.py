@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Hashes", "keyed_numbers", "keyed_texts", "mixed", "siphash"]
+__all__ = ["Hashes", "keyed_numbers", "keyed_texts", "keyed_words", "mixed", "siphash"]
 
 Hashes = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
 
@@ -31,7 +31,7 @@ def keyed_texts(texts: Sequence[str], key: bytes, purpose: bytes) -> Hashes:
     """Give a hash from 0 to 2^64 - 1 of each text, another for another key or purpose."""
     written = [text.encode(errors="surrogatepass") for text in texts]
     lengths = np.fromiter(map(len, written), dtype=np.int64, count=len(written))
-    found = np.empty(len(written), dtype=np.uint64)
+    hashes = np.empty(len(written), dtype=np.uint64)
     derived = _derived(key, b"text " + purpose)
     for words in np.unique(lengths // 8 + 1).tolist():
         places = np.flatnonzero(lengths // 8 + 1 == words)
@@ -39,8 +39,21 @@ def keyed_texts(texts: Sequence[str], key: bytes, purpose: bytes) -> Hashes:
         padded = np.array(part, dtype=f"S{8 * words}")
         message = padded.view("<u8").reshape(-1, words).astype(np.uint64)
         message[:, -1] |= (lengths[places] & 0xFF).astype(np.uint64) << np.uint64(56)
-        found[places] = siphash(message, derived)
-    return found
+        hashes[places] = siphash(message, derived)
+    return hashes
+
+
+def keyed_words(words: Hashes, key: bytes, purpose: bytes) -> Hashes:
+    """Give the same of texts that are written as messages, with zero words behind."""
+    derived = _derived(key, b"text " + purpose)
+    hashes = np.empty(words.shape[1], dtype=np.uint64)
+    used = np.ones(words.shape[1], dtype=np.intp)
+    for place, word in enumerate(words[1:], start=2):
+        used[word != 0] = place
+    for count in np.unique(used).tolist():
+        rows = np.flatnonzero(used == count)
+        hashes[rows] = siphash(words[:count, rows].T, derived)
+    return hashes
 
 
 def siphash(words: Hashes, key: bytes) -> Hashes:

@@ -63,7 +63,7 @@ class OfPerson:
         return [self.name, self.how, of, self.column.describe()]
 
 
-def read_aggregates(schema: Schema, unit: Unit, asked: Mapping[str, object]) -> tuple[OfPerson, ...]:
+def read_aggregates(schema: Schema, unit: Unit, aggregates: Mapping[str, object]) -> tuple[OfPerson, ...]:
     """Read what is asked of each person's rows.
 
     Parameters
@@ -72,7 +72,7 @@ def read_aggregates(schema: Schema, unit: Unit, asked: Mapping[str, object]) -> 
         What is public about the rows.
     unit : Unit
         Whose rows they are.
-    asked : mapping
+    aggregates : mapping
         ``name=how`` or ``name=(column, how)`` or ``name=(column, "sum", (low, high))``.
 
     Returns
@@ -85,9 +85,9 @@ def read_aggregates(schema: Schema, unit: Unit, asked: Mapping[str, object]) -> 
     SchemaError
         If something cannot be used.
     """
-    if not asked:
+    if not aggregates:
         raise SchemaError("agg() was asked for nothing.", "For example agg(bmi='mean', visits='count').")
-    return tuple(_aggregate(schema, unit, name, wanted) for name, wanted in asked.items())
+    return tuple(_aggregate(schema, unit, name, wanted) for name, wanted in aggregates.items())
 
 
 def _aggregate(schema: Schema, unit: Unit, name: str, wanted: object) -> OfPerson:
@@ -208,31 +208,78 @@ class PerFrame:
     def _made(self) -> tuple[int, dict[str, Raw]]:
         """Read the rows once: how many people there are, and their columns."""
         who = Read(self._unit.column, "people")
-        of = (each.of for each in self._columns if each.of is not None)
         people, unnamed = self._frame.people, 0
-        asked = np.zeros(len(people), dtype=np.bool_)
-        folded = [_Folded(each, self._unit.max_rows) for each in self._columns]
+        counts: dict[Column | None, _Counted] = {None: _Counted(None)}  # first, all rows that are asked for
+        for aggregate in self._columns:
+            if aggregate.of is not None and not aggregate.of.filled:
+                counts.setdefault(aggregate.of, _Counted(aggregate.of))
+        folded = [
+            _Folded(aggregate, counts.get(aggregate.of, counts[None]), self._unit.max_rows)
+            for aggregate in self._columns
+        ]
+        by_count = [(count, [each for each in folded if each.counted is count]) for count in counts.values()]
+        of = (each.of for each in self._columns if each.of is not None)
         for batch, mask in self._read([who, *dict.fromkeys(described(column) for column in of)]):
             whose = _numbers(batch.raw[who])
-            own = np.flatnonzero(whose == NOBODY)
+            own = np.flatnonzero(whose == NOBODY) if self._unit.missing == "own" else np.zeros(0, dtype=np.intp)
             whose[own] = len(people) + unnamed + np.arange(len(own))  # each a person of its own
             unnamed += len(own)
-            chosen = np.arange(batch.size) if mask is None else np.flatnonzero(mask)
-            asked = _longer(asked, len(people) + unnamed, fill=0)
-            asked[whose[chosen]] = True
-            for each in folded:
-                each.add(batch, chosen, whose[chosen], len(people) + unnamed)
-        there = np.flatnonzero(asked)
+            for count, those in by_count:
+                rows = count.rows(batch, mask)
+                of_whom = whose if rows is None else whose[rows]
+                count.longer(len(people) + unnamed)
+                for each in those:
+                    each.add(batch, rows, of_whom)
+                count.add(of_whom)
+        there = np.flatnonzero(counts[None].times)
         named, own = there[there < len(people)], there[there >= len(people)] - len(people)
         hashes = people.hashes(named, self._key, b"order"), keyed_numbers(own, self._key, b"own order")
         order = np.argsort(np.concatenate(hashes), kind="stable")
-        return len(there), {each.asked.name: each.raw(there[order]) for each in folded}
+        return len(there), {each.aggregate.name: each.raw(there[order]) for each in folded}
 
 
 def _numbers(raw: Raw) -> NDArray[np.intp]:
     if not isinstance(raw, Dictionary):
         raise TypeError
     return raw.codes
+
+
+class _Counted:
+    """How many rows of each person have a value in a column; or how many there are, of no column.
+
+    Parameters
+    ----------
+    of : Column or None
+        Of which column.
+
+    Attributes
+    ----------
+    times : ndarray of int
+        How many so far, by number of the person.
+    """
+
+    def __init__(self, of: Column | None) -> None:
+        self._of = of
+        self.times = np.zeros(0, dtype=np.int64)
+
+    def rows(self, batch: Batch, mask: NDArray[np.bool_] | None) -> NDArray[np.intp] | None:
+        """Give the rows of a batch that count, of those of a mask; None for all."""
+        of = self._of
+        if of is not None:
+            if of.bounds is not None:
+                batch.values(of)  # tells whether one is missing
+            if batch.has_missing(of):
+                there = ~batch.missing(of)
+                mask = there if mask is None else mask & there
+        return None if mask is None else np.flatnonzero(mask)
+
+    def longer(self, people: int) -> None:
+        """Make room for so many people."""
+        self.times = _longer(self.times, people, fill=0)
+
+    def add(self, whose: NDArray[np.intp]) -> None:
+        """Count some rows."""
+        np.add.at(self.times, whose, 1)
 
 
 class _Folded:
@@ -244,35 +291,33 @@ class _Folded:
 
     Parameters
     ----------
-    asked : OfPerson
+    aggregate : OfPerson
         Which column.
+    counted : _Counted
+        How many of each person's rows it is made of.
     most : int
         How many rows of one person count.
     """
 
-    def __init__(self, asked: OfPerson, most: int) -> None:
-        self.asked = asked
-        self._adds = asked.how in {"mean", "sum"}
+    def __init__(self, aggregate: OfPerson, counted: _Counted, most: int) -> None:
+        self.aggregate = aggregate
+        self.counted = counted
+        self._adds = aggregate.how in {"mean", "sum"}
         self._k = 0
-        if self._adds and asked.of is not None and asked.of.bounds is not None:
-            self._k = _BITS - math.frexp(max(map(abs, asked.of.bounds)))[1] - most.bit_length()
-        self._start = {"min": math.inf, "max": -math.inf}.get(asked.how, 0.0)
+        if self._adds and aggregate.of is not None and aggregate.of.bounds is not None:
+            self._k = _BITS - math.frexp(max(map(abs, aggregate.of.bounds)))[1] - most.bit_length()
+        self._start = {"min": math.inf, "max": -math.inf}.get(aggregate.how, 0.0)
         self._value: NDArray[Any] = np.zeros(0, dtype=np.int64 if self._adds else np.float64)
-        self._count = np.zeros(0, dtype=np.int64)
 
-    def add(self, batch: Batch, chosen: NDArray[np.intp], whose: NDArray[np.intp], people: int) -> None:
-        """Take some rows of a batch, and whose they are."""
-        self._value = _longer(self._value, people, fill=self._start)
-        self._count = _longer(self._count, people, fill=0)
-        how, of = self.asked.how, self.asked.of
-        if of is not None and not of.filled:
-            there = ~batch.missing(of)[chosen]
-            chosen, whose = chosen[there], whose[there]
-        before = self._count[whose]
-        np.add.at(self._count, whose, 1)
+    def add(self, batch: Batch, rows: NDArray[np.intp] | None, whose: NDArray[np.intp]) -> None:
+        """Take some rows of a batch, all for None, before they are counted; and whose they are."""
+        how, of = self.aggregate.how, self.aggregate.of
         if of is None or how == "count":
             return
-        values = (batch.values(of) if of.bounds is not None else batch.codes(of).astype(np.float64))[chosen]
+        self._value = _longer(self._value, len(self.counted.times), fill=self._start)
+        values = batch.values(of) if of.bounds is not None else batch.codes(of).astype(np.float64)
+        if rows is not None:
+            values = values[rows]
         if self._adds:
             np.add.at(self._value, whose, np.rint(np.ldexp(values, self._k)).astype(np.int64))
         elif how == "min":
@@ -282,21 +327,22 @@ class _Folded:
         elif how == "last":
             self._value[whose] = values  # of several, the last one stays
         else:
-            new = before == 0
+            new = self.counted.times[whose] == 0
             self._value[whose[new][::-1]] = values[new][::-1]
 
     def raw(self, people: NDArray[np.intp]) -> Raw:
         """Give the column of some people, in this order."""
-        how, count, value = self.asked.how, self._count[people], self._value[people]
+        how, count = self.aggregate.how, self.counted.times[people]
         if how == "count":
             return count.astype(np.float64)
+        value = _longer(self._value, len(self.counted.times), fill=self._start)[people]
         if self._adds:
             value = np.ldexp(value.astype(np.float64), -self._k)
         if how == "mean":
             value /= np.maximum(count, 1)
-        if self.asked.column.bounds is None:
+        if self.aggregate.column.bounds is None:
             codes = np.where(count > 0, value, -1).astype(np.intp)
-            return Dictionary(codes, self.asked.column.categories or ())
+            return Dictionary(codes, self.aggregate.column.categories or ())
         return value if how == "sum" else np.where(count > 0, value, np.nan)
 
 

@@ -219,7 +219,10 @@ def added_by_place(steps: NDArray[np.float64], place: NDArray[np.intp], bins: in
     if bins < FEW:
         hot: NDArray[np.float64] = (place == np.arange(bins)[:, None]).astype(np.float64)
         return hot @ steps
-    return np.array([np.bincount(place, weights=each, minlength=bins + 1)[:bins] for each in steps.T]).T
+    total = np.empty((bins, steps.shape[1]))
+    for at, each in enumerate(steps.T):
+        total[:, at] = np.bincount(place, weights=each, minlength=bins + 1)[:bins]
+    return total
 
 
 def common_unit(numbers: Iterable[float | None]) -> float | None:

@@ -125,12 +125,14 @@ class Column:
     @property
     def mid(self) -> float:
         """Middle of the bounds."""
-        return self.low / 2 + self.high / 2
+        return _middle(self._bounds)
 
     @property
     def half(self) -> float:
         """Half the width of the bounds, so rounded that no value within them is further from `mid`."""
-        return max(self.high - self.mid, self.mid - self.low)
+        low, high = self._bounds
+        middle = _middle(self._bounds)
+        return max(high - middle, middle - low)
 
     @property
     def _bounds(self) -> tuple[float, float]:
@@ -419,38 +421,61 @@ def _equal(values: NDArray[Any], number: float) -> NDArray[np.bool_]:
     return np.asarray(np.asarray(values, dtype=np.float64) == number)
 
 
+def _middle(bounds: tuple[float, float]) -> float:
+    return bounds[0] / 2 + bounds[1] / 2
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """The numbers among categories in order, and their codes.
+
+    If they are whole and near, there is a table of codes as well, from the number before the first one to the one
+    after the last one, which lie outside; and it may be that a code is how far a number is from the first one.
+    """
+
+    domain: NDArray[np.float64]
+    codes: Codes
+    table: Codes | None = None
+    distances: bool = False
+
+
 @lru_cache(maxsize=64)
-def _numbers_among(categories: tuple[Category, ...]) -> tuple[NDArray[np.float64], Codes, Codes | None]:
-    """Give the numbers among categories in order, their codes, and a table of these if they are whole and near."""
+def _numbers_among(categories: tuple[Category, ...]) -> _Numbers:
     numbers = sorted((key, code) for key, code in codes_of(categories).items() if isinstance(key, float))
     domain = np.array([number for number, _ in numbers])
-    order = np.array([code for _, code in numbers], dtype=np.intp)
+    codes = np.array([code for _, code in numbers], dtype=np.intp)
     if not numbers:
-        return domain, order, None
+        return _Numbers(domain, codes)
     low, high = numbers[0][0], numbers[-1][0]
     near = high - low < _LUT_SPAN and max(-low, high) < _FLOAT_EXACT
     if not (near and (domain == np.rint(domain)).all()):
-        return domain, order, None
-    first = int(low) - 1  # the table's first and last entries are for what lies outside
-    lut = np.full(int(high) - first + 2, len(categories), dtype=np.intp)
-    lut[domain.astype(np.int64) - first] = order
-    return domain, order, lut
+        return _Numbers(domain, codes)
+    first = int(low) - 1
+    table = np.full(int(high) - first + 2, len(categories), dtype=np.intp)
+    table[domain.astype(np.int64) - first] = codes
+    return _Numbers(domain, codes, table, np.array_equal(table[1:], np.arange(len(categories) + 1)))
 
 
 def _encode_numbers(values: NDArray[Any], categories: tuple[Category, ...]) -> Codes:
-    none = len(categories)
-    domain, order, lut = _numbers_among(categories)
+    none, numbers = len(categories), _numbers_among(categories)
+    domain, codes = numbers.domain, numbers.codes
     if not len(domain):
         return np.full(len(values), none, dtype=np.intp)
-    if lut is not None:
+    if numbers.table is not None:
         first = int(domain[0]) - 1
-        return lut.take(_whole(values, first) - first, mode="clip")
+        integers = _as_integers(values, first)
+        if not numbers.distances:
+            return numbers.table.take(integers - first, mode="clip")
+        above = (integers - int(domain[0])).view(np.uint64)  # what is below the first one becomes very large
+        if above.max(initial=0) > none:  # else it is sooner left as it is
+            above = np.minimum(above, np.uint64(none))
+        return above.view(np.int64).astype(np.intp, copy=False)
     floats = np.asarray(values, dtype=np.float64)
     at = np.minimum(np.searchsorted(domain, floats), len(domain) - 1)
-    return np.where(domain[at] == floats, order[at], none)
+    return np.where(domain[at] == floats, codes[at], none)
 
 
-def _whole(values: NDArray[Any], first: int) -> NDArray[np.int64]:
+def _as_integers(values: NDArray[Any], first: int) -> NDArray[np.int64]:
     """Turn whole numbers into int64 and all else into `first`."""
     if values.dtype.kind == "f":
         limited = np.clip(np.asarray(values, dtype=np.float64), -_FLOAT_EXACT, _FLOAT_EXACT)

@@ -255,11 +255,11 @@ def shapes(case: Case) -> dict[str, list[Row]]:
     return {name: rows for name, rows in made.items() if rows}
 
 
-def _cells(case: Case, chance: np.random.Generator) -> list[Row]:
+def _cells(case: Case, rng: np.random.Generator) -> list[Row]:
     """Give rows with each combination of categories, or with some."""
     cells = list(itertools.product(*case.domains.values()))
     if len(cells) > _CELLS:
-        cells = [cells[i] for i in sorted(chance.choice(len(cells), _CELLS, replace=False))]
+        cells = [cells[i] for i in sorted(rng.choice(len(cells), _CELLS, replace=False))]
     return [dict(zip(case.domains, cell, strict=True)) for cell in cells]
 
 
@@ -309,18 +309,18 @@ def candidates(case: Case, count: int = 8) -> list[Row]:
     list of dict
         The author's own, corners, values between them, missing and extreme values, and random rows.
     """
-    chance = np.random.default_rng(2)
+    rng = np.random.default_rng(2)
     typical: Row = {name: (low + high) / 2 for name, (low, high) in case.bounds.items()}
     typical |= {name: values[0] for name, values in case.domains.items()}
     ends = {**{name: case.bounds[name] for name in _numbers(case)}, **case.domains}
     corners = list(itertools.islice(itertools.product(*ends.values()), 4 * _CORNERS))
     if len(corners) > _CORNERS:
-        corners = [corners[i] for i in sorted(chance.choice(len(corners), _CORNERS, replace=False))]
+        corners = [corners[i] for i in sorted(rng.choice(len(corners), _CORNERS, replace=False))]
     rows: list[Row] = [dict(zip(ends, corner, strict=True)) for corner in corners]
     rows += [{**typical, name: value} for name in case.columns for value in _values(case, name)]
     for _ in range(count):
-        codes: Row = {name: values[int(chance.integers(len(values)))] for name, values in case.domains.items()}
-        rows.append({**codes, **{name: float(chance.uniform(*case.bounds[name])) for name in _numbers(case)}})
+        codes: Row = {name: values[int(rng.integers(len(values)))] for name, values in case.domains.items()}
+        rows.append({**codes, **{name: float(rng.uniform(*case.bounds[name])) for name in _numbers(case)}})
     return _different([*case.rows, typical, *rows])
 
 

@@ -159,9 +159,9 @@ def leaves_no_trace(audit: Audit) -> str:
             raise Failed(f"it does something outside of the process: {each.traces.events[0]}")
     if again.traces.printed != moved.traces.printed:
         raise Failed("what it writes to the process's own output depends on the data")
-    if any(one == other for one, other in zip(again.chance, reseeded.chance, strict=True)):
+    if any(one == other for one, other in zip(again.random_state, reseeded.random_state, strict=True)):
         raise Failed("it seeds the generator that random or numpy.random share, so that what others draw repeats")
-    if again.chance != moved.chance:
+    if again.random_state != moved.random_state:
         raise Failed("how much it draws from the generator that random or numpy.random share depends on the data")
     for one, another in ((again, moved), (moved, reseeded)):
         if where := difference(one.state, another.state):
@@ -178,7 +178,7 @@ class _Left:
     """What a call left behind."""
 
     traces: world.Traces
-    chance: tuple[object, object]
+    random_state: tuple[object, object]
     state: dict[str, str]
     everywhere: dict[tuple[str, str], object]
 
@@ -193,6 +193,6 @@ def _left_behind(audit: Audit, rows: Sequence[Row], start: int) -> _Left:
             try:
                 stage.question(stage.views(stage.frames(rows), stage.accounts_of([]))).ask()
             finally:
-                after = world.chance()
+                after = world.random_state()
     shared = start == 1
     return _Left(traces, after, world.state(audit.mechanism), world.everywhere(audit.mechanism) if shared else {})

@@ -496,10 +496,10 @@ def rows_stand_alone(audit: Audit) -> str:
             ("in another order and batches of 64 rows", shuffled, {"batch": 64}),
         ]
     )
-    for what, table, props in turns:
+    for what, table, options in turns:
         if any(in_turn) and table is shuffled:
             continue  # which message is asked of a row follows from its place, drawn without a look at it
-        other = audit.stage.trace(table, transcript=first.given, **props)
+        other = audit.stage.trace(table, transcript=first.given, **options)
         if not _alike(first, other, local=audit.mechanism.local):
             raise Failed(f"the same rows {what} have other sums")
     return "rows in any order and any batches have the same sums, to the last bit"

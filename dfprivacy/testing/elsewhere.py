@@ -148,7 +148,7 @@ def _sums(audit: Audit, statistic: OfSums) -> Iterator[tuple[str, NDArray[np.flo
 
 def _moved(sums: NDArray[np.float64], features: Any) -> Iterator[tuple[NDArray[np.float64], float]]:
     """Move sums a little, one or all of them, and say how far that is in L1, weights included."""
-    chance = np.random.default_rng(6)
+    rng = np.random.default_rng(6)
     weights = np.broadcast_to(features.weights, features.shape)
     for size in (1e-8, 1e-6, 1e-3):
         step = size * max(float(features.radius(2)), 1e-300)
@@ -158,5 +158,5 @@ def _moved(sums: NDArray[np.float64], features: Any) -> Iterator[tuple[NDArray[n
                 one[at] = sign
                 yield sums + one.reshape(sums.shape) / weights, step
         for _ in range(4):
-            every = step * chance.choice([-1.0, 1.0], size=sums.shape)
+            every = step * rng.choice([-1.0, 1.0], size=sums.shape)
             yield sums + every / weights, step * sums.size

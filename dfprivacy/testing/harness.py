@@ -88,8 +88,9 @@ _HOUSE = (
     "dfprivacy._table.keys",
     "dfprivacy._measure.evaluate",
     "dfprivacy._measure.passes",
-    "dfprivacy._measure.curator",
+    *dict.fromkeys(kind.__module__ for kind in Curator.__mro__ if kind is not object),
 )
+_VERBS = tuple(f"{kind.__name__}." for kind in Curator.__mro__ if kind is not object)
 
 
 class MemoryFrame:
@@ -196,7 +197,7 @@ def _for_curator() -> bool:
     while walk is not None and str(walk.f_globals.get("__name__", "")).startswith(_HOUSE):
         last = walk.f_code.co_qualname
         walk = walk.f_back
-    return last.startswith(f"{Curator.__name__}.") and not last.startswith(f"{Curator.__name__}._")
+    return last.startswith(_VERBS) and not last.startswith(tuple(f"{kind}_" for kind in _VERBS))
 
 
 @cache
@@ -518,19 +519,19 @@ class Harness:
     case: Case
     _known: list[Question] = field(default_factory=list, init=False, repr=False, compare=False)
 
-    def frame(self, rows: Sequence[Row], log: list[str] | None = None, **props: Any) -> MemoryFrame:
+    def frame(self, rows: Sequence[Row], log: list[str] | None = None, **options: Any) -> MemoryFrame:
         """Put rows into a table that writes down who reads it."""
         public = self.case.public if self.case.neighbors == "replace_one" else None
-        return MemoryFrame(self.case.columns, rows, [] if log is None else log, public=public, **props)
+        return MemoryFrame(self.case.columns, rows, [] if log is None else log, public=public, **options)
 
     def parts(self, rows: Sequence[Row]) -> list[list[Row]]:
         """Give the rows of each table."""
         other = self.case.other
         return [[row for row in rows if row[other] is second] for second in (False, True)] if other else [[*rows]]
 
-    def frames(self, rows: Sequence[Row], log: list[str] | None = None, **props: Any) -> list[MemoryFrame]:
+    def frames(self, rows: Sequence[Row], log: list[str] | None = None, **options: Any) -> list[MemoryFrame]:
         """Put rows into the tables they are of."""
-        return [self.frame(part, log, **props) for part in self.parts(rows)]
+        return [self.frame(part, log, **options) for part in self.parts(rows)]
 
     def accounts_of(self, log: list[str]) -> list[RecordingAccount]:
         """Open an account for each table."""
@@ -589,7 +590,7 @@ class Harness:
         seed: int = 1,
         frames: Sequence[Frame] | None = None,
         until: int | None = None,
-        **props: Any,
+        **options: Any,
     ) -> Recording:
         """Perform once, with replayed noise and with all other chance fixed.
 
@@ -605,7 +606,7 @@ class Harness:
             The adapted frame of each table, to read in place of those in memory.
         until : int, optional
             Number of draws after which the performance ends: nothing is concluded from them.
-        **props
+        **options
             Of the `MemoryFrame`.
 
         Returns
@@ -618,7 +619,7 @@ class Harness:
         release, error = None, None
         with listening() as messages, noise.use(sampler), fixed_chance():
             try:
-                tables = self.frames(rows, log, **props) if frames is None else frames
+                tables = self.frames(rows, log, **options) if frames is None else frames
                 release = self.question(self.views(tables, accounts_of)).ask()
             except (Exception, Curtain) as raised:  # noqa: BLE001 - whatever it says is evidence
                 error = raised

@@ -42,9 +42,9 @@ class _OfPeople(Harness):
     per: bool = False
     people: int | None = None
 
-    def frame(self, rows: Sequence[Row], log: list[str] | None = None, **props: Any) -> MemoryFrame:
+    def frame(self, rows: Sequence[Row], log: list[str] | None = None, **options: Any) -> MemoryFrame:
         """Put rows into a table that says whose they are."""
-        return MemoryFrame((*self.case.columns, _WHO), rows, [] if log is None else log, **props)
+        return MemoryFrame((*self.case.columns, _WHO), rows, [] if log is None else log, **options)
 
     def accounts_of(self, log: list[str]) -> list[RecordingAccount]:
         """Open an account with the promise to people."""

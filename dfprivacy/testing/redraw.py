@@ -220,7 +220,7 @@ def _noting() -> Iterator[list[_Noted]]:
         def adding(values: Integers) -> Any:
             if table.passes and going_on and not going_on[-1].values:  # for all groups at once
                 product = OneHot(*table.by, of=query.of)  # type: ignore[arg-type]
-                going_on[-1].values.append((table.passes.whole, replace(query, of=product), k, integers(values)))
+                going_on[-1].values.append((table.passes.table, replace(query, of=product), k, integers(values)))
             return add(values)
 
         return perturbed(table, query, k, law, adding)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from dfprivacy.mechanism import Mechanism
 
-__all__ = ["Traces", "chance", "everywhere", "kept_chance", "seed", "state", "watching"]
+__all__ = ["Traces", "everywhere", "kept_chance", "random_state", "seed", "state", "watching"]
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
 _SEEN = (
@@ -114,7 +114,7 @@ def kept_chance() -> Iterator[None]:
         np.random.set_state(numpy_before)  # noqa: NPY002
 
 
-def chance() -> tuple[object, object]:
+def random_state() -> tuple[object, object]:
     """Give the state of the generators that everybody shares: Python's and NumPy's."""
     name, keys, *rest = np.random.get_state()  # noqa: NPY002
     return random.getstate(), (name, np.asarray(keys).tobytes(), *rest)

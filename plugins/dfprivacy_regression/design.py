@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import numpy as np
 from dfprivacy import features
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -97,19 +98,6 @@ class Design:
             parts.append(features.OneHot(a, b, groups={a.name: ours, b.name: theirs}))
         return features.Stack(*parts) if len(parts) > 1 else parts[0]
 
-    def _entries(self) -> Iterator[tuple[int, int]]:
-        """Places (i, j) of M, i ≤ j, in the order of the features, that of the number of rows left out."""
-        numbers, groups = self._numbers(), self._groups()
-        if self._binary:
-            groups.append(range(self.width, self.width + 1))  # the outcome is the last of all
-        places = [0, *numbers]
-        yield from ((places[i], places[j]) for i, j in zip(*np.triu_indices(len(places)), strict=True) if j)
-        for group in groups:
-            for k in group:
-                yield from [(k, k), *((min(k, i), max(k, i)) for i in numbers)]
-        for first, second in combinations(groups, 2):
-            yield from ((i, j) for i in first for j in second)
-
     def _numbers(self) -> list[int]:
         """Places of what is mapped to [-1, 1]."""
         return [*range(1, 1 + len(self.numbers)), *([] if self._binary else [self.width])]
@@ -120,16 +108,9 @@ class Design:
         Returns
         -------
         ndarray of int of shape (q + 1, q + 1)
-            Places in a vector of moments.
+            Places in a vector of moments; nobody writes to it.
         """
-        entries = list(self._entries())
-        index = np.full((self.width + 1,) * 2, len(entries) + 1)
-        index[0, 0] = 0
-        for at, (i, j) in enumerate(entries, start=1):
-            index[i, j] = index[j, i] = at
-        for k in (*self.dummies, *([self.width] if self._binary else [])):  # a 0 or 1 is its own square
-            index[0, k] = index[k, 0] = index[k, k]
-        return index
+        return _index(self)
 
     def read(self, exact: int | None) -> tuple[Numbers, Numbers]:
         """Say how the moments follow from what is measured: moments = start + map @ measured.
@@ -144,7 +125,7 @@ class Design:
         start : ndarray of shape (m,)
         map : ndarray of shape (m, coordinates)
         """
-        entries, first = list(self._entries()), int(exact is None)
+        entries, first = _entries(self), int(exact is None)
         m = len(entries) + 2
         start, taken = np.zeros(m), np.zeros((m, first + len(entries)))
         if exact is None:
@@ -192,6 +173,37 @@ class Design:
         start = np.zeros(self.width)
         start[0] = mid
         return start, change
+
+
+@lru_cache(maxsize=64)  # a call asks many times
+def _entries(design: Design) -> Sequence[tuple[int, int]]:
+    """Places (i, j) of M, i ≤ j, in the order of the features, that of the number of rows left out."""
+    numbers, groups = design._numbers(), design._groups()  # noqa: SLF001 - our own
+    if design.success is not None:
+        groups.append(range(design.width, design.width + 1))  # the outcome is the last of all
+    places = [0, *numbers]
+    entries = [(places[i], places[j]) for i, j in zip(*np.triu_indices(len(places)), strict=True) if j]
+    for group in groups:
+        for k in group:
+            entries += [(k, k), *((min(k, i), max(k, i)) for i in numbers)]
+    for first, second in combinations(groups, 2):
+        entries += [(i, j) for i in first for j in second]
+    return entries
+
+
+@lru_cache(maxsize=64)
+def _index(design: Design) -> NDArray[np.intp]:
+    """Work `Design.index` out."""
+    entries = _entries(design)
+    index = np.full((design.width + 1,) * 2, len(entries) + 1)
+    index[0, 0] = 0
+    for at, (i, j) in enumerate(entries, start=1):
+        index[i, j] = index[j, i] = at
+    binary = [] if design.success is None else [design.width]
+    for k in (*design.dummies, *binary):  # a 0 or 1 is its own square
+        index[0, k] = index[k, 0] = index[k, k]
+    index.setflags(write=False)
+    return index
 
 
 def _levels(factor: Column) -> tuple[Category, ...]:

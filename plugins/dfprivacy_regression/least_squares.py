@@ -162,7 +162,7 @@ class Estimate:
         """Degrees of freedom of the residuals."""
         return max(float(self.M[0, 0]) - len(self.b), 1.0)
 
-    @property
+    @cached_property
     def variance(self) -> float:
         """Variance s² of the residuals, and no less than its own noise standard error."""
         index, v = self.known.design.index(), np.append(self.b, -1.0)
@@ -171,7 +171,7 @@ class Estimate:
         noise = math.sqrt(max(float(weights @ self.known.covariance @ weights), 0.0))
         return max(float(v @ self.M @ v), noise) / self.degrees
 
-    @property
+    @cached_property
     def noise(self) -> Numbers:
         """Covariance of the coefficients that comes from the noise, by the derivative of A⁻¹ times the products."""
         index, q = self.known.design.index(), len(self.b)

@@ -190,7 +190,7 @@ def ols(
         return Measured(known, "exact")
     planned = not sums.values.any()  # of an empty table, without noise
     first = Known.assumed(design, n or 1).estimate() if planned else known.estimate()
-    first = curator.settled(None if first is None or (known.clarity() < SEEN and not planned) else first)
+    first = curator.settled(None if first is None or (not planned and known.clarity() < SEEN) else first)
     if first is None:
         return Measured(sums.pooled(Sums.of(curator.sum(of, noise="cube"))).known(design, exact), "again")
     directions = first.directions()

@@ -210,6 +210,7 @@ def test_it_says_how_many_are_false(neighbors, domain, size, threshold):
     assert said in " ".join(repr(found).split())
 
 
+@pytest.mark.pandas(False)
 def test_false_ones_are_as_rare_as_is_said():
     """Of 400 answers about a column of which nobody holds a value, about one in twenty shows one, with 0 inside."""
     frame = pd.DataFrame({"x": [None] * 20})
@@ -225,6 +226,7 @@ def test_false_ones_are_as_rare_as_is_said():
     assert sum(low == 0 for low, _ in shown) >= 0.8 * len(shown)
 
 
+@pytest.mark.pandas(False)
 @pytest.mark.parametrize("count", range(40))
 def test_intervals_cover_what_is_shown_of_a_domain(count):
     """Of a value with any number of rows, none among them, 95 % intervals hold it as often where it is shown."""

@@ -7,15 +7,17 @@ from collections import Counter
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import dfprivacy as dp
 from dfprivacy import features
 from dfprivacy._measure.evaluate import Table
-from dfprivacy._table import choice, hashing, ids
+from dfprivacy._table import choice, hashing, ids, text_table
 from dfprivacy._table.batch import Batch
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import Read, adapt
+from dfprivacy._table.frames.texts import Texts
 from dfprivacy._table.people import BoundedFrame
 from dfprivacy.schema import Column, Unit
 
@@ -95,9 +97,26 @@ def test_the_same_rows_count_on_every_engine(make, size):
         lambda frame: frame.to_pandas(),
         lambda frame: frame.to_pandas().astype({"pid": "category"}),
         lambda frame: frame.to_arrow(),
+        lambda frame: pa.concat_tables([frame.to_arrow()] * 2).slice(len(frame)),
         lambda frame: frame.with_columns(pl.col("pid").cast(pl.Categorical)).to_arrow(),
+        lambda frame: frame.to_pandas().astype({"pid": "string[pyarrow]"}),
+        lambda frame: frame.to_pandas().astype({"pid": "string[python]"}),
+        lambda frame: frame.to_pandas().astype({"pid": object}),
     ],
-    ids=["polars", "lazy", "categorical", "bytes", "pandas", "category", "arrow", "dictionary"],
+    ids=[
+        "polars",
+        "lazy",
+        "categorical",
+        "bytes",
+        "pandas",
+        "category",
+        "arrow",
+        "slice",
+        "dictionary",
+        "string",
+        "python",
+        "objects",
+    ],
 )
 def test_people_may_be_named_by_text(make):
     """The same rows count, and the one without a name does not."""
@@ -248,10 +267,10 @@ def test_rows_are_chosen_by_whole_hashes(monkeypatch):
     least = [row for row in range(300) if np.sum(hashes[whose == whose[row]] < hashes[row]) < 4]
     alike = (hashes >> np.uint64(60) << np.uint64(60)) | (hashes & np.uint64(255))
 
-    assert choice.counting(whose, hashes, 4).tolist() == least
+    assert np.flatnonzero(choice.counting(whose, hashes, 4)).tolist() == least
     for who in range(20):  # of each person alone, the same
         rows = np.flatnonzero(whose == who)
-        together = np.intersect1d(rows, choice.counting(whose, alike, 4))
+        together = rows[choice.counting(whose, alike, 4)[rows]]
         assert rows[choice.counting(np.zeros(len(rows), int), alike[rows], 4)].tolist() == together.tolist()
         assert len(together) == min(4, len(rows))
 
@@ -311,6 +330,43 @@ def test_people_are_numbered_whatever_they_are_called(spread):
     assert len(set(people.hashes(np.arange(len(people)), KEY, b"rows").tolist())) == len(people)
 
 
+@pytest.mark.parametrize("bits", [64, 1, 0])
+def test_texts_are_told_apart_by_all_that_they_say(bits, monkeypatch):
+    """Those that differ in length, in zero bytes or in one byte, found again by the number of a dictionary.
+
+    Also where hashes say one bit of them, or nothing.
+    """
+    hashed = text_table._hashed
+    monkeypatch.setattr(text_table, "_hashed", lambda words: hashed(words) & np.uint64(2**64 - 2 ** (64 - bits)))
+    monkeypatch.setattr(text_table, "_AT_ONCE", 50)
+    rng = np.random.default_rng(7)
+    texts = [symbol * length for length in range(130) for symbol in ("a", "b", "\0", "é")]
+    texts += ["".join(rng.choice(["\0", "x", "\x7f"], length)) for length in range(20) for _ in range(5)]
+    texts = [str(text) for text in rng.permutation(np.array([*texts, *texts], dtype=object))]
+    short = [text for text in texts if len(text.encode()) <= text_table.LONGEST]
+    table, dictionary = text_table.TextTable(), {}
+    added = np.concatenate([table.add(Texts.of(part)) for part in (texts[:300], texts[300:])])
+    for text, number in zip(texts, added.tolist(), strict=True):
+        assert dictionary.setdefault(text, number) == number
+
+    assert len(table) == len({*short}) < len({*texts})
+    assert sorted({number for text, number in dictionary.items() if text in short}) == [*range(len(table))]
+    assert {number for text, number in dictionary.items() if text not in short} == {-2}
+    assert table.find(Texts.of(["nobody", *texts, "a" * 15 + "c"])).tolist() == [-2, *added.tolist(), -2]
+    for text in short:
+        assert text_table.read_words(table.words[:, dictionary[text]]) == text
+
+
+def test_long_texts_name_people():
+    """As others do, though no table holds them."""
+    names = ["a" * 127, "a" * 128, "a" * 129, "é" * 300]
+    rows = [(name, float(visit), "a") for name in names for visit in range(5)]
+    frame = pl.DataFrame(rows, schema={"pid": pl.String, "x": pl.Float64, "g": pl.String}, orient="row")
+
+    assert Counter(name for name, _ in kept(frame)) == dict.fromkeys(names, 3)
+    assert kept(frame) == kept(frame.lazy()) == kept(frame.to_pandas().astype({"pid": object}))
+
+
 def test_hashes_are_those_of_the_paper():
     """The first vectors that its authors publish: of the messages 00, 00 01, ... with the key 00 01 ... 0f."""
     known = {0: 0x726FDB47DD0E0E31, 1: 0x74F839C593DC67FD, 7: 0xAB0200F58B01D137, 8: 0x93F5F5799A932462,
@@ -330,6 +386,9 @@ def test_the_hash_of_a_name_does_not_depend_on_other_names():
 
     assert together == [hashing.keyed_texts([text], KEY, b"rows")[0] for text in texts]
     assert len({*together, *hashing.keyed_texts(texts, KEY, b"order").tolist()}) == 2 * len(texts)
+    short = [text for text in texts if len(text) < 99]
+    words = text_table.written_as_words(Texts.of(short))
+    assert hashing.keyed_words(words, KEY, b"rows").tolist() == hashing.keyed_texts(short, KEY, b"rows").tolist()
     assert hashing.keyed_numbers(np.array([1]), KEY, b"rows")[0] not in together
     numbers = hashing.keyed_numbers(np.arange(20_000), KEY, b"rows")
     assert numbers[9_999] == hashing.keyed_numbers(np.array([9_999]), KEY, b"rows")[0]

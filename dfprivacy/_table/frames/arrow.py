@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy._table.frames import Dictionary, Frame, Raw, Read
+from dfprivacy._table.frames.texts import Texts
 from dfprivacy.errors import ArgumentError, MissingDependency
 from dfprivacy.schema.values import days, missing
 
@@ -54,7 +55,7 @@ class ArrowFrame:
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
-        self._schema = self._open().schema
+        self._schema = (frame if isinstance(frame, pa.Table) else self._open()).schema
 
     def _open(self) -> pa.RecordBatchReader:
         if isinstance(
@@ -110,8 +111,12 @@ def names_people(dtype: pa.DataType) -> bool:
 
 def _is_text(dtype: pa.DataType) -> bool:
     # Bytes as well: one value of bytes makes bytes of a column of text.
-    kinds = "string", "large_string", "string_view", "binary", "large_binary", "binary_view"
-    return any(getattr(pa.types, f"is_{kind}")(dtype) for kind in kinds)
+    kinds = "string", "large_string", "string_view"
+    return _is_bytes(dtype) or any(getattr(pa.types, f"is_{kind}")(dtype) for kind in kinds)
+
+
+def _is_bytes(dtype: pa.DataType) -> bool:
+    return any(getattr(pa.types, f"is_{kind}")(dtype) for kind in ("binary", "large_binary", "binary_view"))
 
 
 def raw(column: pa.Array, read: Read) -> Raw:
@@ -127,6 +132,8 @@ def raw(column: pa.Array, read: Read) -> Raw:
     if _is_text(column.type):
         if read.domain is None:
             return missing(len(column))
+        if read.domain == "people" and not _is_bytes(column.type):
+            return _texts(column)
         return _dictionary(pc.dictionary_encode(column.cast(pa.large_binary())))
     if read.domain == "people" and pa.types.is_integer(column.type):
         places = np.where(column.is_null().to_numpy(zero_copy_only=False), -1, np.arange(len(column)))
@@ -141,6 +148,16 @@ def raw(column: pa.Array, read: Read) -> Raw:
 def _dictionary(column: pa.DictionaryArray) -> Dictionary:
     codes = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
     return Dictionary(codes.astype(np.intp), column.dictionary.cast(pa.large_binary()).to_pylist())
+
+
+def _texts(column: pa.Array) -> Dictionary:
+    """Give texts as they lie in memory."""
+    there = column.is_valid().to_numpy(zero_copy_only=False)
+    known = (column.drop_null() if column.null_count else column).cast(pa.large_string())
+    _, bounds, data = known.buffers()
+    own = np.frombuffer(bounds, dtype=np.int64)[known.offset : known.offset + len(known) + 1]
+    texts = Texts(np.frombuffer(data, dtype=np.uint8), own)
+    return Dictionary(np.where(there, np.cumsum(there) - 1, -1), texts)
 
 
 def _days(column: pa.Array) -> np.ndarray[Any, Any]:

@@ -61,8 +61,8 @@ class DaskEngine(Cluster):
         def on_one(table: object) -> bytes:  # pickled with its code: a worker need not have this module
             return work(iter([table]))
 
-        asked = dask.delayed(on_one, pure=False)
-        yield from _computed([asked(part) for part in self._partitions(columns)])
+        delayed = dask.delayed(on_one, pure=False)
+        yield from _computed([delayed(part) for part in self._partitions(columns)])
 
     def _partitions(self, columns: Sequence[str]) -> list[Any]:
         known = {str(label): label for label in reversed(list(self._frame.columns))}

@@ -44,8 +44,8 @@ def declared_columns(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
     """
     file, kind = _known(path)
     readers = {"csv": _header, "parquet": _parquet_types, "arrow": _arrow_types}
-    found: list[tuple[str, str]] = _read(lambda: readers[kind](file))
-    return found
+    columns: list[tuple[str, str]] = _read(lambda: readers[kind](file))
+    return columns
 
 
 def opened(path: str | os.PathLike[str]) -> Any:

@@ -96,10 +96,10 @@ def _names_people(dtype: Any) -> bool:
 
 def _raw(column: pd.Series[Any], read: Read) -> Raw:
     dtype: Any = column.dtype
-    if isinstance(dtype, pd.ArrowDtype):
+    if isinstance(dtype, pd.ArrowDtype) or (read.domain == "people" and _has_arrow_texts(dtype)):
         return _of_arrow(_arrow(column), read)
     if read.domain == "people" and types.is_integer_dtype(dtype):
-        return _whole(column)
+        return _integer_column(column)
     if isinstance(dtype, pd.SparseDtype):
         sparse: Any = column.sparse
         return _raw(sparse.to_dense(), read)
@@ -122,6 +122,10 @@ def _raw(column: pd.Series[Any], read: Read) -> Raw:
     return Dictionary(np.arange(len(column)), list(column))
 
 
+def _has_arrow_texts(dtype: Any) -> bool:
+    return isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow"
+
+
 def _arrow(column: pd.Series[Any]) -> pa.Array | pa.ChunkedArray:
     array: Any = column.array
     chunked = array.__arrow_array__()
@@ -134,7 +138,7 @@ def _of_arrow(column: pa.Array | pa.ChunkedArray, read: Read) -> Raw:
     return arrow.raw(column.combine_chunks() if hasattr(column, "num_chunks") else column, read)
 
 
-def _whole(column: pd.Series[Any]) -> Dictionary:
+def _integer_column(column: pd.Series[Any]) -> Dictionary:
     if isinstance(column.dtype, np.dtype):
         return Dictionary(np.arange(len(column)), column.to_numpy())  # people are numbered for all engines alike
     codes, values = pd.factorize(column)

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from dfprivacy._table.frames import Dictionary, Frame, Raw, Read, redact_errors
+from dfprivacy._table.frames.texts import Texts
 from dfprivacy.errors import DPError, ReadError
 from dfprivacy.schema import codes_of
 from dfprivacy.schema.values import days, missing, plain_number
@@ -182,16 +183,8 @@ def _raw(column: pl.Series, read: Read) -> Raw:
     if dtype == pl.Object:
         values = column.to_list()
         return _numbers_of(values) if read.domain is None else Dictionary(np.arange(len(values)), values)
-    if read.domain == "people" and dtype.is_integer() and dtype not in (pl.Int128, pl.UInt128):
-        places = np.arange(len(column))
-        if column.null_count():
-            places[column.is_null().to_numpy()] = -1
-            column = column.fill_null(0)
-        return Dictionary(places, column.to_numpy())  # people are numbered for all engines alike
-    if read.domain == "people" and dtype.is_integer():
-        distinct = column.drop_nulls().unique().sort()
-        places = column.rank("dense").cast(pl.Int64).fill_null(0).to_numpy() - 1
-        return Dictionary(places.astype(np.intp), distinct.to_list())
+    if read.domain == "people" and (people := _people(column)) is not None:
+        return people
     if dtype.is_numeric() or dtype == pl.Boolean:
         return _numbers(column)
     if read.domain is None:
@@ -201,7 +194,7 @@ def _raw(column: pl.Series, read: Read) -> Raw:
     if dtype not in (pl.String, pl.Categorical, pl.Enum):
         return missing(len(column))
     # Never to_physical() of a Categorical: its codes are handed out by the process, in order of appearance.
-    if read.domain is ... or read.domain == "people":
+    if read.domain is ...:
         column = column.cast(pl.String)
         domain = column.drop_nulls().unique(maintain_order=True).to_list()  # which is faster
     else:
@@ -209,6 +202,27 @@ def _raw(column: pl.Series, read: Read) -> Raw:
         domain = [text for text in texts if _is_unicode(text)]
     codes = column.cast(pl.Enum(domain), strict=False).to_physical().cast(pl.Int32).fill_null(-1)
     return Dictionary(codes.to_numpy().astype(np.intp), domain)
+
+
+def _people(column: pl.Series) -> Dictionary | None:
+    """Give whole numbers and texts as they are: people are numbered for all engines alike."""
+    dtype = column.dtype
+    if dtype in (pl.Int128, pl.UInt128):
+        distinct = column.drop_nulls().unique().sort()
+        places = column.rank("dense").cast(pl.Int64).fill_null(0).to_numpy() - 1
+        return Dictionary(places.astype(np.intp), distinct.to_list())
+    if not dtype.is_integer() and dtype not in (pl.String, pl.Categorical, pl.Enum):
+        return None
+    there = column.is_not_null().to_numpy()
+    places = np.arange(len(column)) if there.all() else np.where(there, np.cumsum(there) - 1, -1)
+    known = column.drop_nulls()
+    return Dictionary(places, known.to_numpy() if dtype.is_integer() else _texts(known.cast(pl.String)))
+
+
+def _texts(column: pl.Series) -> Texts:
+    parts = (column.slice(start, _STREAMED) for start in range(0, len(column), _STREAMED))
+    written = (part.str.join("").item().encode() for part in parts)
+    return Texts.joined(written, column.str.len_bytes().to_numpy())
 
 
 def _numbers(column: pl.Series) -> np.ndarray[Any, Any]:

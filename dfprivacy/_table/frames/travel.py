@@ -69,11 +69,11 @@ def code_of(package: str) -> str:
         if spec.submodule_search_locations is None:
             source: Any = getattr(spec.loader, "get_source", lambda _: None)(package)
             return "" if source is None else hashlib.blake2b(source.encode(), digest_size=16).hexdigest()
-        found = hashlib.blake2b(digest_size=16)
+        digest = hashlib.blake2b(digest_size=16)
         for name, file in sorted(_sources(resources.files(package), PurePath())):
             content = file.read_bytes()
-            found.update(f"{name} {len(content)} ".encode() + content)
-        return found.hexdigest()
+            digest.update(f"{name} {len(content)} ".encode() + content)
+        return digest.hexdigest()
     except Exception:  # noqa: BLE001 - whoever cannot read it can use it all the same
         return ""
 

@@ -1,0 +1,126 @@
+"""How long `explain` takes, beside the answer that it is about, with its durable charge.
+
+    python tests/benchmarks/explain_speed.py                 # 10,000 rows
+    python tests/benchmarks/explain_speed.py --check         # and exit with status 1 if a goal is missed
+
+The two take turns in one process: answers, and after two seconds explanations at ten prices, as people ask before
+they pay. Every price is a new one. Times are medians of all turns, of the processor and on the clock. The *first*
+of ten explanations finds the processor's caches full of other things, and the ledger written since it was read. It
+is a file on the disk. A fresh question (``fresh=True``) is not looked for in it; the other one is, and finds a
+measurement of the same where there is no chance in what is measured, in the account of another data set: the
+answers are all fresh.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import itertools
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from results import recorded
+
+import dfprivacy as dp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROWS, ANSWERS, PRICES, GOAL = 10_000, 5, 10, 0.05
+PAUSE = 2.1  # seconds, within which nobody reads an answer
+TERMS: dict[str, Any] = {
+    "epsilon": 1_000_000,
+    "bounds": dict.fromkeys("xyz", (0, 100)),
+    "categories": {"arm": ["drug", "placebo"], "ill": ["no", "yes"]},
+}
+QUESTIONS: dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]] = {
+    "ttest, one sample": ("ttest", ("x",), {"popmean": 20}),
+    "ttest, two groups": ("ttest", ("x",), {"by": "arm"}),
+    "describe": ("describe", (["x"],), {}),
+    "chi2": ("chi2", ("ill", "arm"), {}),
+    "kernel_two_sample": ("kernel_two_sample", (["x", "y"],), {"by": "arm"}),
+    "dcor": ("dcor", ("x", "y"), {}),
+    "ols": ("ols", ("y ~ x + z",), {}),
+}
+
+
+def table(rows: int) -> pd.DataFrame:
+    """Make three columns of numbers and two of groups."""
+    rng = np.random.default_rng(1)
+    numbers = {name: rng.normal(50, 10, rows) for name in "xyz"}
+    return pd.DataFrame(
+        {**numbers, **{name: rng.choice(TERMS["categories"][name], rows) for name in ("arm", "ill")}}
+    )
+
+
+def taken(work: Callable[[], object]) -> tuple[float, float]:
+    """Give the milliseconds that it takes: of the processor, and on the clock."""
+    start = time.process_time(), time.perf_counter()
+    work()
+    return 1000 * (time.process_time() - start[0]), 1000 * (time.perf_counter() - start[1])
+
+
+def times(asked: Any, kept: Any, name: str, turns: int) -> list[tuple[float, float]]:
+    """Give the times of an answer, of explanations of fresh questions, of others, and of the first of both."""
+    method, args, about = QUESTIONS[name]
+    getattr(kept, method)(*args, **about, epsilon=2)
+    prices = (0.5 + each / 10**6 for each in itertools.count())
+    answers: list[tuple[float, float]] = []
+    explained: dict[bool, list[list[tuple[float, float]]]] = {True: [], False: []}
+    for _ in range(turns):
+        for view, fresh in ((asked, True), (kept, False)):
+            answer = functools.partial(getattr(asked, method), *args, **about, fresh=True)
+            answers += [taken(functools.partial(answer, epsilon=next(prices))) for _ in range(ANSWERS)][1:]
+            time.sleep(PAUSE)
+            explain = functools.partial(view.explain, method, *args, **about, fresh=fresh)
+            explained[fresh].append(
+                [taken(functools.partial(explain, epsilon=next(prices))) for _ in range(PRICES)]
+            )
+    every = [answers, *([*itertools.chain(*explained[fresh])] for fresh in (True, False))]
+    every += [[turn[0] for turn in explained[fresh]] for fresh in (True, False)]
+    return [(median(cpu for cpu, _ in each), median(clock for _, clock in each)) for each in every]
+
+
+def main() -> int:
+    """Measure, print, judge."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--turns", type=int, default=10)
+    parser.add_argument("--check", action="store_true", help="exit with status 1 if a goal is missed")
+    given = parser.parse_args()
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}.")
+    missed = False
+    heads = (
+        *("what", "answer", "explain fresh", "first", "of the answer"),
+        *("explain what may be kept", "first of these", "of the answer too", "on the clock", "goal", "met"),
+    )
+    with tempfile.TemporaryDirectory() as folder, recorded("explain_speed", *heads) as row:
+        terms = {**TERMS, "ledger": Path(folder, "ledger.sqlite")}
+        frame = table(given.rows)
+        asked, kept = dp.protect(frame, "asked", **terms), dp.protect(frame.copy(), "kept", **terms)
+        for name in QUESTIONS:
+            (answer, clock), *explained = times(asked, kept, name, given.turns)
+            (fresh, quick), (looked, slow), (first, _), (first_looked, _) = explained
+            met = max(fresh, looked) / answer <= GOAL and max(quick, slow) / clock <= GOAL
+            missed |= not met
+            row(
+                f"`{name}`",
+                f"{answer:.1f} ms",
+                *(f"{fresh:.2f} ms", f"{first:.2f} ms", f"{fresh / answer:.1%}"),
+                *(f"{looked:.2f} ms", f"{first_looked:.2f} ms", f"{looked / answer:.1%}"),
+                f"{quick / clock:.1%}, {slow / clock:.1%}",
+                f"≤ {GOAL:.0%}",
+                "yes" if met else "**no**",
+            )
+    return int(missed and given.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
