@@ -54,11 +54,14 @@ def least_squares(
     .. [1] Hay, Rastogi, Miklau and Suciu (2010). Boosting the accuracy of differentially private histograms through
        consistency. VLDB.
     """
-    hidden = np.isnan(np.concatenate(counts))
-    weights, parts, spreads = _solver(tuple(map(len, counts)), tuple(variances), hidden.tobytes())
-    below = [np.nan_to_num(counts[-1])]
-    for y, weight in zip(reversed(counts[:-1]), weights, strict=True):
-        below.append(weight * np.nan_to_num(y) + (1 - weight) * below[-1].reshape(len(y), -1).sum(axis=1))
+    every, sizes = np.concatenate(counts), tuple(map(len, counts))
+    hidden = np.isnan(every)
+    every[hidden] = 0
+    weights, parts, spreads = _solver(sizes, tuple(variances), hidden.tobytes())
+    *above_leaves, leaves = np.split(every, np.cumsum(sizes)[:-1])
+    below = [leaves]
+    for y, weight in zip(reversed(above_leaves), weights, strict=True):
+        below.append(weight * y + (1 - weight) * below[-1].reshape(len(y), -1).sum(axis=1))
     above = below.pop()
     for z, part in zip(reversed(below), parts, strict=True):
         families = z.reshape(len(above), -1)
