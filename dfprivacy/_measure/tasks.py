@@ -64,7 +64,7 @@ class Task(Generic[T]):
 
 
 class CountedCells:
-    """How many rows are in each of some cells: places are gathered until they are as many as the cells."""
+    """How many rows are in each of some cells: places are gathered until they are twice as many as the cells."""
 
     def __init__(self, cells: int) -> None:
         self._counts = np.zeros(cells, dtype=np.int64)
@@ -73,7 +73,7 @@ class CountedCells:
     def add(self, places: NDArray[np.intp]) -> None:
         """Count rows in the cells of these numbers; numbers beyond are in none."""
         self._gathered.append(places)
-        if len(self._gathered) * BATCH_ROWS >= len(self._counts):
+        if len(self._gathered) * BATCH_ROWS >= 2 * len(self._counts):
             self._count()
 
     def total(self) -> NDArray[np.int64]:
