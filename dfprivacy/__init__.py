@@ -39,6 +39,7 @@ from dfprivacy.errors import (
     SchemaError,
 )
 from dfprivacy.mechanism import Mechanism, mechanism, public_table
+from dfprivacy.protection import power, protect
 from dfprivacy.release import (
     ConfidenceInterval,
     DiscoveredKeys,
@@ -52,7 +53,7 @@ from dfprivacy.release import (
 )
 from dfprivacy.request import Answers, Request, answers, request
 from dfprivacy.schema import Column, Schema, discover
-from dfprivacy.view import GroupedView, PerPerson, PrivateFrame, power, protect
+from dfprivacy.view import GroupedView, PerPerson, PrivateFrame
 
 __version__ = version("dfprivacy")
 present = Presence.PRESENT

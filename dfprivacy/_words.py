@@ -72,7 +72,7 @@ def value(plain: Any) -> str:
     Parameters
     ----------
     plain : object
-        As `dfprivacy.release.plain_json` writes it.
+        As `dfprivacy._json.plain_json` writes it.
 
     Returns
     -------

@@ -12,7 +12,7 @@ import wrapt
 
 from dfprivacy._plugins.loader import RESERVED, registry
 from dfprivacy.errors import trimmed
-from dfprivacy.view import protect, view_of
+from dfprivacy.protection import protect, view_of
 
 if TYPE_CHECKING:
     from types import ModuleType

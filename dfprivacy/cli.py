@@ -22,9 +22,9 @@ from dfprivacy._plugins.loader import registry
 from dfprivacy._plugins.stubs import stub
 from dfprivacy._table.frames.files import declared_columns, opened
 from dfprivacy.errors import ArgumentError, DPError, LedgerError
+from dfprivacy.protection import protect
 from dfprivacy.request import Received
 from dfprivacy.schema.files import skeleton
-from dfprivacy.view import protect
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy.errors import BudgetExceeded, MissingDependency
-from dfprivacy.view import protect
+from dfprivacy.protection import protect
 
 if TYPE_CHECKING:
     from dfprivacy.release import Release

@@ -302,19 +302,35 @@ class Mechanism:
             if any(type(each).__module__.partition(".")[0] == "polars" for each in args):
                 hint = f"It takes no Polars expressions: columns and statistics are named by strings. {hint}"
             raise ArgumentError(f"{self.name}(): {error}.", hint) from None
-        bound.apply_defaults()
-        for name, value in bound.arguments.items():
-            what = f"{self.name}(): {name}"
-            if name in self.tables and value is not None:
-                bound.arguments[name] = public_table(value, what)
-                continue
-            refuse_data(what, value)
-            if name == self.gathers:
-                for each, given in value.items():
-                    refuse_data(f"{self.name}(): {each}", given)
-            elif name not in self.columns:
-                bound.arguments[name] = checked(value, self.hints.get(name), what)
-        return dict(bound.arguments)
+        given = {name: self._checked(name, value) for name, value in bound.arguments.items()}
+        parameters = self._called.parameters
+        return {name: given[name] if name in given else self._default(each) for name, each in parameters.items()}
+
+    def _checked(self, name: str, value: object) -> Any:
+        """Give back an argument as its annotation says."""
+        what = f"{self.name}(): {name}"
+        if name in self.tables and value is not None:
+            return public_table(value, what)
+        refuse_data(what, value)
+        if name == self.gathers and isinstance(value, Mapping):
+            for each, given in value.items():
+                refuse_data(f"{self.name}(): {each}", given)
+        elif name not in self.columns:
+            return checked(value, self.hints.get(name), what)
+        return value
+
+    def _default(self, parameter: inspect.Parameter) -> Any:
+        """Give what a call leaves out, which need not be checked each time."""
+        if parameter.kind is parameter.VAR_KEYWORD:
+            return {}
+        if parameter.name not in self._defaults:
+            self._defaults[parameter.name] = self._checked(parameter.name, parameter.default)
+        return self._defaults[parameter.name]
+
+    @cached_property
+    def _defaults(self) -> dict[str, Any]:
+        """The defaults that were checked."""
+        return {}
 
     def _as_named_today(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Replace names that parameters had before, unless a call gives both: then the old one is unknown."""
@@ -495,7 +511,7 @@ class Mechanism:
         replace(self, conclusion=conclusion)  # or it says what does not fit
         for name, value in (("conclusion", conclusion), ("at_once", at_once)):
             object.__setattr__(self, name, value)  # the name of the function is to mean the whole
-        for kept in ("doc", "hints", "signature", "_parameters", "_called", "_own"):
+        for kept in ("doc", "hints", "signature", "_parameters", "_called", "_own", "_defaults"):
             vars(self).pop(kept, None)
         return self
 

@@ -1,563 +1,37 @@
-"""The private view of a table: what is public about it, the account that pays, and the methods as one-liners."""
+"""The private view of a table and of its parts: some rows, some columns, groups, samples, one row a person."""
 
 from __future__ import annotations
 
-import difflib
-import os
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from dfprivacy._call.plan import Plan, Planned, planned
+from dfprivacy._askable import Askable, Price
 from dfprivacy._call.power import Power, power_of
-from dfprivacy._call.question import Question, held
-from dfprivacy._call.recalled import protected
 from dfprivacy._call.refine import refined
-from dfprivacy._call.target import Target, positive, slack
-from dfprivacy._ledger.analysts import checked_name
-from dfprivacy._ledger.budget import Budget, Releases
-from dfprivacy._ledger.ledger import open_ledger
-from dfprivacy._ledger.names import name_key
-from dfprivacy._measure.evaluate import MEMORY, Table
-from dfprivacy._plugins.loader import registry
+from dfprivacy._call.target import Target, positive
 from dfprivacy._table.conditions import Satisfies, condition
-from dfprivacy._table.declare import declared, read_schema, read_size, read_unit
-from dfprivacy._table.frames import adapt
-from dfprivacy._table.frames.made_up import MadeUpFrame
-from dfprivacy._table.people import BoundedFrame
+from dfprivacy._table.declare import declared
 from dfprivacy._table.per import read_aggregates
 from dfprivacy._table.sample import SHARE_MAX
-from dfprivacy.column import INSTEAD, ColumnView
-from dfprivacy.errors import (
-    ArgumentError,
-    DPError,
-    LedgerError,
-    NotProtected,
-    ReadError,
-    SchemaError,
-    quoted,
-    trimmed,
-)
-from dfprivacy.markup import Grid, escaped
+from dfprivacy._terms import Terms
+from dfprivacy.errors import ArgumentError, SchemaError, quoted, trimmed
+from dfprivacy.markup import escaped
 from dfprivacy.mechanism import refuse_data
-from dfprivacy.release import Groups, Release
-from dfprivacy.schema import OTHER, Discover, toml
-from dfprivacy.schema.files import read_file
 
 if TYPE_CHECKING:
     from dfprivacy._bundled import BundledGroups, BundledMethods
     from dfprivacy._call.combine import Combination
-    from dfprivacy._call.explanation import Explanation
-    from dfprivacy._ledger.accounts import Account
     from dfprivacy._table.conditions import Condition, Row
-    from dfprivacy._table.frames import Frame
-    from dfprivacy.mechanism import Mechanism
-    from dfprivacy.schema import Category, Column, Schema, Unit
-    from dfprivacy.schema.files import SchemaFile
+    from dfprivacy.release import Release
+    from dfprivacy.schema import Category, Column, Unit
 else:
     BundledMethods = BundledGroups = object
 
-__all__ = ["GroupedView", "PerPerson", "PrivateFrame", "power", "protect", "view_of"]
-
-Price = str | int | float | Fraction
-_USUAL: Mapping[str, Any] = {"delta": 0, "neighbors": "replace_one", "unit_missing": "omit", "public": ()}
-# By the frame's id: the frame, its view, and what it takes to make the view again without its rows. Nothing here
-# keeps a frame alive: a view does that for as long as somebody holds it.
-_VIEWS: dict[int, tuple[weakref.ref[Any], weakref.ref[PrivateFrame], Target]] = {}
+__all__ = ["GroupedView", "PerPerson", "PrivateFrame"]
 
 
-@trimmed
-def protect(
-    df: object,
-    name: str,
-    *,
-    epsilon: Price | None = None,
-    delta: Price | None = None,
-    bounds: Mapping[str, tuple[Any, Any]] | None = None,
-    categories: Mapping[str, Sequence[Category] | Discover] | None = None,
-    public: Sequence[str] = (),
-    neighbors: Literal["replace_one", "add_remove"] | None = None,
-    accounting: Literal["basic", "rdp", "gdp", "portfolio"] | None = None,
-    missing: Mapping[str, Any] | None = None,
-    default_epsilon: Price | None = None,
-    ledger: str | os.PathLike[str] | None = None,
-    unit: str | None = None,
-    max_rows: int | None = None,
-    unit_missing: Literal["omit", "own"] | None = None,
-    size: int | None = None,
-    schema: str | os.PathLike[str] | None = None,
-    budgets: Mapping[str, Price] | None = None,
-    memory: float = MEMORY,
-) -> PrivateFrame:
-    """Protect a table: open its account, or find it again, and return its private view.
-
-    Parameters
-    ----------
-    df : table of pandas, Polars, Arrow, DuckDB, Dask or Spark, or object with an Arrow C stream
-        The table, one row for each person, unless `unit` says whose a row is.
-    name : str
-        The data set's name: its account in the ledger. A name never gets a second budget.
-    epsilon, delta : number or str
-        The whole budget, once and for all; delta is 0 unless given. Strings such as ``"1/3"`` are exact.
-    bounds : mapping of str to pair, optional
-        Lowest and highest value each number may take, from knowledge outside the data; ``(0, 1)`` for True and
-        False.
-    categories : mapping of str to sequence, optional
-        The values each categorical column may take, from knowledge outside the data; ``[False, True]`` for a
-        column of booleans. Nothing is taken from the types of the columns: one value can change them.
-        `dp.discover() <dfprivacy.discover>` for those that enough rows hold, at a price, and ``"other"``. Of a huge
-        known domain, counts need no declaration: ``view.value_counts(column, domain=...)``.
-    public : sequence of str, optional
-        Columns whose values are not protected, such as a study arm: neighbouring tables agree on them.
-    neighbors : {"replace_one", "add_remove"}
-        What is protected: the content of any one row (the default; the number of rows is public), or the presence
-        of any one row (the number of rows is private).
-    accounting : {"basic", "rdp", "gdp", "portfolio"}, optional
-        How losses add up; default: basic without a delta, else portfolio.
-    missing : mapping of str, optional
-        What a missing value counts as: a number for columns with bounds (default: the midpoint), ``"other"`` for
-        a category of that name (default: the row counts in no category).
-    default_epsilon : number or str, optional
-        What a method pays that is called without an epsilon.
-    ledger : str or path, optional
-        Where the accounts are kept: a SQLite file, a database URL, or ``"memory:"``; default: the environment
-        variable ``DFPRIVACY_LEDGER``, else a file in the user's data directory.
-    unit : str, optional
-        Where a person may have several rows, the column that says whose a row is, of whole numbers or text. What is
-        protected is then all rows of any one person, and the number of rows is private.
-    max_rows : int, optional
-        With `unit`: how many rows of one person count at most. Noise grows with it, and of a person with more rows
-        some are left out, as by lot: the same for every question about the same columns, whatever the rows' order.
-    unit_missing : {"omit", "own"}
-        With `unit`: whether a row that names nobody is left out, the default, or is that of a person of its own.
-    size : int, optional
-        Under ``replace_one``: the number of rows, or with `unit` of people, where it is public and known. Rows are
-        then not counted. It is held against the table whenever that is read.
-    schema : str or path, optional
-        A TOML file that says any of the above but the ledger, and what columns are called and measured in.
-        Arguments may say more than the file, and nothing else than it does; which columns are public, the file
-        alone says.
-    budgets : mapping of str to number or str, optional
-        The epsilon that each analyst may spend of the budget, with delta in proportion. Who has none then cannot
-        ask. Analysts are named by the environment variable ``DFPRIVACY_ANALYST``, or else by the operating system.
-    memory : float, optional
-        How many bytes whole columns may take in this process, for methods that are of no sums; default: 2e9. What
-        needs more, at nine bytes a value, is refused: ask a `PrivateFrame.sample`.
-
-    Returns
-    -------
-    PrivateFrame
-        The view.
-
-    Raises
-    ------
-    SchemaError
-        If bounds, categories or columns do not fit the table.
-    ArgumentError
-        If epsilon or delta cannot be used.
-    AccountMismatch
-        If the name is known with other terms.
-    LedgerError
-        If the ledger cannot be used.
-
-    Notes
-    -----
-    Everything released from the view and from all views of the same name is, together, (epsilon, delta)-
-    differentially private for the neighbouring relation, however each question depends on earlier answers.
-
-    Examples
-    --------
-    >>> import pandas as pd, dfprivacy as dp
-    >>> df = pd.DataFrame({"age": [31, 45, 28, 52], "smoker": ["yes", "no", "no", "yes"]})
-    >>> view = dp.protect(df, "clinic", epsilon=1, bounds={"age": (18, 90)}, ledger="memory:")
-    >>> view.budget.remaining
-    Fraction(1, 1)
-    """
-    if not isinstance(name, str) or not name.strip():
-        given = "an empty one" if isinstance(name, str) else f"a {type(name).__name__}"
-        raise ArgumentError(f"The data set's name must be a string, not {given}.", "For example 'survey-2024'.")
-    if not isinstance(ledger, str | os.PathLike | None):
-        raise LedgerError(f"A {type(ledger).__name__} is no ledger.", "Name a file, or the address of a database.")
-    if not isinstance(accounting, str | None):
-        raise ArgumentError(f"A {type(accounting).__name__} is no accounting.", 'For example "portfolio".')
-    terms: dict[str, Any] = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "bounds": bounds,
-        "categories": categories,
-        "public": public,
-        "neighbors": neighbors,
-        "accounting": accounting,
-        "missing": missing,
-        "default_epsilon": default_epsilon,
-        "unit": unit,
-        "max_rows": max_rows,
-        "unit_missing": unit_missing,
-        "size": size,
-        "budgets": budgets,
-    }
-    if isinstance(memory, bool) or not isinstance(memory, int | float) or not memory > 0:
-        raise ArgumentError(f"memory{quoted(memory)} is no number of bytes.", "For example memory=2e9.")
-    if schema is None:
-        return _protected(df, name, terms, ledger, memory)
-    file = read_file(schema)
-    with file.erring():
-        return _protected(df, name, file.with_arguments(name, terms), ledger, memory, file)
-
-
-def _protected(
-    df: object,
-    name: str,
-    terms: Mapping[str, Any],
-    ledger: str | os.PathLike[str] | None,
-    memory: float,
-    file: SchemaFile | None = None,
-) -> PrivateFrame:
-    """Check what is said of a table, open its account, and make its view."""
-    terms = {**_USUAL, **{term: value for term, value in terms.items() if value is not None or term == "public"}}
-    if "epsilon" not in terms:
-        raise ArgumentError(
-            f"The data set {name!r} has no budget.", "Say what all answers may cost together: epsilon=1."
-        )
-    epsilon, delta = positive("epsilon", terms["epsilon"]), slack("delta", terms["delta"])
-    shares = _shares(terms.get("budgets"), epsilon)
-    default = terms.get("default_epsilon")
-    default = None if default is None else positive("default_epsilon", default)
-    listed, wanted = _listed(terms.get("categories"))
-    whose = read_unit(terms.get("unit"), terms.get("max_rows"), terms["unit_missing"])
-    size = read_size(terms.get("size"), terms["neighbors"])
-    if whose is not None and any(price.domain is None for price in wanted.values()):
-        raise ArgumentError(
-            f"Categories are not discovered where a {whose.column!r} may have several rows.",
-            "Declare the categories, or say which there can be: dp.discover(domain=...).",
-        )
-    named = ("bounds", "public", "missing", "neighbors")
-    declarations: dict[str, Any] = {argument: terms.get(argument) for argument in named}
-    try:
-        frame = adapt(df)
-        if file is not None:
-            file.refuse_others(frame.columns)
-        schema = read_schema(frame, **declarations, categories=listed, unit=whose, size=size)
-    except ReadError as error:  # nothing had been charged yet
-        raise error.after(DPError.outcome) from None
-    if file is not None:
-        schema = replace(schema, words=file.words)
-    account = open_ledger(ledger).open_account(
-        name,
-        epsilon=epsilon,
-        delta=delta,
-        accounting=terms.get("accounting"),
-        neighbors=schema.neighbors,
-        public=tuple(sorted(terms["public"])),
-        whose=None if whose is None else (whose.column, whose.max_rows, whose.missing),
-        shares=shares,
-    )
-    table = Table(_bounded(frame, schema, account), schema, memory=memory)
-    view = PrivateFrame(Target(account, table, default))
-    protected(view._target)  # noqa: SLF001 - its own
-    for column, price in wanted.items():
-        if price.domain is None:
-            view = view.declare(view.find_categories([column], epsilon=price.epsilon, delta=price.delta))
-        else:
-            view = view.declare(view.value_counts(column, domain=price.domain, epsilon=price.epsilon))
-    return _remembered(df, view._target)  # noqa: SLF001 - its own
-
-
-@trimmed
-def power(
-    question: Any,
-    /,
-    *,
-    n: int | Sequence[int],
-    epsilon: Price | Sequence[Price],
-    delta: Price = 0.0,
-    bounds: Mapping[str, tuple[Any, Any]] | None = None,
-    categories: Mapping[str, Sequence[Category]] | None = None,
-    public: Sequence[str] = (),
-    neighbors: Literal["replace_one", "add_remove"] = "replace_one",
-    assume: Mapping[str, Any] | Callable[[Any, int], Mapping[str, Any]] | None = None,
-    found: str | Callable[[Any], bool] | None = None,
-    runs: int = 200,
-    seed: int = 0,
-) -> Power:
-    """Say how often a method would find what is assumed, before there is a table.
-
-    Parameters
-    ----------
-    question, n, epsilon, delta
-        As of `PrivateFrame.power`.
-    bounds, categories, public, neighbors
-        What the columns would be declared as, as for `protect`. There are no others.
-    assume, found, runs, seed
-        As of `PrivateFrame.power`.
-
-    Returns
-    -------
-    Power
-        A table, with ``plot()``.
-
-    Raises
-    ------
-    ArgumentError, SchemaError
-        If the question cannot be asked.
-
-    Examples
-    --------
-    >>> import dfprivacy as dp
-    >>> trial = dict(bounds={"weight": (40, 160)}, categories={"arm": ["drug", "placebo"]}, public=["arm"])
-    >>> found = dp.power(("mannwhitneyu", "weight", {"by": "arm"}), n=[40, 400], epsilon=1,
-    ...                  assume={"effect": 0.8, "spread": 15}, runs=100, **trial)
-    >>> found.rows_for(0.8)
-    {1.0: 400}
-    """
-    names = [*dict.fromkeys([*(bounds or {}), *(categories or {}), *(() if isinstance(public, str) else public)])]
-    frame = MadeUpFrame({name: np.zeros(1) for name in names} or {"": np.zeros(1)})
-    schema = read_schema(
-        frame, bounds=bounds, categories=categories, public=public, missing=None, neighbors=neighbors
-    )
-    return power_of(
-        question, schema, n=n, epsilon=epsilon, delta=delta, assume=assume, found=found, runs=runs, seed=seed
-    )
-
-
-def _bounded(frame: Frame, schema: Schema, account: Account) -> Frame:
-    """Leave out the rows of a person that are too many, where a person may have several."""
-    if schema.unit is None:
-        return frame
-    return BoundedFrame(frame, schema.unit, bytes.fromhex(account.key), tuple(schema.columns.values()))
-
-
-def _shares(budgets: object, epsilon: Fraction) -> dict[str, Fraction]:
-    """Read the parts of the budget that analysts have."""
-    if budgets is None:
-        return {}
-    if not isinstance(budgets, Mapping):
-        raise ArgumentError(f"A {type(budgets).__name__} is no share of a budget.", "For example {'ana': 0.5}.")
-    shares = {checked_name(name): positive(f"budgets[{name!r}]", share) for name, share in budgets.items()}
-    for name, share in shares.items():
-        if share > epsilon:
-            raise ArgumentError(f"budgets[{name!r}] is more than the whole budget.", "Give at most all of it.")
-    if len({name_key(name) for name in shares}) < len(budgets):
-        raise ArgumentError("Two analysts in budgets= look the same.", "Name each once.")
-    return shares
-
-
-def _listed(
-    categories: Mapping[str, Sequence[Category] | Discover] | None,
-) -> tuple[Mapping[str, Sequence[Category]] | None, dict[str, Discover]]:
-    """Tell categories that are listed from those that are to be found."""
-    if not isinstance(categories, Mapping):
-        return categories, {}
-    wanted = {name: each for name, each in categories.items() if isinstance(each, Discover)}
-    return {name: each for name, each in categories.items() if not isinstance(each, Discover)}, wanted
-
-
-def _remembered(df: object, target: Target) -> PrivateFrame:
-    """Make the view that ``df.dp`` finds, for as long as this very object lives."""
-    key, view = id(df), PrivateFrame(target)
-    with suppress(TypeError):  # what cannot be referred to weakly is no frame with a ``dp``
-        frame = weakref.ref(df, lambda _: _VIEWS.pop(key, None))
-        _VIEWS[key] = frame, weakref.ref(view), replace(target, table=replace(target.table, frame=None))
-    return view
-
-
-def view_of(df: object) -> PrivateFrame:
-    """Find the view of a protected frame.
-
-    Raises
-    ------
-    NotProtected
-        If this very object has none.
-    """
-    frame, known, target = _VIEWS.get(id(df), (None, None, None))
-    if frame is None or known is None or target is None or frame() is not df:
-        raise NotProtected(
-            "This frame has no private view: it was never protected, or it was made from one that was.",
-            "Protect it, df.dp.protect('name', epsilon=..., bounds={...}), or, for a part of a protected table, "
-            "use its view: view.where(...), view.select(...), view.group_by(...), which share one budget.",
-        )
-    view = known()
-    if view is None:  # nobody held it
-        bounded = _bounded(adapt(df), target.table.schema, target.account)
-        view = _remembered(df, replace(target, table=replace(target.table, frame=bounded)))
-    return view
-
-
-class _Askable:
-    """Something with the mechanisms of all installed plugins as methods."""
-
-    _target: Target
-    _by: tuple[Column, ...] = ()
-
-    @trimmed
-    def explain(self, method: str, /, *args: Any, **kwargs: Any) -> Explanation:
-        """Say what a method would measure, with which noise and at what price, and what it could find out.
-
-        No private column is read and nothing is charged.
-
-        Parameters
-        ----------
-        method : str
-            The method's name.
-        *args, **kwargs
-            What it would be called with.
-
-        Returns
-        -------
-        Explanation
-            The plan.
-        """
-        mechanisms = registry().mechanisms
-        if not isinstance(method, str) or method not in mechanisms:
-            name = method if isinstance(method, str) else type(method).__name__
-            raise ArgumentError(f"There is no method {name!r}.", _near(name))
-        return self._question(mechanisms[method], args, kwargs).explain()
-
-    @trimmed
-    def plan(
-        self, questions: Sequence[Any], /, *, epsilon: Price | None = None, error: float | None = None
-    ) -> Plan:
-        """Split a budget over questions so that the relative errors to expect are equal.
-
-        No private column is read and nothing is charged.
-
-        Parameters
-        ----------
-        questions : list
-            What is to be asked: the name of a method, or a tuple of it and its arguments, those by name in a
-            dictionary at the end: ``[("mean", "age"), ("ttest", "bmi", {"by": "smoker"}), "describe"]``.
-        epsilon : number or str, optional
-            The budget to split.
-        error : float, optional
-            In place of it, the relative error that is wanted: what does it take?
-
-        Returns
-        -------
-        Plan
-            The price of each question and the error to expect. ``plan.run()`` asks them.
-
-        Raises
-        ------
-        ArgumentError, SchemaError
-            If a question cannot be asked.
-
-        Notes
-        -----
-        Errors follow from public numbers and from what is typical: a column's standard deviation is taken to be a
-        sixth of its range, a private number of rows to be 10,000. What the error is relative to depends on the
-        method: a standard deviation for a mean, an average cell for counts, a quarter of the rows for quantiles.
-        A method whose planner says none has that of a mean with the same noise. What is kept in the ledger already
-        is not taken into account.
-
-        Examples
-        --------
-        >>> import pandas as pd, dfprivacy as dp
-        >>> df = pd.DataFrame({"age": [22, 31, 27, 40] * 1250})
-        >>> view = dp.protect(df, "planned", epsilon=1, ledger="memory:", bounds={"age": (0, 100)})
-        >>> view.plan([("mean", "age"), ("histogram", "age", {"bins": 10})], epsilon=0.5)
-        A plan (nothing was charged or read):
-          question                    epsilon  expected relative error
-          mean('age')                0.115521                   0.0147
-          histogram('age', bins=10)  0.384478                   0.0147
-          all                        0.499999
-          the account 'planned' can pay: the most it can pay at once is epsilon 1
-        """
-        size = self._target.table.schema.size
-
-        def explained(one: Planned) -> Explanation:
-            return self.explain(one.method, *one.args, **one.kwargs, epsilon=one.epsilon, fresh=True)
-
-        return Plan(
-            self._target.account.name,
-            planned(questions, epsilon, error, explained, size),
-            float(self._target.account.largest()),
-            lambda one: getattr(self, one.method)(*one.args, **one.kwargs, epsilon=one.epsilon),
-        )
-
-    def _question(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Question:
-        self._refuse_tables(mechanism, args, kwargs)
-        return Question.read(self._target, mechanism, args, kwargs, self._by)
-
-    def _refuse_tables(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        for value in (*args, *kwargs.values()):
-            known, *_ = _VIEWS.get(id(value), (None,))
-            if known is not None and known() is value:
-                raise ArgumentError(
-                    f"{mechanism.name}() was given a protected table as an argument.",
-                    "Arguments are public: they are kept with the question, and shown.",
-                )
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name.startswith("_"):  # what Python and notebooks probe for
-            raise AttributeError(name)
-        mechanism = registry().mechanisms.get(name)
-        if mechanism is None:
-            raise AttributeError(f"There is no method {name!r}. {_near(name)}")
-
-        @trimmed
-        def method(*args: Any, **kwargs: Any) -> Any:
-            unpriced = kwargs.get("epsilon") is None and self._target.default_epsilon is None
-            if unpriced and mechanism.holder is not None:
-                self._refuse_tables(mechanism, args, kwargs)
-                return held(self._target, mechanism, args, kwargs, self._by)
-            return self._question(mechanism, args, kwargs).ask()
-
-        method.__name__ = method.__qualname__ = name
-        method.__doc__ = mechanism.doc
-        signature = mechanism.signature
-        signature = signature.replace(return_annotation=Groups) if self._by else signature
-        method.__signature__ = signature  # type: ignore[attr-defined]
-        return method
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *registry().mechanisms})
-
-    # As of a table: names of columns, and one of them by its name.
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._target.table.schema.names)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._target.table.schema.names
-
-    @overload
-    def __getitem__(self, name: str) -> ColumnView: ...
-    @overload
-    def __getitem__(self, name: list[str]) -> Self: ...
-    @trimmed
-    def __getitem__(self, name: str | list[str]) -> ColumnView | Self:
-        table = self._target.table
-        if not isinstance(name, list):
-            return ColumnView(self, table.schema.named(name))
-        return self._of(replace(table, schema=table.schema.select(name)))
-
-    def _of(self, table: Table) -> Self:
-        """Give the same view of another part of the table."""
-        made = object.__new__(type(self))
-        vars(made).update(vars(self), _target=replace(self._target, table=table))
-        return made
-
-    # A copy is the same view. A pickled one knows the account and its answers, but carries no rows: see Table.
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
-
-
-def _near(name: str) -> str:
-    if name in INSTEAD:
-        return INSTEAD[name]
-    known = sorted(registry().mechanisms)
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"Did you mean {near[0]!r}?" if near else f"The methods are {known!r}."
-
-
-class PrivateFrame(_Askable, BundledMethods):
+class PrivateFrame(Askable, Terms, BundledMethods):
     """A table seen through a privacy budget.
 
     Its methods are the mechanisms of all installed plugins; each pays from the account and returns a release.
@@ -569,58 +43,6 @@ class PrivateFrame(_Askable, BundledMethods):
 
     def __init__(self, target: Target) -> None:
         self._target = target
-
-    @property
-    def name(self) -> str:
-        """The data set's name."""
-        return self._target.account.name
-
-    @property
-    def schema(self) -> Schema:
-        """What is public about the table."""
-        return self._target.table.schema
-
-    @property
-    def budget(self) -> Budget:
-        """What was spent and what can still be asked."""
-        return Budget(self._target.account)
-
-    @property
-    def releases(self) -> Releases:
-        """Every answer the account has paid for, in every process."""
-        return Releases(self._target.account)
-
-    def to_toml(self) -> str:
-        """Write a schema file: with ``schema="fair.toml"``, `protect` makes this view again.
-
-        Returns
-        -------
-        str
-            TOML: the account's name and terms, and all of the schema.
-
-        Examples
-        --------
-        >>> import pandas as pd, dfprivacy as dp
-        >>> df = pd.DataFrame({"age": [31, 45, 28, 52]})
-        >>> view = dp.protect(df, "filed", epsilon="1/3", bounds={"age": (18, 90)}, ledger="memory:")
-        >>> print(view.to_toml(), end="")
-        name = "filed"
-        epsilon = "1/3"
-        accounting = "basic"
-        neighbors = "replace_one"
-        size = 4
-        <BLANKLINE>
-        [columns.age]
-        bounds = [18, 90]
-        """
-        account, default = self._target.account, self._target.default_epsilon
-        terms: dict[str, Any] = {"name": account.name, "epsilon": account.epsilon}
-        terms |= {"delta": account.delta} if account.delta else {}
-        terms |= {"accounting": account.accounting}
-        terms |= {} if default is None else {"default_epsilon": default}
-        shares = {share.analyst: share.epsilon for share in account.shares()}
-        terms |= {"budgets": shares} if shares else {}
-        return "\n".join(toml.table(terms)) + "\n" + self.schema.to_toml()
 
     @trimmed
     def where(
@@ -700,7 +122,7 @@ class PrivateFrame(_Askable, BundledMethods):
         n: int | Sequence[int] | None = None,
         delta: Price = 0.0,
         assume: Mapping[str, Any] | Callable[[Any, int], Mapping[str, Any]] | None = None,
-        found: str | Callable[[Any], bool] | None = None,
+        finder: str | Callable[[Any], bool] | None = None,
         runs: int = 200,
         seed: int = 0,
     ) -> Power:
@@ -723,7 +145,7 @@ class PrivateFrame(_Askable, BundledMethods):
         assume : mapping or callable, optional
             What the made-up rows are like: numbers, such as ``{"effect": 0.5, "spread": 10}``, of those that the
             method takes, or a function of a NumPy generator and a number of rows that returns values by column.
-        found : str or callable, optional
+        finder : str or callable, optional
             Whether an answer finds it: the coefficient that has to differ from 0, or a function of the answer
             that is True or False. Default: what the method says, or ``rejected``.
         runs : int
@@ -776,7 +198,7 @@ class PrivateFrame(_Askable, BundledMethods):
             epsilon=epsilon,
             delta=delta,
             assume=assume,
-            found=found,
+            finder=finder,
             runs=runs,
             seed=seed,
         )
@@ -784,7 +206,7 @@ class PrivateFrame(_Askable, BundledMethods):
     @trimmed
     def declare(
         self,
-        found: Release | None = None,
+        release: Release | None = None,
         /,
         *,
         bounds: Mapping[str, tuple[Any, Any]] | None = None,
@@ -795,7 +217,7 @@ class PrivateFrame(_Askable, BundledMethods):
 
         Parameters
         ----------
-        found : Release, optional
+        release : Release, optional
             What was found out about columns: a release with a ``schema``, such as those of ``find_bounds``,
             ``find_categories`` and ``profile``.
         bounds, categories, missing : mapping, optional
@@ -813,10 +235,10 @@ class PrivateFrame(_Askable, BundledMethods):
         SchemaError
             If it does not fit the table.
         """
-        schema = {} if found is None else getattr(found, "schema", None)
+        schema = {} if release is None else getattr(release, "schema", None)
         if not isinstance(schema, Mapping):
             raise ArgumentError(
-                f"A {type(found).__name__} says nothing about columns.",
+                f"A {type(release).__name__} says nothing about columns.",
                 "For example view.declare(view.find_bounds(['age'], epsilon=0.1)).",
             )
         declarations: dict[str, Any] = {}
@@ -1012,45 +434,6 @@ class PrivateFrame(_Askable, BundledMethods):
             )
         return PerPerson(self._target, whose)
 
-    def __repr__(self) -> str:
-        lines = [*self._lines(), str(self._account())]
-        return "\n".join([f"PrivateFrame {self.name!r}", *(f"  {line}" for line in lines)])
-
-    def _account(self) -> Budget | str:
-        try:
-            return self.budget
-        except LedgerError as error:  # what shows a view must not fail
-            return f"budget unknown: {error.what}"
-
-    def _repr_html_(self) -> str:
-        schema = self.schema
-        columns = [(name, _known(schema, name)) for name in schema.names]
-        account = self._account()
-        shown = f"<p>{escaped(account)}</p>" if isinstance(account, str) else account._repr_html_()
-        facts = Grid((), self._facts()).html(f"PrivateFrame {self.name!r}")
-        return facts + Grid(("column", "what is known of it"), columns).html("Columns") + shown
-
-    def _facts(self) -> list[tuple[str, str]]:
-        schema = self.schema
-        size = "private" if schema.size is None else f"{schema.size}"
-        whose = self._target.account.whose
-        one = "" if whose is None else f" {whose[0]!r}"
-        if schema.unit is not None:
-            size += f", at most {schema.unit.max_rows} count of one{one}"
-        elif whose is not None:
-            size += f", one for each{one}"
-        facts = [("rows", size), ("neighbors", schema.neighbors + (f" of all rows of one{one}" if one else ""))]
-        facts += [("missing values", "are left out")]
-        if (sample := self._target.table.sample) is not None:
-            facts += [("of", f"{sample}, another one for each question")]
-        return facts + [("where", str(c)) for c in self._target.table.conditions]
-
-    def _lines(self) -> list[str]:
-        (_, size), (_, neighbors), (_, missing), *where = self._facts()
-        lines = [f"rows: {size}; neighbors: {neighbors}; missing values {missing}"]
-        lines += [f"{name}: {_known(self.schema, name)}" for name in self.schema.names]
-        return lines + [f"{name} {condition}" for name, condition in where]
-
 
 class PerPerson:
     """The people of a view, before it is said what each one's row has; see `PrivateFrame.per`."""
@@ -1110,7 +493,7 @@ class PerPerson:
         return f"{PrivateFrame(self._target)!r}\n  one row for each {self._unit.column!r}, once agg() says of what"
 
 
-class GroupedView(_Askable, BundledGroups):
+class GroupedView(Askable, BundledGroups):
     """A view that answers for each category of a column, or of several; see `PrivateFrame.group_by`."""
 
     def __init__(self, target: Target, by: tuple[Column, ...]) -> None:
@@ -1123,17 +506,3 @@ class GroupedView(_Askable, BundledGroups):
     def _repr_html_(self) -> str:
         by = ", ".join(column.name for column in self._by)
         return f"{PrivateFrame(self._target)._repr_html_()}<p>grouped by {escaped(by)}</p>"
-
-
-def _known(schema: Schema, name: str) -> str:
-    column, words = schema.columns.get(name), str(schema.words.get(name, ""))
-    if column is None and schema.unit is not None and name == schema.unit.column:
-        return (f"{words}; " if words else "") + "says whose a row is, and is in no question"
-    if column is None:
-        return (f"{words}; " if words else "") + "nothing is known, so no method can use it"
-    known = [f"from {column.low:g} to {column.high:g}"] if column.bounds else []
-    known += [f"one of {list(column.categories)!r}"] if column.categories else []
-    if column.filled:
-        known.append(f"missing counts as {OTHER if column.other else f'{column.fill:g}'}")
-    known = [words, *known] if words else known
-    return ("; ".join(known) or "as it is") + (" (public)" if column.public else "")

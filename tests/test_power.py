@@ -31,8 +31,8 @@ def test_power_is_that_of_the_method():
     Five standard errors of 100 runs are .25, and at the level .11."""
     found, level = (asked(RANKS, assume={"effect": effect, "spread": 1}, runs=100) for effect in (1, 0))
 
-    assert abs(found.found[0][0] - 0.57) < 0.25
-    assert level.found[0][0] < 0.16
+    assert abs(found.shares[0][0] - 0.57) < 0.25
+    assert level.shares[0][0] < 0.16
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_what_is_clear_is_found(question, assume, n, neighbors):
     terms = {"n": n, "epsilon": 3, "runs": 6, "neighbors": neighbors}
     categories = {**DECLARED["categories"], "h": ["a", "v", "w"]}
 
-    assert asked(question, assume=assume, categories=categories, **terms).found == ((1.0,),)
+    assert asked(question, assume=assume, categories=categories, **terms).shares == ((1.0,),)
     none = {name: 1 if name == "ratio" else 0 for name in assume if name in {"effect", "ratio"}}
-    assert asked(question, assume={**assume, **none}, categories=categories, **terms).found[0][0] < 0.99
+    assert asked(question, assume={**assume, **none}, categories=categories, **terms).shares[0][0] < 0.99
 
 
 def test_other_methods_take_a_function():
@@ -71,10 +71,10 @@ def test_other_methods_take_a_function():
         """Even numbers."""
         return {"x": rng.uniform(-5, 5, n)}
 
-    found = asked(("mean", "x"), n=[20, 2000], runs=10, assume=even, found=lambda mean: abs(float(mean)) < 0.6)
+    found = asked(("mean", "x"), n=[20, 2000], runs=10, assume=even, finder=lambda mean: abs(float(mean)) < 0.6)
 
     assert found.assumed == "Even numbers"
-    assert found.found[0][1] == 1.0
+    assert found.shares[0][1] == 1.0
 
 
 def test_nothing_is_read_or_charged():
@@ -88,7 +88,7 @@ def test_nothing_is_read_or_charged():
         RANKS, epsilon=1, assume={"effect": 3, "spread": 1}, runs=20
     )
 
-    assert (found.n, found.found) == ((60,), ((1.0,),))
+    assert (found.n, found.shares) == ((60,), ((1.0,),))
     assert view.budget.spent == 0
 
 
@@ -113,7 +113,7 @@ def test_a_third_party_offers_rows():
     finally:
         dp.unregister("is_above")
 
-    assert (found.assumed, found.found, below.found) == ("numbers above 0: by 1.0", ((1.0,),), ((0.0,),))
+    assert (found.assumed, found.shares, below.shares) == ("numbers above 0: by 1.0", ((1.0,),), ((0.0,),))
 
 
 def test_tables_and_pictures():
@@ -148,12 +148,12 @@ def test_tables_and_pictures():
         (RANKS, {"assume": lambda rng, n: {"x": np.zeros(n - 1)}}, "another length"),
         (RANKS, {"assume": lambda rng, n: {"y": np.zeros(n)}}, "'y'"),
         (RANKS, {"assume": lambda rng, n: None}, "no table"),
-        (RANKS, {"found": lambda answer: answer.pvalue}, "neither True nor False"),
-        (RANKS, {"found": lambda answer: answer.power}, "AttributeError"),
+        (RANKS, {"finder": lambda answer: answer.pvalue}, "neither True nor False"),
+        (RANKS, {"finder": lambda answer: answer.power}, "AttributeError"),
         (("proportions", "g", {"by": "h", "success": "a"}), {"assume": {"effect": 0.7}}, "cannot be"),
         (("mcnemar", "g", "h", {"success": "a"}), {}, "h"),
         (("mean", "x"), {}, "Nobody said"),
-        (("ols", "x ~ z"), {"found": "y"}, "KeyError"),
+        (("ols", "x ~ z"), {"finder": "y"}, "KeyError"),
         (RANKS, {"bounds": None}, "x"),
     ],
 )

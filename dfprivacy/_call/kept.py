@@ -64,12 +64,16 @@ class Kept:
 
     def like(self, description: str, noise: str) -> list[KeptMeasurement]:
         """Find what is kept of a description with a kind of noise, and was not taken yet, oldest first."""
-        key = digest(description)
+        key, private = digest(description), noises.sampler().private
+        if (
+            self._glance
+            and not self._known
+            and (few := self._account.few_measurements(private=private)) is not None
+        ):
+            self._many, self._known[None] = True, few
         wanted = None if self._many else key
         if wanted not in self._known:
-            self._known[wanted] = self._account.measurements(
-                wanted, private=noises.sampler().private, glance=self._glance
-            )
+            self._known[wanted] = self._account.measurements(wanted, private=private, glance=self._glance)
         return [each for each in self._known[wanted].get((key, noise), ()) if each.id not in self._taken]
 
     def best(self, known: Sequence[KeptMeasurement], wanted: KeptMeasurement) -> KeptMeasurement | None:

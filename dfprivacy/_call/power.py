@@ -55,7 +55,7 @@ class Power:
         Numbers of rows.
     epsilons : tuple of float
         Prices.
-    found : tuple of tuples of float
+    shares : tuple of tuples of float
         For each price, and each number of rows, the share of runs in which it was found.
     runs : int
         Made-up tables for each number of rows.
@@ -65,7 +65,7 @@ class Power:
     assumed: str
     n: tuple[int, ...]
     epsilons: tuple[float, ...]
-    found: tuple[tuple[float, ...], ...]
+    shares: tuple[tuple[float, ...], ...]
     runs: int
 
     @property
@@ -87,7 +87,7 @@ class Power:
             By epsilon; None where the largest number of rows is not enough.
         """
         enough = {}
-        for epsilon, shares in zip(self.epsilons, self.found, strict=True):
+        for epsilon, shares in zip(self.epsilons, self.shares, strict=True):
             below = [at for at, share in enumerate(shares) if share < power]
             first = below[-1] + 1 if below else 0
             enough[epsilon] = self.n[first] if first < len(self.n) else None
@@ -104,7 +104,7 @@ class Power:
         return {
             "epsilon": [epsilon for epsilon in self.epsilons for _ in self.n],
             "n": [n for _ in self.epsilons for n in self.n],
-            "power": [share for shares in self.found for share in shares],
+            "power": [share for shares in self.shares for share in shares],
         }
 
     def plot(self, ax: Any = None) -> Any:
@@ -121,7 +121,7 @@ class Power:
             The axes.
         """
         ax = axes(ax)
-        for epsilon, shares in zip(self.epsilons, self.found, strict=True):
+        for epsilon, shares in zip(self.epsilons, self.shares, strict=True):
             share = np.array(shares)
             (line,) = ax.plot(self.n, share, marker="o", ms=4, label=f"ε = {epsilon:g}")
             error = 2 * np.sqrt(share * (1 - share) / self.runs)
@@ -138,7 +138,7 @@ class Power:
     def _grid(self) -> Grid:
         rows = [
             (f"epsilon {epsilon:g}", *(f"{share:.2f}" for share in shares))
-            for epsilon, shares in zip(self.epsilons, self.found, strict=True)
+            for epsilon, shares in zip(self.epsilons, self.shares, strict=True)
         ]
         return Grid(("", *(f"n={n:,}" for n in self.n)), rows)
 
@@ -179,7 +179,7 @@ def power_of(
     epsilon: object,
     delta: object,
     assume: object,
-    found: object,
+    finder: object,
     runs: object,
     seed: int,
 ) -> Power:
@@ -197,7 +197,7 @@ def power_of(
         The delta of each call, for a method that takes one.
     assume : mapping, callable or None
         What the method's made-up rows are like, or a function that makes rows.
-    found : callable, str or None
+    finder : callable, str or None
         Whether an answer finds what is assumed, or the coefficient that has to be found.
     runs : int
         Made-up tables for each number of rows.
@@ -225,7 +225,7 @@ def power_of(
     if mechanism.check is not None:
         mechanism.check(**arguments)
     make, assumed = _maker(mechanism, assume, {"schema": schema, **arguments})
-    finds = _finder(mechanism, found)
+    finds = _finder(mechanism, finder)
     part = slack("delta", delta)
     counts = np.zeros((len(prices), len(sizes)), dtype=np.int64)
     with progress(len(sizes) * runs, "making tables", " tables") as bar:
@@ -323,12 +323,12 @@ def _checked(made: Mapping[str, Any], schema: Schema, rows: int) -> dict[str, ND
     return {name: columns.get(name, np.full(rows, np.nan)) for name in schema.names}
 
 
-def _finder(mechanism: Mechanism, found: object) -> Callable[[Any], Any]:
+def _finder(mechanism: Mechanism, given: object) -> Callable[[Any], Any]:
     """Give what tells whether an answer finds what is assumed."""
-    if callable(found):
-        return found
-    if isinstance(found, str):
-        return lambda answer: answer.rejected[found]
+    if callable(given):
+        return given
+    if isinstance(given, str):
+        return lambda answer: answer.rejected[given]
     return mechanism.finder or (lambda answer: answer.rejected)
 
 
@@ -338,10 +338,10 @@ def _yes(finds: Callable[[Any], Any], answer: Any, method: str) -> bool:
     except (AttributeError, KeyError, TypeError) as error:
         raise ArgumentError(
             f"An answer of {method}() does not say whether something was found ({type(error).__name__}: {error}).",
-            "Give found= the name of a coefficient, or a function of the answer that is true or false.",
+            "Give finder= the name of a coefficient, or a function of the answer that is true or false.",
         ) from None
     if not isinstance(yes, bool | np.bool_):
         raise ArgumentError(
-            f"found= gave a {type(yes).__name__}, which is neither True nor False.", "Compare with something."
+            f"finder= gave a {type(yes).__name__}, which is neither True nor False.", "Compare with something."
         )
     return bool(yes)

@@ -34,8 +34,8 @@ from dfprivacy.release import Groups, Privacy, Release, Value
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from dfprivacy._measure.curator import CallBudget
     from dfprivacy._measure.evaluate import Table
+    from dfprivacy._measure.paying import CallBudget
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Column
@@ -379,7 +379,8 @@ def _released(answer: Any) -> Release:
 def _of_a_measurement(error: Exception) -> bool:
     """Tell whether an error was raised while the curator was at work."""
     frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
-    return any(frame.f_globals.get("__name__") == Curator.__module__ for frame in frames)
+    modules = {kind.__module__ for kind in Curator.__mro__}
+    return any(frame.f_globals.get("__name__") in modules for frame in frames)
 
 
 def held(

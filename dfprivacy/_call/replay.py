@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dfprivacy._json import plain_json
 from dfprivacy._privacy import samplers as noises
-from dfprivacy.release import Release, plain_json
+from dfprivacy.release import Release
 from dfprivacy.schema import Column
 
 if TYPE_CHECKING:

@@ -46,6 +46,7 @@ T = TypeVar("T")
 # For each account what its charges add up to, to the last of them that was read in this process.
 _added_up: dict[tuple[str, str, datetime], tuple[int, Spent]] = {}
 TRIES = 10  # of a transaction that the server undoes for the sake of others
+_FEW = 64  # measurements that are read at once where several are looked for
 UNDONE = {"40001", "40P01"}  # SQLSTATE: a serialisation failure, a deadlock
 
 
@@ -355,8 +356,8 @@ class Account:
 
     def answer(self, *questions: str) -> Answer | None:
         """Return the newest answer to the first of some questions (canonical JSON texts) that has one, or None."""
-        asked = [{"account": self.name, "question": each, "key": digest(each)} for each in questions]
-        newest = [rows[-1] for rows in self.ledger.rows(_answers(one=True), *asked) if rows]
+        keys = [{"account": self.name, "question": each, "key": digest(each)} for each in questions]
+        newest = [rows[-1] for rows in self.ledger.rows(_answers(one=True), *keys) if rows]
         with self.ledger.decoding():
             return _answer(*newest[0]) if newest else None
 
@@ -379,14 +380,25 @@ class Account:
         dict of (str, str) to list of KeptMeasurement
             Oldest first, without their values; see `steps`.
         """
+        wanted = {"account": self.name, "private": int(private), **({} if key is None else {"key": key})}
+        return self._look(_measurements("all" if key is None else "one"), wanted, glance=glance)
+
+    def few_measurements(self, *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]] | None:
+        """Return all that is kept of measurements, at a glance; None if that is much."""
+        few = self._look(_measurements("few"), {"account": self.name, "private": int(private)}, glance=True)
+        return few if sum(map(len, few.values())) <= _FEW else None
+
+    def _look(
+        self, query: Select[Any], wanted: dict[str, Any], *, glance: bool
+    ) -> dict[tuple[str, str], list[KeptMeasurement]]:
+        """Read what is known of measurements."""
         if not self.ledger.keeps_measurements:
             return {}
         if glance:
-            about = self.name, self.opened, key, private
-            return self.ledger.glance(about, lambda: self.measurements(key, private=private))
+            about = self.opened, query, *wanted.values()
+            return self.ledger.glance(about, lambda: self._look(query, wanted, glance=False))
+        (rows,) = self.ledger.rows(query, wanted)
         measurements: dict[tuple[str, str], list[KeptMeasurement]] = {}
-        wanted = {"account": self.name, "private": int(private), **({} if key is None else {"key": key})}
-        (rows,) = self.ledger.rows(_measurements(one=key is not None), wanted)
         with self.ledger.decoding():
             for of, noise, number, at, scale, grid in rows:
                 measurements.setdefault((of, noise), []).append(read_kept(number, at, noise, scale, grid))
@@ -431,15 +443,17 @@ class Account:
 
 
 @functools.cache
-def _measurements(*, one: bool) -> Select[Any]:
-    """Ask for all measurements of an account, or those of one description; every measurement looks for them."""
+def _measurements(which: Literal["all", "few", "one"]) -> Select[Any]:
+    """Ask for measurements of an account, or those of one description; every measurement looks for them."""
     from sqlalchemy import bindparam
 
     table = tables().measurements
     columns = (table.c.description_sha256, table.c.noise, table.c.id, table.c.at, table.c.scale, table.c.grid)
     query = table.select().with_only_columns(*columns).order_by(table.c.id)
     query = query.where(table.c.account == bindparam("account"), table.c.private == bindparam("private"))
-    return query.where(table.c.description_sha256 == bindparam("key")) if one else query
+    if which == "few":
+        return query.limit(_FEW + 1)
+    return query.where(table.c.description_sha256 == bindparam("key")) if which == "one" else query
 
 
 @functools.cache

@@ -93,6 +93,10 @@ class JointAccount:
         """Return what is kept of measurements of both; a description names them, so the first account knows."""
         return self.first.measurements(key, private=private, glance=glance)
 
+    def few_measurements(self, *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]] | None:
+        """Return all that is kept of both, at a glance; None if that is much."""
+        return self.first.few_measurements(private=private)
+
     def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
         """Return the noisy values of a measurement."""
         return self.first.steps(kept)

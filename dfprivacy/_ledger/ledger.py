@@ -307,10 +307,12 @@ class Ledger:
         if self._driver is None:
             with self.transaction() as connection:
                 return [[tuple(row) for row in connection.execute(query, each)] for each in several]
-        text, order = _compiled(query)
+        text, order, fixed = _compiled(query)
         try:
             with turn_of(self._usable()), closing(self._driver()) as file:
-                return [file.execute(text, [each[name] for name in order]).fetchall() for each in several]
+                return [
+                    file.execute(text, [{**fixed, **each}[name] for name in order]).fetchall() for each in several
+                ]
         except (forks.TornError, sqlite3.Error, OSError) as error:
             raise self._failed(error) from error
 
@@ -470,12 +472,12 @@ class Ledger:
 
 
 @functools.cache
-def _compiled(query: Select[Any]) -> tuple[str, Sequence[str]]:
-    """Write a query for SQLite's driver, with the order of its parameters; a query is made once in a process."""
+def _compiled(query: Select[Any]) -> tuple[str, Sequence[str], Mapping[str, Any]]:
+    """Write a query for SQLite's driver, with its parameters in order; a query is made once in a process."""
     from sqlalchemy.dialects.sqlite import pysqlite
 
     compiled = query.compile(dialect=pysqlite.dialect())
-    return str(compiled), cast("Sequence[str]", compiled.positiontup)
+    return str(compiled), cast("Sequence[str]", compiled.positiontup), compiled.params
 
 
 def open_ledger(where: str | os.PathLike[str] | None = None) -> Ledger:

@@ -213,7 +213,7 @@ def _number(value: Fraction | Decimal, _: Origins) -> str:
 
 
 def _sequence(value: Sequence[object], known: Origins) -> str:
-    return _members({type(value).__name__: _items([_text(item, known) for item in value])})
+    return f'{{"{type(value).__name__}":{_items([_text(item, known) for item in value])}}}'
 
 
 def _pairs(value: Mapping[object, object], known: Origins) -> str:
@@ -244,18 +244,18 @@ def _object(value: Any, known: Origins) -> str:
     if name is None or not hasattr(value, "__dict__"):
         raise _UndescribedError
     had = vars(value)
-    attributes = {each: _text(had[each], known) for each in _described(kind, tuple(had))}  # type: ignore[arg-type]
+    attributes = [f"{head}{_text(had[each], known)}" for each, head in _described(kind, tuple(had))]  # type: ignore[arg-type]
     if kind is OneHot:
-        attributes["groups"] = _text(sorted(value.by.codes(value.groups)), known)
-    return _members({name: _members(attributes)})
+        attributes.append(f'"groups":{_text(sorted(value.by.codes(value.groups)), known)}')
+    return f"{{{_quoted(name)}:{{{','.join(attributes)}}}}}"
 
 
 @lru_cache(maxsize=1024)
-def _described(kind: type, attributes: tuple[str, ...]) -> list[str]:
-    """Give the attributes that are written, in order."""
+def _described(kind: type, attributes: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Give the attributes that are written, in order, each with how it begins."""
     later = _WORKED_OUT.get(f"{kind.__module__}:{kind.__qualname__}", frozenset())
     return [
-        each
+        (each, f"{_quoted(each)}:")
         for each in sorted(attributes)
         if each not in later and not isinstance(getattr(kind, each, None), cached_property)
     ]

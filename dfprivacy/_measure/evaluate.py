@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
+from dfprivacy._json import plain_json
 from dfprivacy._measure.passes import Common, Passes
 from dfprivacy._measure.query import Query, pickled
 from dfprivacy._privacy.grid import SUM_MAX, exact_exponent
@@ -37,7 +38,6 @@ from dfprivacy.features.integers import integers
 from dfprivacy.features.threads import side_by_side
 from dfprivacy.features.upward import UP, root
 from dfprivacy.progress import progress
-from dfprivacy.release import plain_json
 from dfprivacy.schema import Column, Schema
 from dfprivacy.statistics import OfSums
 
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 __all__ = ["L2", "MEMORY", "Table", "union"]
 
 T = TypeVar("T")
+V = TypeVar("V")
 Relation = Literal["replace_one", "add_remove"]
 Selected: TypeAlias = "Iterator[tuple[Batch, NDArray[np.bool_] | None]]"
 L2 = 2
@@ -508,6 +509,31 @@ class Task(Generic[T]):
             yield batch, mask
 
 
+class CountedCells:
+    """How many rows are in each of some cells: places are gathered until they are as many as the cells."""
+
+    def __init__(self, cells: int) -> None:
+        self._counts = np.zeros(cells, dtype=np.int64)
+        self._gathered: list[NDArray[np.intp]] = []
+
+    def add(self, places: NDArray[np.intp]) -> None:
+        """Count rows in the cells of these numbers; numbers beyond are in none."""
+        self._gathered.append(places)
+        if len(self._gathered) * BATCH_ROWS >= len(self._counts):
+            self._count()
+
+    def total(self) -> NDArray[np.int64]:
+        """Give the counts."""
+        self._count()
+        return self._counts
+
+    def _count(self) -> None:
+        if self._gathered:
+            places = self._gathered[0] if len(self._gathered) == 1 else np.concatenate(self._gathered)
+            self._counts += np.bincount(places, minlength=len(self._counts))[: len(self._counts)]
+            self._gathered.clear()
+
+
 @dataclass(frozen=True)
 class Sums:
     """Exact sums of features over selected rows, in steps of 2 to the minus k."""
@@ -518,42 +544,42 @@ class Sums:
     def __call__(self, read: Selected) -> Integers:
         """Read the rows, and add them up."""
         summands = self.features.summands
+        # Where there are more coordinates than rows in a batch, most of a sum would be zeros.
+        if summands > BATCH_ROWS and (counted := self.features.counted) is not None:
+            return self._counted(counted, read)
         total: list[int] = []  # of what may not fit into 64 bits
         pending = np.zeros(summands, dtype=np.int64)
-        cells: list[NDArray[np.intp]] = []
-
-        def count_cells() -> None:
-            if cells:
-                pending[:] += np.bincount(np.concatenate(cells), minlength=summands + 1)[:summands]
-                cells.clear()
 
         def flush() -> None:
-            count_cells()
             total[:] = map(operator.add, total or [0] * summands, pending.tolist())
             pending[:] = 0
 
-        each = side_by_side if self.features.threaded else map
-        for count, (of_batch, are_cells) in enumerate(each(self._of_batch, read), start=1):
-            if are_cells:
-                cells.append(of_batch)
-                if len(cells) * BATCH_ROWS >= summands:
-                    count_cells()
-            else:
-                pending += of_batch
+        for count, of_batch in enumerate(self._each(self._of_batch, read), start=1):
+            pending += of_batch
             if count % _FLUSH == 0:
                 flush()
         if not total:
-            count_cells()
             return pending
         flush()
         return total
 
-    def _of_batch(self, selected: tuple[Batch, NDArray[np.bool_] | None]) -> tuple[NDArray[Any], bool]:
-        """Give the sums of a batch, or the cells in which its rows count, and whether these."""
-        # Where there are more coordinates than rows in a batch, most of a sum would be zeros.
-        if self.features.summands > BATCH_ROWS and (cells := self.features.cells(*selected)) is not None:
-            return cells, True
-        return self.features.total(*selected, self.k).astype(np.int64), False
+    def _of_batch(self, selected: tuple[Batch, NDArray[np.bool_] | None]) -> NDArray[np.int64]:
+        """Give the sums of a batch."""
+        return self.features.total(*selected, self.k).astype(np.int64)
+
+    def _counted(self, counted: Sequence[NDArray[np.intp]], read: Selected) -> NDArray[np.int64]:
+        """Count the rows at each coordinate of each set."""
+        sets = [CountedCells(len(at)) for at in counted]
+        for places in self._each(lambda selected: self.features.cells(*selected), read):
+            for cells, of_batch in zip(sets, places, strict=True):
+                cells.add(of_batch)
+        total = np.zeros(self.features.summands, dtype=np.int64)
+        for at, cells in zip(counted, sets, strict=True):
+            total[at] = cells.total()
+        return total
+
+    def _each(self, work: Callable[[tuple[Batch, NDArray[np.bool_] | None]], V], read: Selected) -> Iterator[V]:
+        return (side_by_side if self.features.threaded else map)(work, read)
 
 
 def union(first: Table, second: Table, names: tuple[str, str]) -> tuple[Table, Column]:

@@ -33,10 +33,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import pluggy
 
 from dfprivacy._forks import Lock
+from dfprivacy._json import loaders
 from dfprivacy._plugins import hookspecs
 from dfprivacy.errors import PluginError, PluginWarning
 from dfprivacy.mechanism import Mechanism
-from dfprivacy.release import loaders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

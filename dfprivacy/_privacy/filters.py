@@ -34,6 +34,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, floor, inf, isfinite, lcm
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -98,7 +99,7 @@ def exact(x: object) -> Fraction:
         elif isinstance(x, int | Fraction | Decimal | str):
             return Fraction(x)
         elif isinstance(x, Real) and isfinite(x):
-            return _snapped(Fraction(float(x)))
+            return _snapped(float(x))
     except (ValueError, OverflowError, ZeroDivisionError):
         pass
     raise ArgumentError(
@@ -106,7 +107,9 @@ def exact(x: object) -> Fraction:
     ) from None
 
 
-def _snapped(x: Fraction) -> Fraction:
+@lru_cache(maxsize=1024)
+def _snapped(number: float) -> Fraction:
+    x = Fraction(number)
     error = abs(x) / 2**50
     nearby = _decimal(x, 10, ROUND_HALF_EVEN)
     return nearby if abs(nearby - x) <= error else _decimal(x - x / 2**50, 15, ROUND_DOWN)

@@ -69,9 +69,11 @@ def grid_exponent(*, radius: float, batch_rows: int, rows_max: int, noise: float
             f"and noise {noise:g}.",
             "All four must be finite and above 0.",
         )
-    exact = min(Fraction(_FLOAT_EXACT, batch_rows), Fraction(SUM_MAX, rows_max)) / Fraction(radius)
-    k = _floor_log2(exact)
-    if Fraction(2) ** k * Fraction(noise) < _NOISE_MIN:
+    upper, lower = Fraction(radius).as_integer_ratio()
+    sums = _floor_log2(_FLOAT_EXACT * lower, batch_rows * upper), _floor_log2(SUM_MAX * lower, rows_max * upper)
+    k = min(sums)
+    upper, lower = Fraction(noise).as_integer_ratio()
+    if upper << max(k, 0) < _NOISE_MIN * lower << max(-k, 0):
         raise ArgumentError(
             f"Noise of scale {noise:g} is too small beside features of norm {radius:g} for exact sums of up "
             f"to {rows_max} rows.",
@@ -100,7 +102,8 @@ def exact_exponent(radius: float, batch_rows: int) -> int:
     >>> exact_exponent(1.0, 2**14)
     39
     """
-    return _floor_log2(Fraction(_FLOAT_EXACT, batch_rows) / Fraction(radius))
+    upper, lower = Fraction(radius).as_integer_ratio()
+    return _floor_log2(_FLOAT_EXACT * lower, batch_rows * upper)
 
 
 def cube_exponent(dimension: int, noise: float) -> int:
@@ -128,9 +131,11 @@ def cube_exponent(dimension: int, noise: float) -> int:
     >>> cube_exponent(1, 1.0)
     55
     """
-    return _floor_log2(Fraction(SUM_MAX, 64 * (dimension + 1)) / Fraction(noise))
+    upper, lower = Fraction(noise).as_integer_ratio()
+    return _floor_log2(SUM_MAX * lower, 64 * (dimension + 1) * upper)
 
 
-def _floor_log2(x: Fraction) -> int:
-    k = x.numerator.bit_length() - x.denominator.bit_length()
-    return k if Fraction(2) ** k <= x else k - 1
+def _floor_log2(upper: int, lower: int) -> int:
+    """Largest k for which 2^k is at most a quotient of whole numbers: fractions would take longer."""
+    k = upper.bit_length() - lower.bit_length()
+    return k if lower << max(k, 0) <= upper << max(-k, 0) else k - 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Choice", "Chosen", "counting", "parts"]
 
 _HALF = np.uint64(32)
+_LONG = 2**31
 _TOGETHER = 1 << 22  # rows that are chosen from at once, at some 60 bytes each, unless one person has more
 
 
@@ -73,7 +74,9 @@ def _limits(whose: NDArray[np.integer], hashes: Hashes, most: int) -> tuple[Hash
     if not len(whose):
         return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.bool_)
     # Everybody's hashes together, by counting: people with as many rows are then sorted at once, each on its own.
-    both = sparse.csr_array((hashes, whose, [0, len(whose)]), shape=(1, int(whose.max()) + 1)).tocsc()
+    short = np.int32 if len(whose) < _LONG else np.int64  # as all that follows from these is then
+    ends: NDArray[np.integer] = np.array([0, len(whose)], dtype=short)
+    both: Any = sparse.csr_array((hashes, whose, ends), shape=(1, int(whose.max()) + 1)).tocsc()
     starts, rows = both.indptr[:-1], np.diff(both.indptr)
     limits, unclear = np.zeros(len(rows), dtype=np.uint64), np.zeros(len(rows), dtype=np.bool_)
     order = np.argsort(rows.astype(np.min_scalar_type(int(rows.max()))), kind="stable")  # small ones, by counting
@@ -208,7 +211,7 @@ class Choice:
         keep[keep] = self._first(self._many, whose[keep], self._most)
         places = chosen.find(whose[unclear], hashes[unclear])
         there = places >= 0
-        there[there] = self._first(self._used, places[there], chosen.times[places[there]])
+        there[there] = self._first(self._used, places[there], chosen.times)
         keep[unclear] = there
         return keep
 
@@ -220,14 +223,15 @@ class Choice:
     def _first(
         used: NDArray[np.intp], places: NDArray[np.integer], most: NDArray[np.intp] | int
     ) -> NDArray[np.bool_]:
-        """Tell which are the first so many of each place."""
+        """Tell which are the first so many of each place, counted in `used`."""
+        np.add.at(used, places, 1)
+        if np.all(used <= most):  # there are fewer places than rows
+            return np.ones(len(places), dtype=np.bool_)
+        np.subtract.at(used, places, 1)
         before = used[places]
         np.add.at(used, places, 1)
-        keep = used[places] <= most
-        if not keep.all():
-            order = np.argsort(places, kind="stable")
-            rank = np.empty(len(places), dtype=np.intp)
-            ranked = places[order]
-            rank[order] = _rank(np.append(True, ranked[1:] != ranked[:-1]))
-            keep = before + rank < most
-        return np.asarray(keep)
+        order = np.argsort(places, kind="stable")
+        rank = np.empty(len(places), dtype=np.intp)
+        ranked = places[order]
+        rank[order] = _rank(np.append(True, ranked[1:] != ranked[:-1]))
+        return np.asarray(before + rank < np.broadcast_to(most, used.shape)[places])

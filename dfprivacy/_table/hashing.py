@@ -46,14 +46,14 @@ def keyed_texts(texts: Sequence[str], key: bytes, purpose: bytes) -> Hashes:
 def keyed_words(words: Hashes, key: bytes, purpose: bytes) -> Hashes:
     """Give the same of texts that are written as messages, with zero words behind."""
     derived = _derived(key, b"text " + purpose)
-    found = np.empty(words.shape[1], dtype=np.uint64)
+    hashes = np.empty(words.shape[1], dtype=np.uint64)
     used = np.ones(words.shape[1], dtype=np.intp)
     for place, word in enumerate(words[1:], start=2):
         used[word != 0] = place
     for count in np.unique(used).tolist():
         rows = np.flatnonzero(used == count)
-        found[rows] = siphash(words[:count, rows].T, derived)
-    return found
+        hashes[rows] = siphash(words[:count, rows].T, derived)
+    return hashes
 
 
 def siphash(words: Hashes, key: bytes) -> Hashes:

@@ -41,20 +41,20 @@ class People:
     """
 
     def __init__(self) -> None:
-        self._whole = np.zeros(0, dtype=np.int64)
-        self._whole_rows = np.zeros(0, dtype=np.int64)
+        self._integers = np.zeros(0, dtype=np.int64)
+        self._integer_rows = np.zeros(0, dtype=np.int64)
         self._texts = TextTable()
         self._others: dict[Name, int] = {}  # what is no text of a table, by numbers among these
         self._texts_rows = np.zeros(0, dtype=np.int64)
         self._places: _Places | None = None
 
     def __len__(self) -> int:
-        return len(self._whole) + len(self._texts)
+        return len(self._integers) + len(self._texts)
 
     @property
     def rows(self) -> NDArray[np.int64]:
         """How many rows each has, by number."""
-        return np.concatenate([self._whole_rows, self._texts_rows])
+        return np.concatenate([self._integer_rows, self._texts_rows])
 
     def count(self, raw: Raw) -> Numbers | None:
         """Count the rows of each person in a part of the column.
@@ -68,47 +68,47 @@ class People:
             raise TypeError
         values, codes = raw.values, raw.codes
         if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and _fits(values):
-            self._count_whole(*_counted(values[codes[codes >= 0]].astype(np.int64, copy=False)))
+            self._count_integers(*_counted(values[codes[codes >= 0]].astype(np.int64, copy=False)))
             return None
         names = _names(values)
-        whole, places = _whole(names)
-        if len(whole):
+        integers, places = _integer_names(names)
+        if len(integers):
             times = np.bincount(codes[codes >= 0], minlength=len(names))
-            different, inverse = np.unique(whole, return_inverse=True)
+            different, inverse = np.unique(integers, return_inverse=True)
             rows = np.zeros(len(different), dtype=np.int64)
             np.add.at(rows, inverse, times[places])
-            self._count_whole(different, rows)
-        found: Numbers = np.append(self._among_texts(names, new=True), NOBODY)[codes]
-        rows = np.bincount(found[found >= 0], minlength=len(self._texts))
+            self._count_integers(different, rows)
+        numbers: Numbers = np.append(self._among_texts(names, new=True), NOBODY)[codes]
+        rows = np.bincount(numbers[numbers >= 0], minlength=len(self._texts))
         rows[: len(self._texts_rows)] += self._texts_rows
         self._texts_rows = rows
-        return None if len(whole) else found
+        return None if len(integers) else numbers
 
-    def _count_whole(self, numbers: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
+    def _count_integers(self, numbers: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
         """Add rows of people who are named by whole numbers, each there once and in order."""
-        if not len(self._whole):
-            self._whole, self._whole_rows = numbers, rows
+        if not len(self._integers):
+            self._integers, self._integer_rows = numbers, rows
             return
-        at = np.searchsorted(self._whole, numbers)
-        known = self._whole[np.minimum(at, len(self._whole) - 1)] == numbers
-        self._whole_rows[at[known]] += rows[known]
-        self._whole = np.insert(self._whole, at[~known], numbers[~known])
-        self._whole_rows = np.insert(self._whole_rows, at[~known], rows[~known])
+        at = np.searchsorted(self._integers, numbers)
+        known = self._integers[np.minimum(at, len(self._integers) - 1)] == numbers
+        self._integer_rows[at[known]] += rows[known]
+        self._integers = np.insert(self._integers, at[~known], numbers[~known])
+        self._integer_rows = np.insert(self._integer_rows, at[~known], rows[~known])
 
     def _among_texts(self, names: Sequence[Name | None], *, new: bool) -> Numbers:
         """Give numbers among texts: -1 for nobody and whole numbers, -2 for who is not known if `new` is false."""
         if isinstance(names, Texts):
-            found = self._texts.add(names) if new else self._texts.find(names)
+            numbers = self._texts.add(names) if new else self._texts.find(names)
             for place in np.flatnonzero(names.lengths > LONGEST).tolist():
-                found[place] = self._other(names[place], new=new)
-            return found
-        found = np.full(len(names), NOBODY, dtype=np.intp)
+                numbers[place] = self._other(names[place], new=new)
+            return numbers
+        numbers = np.full(len(names), NOBODY, dtype=np.intp)
         texts = [place for place, name in enumerate(names) if isinstance(name, str)]
-        found[texts] = self._among_texts(Texts.of([str(names[place]) for place in texts]), new=new)
+        numbers[texts] = self._among_texts(Texts.of([str(names[place]) for place in texts]), new=new)
         for place, name in enumerate(names):
             if isinstance(name, int) and not _is_whole(name):
-                found[place] = self._other(name, new=new)
-        return found
+                numbers[place] = self._other(name, new=new)
+        return numbers
 
     def _other(self, name: Name, *, new: bool) -> int:
         if new and name not in self._others:
@@ -117,53 +117,53 @@ class People:
 
     def among_all(self, texts: Numbers) -> Numbers:
         """Give the numbers of people of whom `count` gave those among texts."""
-        return np.where(texts >= 0, texts + len(self._whole), texts)
+        return np.where(texts >= 0, texts + len(self._integers), texts)
 
     def find(self, raw: Raw) -> Numbers:
         """Give each row the number of its person: -1 where it names nobody, -2 where somebody who is not known."""
         if not isinstance(raw, Dictionary):
             raise TypeError
         if self._places is None:
-            self._places = _Places(self._whole)
+            self._places = _Places(self._integers)
         values = raw.values
         if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and _fits(values):
             known = self._places.find(values.astype(np.int64, copy=False))
         else:
             names = _names(values)
             known = self.among_all(self._among_texts(names, new=False))
-            whole, at = _whole(names)
-            known[at] = self._places.find(whole)
-        found: Numbers = np.append(known, NOBODY)[raw.codes]  # the code -1 (missing) is the last entry
-        return found
+            integers, at = _integer_names(names)
+            known[at] = self._places.find(integers)
+        numbers: Numbers = np.append(known, NOBODY)[raw.codes]  # the code -1 (missing) is the last entry
+        return numbers
 
     def hashes(self, people: Numbers, key: bytes, purpose: bytes) -> Hashes:
         """Give a keyed hash of the name of each of some people."""
-        found = np.empty(len(people), dtype=np.uint64)
-        whole = people < len(self._whole)
-        found[whole] = keyed_numbers(self._whole[people[whole]], key, purpose)
-        texts = people[~whole] - len(self._whole)
+        every = np.empty(len(people), dtype=np.uint64)
+        by_integer = people < len(self._integers)
+        every[by_integer] = keyed_numbers(self._integers[people[by_integer]], key, purpose)
+        texts = people[~by_integer] - len(self._integers)
         hashes = keyed_words(self._texts.words[:, texts], key, purpose)
         if self._others:
             others = {number: _text(name) for name, number in self._others.items()}
             rows = np.flatnonzero(np.isin(texts, list(others)))
             hashes[rows] = keyed_texts([others[number] for number in texts[rows].tolist()], key, purpose)
-        found[~whole] = hashes
-        return found
+        every[~by_integer] = hashes
+        return every
 
     @property
     def names(self) -> Sequence[Name]:
         """Who they are, by number."""
-        return _Called(self._whole, self._texts, self._others)
+        return _Called(self._integers, self._texts, self._others)
 
 
 class _Called(Sequence[Name]):
     """Names by number, each made when it is asked for."""
 
-    def __init__(self, whole: NDArray[np.int64], texts: TextTable, others: dict[Name, int]) -> None:
-        self._whole, self._texts, self._others = whole, texts, others
+    def __init__(self, integers: NDArray[np.int64], texts: TextTable, others: dict[Name, int]) -> None:
+        self._integers, self._texts, self._others = integers, texts, others
 
     def __len__(self) -> int:
-        return len(self._whole) + len(self._texts)
+        return len(self._integers) + len(self._texts)
 
     @overload
     def __getitem__(self, person: int) -> Name: ...
@@ -174,9 +174,9 @@ class _Called(Sequence[Name]):
             return [self[each] for each in range(*person.indices(len(self)))]
         if not 0 <= person < len(self):
             raise IndexError
-        if person < len(self._whole):
-            return int(self._whole[person])
-        number = person - len(self._whole)
+        if person < len(self._integers):
+            return int(self._integers[person])
+        number = person - len(self._integers)
         if number in self._others.values():
             return next(name for name, other in self._others.items() if other == number)
         return read_words(self._texts.words[:, number])
@@ -217,19 +217,21 @@ class _Places:
         if not len(self._numbers):
             return np.full(len(numbers), UNKNOWN, dtype=np.intp)
         if self._close:
-            inside = (numbers >= self._low) & (numbers <= self._high)
-            found = self._table[np.where(inside, numbers, self._low) - self._low]
-            return np.where(inside, found, UNKNOWN)
+            above = (numbers - self._low).view(np.uint64)  # what is less than the least one becomes very large
+            if above.max(initial=0) < len(self._table):
+                return self._table[above.view(np.int64)]
+            inside = above < len(self._table)
+            return np.where(inside, self._table[np.where(inside, above, 0).view(np.int64)], UNKNOWN)
         slots = self._slots(numbers)
-        found = self._table[slots]
-        other = np.flatnonzero((found != UNKNOWN) & (self._numbers[found] != numbers))
+        places = self._table[slots]
+        other = np.flatnonzero((places != UNKNOWN) & (self._numbers[places] != numbers))
         for _ in range(len(self._table)):
             if not len(other):
                 break
             slots[other] = (slots[other] + 1) & ((1 << self._bits) - 1)
-            found[other] = self._table[slots[other]]
-            other = other[(found[other] != UNKNOWN) & (self._numbers[found[other]] != numbers[other])]
-        return found
+            places[other] = self._table[slots[other]]
+            other = other[(places[other] != UNKNOWN) & (self._numbers[places[other]] != numbers[other])]
+        return places
 
 
 def _fits(values: NDArray[Any]) -> bool:
@@ -266,8 +268,8 @@ def _name(value: object) -> Name | None:
         if isinstance(value, np.integer | int):
             return int(value)
         if isinstance(value, float | np.floating | Decimal) and math.isfinite(value):
-            whole = int(value)
-            return whole if value == whole and abs(whole) < _WHOLE_MAX else None
+            integer = int(value)
+            return integer if value == integer and abs(integer) < _WHOLE_MAX else None
     except Exception:  # noqa: BLE001 - an error would tell on its row
         return None
     return None
@@ -278,7 +280,7 @@ def _is_whole(name: Name) -> bool:
     return isinstance(name, int) and _LEAST <= name <= _LARGEST
 
 
-def _whole(names: Sequence[Name | None]) -> tuple[NDArray[np.int64], Numbers]:
+def _integer_names(names: Sequence[Name | None]) -> tuple[NDArray[np.int64], Numbers]:
     """Give the names that are numbers of int64, and their places."""
     if isinstance(names, Texts):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.intp)

@@ -82,8 +82,8 @@ class BoundedFrame:
         other = BoundedFrame(self._frame, self._unit, self.key, columns)
         if other._known == self._known:
             return self
-        for found in {"_everybody", "_many"} & {*self.__dict__}:  # these do not depend on what is known of rows
-            other.__dict__[found] = self.__dict__[found]
+        for attribute in {"_everybody", "_many"} & {*self.__dict__}:  # these do not depend on what is known of rows
+            other.__dict__[attribute] = self.__dict__[attribute]
         return other
 
     @property
@@ -148,16 +148,16 @@ class BoundedFrame:
         kept: NDArray[np.intp] | None,
     ) -> dict[Read, Raw]:
         """Leave out the rows that do not count, or none for None."""
-        found: dict[Read, Raw] = {}
+        columns: dict[Read, Raw] = {}
         for read in reads:
             if read == self._who:
                 codes = (whose if kept is None else whose[kept]).astype(np.intp)
                 if self._unit.missing == "own":
                     codes[codes == len(self.people)] = NOBODY
-                found[read] = Dictionary(codes, self.people.names)
+                columns[read] = Dictionary(codes, self.people.names)
             else:
-                found[read] = raw[read] if kept is None else _only(raw[read], kept)
-        return found
+                columns[read] = raw[read] if kept is None else _only(raw[read], kept)
+        return columns
 
     def _passed(self, reads: Sequence[Read]) -> Iterator[tuple[Mapping[Read, Raw], NDArray[np.intp]]]:
         """Read all rows, and whose each one is: -1 if it does not count, who comes after all for nobody's."""
@@ -168,17 +168,18 @@ class BoundedFrame:
         every = [*dict.fromkeys([*reads, self._who, *content])]
         for _, raw in self._frame.batches(every, _part_of(every)):
             whose = people.find(raw[self._who])
-            known = np.flatnonzero(whose >= 0)
-            place = places[whose[known]]
-            many, few = known[place >= 0], known[place < 0]
-            place = place[place >= 0]
+            place = places[whose]
+            many, few = np.flatnonzero(place >= 0), np.flatnonzero((place < 0) & (whose >= 0))
+            place = place[many]
             left_out = [
                 many[~choice.of_many(place, self._hashed(raw, many, seeds[place]))],
                 few[~choice.of_few(whose[few])],
                 np.flatnonzero(whose == UNKNOWN),
             ]
-            whose[whose == NOBODY] = nobody
-            whose[np.concatenate(left_out)] = NOBODY
+            if nobody != NOBODY:
+                whose[whose == NOBODY] = nobody
+            for rows in left_out:
+                whose[rows] = NOBODY
             yield raw, whose
 
     @property
@@ -192,11 +193,11 @@ class BoundedFrame:
 
     def _hashed(self, raw: Mapping[Read, Raw], rows: NDArray[np.intp], hashes: Hashes) -> Hashes:
         """Mix what is known of some rows, each value within its bounds or a category, into the hashes of people."""
-        found = np.empty(len(rows), dtype=np.uint64)
+        mixed = np.empty(len(rows), dtype=np.uint64)
         for start in range(0, len(rows), _HASHED):  # so many stay in the cache
             part = slice(start, start + _HASHED)
-            found[part] = self._mixed(raw, rows[part], hashes[part])
-        return found
+            mixed[part] = self._mixed(raw, rows[part], hashes[part])
+        return mixed
 
     def _mixed(self, raw: Mapping[Read, Raw], rows: NDArray[np.intp], hashes: Hashes) -> Hashes:
         batch = Batch(len(rows), {read: _only(raw[read], rows) for read in self._content})
@@ -244,7 +245,7 @@ class BoundedFrame:
         """
         places, seeds = self._many
         for first, end in parts(self.people.rows[places[:-2] >= 0]):
-            found, start = [], 0
+            pieces, start = [], 0
             every = self._content if self.settled else (self._who, *self._content)
             for size, raw in self._frame.batches(every, _HASHED if self.settled else _part_of(every)):
                 known = self._everybody[1][start : start + size]
@@ -252,9 +253,9 @@ class BoundedFrame:
                 place = places[whose]
                 rows = np.flatnonzero((place >= first) & (place < end) if end < len(seeds) else place >= first)
                 place = place[rows]
-                found.append((rows + start, place - first, self._hashed(raw, rows, seeds[place])))
+                pieces.append((rows + start, place - first, self._hashed(raw, rows, seeds[place])))
                 start += size
-            rows, place, hashes = (np.concatenate(each) for each in zip(*found, strict=True))
+            rows, place, hashes = (np.concatenate(each) for each in zip(*pieces, strict=True))
             yield rows, first, place, hashes
 
     @cached_property

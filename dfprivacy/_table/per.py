@@ -63,7 +63,7 @@ class OfPerson:
         return [self.name, self.how, of, self.column.describe()]
 
 
-def read_aggregates(schema: Schema, unit: Unit, asked: Mapping[str, object]) -> tuple[OfPerson, ...]:
+def read_aggregates(schema: Schema, unit: Unit, aggregates: Mapping[str, object]) -> tuple[OfPerson, ...]:
     """Read what is asked of each person's rows.
 
     Parameters
@@ -72,7 +72,7 @@ def read_aggregates(schema: Schema, unit: Unit, asked: Mapping[str, object]) -> 
         What is public about the rows.
     unit : Unit
         Whose rows they are.
-    asked : mapping
+    aggregates : mapping
         ``name=how`` or ``name=(column, how)`` or ``name=(column, "sum", (low, high))``.
 
     Returns
@@ -85,9 +85,9 @@ def read_aggregates(schema: Schema, unit: Unit, asked: Mapping[str, object]) -> 
     SchemaError
         If something cannot be used.
     """
-    if not asked:
+    if not aggregates:
         raise SchemaError("agg() was asked for nothing.", "For example agg(bmi='mean', visits='count').")
-    return tuple(_aggregate(schema, unit, name, wanted) for name, wanted in asked.items())
+    return tuple(_aggregate(schema, unit, name, wanted) for name, wanted in aggregates.items())
 
 
 def _aggregate(schema: Schema, unit: Unit, name: str, wanted: object) -> OfPerson:
@@ -210,11 +210,12 @@ class PerFrame:
         who = Read(self._unit.column, "people")
         people, unnamed = self._frame.people, 0
         counts: dict[Column | None, _Counted] = {None: _Counted(None)}  # first, all rows that are asked for
-        for asked in self._columns:
-            if asked.of is not None and not asked.of.filled:
-                counts.setdefault(asked.of, _Counted(asked.of))
+        for aggregate in self._columns:
+            if aggregate.of is not None and not aggregate.of.filled:
+                counts.setdefault(aggregate.of, _Counted(aggregate.of))
         folded = [
-            _Folded(asked, counts.get(asked.of, counts[None]), self._unit.max_rows) for asked in self._columns
+            _Folded(aggregate, counts.get(aggregate.of, counts[None]), self._unit.max_rows)
+            for aggregate in self._columns
         ]
         by_count = [(count, [each for each in folded if each.counted is count]) for count in counts.values()]
         of = (each.of for each in self._columns if each.of is not None)
@@ -234,7 +235,7 @@ class PerFrame:
         named, own = there[there < len(people)], there[there >= len(people)] - len(people)
         hashes = people.hashes(named, self._key, b"order"), keyed_numbers(own, self._key, b"own order")
         order = np.argsort(np.concatenate(hashes), kind="stable")
-        return len(there), {each.asked.name: each.raw(there[order]) for each in folded}
+        return len(there), {each.aggregate.name: each.raw(there[order]) for each in folded}
 
 
 def _numbers(raw: Raw) -> NDArray[np.intp]:
@@ -290,7 +291,7 @@ class _Folded:
 
     Parameters
     ----------
-    asked : OfPerson
+    aggregate : OfPerson
         Which column.
     counted : _Counted
         How many of each person's rows it is made of.
@@ -298,19 +299,19 @@ class _Folded:
         How many rows of one person count.
     """
 
-    def __init__(self, asked: OfPerson, counted: _Counted, most: int) -> None:
-        self.asked = asked
+    def __init__(self, aggregate: OfPerson, counted: _Counted, most: int) -> None:
+        self.aggregate = aggregate
         self.counted = counted
-        self._adds = asked.how in {"mean", "sum"}
+        self._adds = aggregate.how in {"mean", "sum"}
         self._k = 0
-        if self._adds and asked.of is not None and asked.of.bounds is not None:
-            self._k = _BITS - math.frexp(max(map(abs, asked.of.bounds)))[1] - most.bit_length()
-        self._start = {"min": math.inf, "max": -math.inf}.get(asked.how, 0.0)
+        if self._adds and aggregate.of is not None and aggregate.of.bounds is not None:
+            self._k = _BITS - math.frexp(max(map(abs, aggregate.of.bounds)))[1] - most.bit_length()
+        self._start = {"min": math.inf, "max": -math.inf}.get(aggregate.how, 0.0)
         self._value: NDArray[Any] = np.zeros(0, dtype=np.int64 if self._adds else np.float64)
 
     def add(self, batch: Batch, rows: NDArray[np.intp] | None, whose: NDArray[np.intp]) -> None:
         """Take some rows of a batch, all for None, before they are counted; and whose they are."""
-        how, of = self.asked.how, self.asked.of
+        how, of = self.aggregate.how, self.aggregate.of
         if of is None or how == "count":
             return
         self._value = _longer(self._value, len(self.counted.times), fill=self._start)
@@ -331,7 +332,7 @@ class _Folded:
 
     def raw(self, people: NDArray[np.intp]) -> Raw:
         """Give the column of some people, in this order."""
-        how, count = self.asked.how, self.counted.times[people]
+        how, count = self.aggregate.how, self.counted.times[people]
         if how == "count":
             return count.astype(np.float64)
         value = _longer(self._value, len(self.counted.times), fill=self._start)[people]
@@ -339,9 +340,9 @@ class _Folded:
             value = np.ldexp(value.astype(np.float64), -self._k)
         if how == "mean":
             value /= np.maximum(count, 1)
-        if self.asked.column.bounds is None:
+        if self.aggregate.column.bounds is None:
             codes = np.where(count > 0, value, -1).astype(np.intp)
-            return Dictionary(codes, self.asked.column.categories or ())
+            return Dictionary(codes, self.aggregate.column.categories or ())
         return value if how == "sum" else np.where(count > 0, value, np.nan)
 
 

@@ -61,7 +61,7 @@ class TextTable:
         return self._numbered(texts, new=True)
 
     def _numbered(self, texts: Texts, *, new: bool) -> Numbers:
-        found = np.empty(len(texts), dtype=np.intp)
+        numbers_of_all = np.empty(len(texts), dtype=np.intp)
         for start in range(0, len(texts), _AT_ONCE):
             part = texts[start : start + _AT_ONCE]
             words = self._as_wide(written_as_words(part))
@@ -71,8 +71,8 @@ class TextTable:
             if new:
                 rows = np.flatnonzero((numbers == UNKNOWN) & (part.lengths <= LONGEST))
                 numbers[rows] = self._insert(words[:, rows], hashes[rows])
-            found[start : start + len(part)] = numbers
-        return found
+            numbers_of_all[start : start + len(part)] = numbers
+        return numbers_of_all
 
     def _as_wide(self, words: Hashes) -> Hashes:
         """Give texts as many words as those of the table have, and these as many as they have."""
@@ -84,13 +84,13 @@ class TextTable:
 
     def _find(self, words: Hashes, hashes: Hashes) -> Numbers:
         slots = self._first(hashes)
-        found = self._slots[slots].astype(np.intp)
-        other = np.flatnonzero((found != UNKNOWN) & ~self._equal(found, words))
+        numbers = self._slots[slots].astype(np.intp)
+        other = np.flatnonzero((numbers != UNKNOWN) & ~self._equal(numbers, words))
         while len(other):  # some slot is free
             slots[other] = self._next(slots[other])
-            found[other] = self._slots[slots[other]]
-            other = other[(found[other] != UNKNOWN) & ~self._equal(found[other], words[:, other])]
-        return found
+            numbers[other] = self._slots[slots[other]]
+            other = other[(numbers[other] != UNKNOWN) & ~self._equal(numbers[other], words[:, other])]
+        return numbers
 
     def _equal(self, numbers: Numbers, words: Hashes) -> NDArray[np.bool_]:
         equal = np.ones(len(numbers), dtype=np.bool_)

@@ -41,7 +41,7 @@ Norm = float  # 1, 2 or infinity
 _NORMS = (1, 2, math.inf)
 _DERIVED = {
     *("reads", "dimension", "summands", "support"),
-    *("portable", "threaded", "sensitivity", "steps", "total", "totals", "cells", "image", "stacked"),
+    *("portable", "threaded", "sensitivity", "steps", "total", "totals", "counted", "cells", "image", "stacked"),
 }
 _PIECE = 1 << 17  # numbers at a time, which fit the cache
 UNIT_SLACK = 2.0**-44  # of a coordinate: what is as near to a whole unit is one
@@ -159,9 +159,14 @@ class RowFeatures(ABC):
         """Exact sums of the rows at each place below `bins`, shape (bins, summands); others count nowhere."""
         return added_by_place(self.steps(batch, k), place, bins)
 
-    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> NDArray[np.intp] | None:  # noqa: ARG002
-        """Give the one coordinate in which each row counts as 1, `summands` for none; None where rows do not."""
+    @property
+    def counted(self) -> tuple[NDArray[np.intp], ...] | None:
+        """Sets of coordinates, of each of which a row counts as 1 in one at most; None where rows do not."""
         return None
+
+    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> list[NDArray[np.intp]]:
+        """Give the place of each row's coordinate in each of these sets, beyond its end for none."""
+        raise NotImplementedError
 
     @property
     def stacked(self) -> tuple[RowFeatures, ...]:
@@ -214,7 +219,10 @@ def added_by_place(steps: NDArray[np.float64], place: NDArray[np.intp], bins: in
     if bins < FEW:
         hot: NDArray[np.float64] = (place == np.arange(bins)[:, None]).astype(np.float64)
         return hot @ steps
-    return np.array([np.bincount(place, weights=each, minlength=bins + 1)[:bins] for each in steps.T]).T
+    total = np.empty((bins, steps.shape[1]))
+    for at, each in enumerate(steps.T):
+        total[:, at] = np.bincount(place, weights=each, minlength=bins + 1)[:bins]
+    return total
 
 
 def common_unit(numbers: Iterable[float | None]) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -117,18 +118,26 @@ class Bins(RowFeatures):
         """The unit of the weights."""
         return common_unit(map(float, self.each))
 
+    @cached_property
+    def _ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Lower and upper edges of intervals; what lies beyond all is in the first or the last."""
+        return np.append(-np.inf, self.edges[1:-1]), np.append(self.edges[1:-1], np.inf)
+
     def places(self, batch: Batch) -> NDArray[np.intp]:
         """Return the number of each row's interval, shape (batch.size,)."""
         places: NDArray[np.intp]
         x = batch.values(self.columns[0])
         if self._even:  # the right one or a neighbour, whatever the rounding
-            places = ((x - self.edges[0]) * self._per).clip(0, self.bins - 1).astype(np.intp)
-            places += x >= self.edges[1:].take(places)
-            places.clip(0, self.bins - 1, out=places)
-            places -= x < self.edges.take(places)
+            near = x - self.edges[0]
+            near *= self._per
+            places = near.clip(0, self.bins - 1, out=near).astype(np.intp)
+            lower, upper = self._ends
+            above, below = x >= upper.take(places), x < lower.take(places)
+            places += above
+            places -= below
         else:
             places = np.searchsorted(self.edges, x, side="right") - 1
-        places.clip(0, self.bins - 1, out=places)
+            places.clip(0, self.bins - 1, out=places)
         if self.missing:
             gone = batch.missing(self.columns[0])
             places[gone] = self.bins
@@ -153,10 +162,15 @@ class Bins(RowFeatures):
         places = places if mask is None else places[mask]
         return np.bincount(places, minlength=self.summands).astype(np.float64)
 
-    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> NDArray[np.intp]:
+    @property
+    def counted(self) -> tuple[NDArray[np.intp], ...] | None:
+        """All coordinates are one set."""
+        return (np.arange(self.summands),)
+
+    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> list[NDArray[np.intp]]:
         """Return the interval in which each row counts."""
         places = self.places(batch)
-        return places if mask is None else np.where(mask, places, self.summands)
+        return [places if mask is None else np.where(mask, places, self.summands)]
 
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:  # noqa: ARG002
         """Return the same for the rows at each place below `bins`, shape (bins, summands)."""

@@ -170,12 +170,18 @@ class Given(RowFeatures):
         left = batch.size if mask is None else np.count_nonzero(mask)
         return np.append(total, left * tally[0] + (rows - left) * tally[1])
 
-    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> NDArray[np.intp] | None:
-        """Return the coordinate in which each complete row counts, of features that count each in one."""
-        cells = self.of.cells(batch, mask) if self.tally is None else None
-        if cells is None or self._is_complete(batch):
+    @property
+    def counted(self) -> tuple[NDArray[np.intp], ...] | None:
+        """The sets of what complete rows are counted in, if no others are."""
+        return self.of.counted if self.tally is None else None
+
+    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> list[NDArray[np.intp]]:
+        """Return the place of each complete row in each set."""
+        cells = self.of.cells(batch, mask)
+        if self._is_complete(batch):
             return cells
-        return np.where(self._gone(batch), self.summands, cells)
+        gone = self._gone(batch)
+        return [np.where(gone, self.summands, each) for each in cells]
 
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         """Return the same for the rows at each place below `bins`, shape (bins, summands)."""

@@ -174,8 +174,10 @@ class Moments(RowFeatures):
         """Return the same for the rows at each place below `bins`, shape (bins, d)."""
         if self.count != "beside" or bins < FEW:
             return super().totals(batch, place, bins, k)
-        rows = np.bincount(place, minlength=bins + 1)[:bins] * np.rint(2.0**k)
-        return np.column_stack([added_by_place(self._changing_steps(batch, k), place, bins), rows])
+        total = np.empty((bins, self.dimension))
+        total[:, :-1] = added_by_place(self._changing_steps(batch, k), place, bins)
+        total[:, -1] = np.bincount(place, minlength=bins + 1)[:bins] * np.rint(2.0**k)
+        return total
 
     def _changing_steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
         steps = np.empty((self.dimension - 1, batch.size))

@@ -160,13 +160,28 @@ class OneHot(RowFeatures):
             place = np.where(mask, place, len(self.groups))
         return self._sums(batch, place, len(self.groups), k).ravel()
 
-    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> NDArray[np.intp] | None:
-        """Return the coordinate in which each row counts, of features that count each in one."""
-        within = self.of.cells(batch, mask) if self.of else None
-        if self.of is None or within is None:
+    @property
+    def counted(self) -> tuple[NDArray[np.intp], ...] | None:
+        """The sets of what is counted by category, if rows count so in that."""
+        if self.of is None or (counted := self.of.counted) is None:
             return None
-        own, width = self._places(batch), self.of.summands
-        return np.where((own < len(self.groups)) & (within < width), own * width + within, self.summands)
+        starts = self.of.summands * np.arange(len(self.groups))
+        return tuple((starts[:, None] + within).ravel() for within in counted)
+
+    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> list[NDArray[np.intp]]:
+        """Return the place of each row in each set."""
+        if self.of is None:
+            raise NotImplementedError
+        own, starts, found = self._places(batch), {}, []  # a row of no category begins at the end
+        for within, counted in zip(self.of.cells(batch, mask), self.of.counted or (), strict=True):
+            width = len(counted)
+            if width not in starts:
+                starts[width] = own * width
+            places = starts[width] + within
+            if batch.size and within.max() >= width:
+                places[within >= width] = len(self.groups) * width
+            found.append(places)
+        return found
 
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         """Return the same for the rows at each place below `bins`, shape (bins, summands)."""

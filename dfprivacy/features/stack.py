@@ -106,9 +106,20 @@ class Stack(RowFeatures):
         """Return the exact sums of a batch in whole steps."""
         return np.concatenate([each.total(batch, mask, k) for each in self.features])
 
-    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> NDArray[np.intp] | None:
-        """Return the coordinate in which each row counts, if there are no features beside the first."""
-        return self.features[0].cells(batch, mask) if len(self.features) == 1 else None
+    @property
+    def counted(self) -> tuple[NDArray[np.intp], ...] | None:
+        """The sets of all parts, if all have such."""
+        starts = accumulate((each.summands for each in self.features), initial=0)
+        sets: list[NDArray[np.intp]] = []
+        for each, start in zip(self.features, starts, strict=False):
+            if (counted := each.counted) is None:
+                return None
+            sets += [start + own for own in counted]
+        return tuple(sets)
+
+    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> list[NDArray[np.intp]]:
+        """Return the place of each row in each set."""
+        return [places for each in self.features for places in each.cells(batch, mask)]
 
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         """Return the same for the rows at each place below `bins`, shape (bins, summands)."""

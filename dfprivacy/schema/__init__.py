@@ -125,12 +125,14 @@ class Column:
     @property
     def mid(self) -> float:
         """Middle of the bounds."""
-        return self.low / 2 + self.high / 2
+        return _middle(self._bounds)
 
     @property
     def half(self) -> float:
         """Half the width of the bounds, so rounded that no value within them is further from `mid`."""
-        return max(self.high - self.mid, self.mid - self.low)
+        low, high = self._bounds
+        middle = _middle(self._bounds)
+        return max(high - middle, middle - low)
 
     @property
     def _bounds(self) -> tuple[float, float]:
@@ -419,6 +421,10 @@ def _equal(values: NDArray[Any], number: float) -> NDArray[np.bool_]:
     return np.asarray(np.asarray(values, dtype=np.float64) == number)
 
 
+def _middle(bounds: tuple[float, float]) -> float:
+    return bounds[0] / 2 + bounds[1] / 2
+
+
 @dataclass(frozen=True)
 class _Numbers:
     """The numbers among categories in order, and their codes.
@@ -457,10 +463,10 @@ def _encode_numbers(values: NDArray[Any], categories: tuple[Category, ...]) -> C
         return np.full(len(values), none, dtype=np.intp)
     if numbers.table is not None:
         first = int(domain[0]) - 1
-        whole = _whole(values, first)
+        integers = _as_integers(values, first)
         if not numbers.distances:
-            return numbers.table.take(whole - first, mode="clip")
-        above = (whole - int(domain[0])).view(np.uint64)  # what is below the first one becomes very large
+            return numbers.table.take(integers - first, mode="clip")
+        above = (integers - int(domain[0])).view(np.uint64)  # what is below the first one becomes very large
         if above.max(initial=0) > none:  # else it is sooner left as it is
             above = np.minimum(above, np.uint64(none))
         return above.view(np.int64).astype(np.intp, copy=False)
@@ -469,7 +475,7 @@ def _encode_numbers(values: NDArray[Any], categories: tuple[Category, ...]) -> C
     return np.where(domain[at] == floats, codes[at], none)
 
 
-def _whole(values: NDArray[Any], first: int) -> NDArray[np.int64]:
+def _as_integers(values: NDArray[Any], first: int) -> NDArray[np.int64]:
     """Turn whole numbers into int64 and all else into `first`."""
     if values.dtype.kind == "f":
         limited = np.clip(np.asarray(values, dtype=np.float64), -_FLOAT_EXACT, _FLOAT_EXACT)

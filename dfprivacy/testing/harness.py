@@ -88,8 +88,9 @@ _HOUSE = (
     "dfprivacy._table.keys",
     "dfprivacy._measure.evaluate",
     "dfprivacy._measure.passes",
-    "dfprivacy._measure.curator",
+    *dict.fromkeys(kind.__module__ for kind in Curator.__mro__ if kind is not object),
 )
+_VERBS = tuple(f"{kind.__name__}." for kind in Curator.__mro__ if kind is not object)
 
 
 class MemoryFrame:
@@ -196,7 +197,7 @@ def _for_curator() -> bool:
     while walk is not None and str(walk.f_globals.get("__name__", "")).startswith(_HOUSE):
         last = walk.f_code.co_qualname
         walk = walk.f_back
-    return last.startswith(f"{Curator.__name__}.") and not last.startswith(f"{Curator.__name__}._")
+    return last.startswith(_VERBS) and not last.startswith(tuple(f"{kind}_" for kind in _VERBS))
 
 
 @cache

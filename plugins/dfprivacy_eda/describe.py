@@ -377,14 +377,14 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
 
 def _of_number(column: Column, measured: Sums, grown: Grown, confidence: float) -> dict[str, Cell]:
     number, possible = measured.numbers, measured.possible
-    cells: dict[str, Cell] = {}
-    for name, of in {"count": sums.count, "mean": sums.mean, "std": sums.std}.items():
+    cells: dict[str, Cell] = {"count": sums.linear(measured, 0, confidence)}
+    for name, of in {"mean": sums.mean, "std": sums.std}.items():
         draws = of(possible, column)
         ends = sums.interval(draws, possible[0], confidence, sums.possible_of(name, column))
         cells[name] = (float(of(number, column)), sums.spread(draws), *ends)
     gone, error = sums.missing(measured)
     if gone is not None:
-        cells["missing"] = (gone, error, *sums.between(possible[3], confidence))
+        cells["missing"] = (gone, error, *sums.linear(measured, 3, confidence)[2:])
     z = float(ndtri((1 + confidence) / 2))
     values = np.clip(grown.tree.quantiles(_QUARTILES), column.low, column.high).tolist()
     lows, highs = (np.clip(ends, column.low, column.high).tolist() for ends in grown.tree.intervals(_QUARTILES, z))

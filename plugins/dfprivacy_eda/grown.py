@@ -88,17 +88,26 @@ class Planned:
         asked: Sequence[tuple[float, ...]] | None,
     ) -> Planned:
         """Lay them out, before anything is paid; all nodes are shown if nobody says which quantiles are asked."""
-        plans = [layout(column, None, rows_epsilon(curator, share / len(columns))) for column in columns]
         counted = tuple(bool(gaps[column.name]) for column in columns)
-        trees = [
-            plan.features(column, missing=missing, root=False)
-            for plan, column, missing in zip(plans, columns, counted, strict=True)
-        ]
-        sizes = tuple(plan.sizes for plan in plans)
-        descent = None if asked is None else Descent(sizes, counted, tuple(asked))
-        return cls(tuple(plans), features.Stack(*trees), descent)
+        rows = rows_epsilon(curator, share / len(columns))
+        return curator.once(_planned, tuple(columns), counted, rows, None if asked is None else tuple(asked))
 
     def measured(self, curator: Curator, share: Fraction) -> list[tuple[Layout, NoisyValue]]:
         """Measure them, with their share of the call's budget."""
         counts = curator.sum(self.features, share=share, reveal=self.descent)
         return [*zip(self.layouts, counts.parts, strict=True)]
+
+
+def _planned(
+    columns: tuple[Column, ...],
+    counted: tuple[bool, ...],
+    rows: float,
+    asked: tuple[tuple[float, ...], ...] | None,
+) -> Planned:
+    plans = tuple(layout(column, None, rows) for column in columns)
+    trees = [
+        plan.features(column, missing=missing, root=False)
+        for plan, column, missing in zip(plans, columns, counted, strict=True)
+    ]
+    descent = None if asked is None else Descent(tuple(plan.sizes for plan in plans), counted, asked)
+    return Planned(plans, features.Stack(*trees), descent)

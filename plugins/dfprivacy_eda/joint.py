@@ -103,20 +103,11 @@ class Summed:
         """
         n = curator.size
         weight = 2.0 if n is not None else 1.0
-        every: dict[str, features.RowFeatures] = {}
-        for name, column in columns.items():
-            given, of = gaps[name], features.Moments(column, degree=1)
-            if degrees[name] > 1:
-                of = features.Moments(column, centred=True)
-            if degrees[name]:
-                tally = (0.0, weight) if name in told else None
-                every[name] = features.Given(*given, of=of, tally=tally) if given else of
-            elif name in told:
-                every[name] = features.Given(*given)
-        count = [] if n is not None else [features.Count()]
-        measured = curator.sum(features.Stack(*every.values(), *count), noise="cube", share=share)
+        summed = {name: column for name, column in columns.items() if degrees[name] or name in told}
+        asked = tuple((column, degrees[name], gaps[name], name in told) for name, column in summed.items())
+        measured = curator.sum(curator.once(_stacked, asked, weight, n is None), noise="cube", share=share)
         d, b = len(measured.values), float(np.max(measured.scales))
-        parts = dict(zip(every, measured.parts, strict=False))
+        parts = dict(zip(summed, measured.parts, strict=False))
         if n is not None:
             return cls(float(n), 0.0, d, b, parts, told, weight)
         return cls(float(measured.values[-1]), (d + 1) * (d + 2) / 3 * b * b, d, b, parts, told, weight)
@@ -142,3 +133,20 @@ class Summed:
             sums[3], scales[3] = gone, (error or 0.0) / math.sqrt(2)
             counted, of_cube = True, 3
         return Sums(sums, scales, map_, np.zeros(4), counted, cube=(self.dimension, of_cube))
+
+
+def _stacked(
+    columns: tuple[tuple[Column, int, tuple[Column, ...], bool], ...],
+    weight: float,
+    count: bool,  # noqa: FBT001 - as `once` gives it
+) -> features.Stack:
+    """Sum y of columns of degree 1, and 2y²-1 as well of 2, gaps where they are told, and perhaps all rows."""
+    every: list[features.RowFeatures] = []
+    for column, degree, given, told in columns:
+        of = features.Moments(column, centred=True) if degree > 1 else features.Moments(column, degree=1)
+        if not degree:
+            every.append(features.Given(*given))
+        else:
+            tally = (0.0, weight) if told else None
+            every.append(features.Given(*given, of=of, tally=tally) if given else of)
+    return features.Stack(*every, *([features.Count()] if count else []))

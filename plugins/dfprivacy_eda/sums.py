@@ -24,6 +24,7 @@ __all__ = [
     "count",
     "cube_draws",
     "interval",
+    "linear",
     "mean",
     "missing",
     "moments",
@@ -169,6 +170,25 @@ def _moved(weights: tuple[float, ...], cube: tuple[int, int]) -> Numbers:
         if weight:  # most are 0
             moved += weight * draws[:_HALF]
     return moved
+
+
+def linear(sums: Sums, number: int, confidence: float) -> tuple[float, float, float, float]:
+    """Give the number of rows with a value (0) or without one (3), its standard error, and its interval.
+
+    They are those of its draws, which differ from what was measured by the same in all groups.
+    """
+    known = float((sums.start + sums.map @ sums.values)[number])
+    if not sums.scales.any():
+        return known, 0.0, known, known
+    error, low, high = _apart(tuple((sums.map * sums.scales)[number].tolist()), sums.cube, confidence)
+    return known, error, known + low, known + high
+
+
+@lru_cache(maxsize=64)
+def _apart(weights: tuple[float, ...], cube: tuple[int, int], confidence: float) -> tuple[float, float, float]:
+    moved = _moved(weights, cube)
+    draws = np.concatenate([-moved, moved])
+    return spread(draws), *between(draws, confidence)
 
 
 def cube_draws(dimension: int, scale: float, kept: int, *, most: int = 2 * _HALF) -> Numbers:

@@ -12,7 +12,7 @@ import numpy as np
 from dfprivacy import features
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -98,19 +98,6 @@ class Design:
             parts.append(features.OneHot(a, b, groups={a.name: ours, b.name: theirs}))
         return features.Stack(*parts) if len(parts) > 1 else parts[0]
 
-    def _entries(self) -> Iterator[tuple[int, int]]:
-        """Places (i, j) of M, i ≤ j, in the order of the features, that of the number of rows left out."""
-        numbers, groups = self._numbers(), self._groups()
-        if self._binary:
-            groups.append(range(self.width, self.width + 1))  # the outcome is the last of all
-        places = [0, *numbers]
-        yield from ((places[i], places[j]) for i, j in zip(*np.triu_indices(len(places)), strict=True) if j)
-        for group in groups:
-            for k in group:
-                yield from [(k, k), *((min(k, i), max(k, i)) for i in numbers)]
-        for first, second in combinations(groups, 2):
-            yield from ((i, j) for i in first for j in second)
-
     def _numbers(self) -> list[int]:
         """Places of what is mapped to [-1, 1]."""
         return [*range(1, 1 + len(self.numbers)), *([] if self._binary else [self.width])]
@@ -138,7 +125,7 @@ class Design:
         start : ndarray of shape (m,)
         map : ndarray of shape (m, coordinates)
         """
-        entries, first = list(self._entries()), int(exact is None)
+        entries, first = _entries(self), int(exact is None)
         m = len(entries) + 2
         start, taken = np.zeros(m), np.zeros((m, first + len(entries)))
         if exact is None:
@@ -188,10 +175,26 @@ class Design:
         return start, change
 
 
+@lru_cache(maxsize=64)  # a call asks many times
+def _entries(design: Design) -> Sequence[tuple[int, int]]:
+    """Places (i, j) of M, i ≤ j, in the order of the features, that of the number of rows left out."""
+    numbers, groups = design._numbers(), design._groups()  # noqa: SLF001 - our own
+    if design.success is not None:
+        groups.append(range(design.width, design.width + 1))  # the outcome is the last of all
+    places = [0, *numbers]
+    entries = [(places[i], places[j]) for i, j in zip(*np.triu_indices(len(places)), strict=True) if j]
+    for group in groups:
+        for k in group:
+            entries += [(k, k), *((min(k, i), max(k, i)) for i in numbers)]
+    for first, second in combinations(groups, 2):
+        entries += [(i, j) for i in first for j in second]
+    return entries
+
+
 @lru_cache(maxsize=64)
 def _index(design: Design) -> NDArray[np.intp]:
-    """Work `Design.index` out, which a call asks for many times."""
-    entries = list(design._entries())  # noqa: SLF001 - our own
+    """Work `Design.index` out."""
+    entries = _entries(design)
     index = np.full((design.width + 1,) * 2, len(entries) + 1)
     index[0, 0] = 0
     for at, (i, j) in enumerate(entries, start=1):

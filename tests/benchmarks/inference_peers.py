@@ -94,7 +94,7 @@ def ranks(runs: int) -> None:
                 categories={"g": ["a", "b"]},
                 runs=runs,
             )
-            row(2, f"{shift:g} sd", n, f"{ours.found[0][0]:.2f}", f"{couch(rng, shift, n, 4000, 1.0):.2f}", "")
+            row(2, f"{shift:g} sd", n, f"{ours.shares[0][0]:.2f}", f"{couch(rng, shift, n, 4000, 1.0):.2f}", "")
         for k, n in STEPS:
             ours = dp.power(
                 ("kruskal", "x", {"by": "g"}),
@@ -105,7 +105,7 @@ def ranks(runs: int) -> None:
                 categories={"g": list("abcdefgh"[:k])},
                 runs=runs,
             )
-            row(k, "steps of 1 sd", n, f"{ours.found[0][0]:.2f}", "", f"{f1(rng, k, n, 1000, 1.0):.2f}")
+            row(k, "steps of 1 sd", n, f"{ours.shares[0][0]:.2f}", "", f"{f1(rng, k, n, 1000, 1.0):.2f}")
 
 
 def adassp(

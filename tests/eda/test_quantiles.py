@@ -58,12 +58,13 @@ def test_how_far_a_score_moves(q):
 
 
 def test_the_trees_of_columns():
-    """Whole numbers have an interval each, on as many levels as they need; the rest 256, 1,024 or 4,096."""
+    """Whole numbers have an interval each, on as many levels as they need; the rest 240, 1,024 or 4,096."""
     age = Column("age", bounds=(0.0, 120.0))
 
     assert (16, 256, 4096) == layout(age, None, math.inf).sizes
     assert (16, 256, 1024) == layout(age, None, 19_999).sizes
-    assert (16, 256) == layout(age, None, 1_499).sizes
+    assert (12, 240) == layout(age, None, 1_499).sizes
+    assert (2, 2) == layout(age, None, 1_499).weights
     assert (16, 128) == layout(age, 1, math.inf).sizes
     assert (121 * [1])[:10] == np.diff(layout(age, 1, math.inf).edges)[:10].tolist()
     assert (11,) == layout(age, 12, math.inf).sizes
@@ -93,7 +94,7 @@ def test_what_lies_at_a_bound_is_that_value(neighbors, protect):
 
 def test_bounds_that_leave_no_room_beside_them():
     """Where floats have no room for an interval outside, the intervals begin and end at the bounds."""
-    dense = layout(Column("x", bounds=(1e16, 1e16 + 512)), None, 1.0)
+    dense = layout(Column("x", bounds=(1e16, 1e16 + 480)), None, 1.0)
 
     assert (0.0, 1.0) == layout(Column("x", bounds=(0.0, 1.0)), None, 1.0).ends
     assert (1e16, 2.0, None) == (dense.low, dense.step, dense.ends)

@@ -28,8 +28,7 @@ from dfprivacy._call.payment import CallPayer
 from dfprivacy._call.target import Target
 from dfprivacy._ledger.joint import JointAccount
 from dfprivacy._ledger.tables import tables as _schema
-from dfprivacy._measure import curator as curators
-from dfprivacy._measure import description
+from dfprivacy._measure import description, discovery
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy import calibrate, sparse
@@ -977,7 +976,7 @@ def key_noise_for_a_row_that_comes():
     exact = calibrate.laplace_scale
     with (
         mock.patch.object(calibrate, "laplace_scale", lambda moved, epsilon: exact(moved - 1, epsilon)),
-        mock.patch.object(curators, "Laplace", little),
+        mock.patch.object(discovery, "Laplace", little),
     ):
         yield
 

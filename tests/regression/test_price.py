@@ -67,7 +67,7 @@ def test_power_is_as_the_page_says():
     terms = {"bounds": {name: price.BOUNDS[name] for name in ("price", "poor")}, "assume": asked, "runs": 100}
     said = dict(re.findall(r"^  epsilon ([\d.]+) +([\d.]+)$", PAGE, flags=re.MULTILINE))
 
-    powers = dp.power(("ols", price.POOR), n=506, epsilon=[0.5, 1], **terms).found
+    powers = dp.power(("ols", price.POOR), n=506, epsilon=[0.5, 1], **terms).shares
 
     for (found,), epsilon in zip(powers, ("0.5", "1"), strict=True):
         assert found == pytest.approx(float(said[epsilon]), abs=0.35 if epsilon == "0.5" else 0.15)

@@ -55,7 +55,7 @@ class ArrowFrame:
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
-        self._schema = self._open().schema
+        self._schema = (frame if isinstance(frame, pa.Table) else self._open()).schema
 
     def _open(self) -> pa.RecordBatchReader:
         if isinstance(

@@ -1,0 +1,202 @@
+"""The mechanisms of all installed plugins as methods of a view: what they are called with becomes a question."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Self, overload
+
+from dfprivacy._call.plan import Plan, Planned, planned
+from dfprivacy._call.question import Question, held
+from dfprivacy._plugins.loader import registry
+from dfprivacy.column import INSTEAD, ColumnView
+from dfprivacy.errors import ArgumentError, trimmed
+from dfprivacy.release import Groups
+
+if TYPE_CHECKING:
+    import weakref
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from dfprivacy._call.explanation import Explanation
+    from dfprivacy._call.target import Target
+    from dfprivacy._measure.evaluate import Table
+    from dfprivacy.mechanism import Mechanism
+    from dfprivacy.schema import Column
+    from dfprivacy.view import PrivateFrame
+
+__all__ = ["VIEWS", "Askable", "Price"]
+
+Price = str | int | float | Fraction
+# By the frame's id: the frame, its view, and what it takes to make the view again without its rows. Nothing here
+# keeps a frame alive: a view does that for as long as somebody holds it.
+VIEWS: dict[int, tuple[weakref.ref[Any], weakref.ref[PrivateFrame], Target]] = {}
+
+
+class Askable:
+    """Something with the mechanisms of all installed plugins as methods."""
+
+    _target: Target
+    _by: tuple[Column, ...] = ()
+
+    @trimmed
+    def explain(self, method: str, /, *args: Any, **kwargs: Any) -> Explanation:
+        """Say what a method would measure, with which noise and at what price, and what it could find out.
+
+        No private column is read and nothing is charged.
+
+        Parameters
+        ----------
+        method : str
+            The method's name.
+        *args, **kwargs
+            What it would be called with.
+
+        Returns
+        -------
+        Explanation
+            The plan.
+        """
+        mechanisms = registry().mechanisms
+        if not isinstance(method, str) or method not in mechanisms:
+            name = method if isinstance(method, str) else type(method).__name__
+            raise ArgumentError(f"There is no method {name!r}.", _near(name))
+        return self._question(mechanisms[method], args, kwargs).explain()
+
+    @trimmed
+    def plan(
+        self, questions: Sequence[Any], /, *, epsilon: Price | None = None, error: float | None = None
+    ) -> Plan:
+        """Split a budget over questions so that the relative errors to expect are equal.
+
+        No private column is read and nothing is charged.
+
+        Parameters
+        ----------
+        questions : list
+            What is to be asked: the name of a method, or a tuple of it and its arguments, those by name in a
+            dictionary at the end: ``[("mean", "age"), ("ttest", "bmi", {"by": "smoker"}), "describe"]``.
+        epsilon : number or str, optional
+            The budget to split.
+        error : float, optional
+            In place of it, the relative error that is wanted: what does it take?
+
+        Returns
+        -------
+        Plan
+            The price of each question and the error to expect. ``plan.run()`` asks them.
+
+        Raises
+        ------
+        ArgumentError, SchemaError
+            If a question cannot be asked.
+
+        Notes
+        -----
+        Errors follow from public numbers and from what is typical: a column's standard deviation is taken to be a
+        sixth of its range, a private number of rows to be 10,000. What the error is relative to depends on the
+        method: a standard deviation for a mean, an average cell for counts, a quarter of the rows for quantiles.
+        A method whose planner says none has that of a mean with the same noise. What is kept in the ledger already
+        is not taken into account.
+
+        Examples
+        --------
+        >>> import pandas as pd, dfprivacy as dp
+        >>> df = pd.DataFrame({"age": [22, 31, 27, 40] * 1250})
+        >>> view = dp.protect(df, "planned", epsilon=1, ledger="memory:", bounds={"age": (0, 100)})
+        >>> view.plan([("mean", "age"), ("histogram", "age", {"bins": 10})], epsilon=0.5)
+        A plan (nothing was charged or read):
+          question                    epsilon  expected relative error
+          mean('age')                0.115521                   0.0147
+          histogram('age', bins=10)  0.384478                   0.0147
+          all                        0.499999
+          the account 'planned' can pay: the most it can pay at once is epsilon 1
+        """
+        size = self._target.table.schema.size
+
+        def explained(one: Planned) -> Explanation:
+            return self.explain(one.method, *one.args, **one.kwargs, epsilon=one.epsilon, fresh=True)
+
+        return Plan(
+            self._target.account.name,
+            planned(questions, epsilon, error, explained, size),
+            float(self._target.account.largest()),
+            lambda one: getattr(self, one.method)(*one.args, **one.kwargs, epsilon=one.epsilon),
+        )
+
+    def _question(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Question:
+        self._refuse_tables(mechanism, args, kwargs)
+        return Question.read(self._target, mechanism, args, kwargs, self._by)
+
+    def _refuse_tables(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        for value in (*args, *kwargs.values()):
+            known, *_ = VIEWS.get(id(value), (None,))
+            if known is not None and known() is value:
+                raise ArgumentError(
+                    f"{mechanism.name}() was given a protected table as an argument.",
+                    "Arguments are public: they are kept with the question, and shown.",
+                )
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):  # what Python and notebooks probe for
+            raise AttributeError(name)
+        mechanism = registry().mechanisms.get(name)
+        if mechanism is None:
+            raise AttributeError(f"There is no method {name!r}. {_near(name)}")
+
+        @trimmed
+        def method(*args: Any, **kwargs: Any) -> Any:
+            unpriced = kwargs.get("epsilon") is None and self._target.default_epsilon is None
+            if unpriced and mechanism.holder is not None:
+                self._refuse_tables(mechanism, args, kwargs)
+                return held(self._target, mechanism, args, kwargs, self._by)
+            return self._question(mechanism, args, kwargs).ask()
+
+        method.__name__ = method.__qualname__ = name
+        method.__doc__ = mechanism.doc
+        signature = mechanism.signature
+        signature = signature.replace(return_annotation=Groups) if self._by else signature
+        method.__signature__ = signature  # type: ignore[attr-defined]
+        return method
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *registry().mechanisms})
+
+    # As of a table: names of columns, and one of them by its name.
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._target.table.schema.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._target.table.schema.names
+
+    @overload
+    def __getitem__(self, name: str) -> ColumnView: ...
+    @overload
+    def __getitem__(self, name: list[str]) -> Self: ...
+    @trimmed
+    def __getitem__(self, name: str | list[str]) -> ColumnView | Self:
+        table = self._target.table
+        if not isinstance(name, list):
+            return ColumnView(self, table.schema.named(name))
+        return self._of(replace(table, schema=table.schema.select(name)))
+
+    def _of(self, table: Table) -> Self:
+        """Give the same view of another part of the table."""
+        made = object.__new__(type(self))
+        vars(made).update(vars(self), _target=replace(self._target, table=table))
+        return made
+
+    # A copy is the same view. A pickled one knows the account and its answers, but carries no rows: see Table.
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+
+def _near(name: str) -> str:
+    if name in INSTEAD:
+        return INSTEAD[name]
+    known = sorted(registry().mechanisms)
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"Did you mean {near[0]!r}?" if near else f"The methods are {known!r}."

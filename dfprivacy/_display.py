@@ -1,0 +1,267 @@
+"""A release for people to look at: as a sentence, as text, as tables of other libraries, as pages."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dfprivacy._json import result_names
+from dfprivacy.errors import trimmed
+from dfprivacy.markup import Grid, Text, paragraph
+from dfprivacy.tidy import COLUMNS_MAX, frame_of, leaves, rows_of, scalar, table_of
+from dfprivacy.wording import number, sure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dfprivacy.measured import Privacy
+
+__all__ = ["NOTES", "Displayed", "one_row", "tabled", "within"]
+
+_WIDTH = 100  # of a summary
+NOTES = frozenset({"note", "notes"})  # rows of sentences, which no column of a table has room for
+_NAMES = ("term", "column", "name", "statistic")  # columns of a table that say what an estimate is of
+
+
+class Displayed:
+    """What can be looked at: a result, by field, and the privacy that was paid for it."""
+
+    if TYPE_CHECKING:  # fields of a release
+
+        @property
+        def privacy(self) -> Privacy | None: ...
+
+        @property
+        def library(self) -> str: ...
+
+    _shown: ClassVar[tuple[str, ...]] = ()  # the fields that people look at first; all if empty
+    _estimate: ClassVar[str] = "estimate"  # the field with the number that arithmetic is about
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The fields of the result by name."""
+        kind: type = type(self)
+        return {name: getattr(self, name) for name in result_names(kind)}
+
+    @trimmed
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return the estimates as a tidy table: one row for each, with a few columns of plain values.
+
+        Everything else that the result holds is an attribute, and in `to_dict` and `to_json`.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "pyarrow"}, optional
+            Whose table to make; default: the library's that holds the table that was asked.
+
+        Returns
+        -------
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            At most ten columns. Where they apply: term, estimate, standard_error, noise_standard_error, low, high,
+            statistic, df, pvalue, n.
+        """
+        return frame_of(self.records(), library or self.library)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the rows of `to_frame`, for whoever has no library of tables.
+
+        Returns
+        -------
+        list of dict
+            Numbers, texts, truth values and None, by column.
+        """
+        return [row for columns in self._tidy() for row in rows_of(columns)]
+
+    def _tidy(self) -> Sequence[Mapping[str, Any]]:
+        """State the estimates: columns of rows, or several such, one below the other.
+
+        By default the fields that fit in a cell are one row, as many as there is room for; if none does, each
+        number within is a row.
+        """
+        result = {name: getattr(self, name) for name in self._shown} or self.result
+        cells = {name: value for name, value in result.items() if scalar(value)}
+        if cells:
+            return [dict(list(cells.items())[:COLUMNS_MAX])]
+        places = [*leaves(result)]
+        return [{"term": [place for place, _ in places], "value": [value for _, value in places]}]
+
+    def _table(self, columns: Mapping[str, list[Any]]) -> Any:
+        """Make a table of lists by column, of the library that holds the table that was asked."""
+        return table_of(columns, self.library)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        names = self._shown or tuple(self.result)
+        values = ((name, getattr(self, name)) for name in names)
+        return [(name, _text(value)) for name, value in values if not isinstance(value, tuple | None) or value]
+
+    def _grid(self) -> Grid | None:
+        """Give a table of many numbers, where the result has one; it is shown above the rows."""
+        return None
+
+    def _brief(self) -> str:
+        """Write everything in one line, as one among several."""
+        grid = self._grid()
+        rows = [*([] if grid is None else grid.rows), *self._rows()]
+        return "; ".join(" ".join(row) for row in rows)
+
+    def _sentence(self) -> str:
+        """Say the answer in a sentence that a colleague can read; a class of its own says it in its own words."""
+        question = self.privacy.question if self.privacy else ""
+        rows = self.records()
+        row = {name: cell for name, cell in (rows[0] if rows else {}).items() if cell is not None}
+        of = " ".join(each for name in _NAMES if isinstance(each := row.get(name), str) and each)
+        names = [name for name in (self._estimate, "estimate", "value", *row) if name in row and name not in _NAMES]
+        if not names:
+            return f"{question or f'This {type(self).__name__}'} gives no number."
+        ends = [row.get(end, getattr(self, end, None)) for end in ("low", "high")]
+        low, high, p = (
+            each if isinstance(each, int | float) else None for each in (*ends, getattr(self, "pvalue", None))
+        )
+        error = None if low is None or high is None else (high - low) / 4
+        told = f"{names[0]}{f' of {of}' if of else ''} {number(row[names[0]], error)}"
+        more = f", and {len(rows) - 1:,} more below" if len(rows) > 1 else ""
+        how = sure(low, high, getattr(self, "confidence", None), p=p)
+        return f"{question or f'This {type(self).__name__}'} gives {told}{how}{more}."
+
+    @property
+    def _uninformative(self) -> bool:
+        """Whether a note says that the answer leaves everything open."""
+        return any("uninformative" in text.lower() for name, text in self._rows() if name in NOTES)
+
+    @property
+    def _told(self) -> str:
+        """The sentence; before it which rows were asked, and whether the answer says anything."""
+        where = " and ".join(self.privacy.where) if self.privacy else ""
+        before = [f"Where {where}: "] if where else []
+        before += ["Uninformative: "] if self._uninformative else []
+        sentence = self._sentence()
+        return "".join([*before, within(sentence) if before else sentence])
+
+    @property
+    def _title(self) -> str:
+        """Say what it is, and what was asked."""
+        question = self.privacy.title if self.privacy else ""
+        return f"{type(self).__name__}: {question}" if question else type(self).__name__
+
+    def _grids(self) -> list[Grid]:
+        grid, rows = self._grid(), self._rows()
+        return [*([] if grid is None else [grid]), *([Grid((), rows)] if rows else [])]
+
+    def _written(self) -> list[Grid]:
+        """Give the tables for pages: those of the repr, but estimates in the rows of `to_frame`."""
+        if not self._states:
+            return self._grids()
+        columns = [_of(block) for block in self._tidy()]
+        rows = self.records()
+        table = tabled(rows, self)
+        stated = [value for of in columns for value in of]
+        fields = {name for name, own in self.result.items() if any(own is each for each in stated)}
+        terms = {first for first, *_ in table.rows}
+        shown = {*(rows[0] if rows else ()), *terms, *fields, *self._repeated}
+        facts = [(name, text) for name, text in self._rows() if name not in shown]
+        return [table, *([Grid((), facts)] if facts else [])]
+
+    @property
+    def _repeated(self) -> tuple[str, ...]:
+        """Facts of the repr that the rows say under other names."""
+        return ()
+
+    @property
+    def _states(self) -> bool:
+        """Whether pages show the rows of `to_frame`: the class says which, and has no table of another shape."""
+        return type(self)._tidy is not Displayed._tidy and self._grid() is None  # noqa: SLF001 - of our own kind
+
+    def __repr__(self) -> str:
+        lines = [line for grid in self._grids() for line in grid.lines()]
+        below = "\n  ".join([self._title, *lines, *([str(self.privacy)] if self.privacy else [])])
+        return "\n".join([*textwrap.wrap(self._told, _WIDTH), below])
+
+    def _repr_html_(self) -> str:
+        tables = self._captioned(Grid.html) or Grid((), []).html(self._title)
+        return f'<div style="overflow-x:auto">{paragraph(self._told)}{tables}</div>'
+
+    def _captioned(self, write: Callable[[Grid, str, str], str], between: str = "") -> str:
+        """Write the tables below each other: the first says what was asked, the last what was paid."""
+        grids, about = self._written(), f"About this {type(self).__name__}"
+        paid = str(self.privacy) if self.privacy else ""
+        return between.join(
+            write(grid, about if at else self._title, paid if at == len(grids) - 1 else "")
+            for at, grid in enumerate(grids)
+        )
+
+    def summary(self) -> str:
+        """Return everything as text between rules, as statsmodels prints it.
+
+        Returns
+        -------
+        str
+            Lines; a prompt shows them as they are.
+        """
+        blocks = [line for grid in self._written() for line in (*grid.lines(), "")][:-1]
+        told = textwrap.wrap(self._told, _WIDTH)
+        paid = textwrap.wrap(str(self.privacy), _WIDTH) if self.privacy else []
+        title = textwrap.wrap(self._title, _WIDTH)
+        wide = max(map(len, (*title, *told, *blocks, *paid)))
+        rule = "=" * wide
+        return Text(
+            "\n".join([*(line.center(wide).rstrip() for line in title), rule, *told, "", *blocks, rule, *paid])
+        )
+
+    def to_markdown(self) -> str:
+        """Return everything as Markdown: the answer in a sentence, what was asked, the tables, what was paid.
+
+        Returns
+        -------
+        str
+            Lines.
+        """
+        paid = [str(self.privacy)] if self.privacy else []
+        return "\n\n".join(
+            [self._told, f"**{self._title}**", *(grid.markdown() for grid in self._written()), *paid]
+        )
+
+    def to_latex(self) -> str:
+        """Return everything as LaTeX tables, with the rules of the package booktabs.
+
+        Returns
+        -------
+        str
+            One ``table`` environment for each table; the first says what was asked, the last what was paid.
+        """
+        return self._captioned(Grid.latex, "\n")
+
+
+def within(sentence: str) -> str:
+    """Write a sentence as it is after a colon."""
+    return f"t{sentence[1:]}" if sentence.startswith(("The ", "This ")) else sentence
+
+
+def one_row(rows: Sequence[tuple[str, str]]) -> Grid | None:
+    """Write facts as one row of a table, without a name; None if there are none but notes."""
+    told = [(name, text) for name, text in rows if name not in NOTES]
+    names, texts = zip(*told, strict=True) if told else ((), ())
+    return Grid(("", *names), [("", *texts)]) if told else None
+
+
+def tabled(rows: Sequence[Mapping[str, Any]], release: Displayed) -> Grid:
+    """Write rows as a table, without columns that say nothing; the ends of intervals say which."""
+    every = dict.fromkeys(name for row in rows for name in row)
+    names = [name for name in every if any(row.get(name) is not None for row in rows)]
+    cells = [["" if (cell := row.get(name)) is None else _text(cell) for name in names] for row in rows]
+    confidence = getattr(release, "confidence", None)
+    ends = {} if confidence is None else {end: f"{100 * confidence:.4g}% {end}" for end in ("low", "high")}
+    return Grid([ends.get(name, name) for name in names], cells)
+
+
+def _of(columns: Mapping[str, Any]) -> list[Any]:
+    """Give the fields that columns are made of: no None, True or False, which many fields are."""
+    return [value for value in columns.values() if value is not None and not isinstance(value, bool)]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, tuple):
+        sentences = all(isinstance(item, str) and item.endswith(".") for item in value)
+        return (" " if sentences else ", ").join(_text(item) for item in value)
+    return str(value)

@@ -1,0 +1,269 @@
+"""A release as JSON, and a release of JSON again: nothing is lost, and no text makes Python import anything."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy.errors import ArgumentError, trimmed
+from dfprivacy.measured import ConfidenceInterval, MeasurementRecord, Privacy
+
+if TYPE_CHECKING:
+    from dfprivacy.release import Release
+
+__all__ = ["AsJson", "loaders", "plain_json", "register", "result_names"]
+
+_WORDS = ("column_words", "column_units")
+_BESIDE = frozenset({"privacy", "library", *_WORDS})  # fields that are not of the result
+_BITS_MAX = 14_000  # of a whole number: Python writes no more than 4,300 digits
+
+_types: dict[str, type[Release]] = {}
+loaders: list[Callable[[], object]] = []
+"""What makes more types known: the loader of plugins."""
+
+
+class AsJson:
+    """What is written as JSON: releases."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values, from which `from_dict` makes the same release again.
+
+        Returns
+        -------
+        dict
+            Strings, numbers, booleans, None, lists and dictionaries.
+        """
+        kind: type = type(self)
+        return {
+            "type": _kind(kind),
+            **{name: _plain(getattr(self, name)) for name in (*result_names(kind), "privacy")},
+            **{name: dict(words) for name in _WORDS if (words := getattr(self, name))},
+        }
+
+    @staticmethod
+    @trimmed
+    def from_dict(plain: Mapping[str, Any]) -> Release:
+        """Make a release of what `to_dict` gave.
+
+        Parameters
+        ----------
+        plain : mapping
+            What `to_dict` returned, perhaps after a trip through JSON.
+
+        Returns
+        -------
+        Release
+            Of the class that made it.
+
+        Raises
+        ------
+        ArgumentError
+            If it is no release, or its class is not installed here.
+
+        Notes
+        -----
+        Classes are those of plugins that were loaded and of modules that were imported. No module is imported
+        because a text names it: a ledger is written by many hands, and an import runs code.
+        """
+        name = plain.get("type") if isinstance(plain, Mapping) else None
+        kind = _class_of(name)
+        if kind is None:
+            raise ArgumentError(
+                f"{name!r} is no release that is installed here.", "Install the plugin that made it."
+            )
+        paid = plain.get("privacy")
+        try:
+            made = kind(**_result(plain))
+            return made if paid is None else made.paid(_price(paid))
+        except (TypeError, KeyError, ValueError, AttributeError, ArithmeticError):
+            raise ArgumentError(
+                f"This {kind.__name__} does not have the fields that the {kind.__name__} installed here has.",
+                "Install the version that made it.",
+            ) from None
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Return the result, its price and its question as JSON, from which `from_json` makes the same release.
+
+        Parameters
+        ----------
+        indent : int, optional
+            Spaces before what is inside of something; default: all in one line.
+
+        Returns
+        -------
+        str
+            JSON.
+        """
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+    @staticmethod
+    @trimmed
+    def from_json(text: str) -> Release:
+        """Make a release of what `to_json` gave.
+
+        Parameters
+        ----------
+        text : str
+            What `to_json` returned.
+
+        Returns
+        -------
+        Release
+            Of the class that made it.
+
+        Raises
+        ------
+        ArgumentError
+            If it is no release, or its class is not installed here.
+        """
+        try:
+            plain = json.loads(text)
+        except (TypeError, ValueError, RecursionError):
+            raise ArgumentError("This is no JSON.", "Give what a release's to_json() returned.") from None
+        return AsJson.from_dict(plain)
+
+
+def register(cls: type[Release]) -> None:
+    """Let a class be read again: the newest of a name, as where a notebook's cell is run again."""
+    _types[_kind(cls)] = cls
+
+
+def _kind(cls: type[Release]) -> str:
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _class_of(name: object) -> type[Release] | None:
+    """Return the class of this name, unless it is a function's own, which no other process could find."""
+    if not isinstance(name, str) or "<locals>" in name:
+        return None
+    if name not in _types:
+        for load in loaders:
+            load()
+    return _types.get(name)
+
+
+def _result(plain: Mapping[str, Any]) -> dict[str, Any]:
+    words = {name: plain.get(name, {}) for name in _WORDS}
+    texts = all(
+        isinstance(of, Mapping) and all(isinstance(each, str) for each in of.values()) for of in words.values()
+    )
+    if "library" in plain or not texts:
+        raise TypeError  # whoever asks has a library: it is never written down
+    beside = {"type", "privacy", *_WORDS}
+    rich = {key: _rich(value) for key, value in plain.items() if key not in beside}
+    return {**rich, **{name: dict(of) for name, of in words.items()}}
+
+
+_READ = {
+    "tuple[str, ...]": tuple,
+    "str": str,
+    "float": int | float,
+    "int": int,
+    "bool": bool,
+    "tuple[MeasurementRecord, ...]": tuple,
+}
+
+
+def _price(plain: Mapping[str, Any]) -> Any:
+    noise = tuple(_record(MeasurementRecord, item) for item in plain["noise"])
+    return _record(Privacy, {**plain, "noise": noise, "where": tuple(plain.get("where", ()))})
+
+
+def _record(kind: Any, plain: Mapping[str, Any]) -> Any:
+    """Make a record or a `Privacy`; a `TypeError` if a field is missing, unknown, or of another type."""
+    made = kind(**plain)
+    if not all(isinstance(getattr(made, f.name), _READ[str(f.type)]) for f in dataclasses.fields(kind)):
+        raise TypeError
+    return made
+
+
+def plain_json(value: Any) -> str:
+    """One line of JSON without NaN literals, keys in order."""
+    return json.dumps(_plain(value), sort_keys=True, allow_nan=False, separators=(",", ":"))
+
+
+@cache
+def result_names(kind: type) -> tuple[str, ...]:
+    """Name the fields of a result, once for each class: a call by group has hundreds of them."""
+    return tuple(f.name for f in dataclasses.fields(kind) if f.name not in _BESIDE)
+
+
+def _plain(value: Any) -> Any:  # noqa: C901 - one case for each type
+    """JSON values; what JSON has no word for becomes a dictionary with one key that starts with a dollar."""
+    if value is None or (kind := type(value)) is str or kind is bool or (kind is float and math.isfinite(value)):
+        return value  # what there is most of
+    if isinstance(value, AsJson):
+        return {"$release": value.to_dict()}
+    if isinstance(value, Privacy):
+        noise = [{**vars(each)} for each in value.noise]
+        return {**vars(value), "noise": noise, "where": list(value.where)}
+    if isinstance(value, np.ndarray):
+        items = value.ravel().tolist()
+        if value.dtype.kind not in "biu" and not (value.dtype.kind == "f" and np.isfinite(value).all()):
+            items = [_plain(item) for item in items]
+        return {"$array": items, "shape": list(value.shape), "dtype": value.dtype.str}
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float | int | Fraction | Decimal):
+        return _plain_number(value)
+    if isinstance(value, ConfidenceInterval):
+        return {"$interval": [_plain(end) for end in value]}
+    if isinstance(value, tuple):
+        return {"$tuple": [_plain(item) for item in value]}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {_key(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, str):
+        return value
+    raise TypeError(f"a {type(value).__name__} cannot be written down")
+
+
+def _plain_number(value: float | Fraction | Decimal) -> Any:
+    if isinstance(value, Fraction):
+        return {"$fraction": [_plain_number(value.numerator), _plain_number(value.denominator)]}
+    if isinstance(value, Decimal):
+        return {"$decimal": str(value)}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"$float": str(value)}
+    if isinstance(value, int) and value.bit_length() > _BITS_MAX:
+        raise TypeError("a whole number of thousands of digits cannot be written down")
+    return value
+
+
+def _key(key: object) -> str:
+    if not isinstance(key, str) or key.startswith("$"):
+        raise TypeError("the keys of a dictionary in a release must be strings, without a dollar in front")
+    return key
+
+
+def _rich(value: Any) -> Any:
+    """Undo `_plain`."""
+    if isinstance(value, list):
+        return [_rich(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    match value:
+        case {"$release": plain}:
+            return AsJson.from_dict(plain)
+        case {"$array": items, "shape": shape, "dtype": dtype}:
+            return np.array([_rich(item) for item in items], dtype=dtype).reshape(shape)
+        case {"$float": text}:
+            return float(text)
+        case {"$fraction": [numerator, denominator]}:
+            return Fraction(numerator, denominator)
+        case {"$decimal": text}:
+            return Decimal(text)
+        case {"$interval": ends}:
+            return ConfidenceInterval(*(_rich(end) for end in ends))
+        case {"$tuple": items}:
+            return tuple(_rich(item) for item in items)
+    return {key: _rich(item) for key, item in value.items()}

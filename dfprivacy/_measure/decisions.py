@@ -1,0 +1,252 @@
+"""The verbs that decide by a statistic: the largest values, those that reach a threshold, a permutation test."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+
+from dfprivacy._measure.noisy import (
+    clamped,
+    moved,
+)
+from dfprivacy._measure.paying import Paying
+from dfprivacy._measure.pricing import (
+    Decision,
+    grid_for,
+)
+from dfprivacy._privacy import calibrate
+from dfprivacy._privacy import samplers as noises
+from dfprivacy._privacy.filters import exact
+from dfprivacy._privacy.losses import BoundedRange, Pure
+from dfprivacy.errors import ArgumentError, PluginError
+from dfprivacy.features.integers import integers
+from dfprivacy.schema import as_probability
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from dfprivacy.release import MeasurementRecord
+    from dfprivacy.statistics import OfPermutations, Statistic
+
+__all__ = ["Decisions", "SparseVectorAnswers"]
+
+
+@dataclass(frozen=True)
+class SparseVectorAnswers:
+    """What a sparse vector says, as a mechanism receives it.
+
+    Attributes
+    ----------
+    reached : ndarray of bool
+        Whether each value reached its threshold; it ends where the last one allowed did.
+    threshold_scale, value_scale : float
+        Scale of the Laplace noise in the thresholds, drawn once for all, and in each value.
+    noise : MeasurementRecord
+        The same in words.
+    """
+
+    reached: NDArray[np.bool_]
+    threshold_scale: float
+    value_scale: float
+    noise: MeasurementRecord
+
+
+class Decisions(Paying):
+    """Decide by the values of a statistic, which are not shown."""
+
+    def select(self, statistic: Statistic, *, top: int = 1, share: object = None) -> NDArray[np.intp]:
+        """Select the coordinates of a statistic that are about the largest.
+
+        Parameters
+        ----------
+        statistic : Statistic
+            The scores; their sensitivity is that in the norm of infinity.
+        top : int
+            How many to select.
+        share : number or fraction, optional
+            As for `sum`.
+
+        Returns
+        -------
+        ndarray of shape (top,)
+            Positions in the flattened value, best first.
+
+        Raises
+        ------
+        ArgumentError, BudgetExceeded, ReadError
+            As for `measure`.
+
+        Notes
+        -----
+        Permute-and-flip [1]_ where epsilons add up; else the exponential mechanism, whose loss has a bounded range
+        and therefore composes better [2]_. Each of the `top` selections takes its part of the price.
+
+        References
+        ----------
+        .. [1] McKenna and Sheldon (2020). Permute-and-flip. NeurIPS.
+        .. [2] Dong, Durfee and Rogers (2020). Optimal differential privacy composition for exponential mechanisms.
+           ICML.
+        """
+        if not 1 <= top <= statistic.dimension:
+            raise ArgumentError(
+                f"top={top} of {statistic.dimension} scores cannot be selected.",
+                "Select one to all.",
+            )
+        flip = self._budget.basic_composition
+        kind = "permute-and-flip" if flip else "exponential mechanism"
+        plan = self._plan_decision(statistic, share, f"the top {top} of {statistic.describe()}", kind)
+        scale = calibrate.laplace_scale(2 * top * plan.steps, plan.epsilon)
+        each: type[Pure] = Pure if flip else BoundedRange
+
+        def draw() -> NDArray[np.intp]:
+            values = moved(self._table.value(plan.copy, plan.k))
+            return np.array(noises.sampler().noisy_top_k(values, scale, top, flip=flip), dtype=np.intp)
+
+        return self._perform(plan.at(scale), [each(plan.epsilon / top)] * top, draw, np.arange(top))
+
+    def above_threshold(
+        self,
+        statistic: Statistic,
+        thresholds: Callable[[float, float], float | NDArray[np.float64]],
+        *,
+        most: int,
+        share: object = None,
+    ) -> SparseVectorAnswers:
+        """Tell for one coordinate of a statistic after the other whether it reaches its threshold.
+
+        Parameters
+        ----------
+        statistic : Statistic
+            The values; their sensitivity is that in the norm of infinity.
+        thresholds : callable
+            Given the scale of the Laplace noise that all thresholds share, and that of each value's own, both in
+            the statistic's units, returns the thresholds: a number, or one for each coordinate.
+        most : int
+            After how many that reach it to stop. The price does not depend on how many do not.
+        share : number or fraction, optional
+            As for `sum`.
+
+        Returns
+        -------
+        SparseVectorAnswers
+            The answers.
+
+        Raises
+        ------
+        ArgumentError, BudgetExceeded, ReadError
+            As for `measure`.
+
+        Notes
+        -----
+        The sparse vector technique with the split of [1]_: epsilon_1 to epsilon_2 as 1 to (2 most)^(2/3), noise
+        of scale Delta / epsilon_1 once and 2 most Delta / epsilon_2 for each value. The proof shifts the first
+        noise by the whole number Delta, so it holds for discrete noise and ties.
+
+        References
+        ----------
+        .. [1] Lyu, Su and Li (2017). Understanding the sparse vector technique for differential privacy. VLDB.
+        """
+        if not 1 <= most <= statistic.dimension:
+            raise ArgumentError(
+                f"most={most} of {statistic.dimension} values cannot be reported.",
+                "Allow one to all.",
+            )
+        what = f"which of {statistic.describe()} reach their thresholds"
+        plan = self._plan_decision(statistic, share, what, "sparse vector")
+        first = plan.epsilon * Fraction(1 / (1 + (2 * most) ** (2 / 3)))
+        scales = (
+            calibrate.laplace_scale(plan.steps, first),
+            calibrate.laplace_scale(2 * most * plan.steps, plan.epsilon - first),
+        )
+        units = [math.ldexp(scale, -plan.k) for scale in scales]
+        wanted = np.broadcast_to(np.asarray(thresholds(*units), dtype=np.float64).ravel(), statistic.dimension)
+        if np.isnan(wanted).any():
+            raise PluginError("A threshold is not a number.", "Thresholds follow from public numbers.")
+        far = float(2**1000)  # beyond any value
+        steps = [int(step) for step in np.rint(np.clip(np.ldexp(wanted, plan.k), -far, far))]
+
+        def draw() -> NDArray[np.bool_]:
+            values = integers(self._table.value(plan.copy, plan.k))
+            gaps = clamped([value - step for value, step in zip(values, steps, strict=True)])
+            return noises.sampler().sparse_vector(gaps, scales, most)
+
+        record = plan.at(scales[1])
+        reached = self._perform(record, [Pure(plan.epsilon)], draw, np.zeros(statistic.dimension, dtype=np.bool_))
+        return SparseVectorAnswers(reached, units[0], units[1], record)
+
+    @overload
+    def permutation_test(self, statistic: OfPermutations, *, alpha: float, share: object = None) -> bool: ...
+    @overload
+    def permutation_test(self, statistic: OfPermutations, *, alpha: None = None, share: object = None) -> float: ...
+    def permutation_test(
+        self, statistic: OfPermutations, *, alpha: float | None = None, share: object = None
+    ) -> bool | float:
+        """Compare a statistic with its values on random rearrangements of the rows.
+
+        Parameters
+        ----------
+        statistic : OfPermutations
+            The values, that of the table as it is first. Large values speak against the null hypothesis.
+        alpha : float, optional
+            Level of a decision. Without it the p-value is released, which takes twice the noise.
+        share : number or fraction, optional
+            As for `sum`.
+
+        Returns
+        -------
+        bool or float
+            Whether the null hypothesis is rejected at level alpha; without alpha, the p-value.
+
+        Raises
+        ------
+        ArgumentError, BudgetExceeded, ReadError
+            As for `measure`.
+
+        Notes
+        -----
+        Every value gets Laplace noise, and p is the place of the first among all B + 1, divided by B + 1. Under
+        the null hypothesis they are exchangeable, so the level is exact. docs/explanation/statistics.md has the
+        proofs: of the decision with noise of scale 2 Delta / epsilon [1]_, of the p-value with twice that.
+
+        References
+        ----------
+        .. [1] Kim and Schrab (2023). Differentially private permutation tests. arXiv:2310.19043.
+        """
+        if alpha is not None:
+            as_probability(alpha, "alpha")
+        self._refuse_several("This compares the table with its rearrangements")
+        what = "the p-value" if alpha is None else f"the decision at level {alpha:g}"
+        plan = self._plan_decision(statistic, share, f"{what} of {statistic.describe()}", "permutation test")
+        scale = calibrate.laplace_scale((4 if alpha is None else 2) * plan.steps, plan.epsilon)
+        count = plan.copy.dimension
+
+        def draw() -> bool | float:
+            sampler = noises.sampler()
+            values = moved(self._table.value(plan.copy, plan.k, sampler.generator()))
+            if alpha is None:
+                return sampler.permutation_rank(values, scale) / count
+            return sampler.permutation_decision(values, scale, math.floor(exact(alpha) * count))
+
+        blank: bool | float = 1.0 if alpha is None else False
+        return self._perform(plan.at(scale), [Pure(plan.epsilon)], draw, blank)
+
+    def _plan_decision(self, statistic: Statistic, share: object, what: str, kind: str) -> Decision:
+        if self._table.by:
+            self._refuse_several("This decides by group")
+        self._table.present()
+        query = self._table.read(statistic)
+        if self._table.agreed(query.looks_at):
+            raise ArgumentError(
+                f"{statistic.describe()} looks at public columns only.", "Compute it without a privacy budget."
+            )
+        self._table.refuse_large(query)
+        epsilon, _ = self._share(share)
+        about = "decision", epsilon
+        grid = self._table.once(query, about, lambda: grid_for(self._table, query, math.inf, epsilon))
+        return Decision(what, kind, epsilon, grid.k, math.ceil(grid.steps), self._copy(query))

@@ -1,0 +1,241 @@
+"""The verbs that show what nobody declared: keys and values that enough rows hold."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfprivacy._measure.noisy import (
+    discovered,
+    surveyed,
+)
+from dfprivacy._measure.paying import Paying
+from dfprivacy._privacy import calibrate
+from dfprivacy._privacy import samplers as noises
+from dfprivacy._privacy.losses import Approximate, Laplace
+from dfprivacy._table.domain import domain_of
+from dfprivacy._table.sample import SampledFrame
+from dfprivacy.errors import ArgumentError, PluginError
+from dfprivacy.release import DiscoveredKeys, MeasurementRecord
+from dfprivacy.schema import Column
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfprivacy._table.domain import Domain
+    from dfprivacy._table.keys import Key
+    from dfprivacy.release import SurveyedColumn
+    from dfprivacy.schema import Category
+
+__all__ = ["Discovery"]
+
+
+class Discovery(Paying):
+    """Show keys and values that enough rows hold."""
+
+    def discover(
+        self,
+        columns: Column | Sequence[Column],
+        *,
+        domain: Sequence[Category] | str | None = None,
+        share: object = None,
+    ) -> DiscoveredKeys:
+        r"""Find the keys that enough rows hold, and about how many rows that is.
+
+        Parameters
+        ----------
+        columns : Column or sequence of Column
+            Where the keys are. They need have neither bounds nor categories. A key is a value of one column, or a
+            tuple with one of each of several. Values are compared as categories are: numbers as float64, True and
+            False as 1 and 0, bytes as the text they say. Missing values, dates and texts of more than 256
+            characters are no keys. A column with categories is asked for those only.
+        domain : list, range, or str, optional
+            All keys that one column may hold, from knowledge outside the data, however many: a list, a range of
+            whole numbers, or a pattern of texts such as ``"[A-Z][0-9]{2}"``, which has characters, sets of them,
+            ``\d`` for a digit, and in braces how often each is there. What is none of them is no key.
+        share : number or fraction, optional
+            As for `sum`; without a domain it needs a delta.
+
+        Returns
+        -------
+        DiscoveredKeys
+            The keys whose noisy count reaches a threshold. Without a domain, a key that no row holds is never among
+            them, and one that a single row holds with probability delta at most. With one, any may be: of those
+            that no row holds 0.05 on average, at most. All keys, exact and free, if the columns are public.
+
+        Raises
+        ------
+        ArgumentError, SchemaError
+            If there is neither a delta nor a domain, or none that can be used; nothing was charged.
+        BudgetExceeded, ReadError
+            As for `measure`.
+
+        Notes
+        -----
+        The counts of the keys that occur get discrete Laplace noise of scale 1 / epsilon, or 2 / epsilon where a
+        row may change its key, and are shown from a threshold on [1]_; docs/explanation/statistics.md proves it.
+        Memory holds each different key once.
+
+        With a domain it is pure: what comes out has the law of noise on all keys of the domain, of which those
+        that no row holds are drawn only where they reach the threshold [2]_. That follows from public numbers, and
+        a person may have several rows.
+
+        References
+        ----------
+        .. [1] Korolova, Kenthapadi, Mishra and Ntoulas (2009). Releasing search queries and clicks privately. WWW.
+        .. [2] Cormode, Procopiuc, Srivastava and Tran (2012). Differentially private summaries for sparse data.
+           ICDT.
+        """
+        several = tuple(columns) if isinstance(columns, list | tuple) else (columns,)
+        single = not isinstance(columns, list | tuple)
+        if not several:
+            raise PluginError("discover() was given no column.", "Name those that hold the keys.")
+        if domain is not None:
+            if not single:
+                raise PluginError("discover() was given a domain for several columns.", "A domain is of one.")
+            return self._within_domain(several[0], domain_of(domain), share)
+        self._refuse_several("This shows keys that nobody declared")
+        self._refuse_held()
+        self._table.present()  # a copy without rows must not pay
+        if self._table.agreed(several):
+            return discovered(self._table.keys(several), 1, None, single=single)
+        epsilon, delta = self._share(share)
+        if not delta > 0:
+            raise ArgumentError(
+                "Keys that nobody declared can only be shown with a delta above zero.",
+                "Protect the table with a delta, declare the categories, or say which values there can be.",
+            )
+        moved = 1 if self.neighbors == "add_remove" else 2  # a row leaves one key for another
+        scale = calibrate.laplace_scale(moved, epsilon)
+        threshold = calibrate.discovery_threshold(scale, delta)
+        names = ", ".join(column.name for column in several)
+        record = _of_keys(f"{names}, shown from {threshold} on", scale, moved, epsilon, delta)
+
+        def draw() -> dict[Key, int]:
+            return noises.sampler().discover(self._table.keys(several), scale, threshold)
+
+        nothing: dict[Key, int] = {}
+        noisy = self._perform(record, [Approximate(epsilon, delta)], draw, nothing)
+        return discovered(noisy, threshold, record, single=single)
+
+    def _within_domain(self, column: Column, domain: Domain, share: object) -> DiscoveredKeys:
+        """Find the keys of a known domain that enough rows hold."""
+        self._refuse_held()
+        self._table.present()  # a copy without rows must not pay
+        if self._table.agreed([column]):
+            exactly = domain.keyed(domain.placed(self._table.keys([column])))
+            return discovered(exactly, 1, None, single=True, domain=domain.size)
+        epsilon, _ = self._share(share)
+        moved = (1 if self.neighbors == "add_remove" else 2) * self._table.rows_each
+        scale = calibrate.laplace_scale(moved, epsilon)
+        threshold = calibrate.sparse_threshold(scale, domain.size)
+        what = f"{column.name} among {domain.size:,}, shown from {threshold:,} on"
+        record = _of_keys(what, scale, moved, epsilon, Fraction(0))
+
+        def draw() -> dict[int, int]:
+            counts = domain.placed(self._table.keys([column]))
+            return noises.sampler().sparse(counts, domain.size, scale, threshold)
+
+        nothing: dict[int, int] = {}
+        places = self._perform(record, [Laplace(moved, scale, epsilon)], draw, nothing)
+        return discovered(domain.keyed(places), threshold, record, single=True, domain=domain.size)
+
+    def survey(
+        self, columns: Sequence[Column], edges: Sequence[float], *, share: object = None
+    ) -> tuple[SurveyedColumn, ...]:
+        """Find for each of many columns, in one release, which values and kinds of values enough rows hold.
+
+        Parameters
+        ----------
+        columns : sequence of Column
+            The columns, each once. What was declared of them is not used.
+        edges : sequence of float
+            Edges of intervals of numbers, and of dates as days since 1970-01-01, rising. What lies beyond is in the
+            first or the last.
+        share : number or fraction, optional
+            As for `sum`; it needs a delta.
+
+        Returns
+        -------
+        tuple of SurveyedColumn
+            For each column the numbers of rows with a number, or a date, in each interval, with a text, with
+            nothing that can be used, and with each value that can be a key of `discover`: those that reach a
+            threshold. What no row holds is never among them.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no delta, or it is not below epsilon; nothing was charged.
+        BudgetExceeded, ReadError
+            As for `measure`.
+
+        Notes
+        -----
+        A row has one kind of value in each column and one value at most, so p columns move 4p counts by 1 where a
+        row changes, 2p where it comes or goes. All counts of what occurs get discrete Gaussian noise, whose scale
+        grows with the root of p only, and are shown from a threshold on [1]_; docs/explanation/statistics.md proves
+        it.
+
+        References
+        ----------
+        .. [1] Lebeda and Retschmeier (2025). The correlated Gaussian sparse histogram mechanism. FORC.
+        """
+        plain = tuple(Column(column.name, public=column.public) for column in columns)
+        if not plain or len(set(plain)) < len(plain):
+            raise PluginError("survey() takes columns, each once.", "Name those that are wanted.")
+        ends = np.asarray(edges, dtype=np.float64)
+        self._refuse_several("This shows values that nobody declared")
+        self._refuse_held()
+        self._table.present()  # a copy without rows must not pay
+        epsilon, delta = self._share(share)
+        if not delta > 0:
+            raise ArgumentError(
+                "Values that nobody declared can only be shown with a delta above zero.",
+                "Protect the table with a delta, or declare bounds and categories.",
+            )
+        own = 2 * len(plain)
+        moved = own if self.neighbors == "add_remove" else 2 * own
+        scale, threshold = calibrate.gaussian_discovery(moved, own, epsilon, delta)
+        grid = calibrate.SURVEY_GRID
+        record = MeasurementRecord(
+            what=f"how many rows hold each value and kind of {len(plain)} columns, shown from {threshold} on",
+            kind="discrete Gaussian",
+            scale=math.ldexp(scale, -grid),
+            grid=grid,
+            sensitivity=math.sqrt(moved),
+            epsilon=float(epsilon),
+            delta=float(delta),
+        )
+
+        def draw() -> dict[Key, int]:
+            counts = {key: count << grid for key, count in self._table.survey(plain, ends).items()}
+            return noises.sampler().survey(counts, scale, threshold << grid)
+
+        nothing: dict[Key, int] = {}
+        noisy = self._perform(record, [Approximate(epsilon, delta)], draw, nothing)
+        return surveyed(noisy, len(plain), threshold, record)
+
+    def _refuse_held(self) -> None:
+        """Refuse what is not declared of a sample that holds what is."""
+        frame = self._table.frame
+        if isinstance(frame, SampledFrame) and not frame.frame.settled:
+            raise ArgumentError(
+                "A sample of a query, a stream or a cluster holds declared columns, and this looks beyond.",
+                "Ask it of the whole table.",
+            )
+
+
+def _of_keys(what: str, scale: float, moved: int, epsilon: Fraction, delta: Fraction) -> MeasurementRecord:
+    """Say in words how keys were counted."""
+    return MeasurementRecord(
+        what=f"how many rows hold each key of {what}",
+        kind="discrete Laplace",
+        scale=scale,
+        grid=0,
+        sensitivity=float(moved),
+        epsilon=float(epsilon),
+        delta=float(delta),
+    )

@@ -1,0 +1,181 @@
+"""What a call may spend, and the one order of a measurement: charge the account, then read rows and draw."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+from dfprivacy._privacy import calibrate
+from dfprivacy._privacy.filters import exact
+from dfprivacy._privacy.losses import Approximate, Gaussian, Pure
+from dfprivacy.errors import ArgumentError, PluginError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dfprivacy._ledger.measurements import KeptMeasurement, Measurement
+    from dfprivacy._measure.description import Origins
+    from dfprivacy._measure.evaluate import Table
+    from dfprivacy._measure.query import Query
+    from dfprivacy._privacy.losses import PrivacyLoss
+    from dfprivacy.release import MeasurementRecord
+
+__all__ = ["CallBudget", "KeptMeasurements", "Paying"]
+
+T = TypeVar("T")
+_ALL, _NOTHING = Fraction(1), Fraction(0)
+
+
+class CallBudget(Protocol):
+    """What pays for one call."""
+
+    epsilon: Fraction
+    delta: Fraction
+
+    @property
+    def basic_composition(self) -> bool:
+        """Whether epsilons simply add up on the account."""
+        ...
+
+    def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
+        """Charge losses, durably and all at once, or raise; `reserve` must fit afterwards too."""
+        ...
+
+    def spare(self, losses: Sequence[PrivacyLoss]) -> None:
+        """Charge nothing, for what was measured and paid before."""
+        ...
+
+
+class KeptMeasurements(Protocol):
+    """What was measured before, as one call may take it in place of measuring."""
+
+    fresh: bool
+
+    @property
+    def used(self) -> bool:
+        """Whether anything is kept at all."""
+        ...
+
+    @property
+    def origins(self) -> Origins:
+        """Distribution and version of each package with plugins."""
+        ...
+
+    def like(self, description: str, noise: str) -> list[KeptMeasurement]:
+        """Find what is kept of a description with a kind of noise, and was not taken yet, oldest first."""
+        ...
+
+    def best(self, known: Sequence[KeptMeasurement], wanted: KeptMeasurement) -> KeptMeasurement | None:
+        """Choose the most accurate, if it is at least as accurate as what is wanted, and need not be fresh."""
+        ...
+
+    def take(self, kept: KeptMeasurement) -> None:
+        """Let this call take it no second time."""
+        ...
+
+    def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
+        """Read its noisy values."""
+        ...
+
+    def add(self, measurement: Measurement) -> None:
+        """Keep what was measured, when the call ends."""
+        ...
+
+
+@dataclass
+class Paying:
+    """What a call has, and what is left of its price."""
+
+    _table: Table
+    _budget: CallBudget
+    _kept: KeptMeasurements | None = None
+    measured: list[MeasurementRecord] = field(default_factory=list, init=False)
+    looked: bool = field(default=False, init=False)
+    _left: Fraction = field(default=_ALL, init=False)
+    _gaussian_only: bool = field(default=False, init=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("A curator is of one call, and is never copied.")
+
+    def close(self) -> None:
+        """Let nothing more be measured: the call has its answer."""
+        self._left = _NOTHING
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of the whole call."""
+        return float(self._budget.epsilon)
+
+    @property
+    def delta(self) -> float:
+        """The delta of the whole call."""
+        return float(self._budget.delta)
+
+    @property
+    def neighbors(self) -> Literal["replace_one", "add_remove"]:
+        """The neighbouring relation."""
+        return self._table.schema.neighbors
+
+    def _refuse_several(self, what: str) -> None:
+        """Refuse what is proved for one row of a table where a person may have several."""
+        unit = self._table.schema.unit
+        if unit is not None:
+            raise ArgumentError(
+                f"{what}, and the privacy of that is proved for one row, not for up to {unit.max_rows} rows of one "
+                f"{unit.column!r}.",
+                f"Ask a table with one row each: view.per({unit.column!r}).agg(...).",
+            )
+
+    def _copy(self, query: Query) -> Query:
+        """Copy what is to see rows, before anything is paid."""
+        return query.copy()
+
+    def _perform(
+        self,
+        record: MeasurementRecord,
+        losses: Sequence[PrivacyLoss],
+        draw: Callable[[], T],
+        blank: T,  # noqa: ARG002 - for those who only plan
+    ) -> T:
+        """Pay, and only then read and draw."""
+        if losses:
+            self._budget.pay(losses, self._reserve(losses[-1]))
+        drawn = draw()
+        self.measured.append(record)
+        return drawn
+
+    def _share(self, share: object, *, gaussian: bool = False) -> tuple[Fraction, Fraction]:
+        """Take a part of the call's epsilon and delta."""
+        everything = share is None and self._left is _ALL  # arithmetic of fractions takes longer than the rest
+        part = self._left if share is None else exact(share)
+        if not (everything or 0 < part <= self._left):
+            raise PluginError(
+                f"A measurement asked for the share {part} of its call, of which {self._left} is left.",
+                "The shares of a call's measurements must be positive and add up to at most 1.",
+            )
+        if self._gaussian_only and not gaussian:
+            raise PluginError(
+                "After then='gaussian' a call measured with other noise, for which nothing is reserved.",
+                "Leave out then=.",
+            )
+        if everything:
+            self._left = _NOTHING
+            return self._budget.epsilon, self._budget.delta
+        self._left -= part
+        return self._budget.epsilon * part, self._budget.delta * part
+
+    def _reserve(self, loss: PrivacyLoss) -> list[PrivacyLoss]:
+        """Give what the call may lose after a loss, at its worst; docs/explanation/accounting.md proves it."""
+        if not self._left:
+            return []
+        epsilon, delta = self._budget.epsilon * self._left, self._budget.delta * self._left
+        if self._gaussian_only and isinstance(loss, Gaussian):
+            with suppress(ArgumentError):  # its grid is too coarse for so small a delta
+                scale = calibrate.gaussian_scale(loss.squared_sensitivity, loss.dimension, epsilon, delta)
+                return [Gaussian(loss.squared_sensitivity, scale, loss.dimension, epsilon, delta)]
+        return [Approximate(epsilon, delta) if delta else Pure(epsilon)]

@@ -1,0 +1,127 @@
+"""What is public about a view: the data set's name, its schema and its account, and how they are shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dfprivacy._ledger.budget import Budget, Releases
+from dfprivacy.errors import LedgerError
+from dfprivacy.markup import Grid, escaped
+from dfprivacy.schema import OTHER, toml
+
+if TYPE_CHECKING:
+    from dfprivacy._call.target import Target
+    from dfprivacy.schema import Schema
+
+__all__ = ["Terms"]
+
+
+class Terms:
+    """What is public about a view: its table's name and schema, its account, and how they are shown."""
+
+    _target: Target
+
+    @property
+    def name(self) -> str:
+        """The data set's name."""
+        return self._target.account.name
+
+    @property
+    def schema(self) -> Schema:
+        """What is public about the table."""
+        return self._target.table.schema
+
+    @property
+    def budget(self) -> Budget:
+        """What was spent and what can still be asked."""
+        return Budget(self._target.account)
+
+    @property
+    def releases(self) -> Releases:
+        """Every answer the account has paid for, in every process."""
+        return Releases(self._target.account)
+
+    def to_toml(self) -> str:
+        """Write a schema file: with ``schema="fair.toml"``, `protect` makes this view again.
+
+        Returns
+        -------
+        str
+            TOML: the account's name and terms, and all of the schema.
+
+        Examples
+        --------
+        >>> import pandas as pd, dfprivacy as dp
+        >>> df = pd.DataFrame({"age": [31, 45, 28, 52]})
+        >>> view = dp.protect(df, "filed", epsilon="1/3", bounds={"age": (18, 90)}, ledger="memory:")
+        >>> print(view.to_toml(), end="")
+        name = "filed"
+        epsilon = "1/3"
+        accounting = "basic"
+        neighbors = "replace_one"
+        size = 4
+        <BLANKLINE>
+        [columns.age]
+        bounds = [18, 90]
+        """
+        account, default = self._target.account, self._target.default_epsilon
+        terms: dict[str, Any] = {"name": account.name, "epsilon": account.epsilon}
+        terms |= {"delta": account.delta} if account.delta else {}
+        terms |= {"accounting": account.accounting}
+        terms |= {} if default is None else {"default_epsilon": default}
+        shares = {share.analyst: share.epsilon for share in account.shares()}
+        terms |= {"budgets": shares} if shares else {}
+        return "\n".join(toml.table(terms)) + "\n" + self.schema.to_toml()
+
+    def __repr__(self) -> str:
+        lines = [*self._lines(), str(self._account())]
+        return "\n".join([f"PrivateFrame {self.name!r}", *(f"  {line}" for line in lines)])
+
+    def _account(self) -> Budget | str:
+        try:
+            return self.budget
+        except LedgerError as error:  # what shows a view must not fail
+            return f"budget unknown: {error.what}"
+
+    def _repr_html_(self) -> str:
+        schema = self.schema
+        columns = [(name, _known(schema, name)) for name in schema.names]
+        account = self._account()
+        shown = f"<p>{escaped(account)}</p>" if isinstance(account, str) else account._repr_html_()
+        facts = Grid((), self._facts()).html(f"PrivateFrame {self.name!r}")
+        return facts + Grid(("column", "what is known of it"), columns).html("Columns") + shown
+
+    def _facts(self) -> list[tuple[str, str]]:
+        schema = self.schema
+        size = "private" if schema.size is None else f"{schema.size}"
+        whose = self._target.account.whose
+        one = "" if whose is None else f" {whose[0]!r}"
+        if schema.unit is not None:
+            size += f", at most {schema.unit.max_rows} count of one{one}"
+        elif whose is not None:
+            size += f", one for each{one}"
+        facts = [("rows", size), ("neighbors", schema.neighbors + (f" of all rows of one{one}" if one else ""))]
+        facts += [("missing values", "are left out")]
+        if (sample := self._target.table.sample) is not None:
+            facts += [("of", f"{sample}, another one for each question")]
+        return facts + [("where", str(c)) for c in self._target.table.conditions]
+
+    def _lines(self) -> list[str]:
+        (_, size), (_, neighbors), (_, missing), *where = self._facts()
+        lines = [f"rows: {size}; neighbors: {neighbors}; missing values {missing}"]
+        lines += [f"{name}: {_known(self.schema, name)}" for name in self.schema.names]
+        return lines + [f"{name} {condition}" for name, condition in where]
+
+
+def _known(schema: Schema, name: str) -> str:
+    column, words = schema.columns.get(name), str(schema.words.get(name, ""))
+    if column is None and schema.unit is not None and name == schema.unit.column:
+        return (f"{words}; " if words else "") + "says whose a row is, and is in no question"
+    if column is None:
+        return (f"{words}; " if words else "") + "nothing is known, so no method can use it"
+    known = [f"from {column.low:g} to {column.high:g}"] if column.bounds else []
+    known += [f"one of {list(column.categories)!r}"] if column.categories else []
+    if column.filled:
+        known.append(f"missing counts as {OTHER if column.other else f'{column.fill:g}'}")
+    known = [words, *known] if words else known
+    return ("; ".join(known) or "as it is") + (" (public)" if column.public else "")

@@ -1,0 +1,308 @@
+"""What measurements give: noisy values, the records of the noise in them, and the privacy that was paid."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from dfprivacy.laws import DiscreteLaplace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+__all__ = [
+    "ConfidenceInterval",
+    "DiscoveredKeys",
+    "MeasurementRecord",
+    "NoisyValue",
+    "Privacy",
+    "Reveal",
+    "SurveyedColumn",
+]
+
+
+class ConfidenceInterval(NamedTuple):
+    """An interval, with scipy's names."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class MeasurementRecord:
+    """The noise that one measurement was released with.
+
+    Attributes
+    ----------
+    what : str
+        What was measured.
+    kind : str
+        ``"discrete Laplace"``, ``"discrete Gaussian"`` or ``"K-norm (cube)"``.
+    scale : float
+        Its scale (b or sigma) in the units of the measured coordinates, weights included.
+    grid : int
+        The coordinates are whole multiples of 2 to the minus this.
+    sensitivity : float
+        L1 (Laplace), L2 (Gaussian) or L∞ (cube) sensitivity it was scaled to, in the same units, rounding included.
+    epsilon, delta : float
+        What it cost; 0 if it was kept in the ledger.
+    reused : str
+        When it was measured, if it was kept in the ledger: ISO 8601 in UTC. Else empty.
+    """
+
+    what: str
+    kind: str
+    scale: float
+    grid: int
+    sensitivity: float
+    epsilon: float
+    delta: float
+    reused: str = ""
+
+    @property
+    def law(self) -> DiscreteLaplace:
+        """The law of Laplace noise of this scale; continuous where it is a mean of several measurements."""
+        return DiscreteLaplace(self.scale, 0.0 if "pooled" in self.kind else math.ldexp(1.0, -self.grid))
+
+    def __str__(self) -> str:
+        sentence = (
+            f"{self.kind} noise of scale {self.scale:.4g} on {self.what} (sensitivity {self.sensitivity:.4g})"
+        )
+        return (
+            f"{sentence}, measured on {_moment(self.reused)} and reused at no charge" if self.reused else sentence
+        )
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """The privacy that was paid for a release.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        The price. It never exceeds what was asked.
+    neighbors : str
+        The neighbouring relation that the guarantee is about.
+    noise : tuple of MeasurementRecord
+        Every measurement behind the release, in order.
+    account : str
+        The account that paid.
+    mechanism : str
+        The method, with the version of the distribution it comes from.
+    at : str
+        When it was released, ISO 8601 in UTC.
+    sampler : str
+        Where the randomness came from.
+    private : bool
+        False if a test-only sampler made the noise: then nothing is guaranteed.
+    replayed : bool
+        Whether this answer was kept in the ledger and cost nothing this time.
+    unit : str
+        The column that says whose a row is, where the guarantee is about all rows of one person; else empty.
+    max_rows : int
+        How many rows of one person the result counts at most.
+    question : str
+        The call as it would be typed, without its price, and the columns by whose groups it was asked.
+    where : tuple of str
+        Which rows were asked, in words; empty where all were.
+    sample : str
+        The secret sample that was asked, in words; empty where no sample was drawn.
+    """
+
+    epsilon: float
+    delta: float
+    neighbors: str
+    noise: tuple[MeasurementRecord, ...]
+    account: str
+    mechanism: str
+    at: str
+    sampler: str
+    private: bool = True
+    replayed: bool = False
+    unit: str = ""
+    max_rows: int = 1
+    question: str = ""
+    where: tuple[str, ...] = ()
+    sample: str = ""
+
+    @property
+    def title(self) -> str:
+        """What was asked of which rows of which table; empty for answers of versions that did not keep it."""
+        if not self.question:
+            return ""
+        rows = f", where {' and '.join(self.where)}" if self.where else ""
+        of = f"{self.sample} of {self.account!r}" if self.sample else repr(self.account)
+        return f"{self.question} of {of}{rows}"
+
+    @property
+    def note(self) -> str:
+        """What misleads who reads the result as if every row of the table were in it, and another person."""
+        of = f"the table is here {self.sample}: counts, sums and intervals for its own number are the sample's"
+        notes = [of] if self.sample else []
+        return "; ".join(notes + ([self._several] if self.max_rows > 1 else []))
+
+    @property
+    def _several(self) -> str:
+        return (
+            f"up to {self.max_rows} rows are of one {self.unit!r}, and rows of one are alike: standard errors, "
+            f"p-values and intervals take them for different ones and are too small; ask view.per({self.unit!r})"
+        )
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee in words."""
+        if not self.private:
+            return "NOT PRIVATE: the noise came from a test-only sampler"
+        reused = [each for each in self.noise if each.reused]
+        when = " and ".join(dict.fromkeys(_moment(each.reused) for each in reused))
+        if reused and not self.epsilon:
+            return f"nothing more was paid: it follows from what was measured on {when}"
+        kind = f"{self.epsilon:g}-differential privacy"
+        if self.delta:
+            kind = f"({self.epsilon:g}, {self.delta:g})-differential privacy"
+        relation = {
+            "replace_one": "tables that differ in the content of one row",
+            "add_remove": "tables that differ by one row more or less",
+        }[self.neighbors]
+        if self.unit:
+            relation = {
+                "replace_one": f"tables in which all rows of one {self.unit!r} are exchanged for those of another",
+                "add_remove": f"tables that differ by all rows of one {self.unit!r}",
+            }[self.neighbors]
+        return f"{kind} for {relation}" + (f", beside what was measured on {when}" if reused else "")
+
+    def __str__(self) -> str:
+        again = f", answered on {self.at} and replayed at no charge" if self.replayed else ""
+        return f"{self.guarantee}{again}" + (f"; {self.note}" if self.note else "")
+
+
+def _moment(at: str) -> str:
+    """Shorten a moment to its second."""
+    return at.partition(".")[0].partition("+")[0]
+
+
+@dataclass(frozen=True)
+class DiscoveredKeys:
+    """The keys that enough rows hold, as a mechanism receives them.
+
+    Attributes
+    ----------
+    keys : tuple
+        The keys, the largest noisy count first: texts and numbers, or tuples of them where several columns were
+        named. True and False are 1 and 0.
+    counts : ndarray of int
+        The noisy number of rows that hold each. It is biased upwards near the threshold.
+    threshold : int
+        What a noisy count had to reach. Other keys, however many rows hold them, are not there.
+    scale : float
+        The scale of the Laplace noise in each count; 0 where the keys are public.
+    noise : MeasurementRecord or None
+        The same in words; None where the keys are public.
+    domain : int or None
+        How many keys there can be, where that is known: then any of them may be shown, though no row holds it.
+    """
+
+    keys: tuple[Any, ...]
+    counts: NDArray[np.int64]
+    threshold: int
+    scale: float
+    noise: MeasurementRecord | None
+    domain: int | None = None
+
+    @property
+    def false(self) -> float:
+        """How many keys that no row holds are shown on average, at most."""
+        if self.domain is None or not self.scale:
+            return 0.0
+        return self.domain * math.exp(-self.threshold / self.scale) / (1 + math.exp(-1 / self.scale))
+
+
+@dataclass(frozen=True)
+class SurveyedColumn:
+    """What enough rows hold in one column, as a mechanism receives it: noisy numbers of rows.
+
+    Attributes
+    ----------
+    numbers, dates : dict of int to float
+        By interval, the rows with a number, or a date, in it.
+    text, nothing : float
+        The rows with a text, and those with nothing that can be used. 0 where it is not shown.
+    values : dict
+        By value, texts and numbers, the rows that hold it, the most frequent first.
+    threshold : int
+        What a number of rows had to reach. It is biased upwards near it.
+    scale : float
+        The standard deviation of the Gaussian noise in each.
+    """
+
+    numbers: Mapping[int, float]
+    dates: Mapping[int, float]
+    text: float
+    nothing: float
+    values: Mapping[Any, float]
+    threshold: int
+    scale: float
+
+
+class Reveal(Protocol):
+    """Which of many noisy sums are shown, where the first that are shown decide about the others.
+
+    `Curator.sum` shows those and draws noise for no others. It is a frozen dataclass of public values, which are
+    part of what the ledger keeps a measurement under.
+    """
+
+    def next(self, values: NDArray[np.float64], scales: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Say which numbers are shown next.
+
+        Parameters
+        ----------
+        values : ndarray of shape (groups, d)
+            The noisy sums that were shown so far, of each group of a call, weights taken out; nan of all others.
+        scales : ndarray of shape (d,)
+            Scale of the noise in each.
+
+        Returns
+        -------
+        ndarray of bool of shape (groups, d)
+            Those that are, which may hold any that were. If all of them were, there are no more.
+        """
+        ...
+
+    def describe(self) -> str:
+        """Say in words what is shown."""
+        ...
+
+
+@dataclass(frozen=True)
+class NoisyValue:
+    """A noisy sum, as a mechanism receives it.
+
+    Attributes
+    ----------
+    values : ndarray of the features' shape
+        The noisy sums, weights taken out; nan where a `Reveal` did not show them.
+    scales : ndarray of the features' shape
+        The scale of the noise in each of them (b of the Laplace, sigma of the Gaussian); 0 where the sum is public.
+    noise : MeasurementRecord or None
+        The same in words; None where the sum is public.
+    parts : tuple of NoisyValue
+        Of a `~dfprivacy.features.Stack`: the sums of each feature, in its shape. Else empty.
+    """
+
+    values: NDArray[np.float64]
+    scales: NDArray[np.float64]
+    noise: MeasurementRecord | None
+    parts: tuple[NoisyValue, ...] = ()
+
+    @property
+    def law(self) -> DiscreteLaplace:
+        """The law of Laplace noise in the coordinate that has most of it; nothing where the sum is public."""
+        scale = float(np.max(self.scales))
+        if self.noise is None:
+            return DiscreteLaplace(scale)
+        return DiscreteLaplace(scale, self.noise.law.step * (scale / self.noise.scale))

@@ -1,0 +1,358 @@
+"""Protect a table: check what is said of it, open its account, and make its view, which the table finds again."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from dfprivacy._askable import VIEWS, Price
+from dfprivacy._call.power import Power, power_of
+from dfprivacy._call.recalled import protected
+from dfprivacy._call.target import Target, positive, slack
+from dfprivacy._ledger.analysts import checked_name
+from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._ledger.names import name_key
+from dfprivacy._measure.evaluate import MEMORY, Table
+from dfprivacy._table.declare import read_schema, read_size, read_unit
+from dfprivacy._table.frames import adapt
+from dfprivacy._table.frames.made_up import MadeUpFrame
+from dfprivacy._table.people import BoundedFrame
+from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, quoted, trimmed
+from dfprivacy.schema import Discover
+from dfprivacy.schema.files import read_file
+from dfprivacy.view import PrivateFrame
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from dfprivacy._ledger.accounts import Account
+    from dfprivacy._table.frames import Frame
+    from dfprivacy.schema import Category, Schema
+    from dfprivacy.schema.files import SchemaFile
+
+__all__ = ["power", "protect", "view_of"]
+
+_USUAL: Mapping[str, Any] = {"delta": 0, "neighbors": "replace_one", "unit_missing": "omit", "public": ()}
+
+
+@trimmed
+def protect(
+    df: object,
+    name: str,
+    *,
+    epsilon: Price | None = None,
+    delta: Price | None = None,
+    bounds: Mapping[str, tuple[Any, Any]] | None = None,
+    categories: Mapping[str, Sequence[Category] | Discover] | None = None,
+    public: Sequence[str] = (),
+    neighbors: Literal["replace_one", "add_remove"] | None = None,
+    accounting: Literal["basic", "rdp", "gdp", "portfolio"] | None = None,
+    missing: Mapping[str, Any] | None = None,
+    default_epsilon: Price | None = None,
+    ledger: str | os.PathLike[str] | None = None,
+    unit: str | None = None,
+    max_rows: int | None = None,
+    unit_missing: Literal["omit", "own"] | None = None,
+    size: int | None = None,
+    schema: str | os.PathLike[str] | None = None,
+    budgets: Mapping[str, Price] | None = None,
+    memory: float = MEMORY,
+) -> PrivateFrame:
+    """Protect a table: open its account, or find it again, and return its private view.
+
+    Parameters
+    ----------
+    df : table of pandas, Polars, Arrow, DuckDB, Dask or Spark, or object with an Arrow C stream
+        The table, one row for each person, unless `unit` says whose a row is.
+    name : str
+        The data set's name: its account in the ledger. A name never gets a second budget.
+    epsilon, delta : number or str
+        The whole budget, once and for all; delta is 0 unless given. Strings such as ``"1/3"`` are exact.
+    bounds : mapping of str to pair, optional
+        Lowest and highest value each number may take, from knowledge outside the data; ``(0, 1)`` for True and
+        False.
+    categories : mapping of str to sequence, optional
+        The values each categorical column may take, from knowledge outside the data; ``[False, True]`` for a
+        column of booleans. Nothing is taken from the types of the columns: one value can change them.
+        `dp.discover() <dfprivacy.discover>` for those that enough rows hold, at a price, and ``"other"``. Of a huge
+        known domain, counts need no declaration: ``view.value_counts(column, domain=...)``.
+    public : sequence of str, optional
+        Columns whose values are not protected, such as a study arm: neighbouring tables agree on them.
+    neighbors : {"replace_one", "add_remove"}
+        What is protected: the content of any one row (the default; the number of rows is public), or the presence
+        of any one row (the number of rows is private).
+    accounting : {"basic", "rdp", "gdp", "portfolio"}, optional
+        How losses add up; default: basic without a delta, else portfolio.
+    missing : mapping of str, optional
+        What a missing value counts as: a number for columns with bounds (default: the midpoint), ``"other"`` for
+        a category of that name (default: the row counts in no category).
+    default_epsilon : number or str, optional
+        What a method pays that is called without an epsilon.
+    ledger : str or path, optional
+        Where the accounts are kept: a SQLite file, a database URL, or ``"memory:"``; default: the environment
+        variable ``DFPRIVACY_LEDGER``, else a file in the user's data directory.
+    unit : str, optional
+        Where a person may have several rows, the column that says whose a row is, of whole numbers or text. What is
+        protected is then all rows of any one person, and the number of rows is private.
+    max_rows : int, optional
+        With `unit`: how many rows of one person count at most. Noise grows with it, and of a person with more rows
+        some are left out, as by lot: the same for every question about the same columns, whatever the rows' order.
+    unit_missing : {"omit", "own"}
+        With `unit`: whether a row that names nobody is left out, the default, or is that of a person of its own.
+    size : int, optional
+        Under ``replace_one``: the number of rows, or with `unit` of people, where it is public and known. Rows are
+        then not counted. It is held against the table whenever that is read.
+    schema : str or path, optional
+        A TOML file that says any of the above but the ledger, and what columns are called and measured in.
+        Arguments may say more than the file, and nothing else than it does; which columns are public, the file
+        alone says.
+    budgets : mapping of str to number or str, optional
+        The epsilon that each analyst may spend of the budget, with delta in proportion. Who has none then cannot
+        ask. Analysts are named by the environment variable ``DFPRIVACY_ANALYST``, or else by the operating system.
+    memory : float, optional
+        How many bytes whole columns may take in this process, for methods that are of no sums; default: 2e9. What
+        needs more, at nine bytes a value, is refused: ask a `PrivateFrame.sample`.
+
+    Returns
+    -------
+    PrivateFrame
+        The view.
+
+    Raises
+    ------
+    SchemaError
+        If bounds, categories or columns do not fit the table.
+    ArgumentError
+        If epsilon or delta cannot be used.
+    AccountMismatch
+        If the name is known with other terms.
+    LedgerError
+        If the ledger cannot be used.
+
+    Notes
+    -----
+    Everything released from the view and from all views of the same name is, together, (epsilon, delta)-
+    differentially private for the neighbouring relation, however each question depends on earlier answers.
+
+    Examples
+    --------
+    >>> import pandas as pd, dfprivacy as dp
+    >>> df = pd.DataFrame({"age": [31, 45, 28, 52], "smoker": ["yes", "no", "no", "yes"]})
+    >>> view = dp.protect(df, "clinic", epsilon=1, bounds={"age": (18, 90)}, ledger="memory:")
+    >>> view.budget.remaining
+    Fraction(1, 1)
+    """
+    if not isinstance(name, str) or not name.strip():
+        given = "an empty one" if isinstance(name, str) else f"a {type(name).__name__}"
+        raise ArgumentError(f"The data set's name must be a string, not {given}.", "For example 'survey-2024'.")
+    if not isinstance(ledger, str | os.PathLike | None):
+        raise LedgerError(f"A {type(ledger).__name__} is no ledger.", "Name a file, or the address of a database.")
+    if not isinstance(accounting, str | None):
+        raise ArgumentError(f"A {type(accounting).__name__} is no accounting.", 'For example "portfolio".')
+    terms: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "bounds": bounds,
+        "categories": categories,
+        "public": public,
+        "neighbors": neighbors,
+        "accounting": accounting,
+        "missing": missing,
+        "default_epsilon": default_epsilon,
+        "unit": unit,
+        "max_rows": max_rows,
+        "unit_missing": unit_missing,
+        "size": size,
+        "budgets": budgets,
+    }
+    if isinstance(memory, bool) or not isinstance(memory, int | float) or not memory > 0:
+        raise ArgumentError(f"memory{quoted(memory)} is no number of bytes.", "For example memory=2e9.")
+    if schema is None:
+        return _protected(df, name, terms, ledger, memory)
+    file = read_file(schema)
+    with file.erring():
+        return _protected(df, name, file.with_arguments(name, terms), ledger, memory, file)
+
+
+def _protected(
+    df: object,
+    name: str,
+    terms: Mapping[str, Any],
+    ledger: str | os.PathLike[str] | None,
+    memory: float,
+    file: SchemaFile | None = None,
+) -> PrivateFrame:
+    """Check what is said of a table, open its account, and make its view."""
+    terms = {**_USUAL, **{term: value for term, value in terms.items() if value is not None or term == "public"}}
+    if "epsilon" not in terms:
+        raise ArgumentError(
+            f"The data set {name!r} has no budget.", "Say what all answers may cost together: epsilon=1."
+        )
+    epsilon, delta = positive("epsilon", terms["epsilon"]), slack("delta", terms["delta"])
+    shares = _shares(terms.get("budgets"), epsilon)
+    default = terms.get("default_epsilon")
+    default = None if default is None else positive("default_epsilon", default)
+    listed, wanted = _listed(terms.get("categories"))
+    whose = read_unit(terms.get("unit"), terms.get("max_rows"), terms["unit_missing"])
+    size = read_size(terms.get("size"), terms["neighbors"])
+    if whose is not None and any(price.domain is None for price in wanted.values()):
+        raise ArgumentError(
+            f"Categories are not discovered where a {whose.column!r} may have several rows.",
+            "Declare the categories, or say which there can be: dp.discover(domain=...).",
+        )
+    named = ("bounds", "public", "missing", "neighbors")
+    declarations: dict[str, Any] = {argument: terms.get(argument) for argument in named}
+    try:
+        frame = adapt(df)
+        if file is not None:
+            file.refuse_others(frame.columns)
+        schema = read_schema(frame, **declarations, categories=listed, unit=whose, size=size)
+    except ReadError as error:  # nothing had been charged yet
+        raise error.after(DPError.outcome) from None
+    if file is not None:
+        schema = replace(schema, words=file.words)
+    account = open_ledger(ledger).open_account(
+        name,
+        epsilon=epsilon,
+        delta=delta,
+        accounting=terms.get("accounting"),
+        neighbors=schema.neighbors,
+        public=tuple(sorted(terms["public"])),
+        whose=None if whose is None else (whose.column, whose.max_rows, whose.missing),
+        shares=shares,
+    )
+    table = Table(_bounded(frame, schema, account), schema, memory=memory)
+    view = PrivateFrame(Target(account, table, default))
+    protected(view._target)  # noqa: SLF001 - its own
+    for column, price in wanted.items():
+        if price.domain is None:
+            view = view.declare(view.find_categories([column], epsilon=price.epsilon, delta=price.delta))
+        else:
+            view = view.declare(view.value_counts(column, domain=price.domain, epsilon=price.epsilon))
+    return _remembered(df, view._target)  # noqa: SLF001 - its own
+
+
+@trimmed
+def power(
+    question: Any,
+    /,
+    *,
+    n: int | Sequence[int],
+    epsilon: Price | Sequence[Price],
+    delta: Price = 0.0,
+    bounds: Mapping[str, tuple[Any, Any]] | None = None,
+    categories: Mapping[str, Sequence[Category]] | None = None,
+    public: Sequence[str] = (),
+    neighbors: Literal["replace_one", "add_remove"] = "replace_one",
+    assume: Mapping[str, Any] | Callable[[Any, int], Mapping[str, Any]] | None = None,
+    finder: str | Callable[[Any], bool] | None = None,
+    runs: int = 200,
+    seed: int = 0,
+) -> Power:
+    """Say how often a method would find what is assumed, before there is a table.
+
+    Parameters
+    ----------
+    question, n, epsilon, delta
+        As of `PrivateFrame.power`.
+    bounds, categories, public, neighbors
+        What the columns would be declared as, as for `protect`. There are no others.
+    assume, finder, runs, seed
+        As of `PrivateFrame.power`.
+
+    Returns
+    -------
+    Power
+        A table, with ``plot()``.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If the question cannot be asked.
+
+    Examples
+    --------
+    >>> import dfprivacy as dp
+    >>> trial = dict(bounds={"weight": (40, 160)}, categories={"arm": ["drug", "placebo"]}, public=["arm"])
+    >>> found = dp.power(("mannwhitneyu", "weight", {"by": "arm"}), n=[40, 400], epsilon=1,
+    ...                  assume={"effect": 0.8, "spread": 15}, runs=100, **trial)
+    >>> found.rows_for(0.8)
+    {1.0: 400}
+    """
+    names = [*dict.fromkeys([*(bounds or {}), *(categories or {}), *(() if isinstance(public, str) else public)])]
+    frame = MadeUpFrame({name: np.zeros(1) for name in names} or {"": np.zeros(1)})
+    schema = read_schema(
+        frame, bounds=bounds, categories=categories, public=public, missing=None, neighbors=neighbors
+    )
+    return power_of(
+        question, schema, n=n, epsilon=epsilon, delta=delta, assume=assume, finder=finder, runs=runs, seed=seed
+    )
+
+
+def _bounded(frame: Frame, schema: Schema, account: Account) -> Frame:
+    """Leave out the rows of a person that are too many, where a person may have several."""
+    if schema.unit is None:
+        return frame
+    return BoundedFrame(frame, schema.unit, bytes.fromhex(account.key), tuple(schema.columns.values()))
+
+
+def _shares(budgets: object, epsilon: Fraction) -> dict[str, Fraction]:
+    """Read the parts of the budget that analysts have."""
+    if budgets is None:
+        return {}
+    if not isinstance(budgets, Mapping):
+        raise ArgumentError(f"A {type(budgets).__name__} is no share of a budget.", "For example {'ana': 0.5}.")
+    shares = {checked_name(name): positive(f"budgets[{name!r}]", share) for name, share in budgets.items()}
+    for name, share in shares.items():
+        if share > epsilon:
+            raise ArgumentError(f"budgets[{name!r}] is more than the whole budget.", "Give at most all of it.")
+    if len({name_key(name) for name in shares}) < len(budgets):
+        raise ArgumentError("Two analysts in budgets= look the same.", "Name each once.")
+    return shares
+
+
+def _listed(
+    categories: Mapping[str, Sequence[Category] | Discover] | None,
+) -> tuple[Mapping[str, Sequence[Category]] | None, dict[str, Discover]]:
+    """Tell categories that are listed from those that are to be found."""
+    if not isinstance(categories, Mapping):
+        return categories, {}
+    wanted = {name: each for name, each in categories.items() if isinstance(each, Discover)}
+    return {name: each for name, each in categories.items() if not isinstance(each, Discover)}, wanted
+
+
+def _remembered(df: object, target: Target) -> PrivateFrame:
+    """Make the view that ``df.dp`` finds, for as long as this very object lives."""
+    key, view = id(df), PrivateFrame(target)
+    with suppress(TypeError):  # what cannot be referred to weakly is no frame with a ``dp``
+        frame = weakref.ref(df, lambda _: VIEWS.pop(key, None))
+        VIEWS[key] = frame, weakref.ref(view), replace(target, table=replace(target.table, frame=None))
+    return view
+
+
+def view_of(df: object) -> PrivateFrame:
+    """Find the view of a protected frame.
+
+    Raises
+    ------
+    NotProtected
+        If this very object has none.
+    """
+    frame, known, target = VIEWS.get(id(df), (None, None, None))
+    if frame is None or known is None or target is None or frame() is not df:
+        raise NotProtected(
+            "This frame has no private view: it was never protected, or it was made from one that was.",
+            "Protect it, df.dp.protect('name', epsilon=..., bounds={...}), or, for a part of a protected table, "
+            "use its view: view.where(...), view.select(...), view.group_by(...), which share one budget.",
+        )
+    view = known()
+    if view is None:  # nobody held it
+        bounded = _bounded(adapt(df), target.table.schema, target.account)
+        view = _remembered(df, replace(target, table=replace(target.table, frame=bounded)))
+    return view
