@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammaincc, gammaincinv
-from scipy.stats import qmc
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -110,6 +109,8 @@ def cube_noise(dimension: int) -> tuple[Array, Array]:
 
 @cache
 def _sobol(dimension: int, count: int) -> Array:
+    from scipy.stats import qmc  # takes longer to import than all of dfprivacy
+
     points: Array = qmc.Sobol(dimension, seed=3).random(count).T
     return np.clip(points, _TINY, 1 - _TINY)
 
