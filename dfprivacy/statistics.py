@@ -21,6 +21,9 @@ import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Literal
 
+from dfprivacy._privacy.conversions import EPSILON_MAX, SMALLEST, gaussian_unit_scale
+from dfprivacy.errors import ArgumentError
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from dfprivacy.features import RowFeatures
     from dfprivacy.schema import Column
 
-__all__ = ["OfPermutations", "OfRows", "OfSums", "Statistic"]
+__all__ = ["OfPermutations", "OfRows", "OfSums", "Statistic", "gaussian_scale"]
 
 
 class Statistic(ABC):
@@ -147,3 +150,45 @@ class OfPermutations(OfRows):
     @abstractmethod
     def value(self, rows: Batch, rng: np.random.Generator) -> Any:  # type: ignore[override]
         """Compute all values, that of the table as it is first, each rearrangement drawn on its own."""
+
+
+def gaussian_scale(epsilon: float, delta: float) -> float:
+    """Give the least standard deviation of Gaussian noise for a sensitivity of 1 in L2.
+
+    What a curator adds to sums with ``noise="gaussian"`` is this times their sensitivity, but for grids.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        What it guarantees.
+
+    Returns
+    -------
+    float
+        The standard deviation, rounded up.
+
+    Raises
+    ------
+    ArgumentError
+        If epsilon is not above 0 and at most 500, or delta not above 0 and below 1.
+
+    Notes
+    -----
+    The analytic Gaussian mechanism [1]_.
+
+    References
+    ----------
+    .. [1] Balle and Wang (2018). Improving the Gaussian mechanism for differential privacy. ICML.
+
+    Examples
+    --------
+    >>> from dfprivacy.statistics import gaussian_scale
+    >>> round(gaussian_scale(1, 1e-6), 4)
+    4.2247
+    """
+    if not (SMALLEST <= epsilon <= EPSILON_MAX and SMALLEST <= delta < 1):
+        raise ArgumentError(
+            f"There is no Gaussian noise for epsilon = {epsilon:g} and delta = {delta:g}.",
+            f"Epsilon is above 0 and at most {EPSILON_MAX}, delta above 0 and below 1.",
+        )
+    return gaussian_unit_scale(epsilon, delta)

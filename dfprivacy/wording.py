@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["between", "listed", "noise_share", "number", "pvalue", "sure", "with_error"]
+__all__ = ["between", "clearly_some", "listed", "noise_share", "number", "pvalue", "sure", "with_error"]
 
 _DIGITS = 6  # significant ones, where nothing is known of the error
 _EXACT = 1e15  # whole numbers below it are written out
 _LEAST = 0.001  # a p-value below it is not written out
+_CLEARLY = 5.0  # standard errors above 0: of a thousand columns that miss nothing less than one is said to
 _WHOLE = 0.995  # a part from which on it is all
 
 
@@ -86,6 +87,29 @@ def listed(names: Sequence[object], most: int = 6) -> str:
     shown += [f"{len(names) - most} more"] if len(names) > most else []
     *first, last = shown or ["nothing"]
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def clearly_some(rows: float | None, error: float | None) -> bool:
+    """Whether a noisy number of rows, such as those that were left out, is worth telling.
+
+    Parameters
+    ----------
+    rows : float or None
+        The number; None where nobody knows it.
+    error : float or None
+        Standard error of the noise in it; None or 0 where it is exact.
+
+    Returns
+    -------
+    bool
+        Whether it is five standard errors above 0: Laplace noise alone is so once in 2,400 times.
+
+    Examples
+    --------
+    >>> clearly_some(12.0, 2.0), clearly_some(8.0, 2.0), clearly_some(0.0, None), clearly_some(1.0, 0.0)
+    (True, False, False, True)
+    """
+    return rows is not None and rows > _CLEARLY * (error or 0.0)
 
 
 def noise_share(standard_error: float, sampling: float | None) -> float | None:

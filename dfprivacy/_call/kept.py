@@ -54,8 +54,13 @@ class Kept:
 
     @property
     def used(self) -> bool:
-        """Whether anything is kept at all."""
-        return self._account.keeps_measurements
+        """Whether anything is kept that this call might take, as far as one look tells."""
+        return self._account.keeps_measurements and not (self._glance and not self.fresh and self._few == {})
+
+    @cached_property
+    def _few(self) -> dict[tuple[str, str], list[KeptMeasurement]] | None:
+        """All that is kept, at a glance; None where that is much."""
+        return self._account.few_measurements(private=noises.sampler().private)
 
     @cached_property
     def origins(self) -> Origins:
@@ -64,17 +69,17 @@ class Kept:
 
     def like(self, description: str, noise: str) -> list[KeptMeasurement]:
         """Find what is kept of a description with a kind of noise, and was not taken yet, oldest first."""
-        key, private = digest(description), noises.sampler().private
-        if (
-            self._glance
-            and not self._known
-            and (few := self._account.few_measurements(private=private)) is not None
-        ):
-            self._many, self._known[None] = True, few
-        wanted = None if self._many else key
+        key = digest(description)
+        few = self._few if self._glance else None
+        known = self._looked_up(None if self._many else key) if few is None else few
+        return [each for each in known.get((key, noise), ()) if each.id not in self._taken]
+
+    def _looked_up(self, wanted: str | None) -> dict[tuple[str, str], list[KeptMeasurement]]:
+        """Look once for what is kept of a description, or for all that is kept."""
         if wanted not in self._known:
+            private = noises.sampler().private
             self._known[wanted] = self._account.measurements(wanted, private=private, glance=self._glance)
-        return [each for each in self._known[wanted].get((key, noise), ()) if each.id not in self._taken]
+        return self._known[wanted]
 
     def best(self, known: Sequence[KeptMeasurement], wanted: KeptMeasurement) -> KeptMeasurement | None:
         """Choose the most accurate, and of these the newest, if it is at least as accurate as what is wanted.

@@ -95,6 +95,12 @@ class Origins(dict[str, str]):
         return self.texts[id(value)][1]
 
 
+@lru_cache(maxsize=1024)
+def _slotted(kind: type) -> bool:
+    """Whether a class has attributes that `vars` does not show."""
+    return any(vars(each).get("__slots__") for each in kind.__mro__)
+
+
 def describe(what: str | Query | None, table: Table, known: Origins) -> str | None:
     """Describe what is measured, and of which rows.
 
@@ -227,8 +233,8 @@ def _set(value: Iterable[object], known: Origins) -> str:
 def _array(value: NDArray[Any], known: Origins) -> str:
     if value.dtype.kind not in "biufSU":
         return _object(value, known)
-    data = _quoted(_digest(np.ascontiguousarray(value).tobytes()))
-    return _members({value.dtype.str: _text(value.shape, known), "sha256": data})
+    shape, data = _text(value.shape, known), _digest(value.tobytes())  # in the order of its coordinates
+    return f'{{"{value.dtype.str}":{shape},"sha256":"{data}"}}'
 
 
 def _other(value: Any, known: Origins) -> str:

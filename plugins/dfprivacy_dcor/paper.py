@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr
 
 from dfprivacy.statistics import OfRows
 from dfprivacy_dcor.message import Message
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from dfprivacy import Column
     from dfprivacy_dcor.points import Rows
 
-__all__ = ["Calibration", "ProjectionMessage", "Projections", "analytic", "kenthapadi"]
+__all__ = ["Calibration", "ProjectionMessage", "Projections", "kenthapadi"]
 
 Calibration = Literal["analytic", "kenthapadi"]
 
@@ -121,17 +120,6 @@ def kenthapadi(epsilon: float, delta: float) -> float:
         √(2 (ln(1/(2δ)) + ε)) / ε.
     """
     return math.sqrt(2 * (math.log(1 / (2 * delta)) + epsilon)) / epsilon
-
-
-def analytic(epsilon: float, delta: float) -> float:
-    """Give the least scale of Gaussian noise, for a change by 1: right to a part in a million, and not below it."""
-    low, high = 0.0, kenthapadi(epsilon, delta)
-    for _ in range(40):
-        middle = (low + high) / 2
-        tail = math.exp(epsilon + log_ndtr(-0.5 / middle - epsilon * middle))
-        inside = ndtr(0.5 / middle - epsilon * middle) - tail
-        low, high = (low, middle) if inside <= delta else (middle, high)
-    return high
 
 
 @dataclass(frozen=True)

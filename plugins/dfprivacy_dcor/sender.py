@@ -10,9 +10,10 @@ import numpy as np
 
 from dfprivacy import ArgumentError, NanPolicy, Range, mechanism
 from dfprivacy.local import Messages
+from dfprivacy.statistics import gaussian_scale
 from dfprivacy_dcor.angles import HARMONIC_MAX, PLACES, Angles, DistanceMessage, best_reach
 from dfprivacy_dcor.message import Keys, fingerprint, keys_of
-from dfprivacy_dcor.paper import Calibration, ProjectionMessage, Projections, analytic, kenthapadi
+from dfprivacy_dcor.paper import Calibration, ProjectionMessage, Projections, kenthapadi
 from dfprivacy_dcor.spaces import ROWS_MIN, rows_of, space, unit_vectors
 from dfprivacy_dcor.statistics import Deviation
 
@@ -168,7 +169,7 @@ def dcor_message(
         excess = 1.0
         if calibration == "kenthapadi":
             price = 0.9 * curator.epsilon, 0.9 * curator.delta
-            excess = kenthapadi(*price) / analytic(*price)
+            excess = kenthapadi(*price) / gaussian_scale(*price)
         projections = Projections(columns, units, turns.astype(np.int64), split=split, omit=x.omit, excess=excess)
         messages = curator.measure(projections, noise="gaussian", share="9/10")
     else:

@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy.markup import Grid, escaped
-from dfprivacy.wording import between, number, with_error
+from dfprivacy.wording import between, clearly_some, number, with_error
 from dfprivacy_eda import figures
 from dfprivacy_eda.plots import called
 from dfprivacy_eda.style import STYLE
-from dfprivacy_eda.wording import CLEARLY
 
 if TYPE_CHECKING:
     from dfprivacy_eda.matrices import Correlations
@@ -201,7 +200,7 @@ def _missing(cells: dict[str, tuple[Any, Any, Any, Any]]) -> str:
         return "How many values are missing is not known."
     if not error:
         return "No value is missing." if not gone else f"{number(gone)} values are missing."
-    if gone <= CLEARLY * error:
+    if not clearly_some(gone, error):
         return f"Few values are missing, if any: up to about {max(high, 0):,.0f}."
     return f"About {number(gone, error)} values are missing ({between(max(low, 0.0), high)})."
 

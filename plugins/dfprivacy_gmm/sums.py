@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfprivacy import ArgumentError, features
+from dfprivacy.wording import clearly_some
 from dfprivacy_gmm.scalars import Queries, measure_one_by_one
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MeasuredSums", "Sums", "complete_rows", "free_count", "left_out", "measure_sums"]
 
-_CLEARLY = 4.0  # standard errors above 0 from which rows are said to have been left out
 _BELOW = 1 - 1e-12  # what is free stays free after rounding
 
 
@@ -226,7 +226,7 @@ def left_out(gone: float | None, noise: float | None) -> str | None:
     str or None
         A note.
     """
-    if gone is None or noise is None or gone <= max(_CLEARLY * noise, 0.5):
+    if gone is None or noise is None or not clearly_some(round(gone), noise):
         return None
     about = f"about {gone:,.0f} ± {noise:,.0f}" if noise else f"{gone:,.0f}"
     return f"{about} rows were left out, for a missing value or a group that is none of the categories"

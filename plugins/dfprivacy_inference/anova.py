@@ -13,7 +13,7 @@ import numpy as np
 from dfprivacy import Column, Curator, NanPolicy, Probability, Release, features, mechanism
 from dfprivacy.plotting import axes, explained, forest_height, ink, interval, wrapped
 from dfprivacy.schema import UNDECLARED
-from dfprivacy.wording import noise_share, number, pvalue, sure
+from dfprivacy.wording import clearly_some, noise_share, number, pvalue, sure
 from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
 from dfprivacy_inference.welch import Sums, doubtful, holm, skewed
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["Anova", "anova", "check_anova"]
 
 _DRAWS = 2000
-_CLEARLY = 3.0  # standard errors above none
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -96,7 +95,7 @@ class Anova(Release):
 
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
-        missing = self.missing is not None and self.missing > _CLEARLY * (self.missing_standard_error or 0.0)
+        missing = clearly_some(self.missing, self.missing_standard_error)
         return (
             *("statistic", "pvalue", "alpha", "rejected", "eta_squared", "eta_squared_low", "eta_squared_high"),
             *("groups", "means", "lows", "highs", "sizes"),

@@ -22,7 +22,7 @@ from dfprivacy import (
     mechanism,
 )
 from dfprivacy.plotting import axes, explained, forest_height, ink, interval, wrapped
-from dfprivacy.wording import listed, noise_share, number, sure
+from dfprivacy.wording import clearly_some, listed, noise_share, number, sure
 from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
 from dfprivacy_inference.outcomes import Form, Outcome
 from dfprivacy_inference.wilson import Share, combined, from_counts, from_halves, of_known_rows
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["Proportions", "check_proportions", "proportions"]
 
 _TOLD = 3  # groups in a sentence
-_CLEARLY = 3.0  # standard errors above none
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class Proportions(Release):
 
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
-        missing = self.missing is not None and self.missing > _CLEARLY * (self.missing_standard_error or 0.0)
+        missing = clearly_some(self.missing, self.missing_standard_error)
         return (
             *(("groups",) if self.groups else ()),
             *("shares", "lows", "highs", "confidence", "sizes"),

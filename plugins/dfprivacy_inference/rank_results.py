@@ -9,12 +9,11 @@ import numpy as np
 
 from dfprivacy import ArgumentError, ConfidenceInterval, NanPolicy, Release
 from dfprivacy.plotting import axes, below, explained, ink, interval, wrapped
-from dfprivacy.wording import number, pvalue, sure
+from dfprivacy.wording import clearly_some, number, pvalue, sure
 from dfprivacy_inference.laws import Alternative
 
 __all__ = ["KruskalWallis", "MannWhitney", "SurvivalTest", "Wilcoxon", "plain"]
 
-_CLEARLY = 3.0  # standard errors above none
 _ROUGH = 0.01  # to how much a probability without an interval is written
 _SIDES = {"two-sided": "different from", "greater": "above", "less": "below"}
 
@@ -36,7 +35,7 @@ class _Test(Release):
     def _seen(self, *names: str) -> tuple[str, ...]:
         """Give the fields to show: those that say something."""
         told = [name for name in names if getattr(self, name) is not None]
-        if self.missing is not None and self.missing > _CLEARLY * (self.missing_standard_error or 0.0):
+        if clearly_some(self.missing, self.missing_standard_error):
             told += ["missing", "missing_standard_error"]
         return (*told, "notes")
 

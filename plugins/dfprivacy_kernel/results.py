@@ -14,14 +14,12 @@ from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.plotting import axes, below, ink, wrapped
 from dfprivacy.release import renamed
 from dfprivacy.schema import as_probability
-from dfprivacy.wording import number, sure
+from dfprivacy.wording import clearly_some, number, sure
 from dfprivacy_kernel.mmd import Measured
 
 __all__ = ["KernelTest", "Method"]
 
 Method: TypeAlias = Literal["mmd", "permutation", "moments", "whitened"]
-
-_CLEARLY = 3.0  # standard errors above 0 from which a number of missing rows is shown
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -107,8 +105,8 @@ class KernelTest(Release):
         return (self.noise_standard_error or 0.0,) * len(self.differences)
 
     def _rows(self) -> list[tuple[str, str]]:
-        hidden = self.missing is not None and self.missing < _CLEARLY * (self.missing_standard_error or 0.0)
-        return [row for row in super()._rows() if not (hidden and row[0].startswith("missing"))]
+        told = clearly_some(self.missing, self.missing_standard_error)
+        return [row for row in super()._rows() if told or not row[0].startswith("missing")]
 
     def _sentence(self) -> str:
         """Say whether the samples differ, and how far they are apart."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtr
 
 from dfprivacy import ArgumentError
+from dfprivacy.statistics import gaussian_scale
 
-__all__ = ["analytic_scale", "classical_scale", "part_of_the_price"]
+__all__ = ["classical_scale", "part_of_the_price"]
 
 _MOVES = 2.0  # by which the reference says that a row moves the sum
 _LEAST = 1e-9  # part of a price
@@ -23,17 +22,6 @@ def classical_scale(epsilon: float, delta: float) -> float:
     It is proved for an epsilon below 1 only, and too small for many above: see docs/papers/balog2018.md.
     """
     return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
-
-
-def analytic_scale(epsilon: float, delta: float) -> float:
-    """Give the least standard deviation that is (ε, δ)-private, for a sensitivity of 1."""
-
-    def surplus(log_scale: float) -> float:
-        s = math.exp(log_scale)
-        spent = float(ndtr(1 / (2 * s) - epsilon * s))
-        return spent - float(np.exp(epsilon + log_ndtr(-1 / (2 * s) - epsilon * s))) - delta
-
-    return math.exp(float(brentq(surplus, math.log(1e-3), math.log(1e12), xtol=1e-14, rtol=1e-14)))
 
 
 def part_of_the_price(epsilon: float, delta: float, sensitivity: float) -> float:
@@ -66,6 +54,6 @@ def part_of_the_price(epsilon: float, delta: float, sensitivity: float) -> float
     noise = _MOVES * classical_scale(epsilon, delta)
 
     def surplus(part: float) -> float:
-        return sensitivity * analytic_scale(part * epsilon, part * delta) - noise
+        return sensitivity * gaussian_scale(part * epsilon, part * delta) - noise
 
     return 1.0 if surplus(1.0) >= 0 else float(brentq(surplus, _LEAST, 1.0, xtol=1e-15))

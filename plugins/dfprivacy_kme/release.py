@@ -14,6 +14,7 @@ from dfprivacy import ArgumentError, Release
 from dfprivacy.features import spread
 from dfprivacy.release import renamed
 from dfprivacy.schema import as_number, as_probability
+from dfprivacy.wording import clearly_some
 from dfprivacy_kme.comparing import Sample, null_distances, pooled
 from dfprivacy_kme.embedding import Space, decoded
 from dfprivacy_kme.means import Expectation, Means
@@ -30,7 +31,6 @@ __all__ = ["KME", "Expectation", "grid"]
 
 _RIDGES = np.geomspace(1e-14, 1e4, 55)
 _DRAWS, _DRAWS_SEED = 4999, 20_180_710  # public: it makes p-values reproducible
-_CLEARLY = 3.0  # standard errors above 0 from which a number of missing rows is shown
 _SMALL, _UNEQUAL = 0.01, 10.0
 _RARE = (
     "One sample has more than ten times the rows of the other: if what differs are few rows with rare values, a "
@@ -90,8 +90,8 @@ class KME(WeightedPoints):
     )
 
     def _rows(self) -> list[tuple[str, str]]:
-        hidden = self.missing is not None and self.missing < _CLEARLY * (self.missing_standard_error or 0.0)
-        return [row for row in super()._rows() if not (hidden and row[0].startswith("missing"))]
+        told = clearly_some(self.missing, self.missing_standard_error)
+        return [row for row in super()._rows() if told or not row[0].startswith("missing")]
 
     @property
     def dimension(self) -> int:

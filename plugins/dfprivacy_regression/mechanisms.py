@@ -185,11 +185,11 @@ def ols(
         sums = Sums.of(curator.sum(of, noise="cube"))
         return Measured(sums.known(design, exact), "one" if sums.variances.any() else "exact")
     sums = Sums.of(curator.sum(of, noise="cube", share=share))
-    known = sums.known(design, exact)
     if not sums.variances.any():
-        return Measured(known, "exact")
+        return Measured(sums.known(design, exact), "exact")
     planned = not sums.values.any()  # of an empty table, without noise
-    first = Known.assumed(design, n or 1).estimate() if planned else known.estimate()
+    known = Known.assumed(design, n or 1) if planned else sums.known(design, exact)
+    first = known.estimate()
     first = curator.settled(None if first is None or (not planned and known.clarity() < SEEN) else first)
     if first is None:
         return Measured(sums.pooled(Sums.of(curator.sum(of, noise="cube"))).known(design, exact), "again")
@@ -202,6 +202,8 @@ def ols(
     if gaps:
         score = features.Given(*gaps, of=score)
     scored = Sums.of(curator.sum(score, noise="cube"))
+    if planned:  # nothing follows
+        return Measured(known, "two")
     means, scales = score_of(known, b, c)
     known = known.updated(scales * scored.values[: q + 1], means, scales**2 * scored.variances[: q + 1])
     if not robust:

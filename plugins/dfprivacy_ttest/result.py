@@ -10,7 +10,7 @@ import numpy as np
 
 from dfprivacy import ConfidenceInterval, NanPolicy, Release
 from dfprivacy.plotting import axes, below, ink
-from dfprivacy.wording import noise_share, number, sure
+from dfprivacy.wording import clearly_some, noise_share, number, sure
 from dfprivacy_ttest.calibrated import Alternative, Method, Result, one_sample_t, one_sample_z, two_sample_t
 from dfprivacy_ttest.group import SIZE, Array, Group, Real
 from dfprivacy_ttest.notes import notes
@@ -241,7 +241,7 @@ class TTest(Release):
 
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
-        missing = self.missing is not None and self.missing > _CLEARLY * (self.missing_standard_error or 0.0)
+        missing = clearly_some(self.missing, self.missing_standard_error)
         return (
             *("statistic", "pvalue", "alpha", "rejected", "df", "estimate", "low", "high"),
             *("standard_error", "noise_standard_error", "means", "sizes"),
@@ -339,5 +339,4 @@ class TTest(Release):
         return ax
 
 
-_CLEARLY = 3.0  # standard errors above none
 _SIDES = {"two-sided": "different from", "greater": "above", "less": "below"}

@@ -13,8 +13,9 @@ from scipy.special import log_ndtr, ndtr
 import dfprivacy as dp
 from dfprivacy.features import Fourier, Nystrom, ProductKernel, gaussian_frequencies, spread
 from dfprivacy.schema import Column
+from dfprivacy.statistics import gaussian_scale
 from dfprivacy.testing.noise import seeded_noise
-from dfprivacy_kme.classical import analytic_scale, classical_scale, part_of_the_price
+from dfprivacy_kme.classical import classical_scale, part_of_the_price
 from dfprivacy_kme.exponential import Closeness
 from dfprivacy_kme.fitting import hull
 
@@ -61,10 +62,10 @@ def test_the_papers_noise_is_added_and_charged_as_what_it_costs(epsilon, policy)
 
 def test_reference_scales():
     """Both calibrations, at published and computed values."""
-    assert analytic_scale(1, 1e-6) == pytest.approx(4.224678889, rel=1e-9)
-    assert analytic_scale(0.01, 1e-6) == pytest.approx(306.3503762, rel=1e-9)
+    assert gaussian_scale(1, 1e-6) == pytest.approx(4.224678889, rel=1e-9)
+    assert gaussian_scale(0.01, 1e-6) == pytest.approx(306.3503762, rel=1e-9)
     assert classical_scale(1, 1e-6) == pytest.approx(5.298802527, rel=1e-9)
-    assert delta_of(analytic_scale(10, 1e-6), 10) == pytest.approx(1e-6, rel=1e-6)
+    assert delta_of(gaussian_scale(10, 1e-6), 10) == pytest.approx(1e-6, rel=1e-6)
 
 
 def test_the_classical_calibration_fails_above_one():
@@ -89,7 +90,7 @@ def test_the_part_of_the_price_is_what_the_noise_costs(sensitivity):
     """So much noise, at the part of the price, is just private."""
     part = part_of_the_price(0.7, 1e-5, sensitivity)
 
-    assert sensitivity * analytic_scale(0.7 * part, 1e-5 * part) == pytest.approx(2 * classical_scale(0.7, 1e-5))
+    assert sensitivity * gaussian_scale(0.7 * part, 1e-5 * part) == pytest.approx(2 * classical_scale(0.7, 1e-5))
 
 
 # Algorithm 2

@@ -26,9 +26,10 @@ from results import recorded
 
 import dfprivacy as dp
 from dfprivacy.features import Nystrom, ProductKernel, spread
+from dfprivacy.statistics import gaussian_scale
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_kme import absolute
-from dfprivacy_kme.classical import analytic_scale, classical_scale
+from dfprivacy_kme.classical import classical_scale
 
 PICTURE = Path(__file__).parents[3] / "docs/pictures/papers/balog2018_rates.svg"
 WIDTH = 0.2  # lengthscale of the kernel on the unit cube, where the rows are uniform
@@ -235,7 +236,7 @@ def classical(_):
                 near, far = 1 / (2 * s) - epsilon * s, -1 / (2 * s) - epsilon * s
                 true = float(ndtr(near) - np.exp(epsilon + log_ndtr(far)))
                 row(f"{delta:g}", f"{epsilon:g}", f"{true:.2g}", "yes" if true <= delta else "**no**",
-                    f"{s / analytic_scale(epsilon, delta):.2f}")  # fmt: skip
+                    f"{s / gaussian_scale(epsilon, delta):.2f}")  # fmt: skip
 
 
 # The exponential mechanism
