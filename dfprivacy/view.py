@@ -10,6 +10,7 @@ from dfprivacy._askable import Askable, Price
 from dfprivacy._call.power import Power, power_of
 from dfprivacy._call.refine import refined
 from dfprivacy._call.target import Target, positive
+from dfprivacy._public import refuse_data
 from dfprivacy._table.conditions import Satisfies, condition
 from dfprivacy._table.declare import declared
 from dfprivacy._table.per import read_aggregates
@@ -17,7 +18,6 @@ from dfprivacy._table.sample import SHARE_MAX
 from dfprivacy._terms import Terms
 from dfprivacy.errors import ArgumentError, SchemaError, quoted, trimmed
 from dfprivacy.markup import escaped
-from dfprivacy.mechanism import refuse_data
 
 if TYPE_CHECKING:
     from dfprivacy._bundled import BundledGroups, BundledMethods

@@ -162,14 +162,14 @@ class Search:
     ) -> None:
         self.columns, self.kept = columns, kept or {}
         self.public = frozenset(column.name for column in columns if column.public)
-        self.chance = np.random.default_rng(seed)
+        self.rng = np.random.default_rng(seed)
 
     def drawn(self, column: Column) -> float:
         """Draw a value of a column, mostly one at an end."""
         if column.bounds is None:
-            return float(self.chance.integers(len(column.categories) + (not column.other)))
-        anywhere = column.low + column.half * 2 * self.chance.random()
-        return float(self.chance.choice([column.low, column.high, column.low, column.high, column.fill, anywhere]))
+            return float(self.rng.integers(len(column.categories) + (not column.other)))
+        anywhere = column.low + column.half * 2 * self.rng.random()
+        return float(self.rng.choice([column.low, column.high, column.low, column.high, column.fill, anywhere]))
 
     def batch(self, table: np.ndarray) -> Batch:
         """Make of a table what statistics and features read."""
@@ -196,18 +196,18 @@ class Search:
             rows = np.array([[self.drawn(column) for column in self.columns] for _ in range(n + 1)])
             for at, column in enumerate(self.columns):
                 if column.name in self.kept:
-                    rows[:-1, at] = kept = self.chance.permutation(self.kept[column.name])
+                    rows[:-1, at] = kept = self.rng.permutation(self.kept[column.name])
                     values = np.unique(kept)
                     first = int(np.argmax(kept == values[turn % len(values)]))  # small groups as often as large
                     rows[[0, first], at] = rows[[first, 0], at]
             best = moved(*self.pair(rows))
             for _ in range(steps * LONGER):
                 changed = rows.copy()
-                to, like = self.chance.integers(n + 1, size=2)
-                if self.chance.random() < 0.3:  # a row becomes like another
+                to, like = self.rng.integers(n + 1, size=2)
+                if self.rng.random() < 0.3:  # a row becomes like another
                     changed[to, free] = rows[like, free]
                 else:
-                    at = self.chance.choice(free)
+                    at = self.rng.choice(free)
                     changed[to, at] = self.drawn(self.columns[at])
                 if (found := moved(*self.pair(changed))) >= best:
                     best, rows = found, changed
@@ -223,8 +223,8 @@ class Search:
             if hasattr(asked, "features"):
                 sums = asked.features.rows(batch).sum(axis=0).reshape(asked.features.shape)
                 return np.ravel(asked.value(sums))
-            chance = [np.random.default_rng(0)] if isinstance(asked, OfPermutations) else []
-            return np.ravel(asked.value(batch, *chance))
+            rng = [np.random.default_rng(0)] if isinstance(asked, OfPermutations) else []
+            return np.ravel(asked.value(batch, *rng))
 
         def moved(one: Batch, other: Batch) -> float:
             return (np.linalg.norm(value(one) - value(other), ord=norm) - error) / claim

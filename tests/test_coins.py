@@ -103,11 +103,11 @@ def test_coins_are_heads_as_often_as_they_promise(scale):
 @pytest.mark.statistical
 def test_coins_are_thrown_one_by_one():
     """Neighbouring coins, and those of successive throws, are independent."""
-    chance = math.exp(-0.5)
+    probability = math.exp(-0.5)
 
     thrown = np.array([coins.heads(np.ones(200, dtype=np.uint64), 2.0) for _ in range(200)])
 
     for pairs in ((thrown[:, ::2], thrown[:, 1::2]), (thrown[::2], thrown[1::2])):
         found = np.bincount((2 * pairs[0] + pairs[1]).ravel(), minlength=4)
-        law = np.outer([1 - chance, chance], [1 - chance, chance]).ravel()
+        law = np.outer([1 - probability, probability], [1 - probability, probability]).ravel()
         assert stats.chisquare(found, law * found.sum()).pvalue > 1e-7

@@ -304,8 +304,8 @@ def test_the_exact_audit_of_a_decision_is_a_bound():
             for hit in (np.less, np.equal)
         )
         first = below[0] * below[1] + (below[0] * same[1] + same[0] * below[1]) / 2 + same[0] * same[1] / 3
-        chance = float(first @ noise_law)
-        return chance, 1 - chance
+        probability = float(first @ noise_law)
+        return probability, 1 - probability
 
     worst = 0.0
     for values in ([0, 0, 0], [9, 0, 0], [0, 9, 9], [25, 0, 0]):
@@ -390,12 +390,10 @@ def outputs(values, text=""):
 @pytest.mark.statistical
 def test_sampling_proves_no_more_than_is_true():
     """For Laplace noise of epsilon 1 the proof comes close to 1, and in 200 runs never exceeds it."""
-    chance = np.random.default_rng(20_260_101)
-    found = [
-        separation(*(outputs(on_a_grid(chance.laplace(at, 1, 1_000))) for at in (0, 1)))[0] for _ in range(200)
-    ]
+    rng = np.random.default_rng(20_260_101)
+    found = [separation(*(outputs(on_a_grid(rng.laplace(at, 1, 1_000))) for at in (0, 1)))[0] for _ in range(200)]
 
-    large, _ = separation(*(outputs(on_a_grid(chance.laplace(at, 1, 100_000))) for at in (0, 1)))
+    large, _ = separation(*(outputs(on_a_grid(rng.laplace(at, 1, 100_000))) for at in (0, 1)))
 
     assert max(found) <= 1
     assert 0.9 < large <= 1
@@ -422,9 +420,9 @@ def test_sampling_proves_no_more_than_is_true():
 )
 def test_sampling_finds_the_event(one, other, event):
     """Half the noise, the last bits of NumPy's floats, words, NaN and errors are each found as what they are."""
-    chance = np.random.default_rng(20_260_102)
+    rng = np.random.default_rng(20_260_102)
 
-    epsilon, found = separation(one(chance), other(chance))
+    epsilon, found = separation(one(rng), other(rng))
 
     assert epsilon > 1
     assert event in found

@@ -115,7 +115,7 @@ SUMS = {
 }
 
 
-class Purse:
+class Budget:
     """A budget that notes what is paid, and has no end."""
 
     basic_composition = True
@@ -123,7 +123,7 @@ class Purse:
     def __init__(self, epsilon):
         self.epsilon, self.delta, self.paid = Fraction(epsilon), Fraction(0), []
 
-    def pay(self, losses, then):
+    def pay(self, losses, reserve):
         self.paid += losses
 
 
@@ -131,7 +131,7 @@ def asked(rows, epsilon, **said):
     """A curator of rows (x, g), and its columns."""
     frame = pd.DataFrame(rows, columns=["x", "g"])
     schema = read_schema(adapt(frame), **{"public": (), "neighbors": "replace_one", **SAID, **said})
-    return Curator(Table(adapt(frame), schema), Purse(epsilon)), schema.columns
+    return Curator(Table(adapt(frame), schema), Budget(epsilon)), schema.columns
 
 
 @pytest.mark.statistical

@@ -117,7 +117,7 @@ def test_keys_are_the_same_on_every_engine(constructor, values, wanted, monkeypa
 
     assert [*wanted.items()] == [*held(frame, "x").items()]
     monkeypatch.setattr(rows, "BATCH_ROWS", 2)
-    monkeypatch.setattr("dfprivacy._measure.evaluate.batches", rows.batches)
+    monkeypatch.setattr("dfprivacy._measure.tasks.batches", rows.batches)
     assert [*wanted.items()] == [*held(frame, "x").items()]
 
 
@@ -311,7 +311,7 @@ def test_a_key_is_shown_from_the_threshold_on():
 # ---- the verb --------------------------------------------------------------------------------------------
 
 
-class Purse:
+class Budget:
     """What pays for a call, and notes when."""
 
     basic_composition = True
@@ -319,7 +319,7 @@ class Purse:
     def __init__(self, log, epsilon="1", delta="1/1000000"):
         self.epsilon, self.delta, self.log = Fraction(epsilon), Fraction(delta), log
 
-    def pay(self, losses, then):
+    def pay(self, losses, reserve):
         self.log += losses
 
 
@@ -342,7 +342,7 @@ def test_it_pays_first_and_draws_what_was_proved(neighbors, moved, threshold):
     log.clear()
 
     with noise.use(sampler):
-        curator = Curator(table, Purse(log))
+        curator = Curator(table, Budget(log))
         found = curator.discover(table.schema.named("x"))
     [draw] = sampler.draws
 
@@ -357,7 +357,7 @@ def test_a_share_of_the_price():
     """Half of the price has half of epsilon and of delta, and the other half is left."""
     log = []
     table = table_of(plain(["a"] * 100))
-    curator = Curator(table, Purse(log))
+    curator = Curator(table, Budget(log))
 
     curator.discover(table.schema.named("x"), share="1/2")
     curator.discover(table.schema.named("x"))
@@ -370,7 +370,7 @@ def test_keys_come_by_their_noisy_counts():
     table = table_of(plain(["c"] * 40 + ["a"] * 40 + [3] * 41 + ["b"] * 50))
 
     with noise.use(Scripted(0, 2, -9, 2)):
-        found = Curator(table, Purse([])).discover(table.schema.named("x"))
+        found = Curator(table, Budget([])).discover(table.schema.named("x"))
 
     assert ("a", "c", 3, "b") == found.keys
     assert [42, 42, 41, 41] == found.counts.tolist()
@@ -382,9 +382,9 @@ def test_without_a_delta_nothing_is_shown():
     table = table_of(plain(["a"]))
 
     with pytest.raises(ArgumentError, match="delta above zero"):
-        Curator(table, Purse(log, delta="0")).discover(table.schema.named("x"))
+        Curator(table, Budget(log, delta="0")).discover(table.schema.named("x"))
     with pytest.raises(PluginError, match="no column"):
-        Curator(table, Purse(log)).discover([])
+        Curator(table, Budget(log)).discover([])
 
     assert [] == log
 
@@ -394,7 +394,7 @@ def test_public_keys_are_exact_and_free():
     log = []
     table = table_of(plain(["a", "b", "a"]), public=["x"])
 
-    found = Curator(table, Purse(log)).discover(table.schema.named("x"))
+    found = Curator(table, Budget(log)).discover(table.schema.named("x"))
 
     assert (("a", "b"), [2, 1], 0.0, None) == (found.keys, found.counts.tolist(), found.scale, found.noise)
     assert [] == log

@@ -176,7 +176,7 @@ def test_what_is_no_domain_is_refused_before_it_is_paid(domain, match):
     log.clear()
 
     with pytest.raises(DPError, match=match):
-        Curator(table, Purse(log)).discover(table.schema.named("x"), domain=domain)
+        Curator(table, Budget(log)).discover(table.schema.named("x"), domain=domain)
 
     assert [] == log
 
@@ -184,7 +184,7 @@ def test_what_is_no_domain_is_refused_before_it_is_paid(domain, match):
 # ---- what is counted, and what it costs ------------------------------------------------------------------
 
 
-class Purse:
+class Budget:
     """What pays for a call, and notes when."""
 
     basic_composition = True
@@ -192,7 +192,7 @@ class Purse:
     def __init__(self, log, epsilon="1", delta="0"):
         self.epsilon, self.delta, self.log = Fraction(epsilon), Fraction(delta), log
 
-    def pay(self, losses, then):
+    def pay(self, losses, reserve):
         self.log += losses
 
 
@@ -211,7 +211,7 @@ def drawn(table, domain, epsilon="1"):
     """What is drawn for the keys of a domain, what is paid, and what is said."""
     log, sampler = [], Replay()
     with noise.use(sampler):
-        found = Curator(table, Purse(log, epsilon)).discover(table.schema.named("x"), domain=domain)
+        found = Curator(table, Budget(log, epsilon)).discover(table.schema.named("x"), domain=domain)
     [draw] = sampler.draws
     return draw, log, found
 
@@ -322,7 +322,7 @@ def test_public_keys_are_exact_and_free():
     log = []
     table = table_of(plain(["a", "b", "a", "B", None]), public=["x"])
 
-    found = Curator(table, Purse(log)).discover(table.schema.named("x"), domain="[a-z]")
+    found = Curator(table, Budget(log)).discover(table.schema.named("x"), domain="[a-z]")
 
     assert (("a", "b"), [2, 1], 0.0, None) == (found.keys, found.counts.tolist(), found.scale, found.noise)
     assert [] == log
@@ -335,7 +335,7 @@ def test_several_columns_have_no_domain():
     table = table_of(pd.DataFrame({"x": ["a"], "y": ["b"]}))
 
     with pytest.raises(PluginError, match="several columns"):
-        Curator(table, Purse(log)).discover([table.schema.named("x"), table.schema.named("y")], domain="[ab]")
+        Curator(table, Budget(log)).discover([table.schema.named("x"), table.schema.named("y")], domain="[ab]")
 
     assert [] == log
 

@@ -166,7 +166,7 @@ def test_nothing_travels_but_code_and_public_facts(installed):
     named = set().union(*map(named_in, sent))
     kinds = {name for name in named if name.startswith("dfprivacy.")}
     parts = {name.split(".")[1] for name in kinds}
-    assert {"dfprivacy._measure.evaluate.Task", "dfprivacy.schema.Column"} <= kinds
+    assert {"dfprivacy._measure.tasks.Task", "dfprivacy.schema.Column"} <= kinds
     assert parts <= {"_measure", "_table", "features", "schema"}
     assert not [name for name in named if name.partition(".")[0] in {"opendp", "sqlalchemy"}]
     assert not [written for written in sent if b"a-secret-account" in written]

@@ -103,17 +103,17 @@ def test_the_charge_covers_the_parts():
     """Under Gaussian and Rényi DP the one loss is at least the sum of those of its parts, and hardly more."""
     paid = []
 
-    class Purse:
+    class Budget:
         epsilon, delta, basic_composition = Fraction(1), Fraction(1, 10**6), True
 
-        def pay(self, losses, then):
-            assert not then
+        def pay(self, losses, reserve):
+            assert not reserve
             paid.extend(losses)
 
     table = protected()._target.table
     x, y = (table.schema.columns[name] for name in "xy")
     planned = [Moments(x, degree=1), Outer([x, y], radius=1.0), Moments(y, degree=2)]
-    curator = Curator(table, Purse())
+    curator = Curator(table, Budget())
 
     for part, each in zip(curator.jointly(*zip(planned, ("1/7", "4/7", "2/7"), strict=True)), planned, strict=True):
         part(each)
@@ -246,7 +246,7 @@ def test_groups_share_the_charge():
 # ---- Gaussian sums that are paid one by one --------------------------------------------------------------
 
 
-class Purse:
+class Budget:
     """A call's budget on an account of (1, 1e-6), which it may share with other calls."""
 
     basic_composition = False
@@ -270,7 +270,7 @@ def calls(share, then):
     count = measured = 0
     with contextlib.suppress(dp.BudgetExceeded):
         while True:
-            curator, measured = Curator(table, Purse(accountant, spent)), 0
+            curator, measured = Curator(table, Budget(accountant, spent)), 0
             for part in (share, None):
                 curator.sum(asked, noise="gaussian", share=part, then=then)
                 measured += 1

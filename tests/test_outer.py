@@ -222,8 +222,8 @@ def test_the_diameter_of_a_cube(d, w):
     i, j = np.triu_indices(d)
     u = w * (d + 1)
     best = np.ones(d), np.full(d, max(0.0, 1 - 1 / u) - 1)
-    chance = np.random.default_rng(d)
-    y, z = chance.uniform(-1, 1, (2, 500, d))
+    rng = np.random.default_rng(d)
+    y, z = rng.uniform(-1, 1, (2, 500, d))
 
     def distance(y, z):
         products = np.abs(y[..., i] * y[..., j] - z[..., i] * z[..., j]).sum(-1)
@@ -231,7 +231,7 @@ def test_the_diameter_of_a_cube(d, w):
 
     reached = distance(y, z)
     for step in 2.0 ** -np.arange(0, 6, 0.02):
-        y2, z2 = (np.clip(p + step * chance.normal(size=p.shape), -1, 1) for p in (y, z))
+        y2, z2 = (np.clip(p + step * rng.normal(size=p.shape), -1, 1) for p in (y, z))
         moved = distance(y2, z2)
         better = moved > reached
         y[better], z[better], reached[better] = y2[better], z2[better], moved[better]
@@ -348,8 +348,8 @@ def table(frame, d=4, **said):
 
 def test_one_sum_whatever_computes_it():
     """Every engine, batching and order of the rows gives the same integers."""
-    chance = np.random.default_rng(5)
-    data = {f"x{i}": chance.normal(4, 1.3, 5000) for i in range(4)} | {"by": chance.choice([*"abcz"], 5000)}
+    rng = np.random.default_rng(5)
+    data = {f"x{i}": rng.normal(4, 1.3, 5000) for i in range(4)} | {"by": rng.choice([*"abcz"], 5000)}
     totals = set()
     for make in FRAMES.values():
         seen = table(make(data))

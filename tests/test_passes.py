@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dp
-from dfprivacy._measure import evaluate
+from dfprivacy._measure import tasks
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._measure.query import Query
 from dfprivacy._plugins.loader import register_mechanism, unregister
@@ -393,7 +393,7 @@ def test_many_cells_are_counted_as_few_are(where, missing, k, monkeypatch):
     every = [of, Stack(of), Given(x, of=of), OneHot(by, of=of), OneHot(by, other, of=Given(x, of=of))]
 
     few = [whole.total(each, k) for each in every]
-    for module in (evaluate, rows):
+    for module in (tasks, rows):
         monkeypatch.setattr(module, "BATCH_ROWS", 16)
     with monkeypatch.context() as patch:
         for kind in {type(each) for each in every}:

@@ -62,7 +62,7 @@ CROWD = [
 
 def one_more():
     """Rows that another may take the place of: corners, gradients, missing values, extremes, moves, random ones."""
-    chance = np.random.default_rng(20_240_501)
+    rng = np.random.default_rng(20_240_501)
     near = [2.0**-power for power in (1, 3, 8, 16, 20, 24, 32)]
     ys = [-1, -2 / 3, -1 / 3, 0, 1 / 3, 2 / 3, 1, *(1 - e for e in near), *(e - 1 for e in near)]
     ys += [-1 / 3 + e for e in near]
@@ -73,8 +73,8 @@ def one_more():
     rows += [{**row(), "x": x} for x in (math.nan, math.inf, -math.inf, 1e300, -1e300, 5e-324)]
     rows += [row(y, public=public) for y in (-1, 1) for public in (("v", "s", "new"), ("u", "t", "old"))]
     rows += [
-        row(y, chance.choice(["a", "b", "c"]), chance.choice(["p", "q"]), w)
-        for y, w in chance.uniform((-1, 0), (1, 1), size=(10, 2))
+        row(y, rng.choice(["a", "b", "c"]), rng.choice(["p", "q"]), w)
+        for y, w in rng.uniform((-1, 0), (1, 1), size=(10, 2))
     ]
     return rows
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy._measure.redraw import Found, World
+from dfprivacy._measure.redraw import Recorded, World
 from dfprivacy._privacy.samplers import HIDDEN, OpenDPSampler
 from dfprivacy.errors import PluginError
 from dfprivacy.features import Bins
@@ -161,7 +161,7 @@ def test_what_was_hidden_stays_hidden_where_noise_is_drawn_again():
     record = MeasurementRecord("counts", "discrete Laplace", 2.0, 0, 2.0, 1.0, 0.0)
     steps = np.array([5, HIDDEN, 7, HIDDEN])
 
-    drawn = [World(number).steps(Found(("table", 1), "laplace", 2.0, record, steps)) for number in range(20)]
+    drawn = [World(number).steps(Recorded(("table", 1), "laplace", 2.0, record, steps)) for number in range(20)]
 
     assert all((each == HIDDEN).tolist() == [False, True, False, True] for each in drawn)
     assert len({each[0] for each in drawn}) > 1

@@ -97,11 +97,11 @@ def test_pure_releases_are_charged_enough(epsilon, alpha):
 
 def test_noise_bears_out_its_claim():
     """At random prices, Laplace noise exactly, Gaussian noise with what the grid loses."""
-    chance = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     for _ in range(40):
-        epsilon = Fraction(float(10 ** chance.uniform(-9, 1)))
-        delta = Fraction(float(10 ** chance.uniform(-12, -1e-3)))
-        steps = int(chance.integers(2**20, 2**60))
+        epsilon = Fraction(float(10 ** rng.uniform(-9, 1)))
+        delta = Fraction(float(10 ** rng.uniform(-12, -1e-3)))
+        steps = int(rng.integers(2**20, 2**60))
 
         laplace = laplace_scale(steps, epsilon)
         gaussian = gaussian_scale(steps**2, 3, epsilon, delta)

@@ -147,8 +147,8 @@ def drawn(counts, scale, threshold):
                     script = [x for x, _ in of_own], least + weight / 2, ranks, [x for x, _ in of_zeros]
                     found = Scripted(*script).sparse(held, len(counts), scale, threshold)
                     seen = [found.get(place) for place in range(len(counts))]
-                    chance = mpmath.fprod([weight / len(orders), *(each for _, each in (*of_own, *of_zeros))])
-                    law[tuple("more" if x and x >= threshold + REACH else x for x in seen)] += chance
+                    probability = mpmath.fprod([weight / len(orders), *(each for _, each in (*of_own, *of_zeros))])
+                    law[tuple("more" if x and x >= threshold + REACH else x for x in seen)] += probability
     return law
 
 

@@ -42,7 +42,7 @@ class Budget:
     def __init__(self, epsilon=1, delta=0):
         self.epsilon, self.delta, self.paid = Fraction(epsilon), Fraction(delta), []
 
-    def pay(self, losses, then):
+    def pay(self, losses, reserve):
         self.paid += losses
 
 

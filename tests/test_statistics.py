@@ -65,10 +65,10 @@ class Rearranged(OfPermutations):
         self.columns = (column,)
         self.shape = (count + 1,)
 
-    def value(self, rows, chance):
+    def value(self, rows, rng):
         x = rows.codes(self.columns[0])
         half = x.size // 2
-        orders = [np.arange(x.size), *(chance.permutation(x.size) for _ in range(self.dimension - 1))]
+        orders = [np.arange(x.size), *(rng.permutation(x.size) for _ in range(self.dimension - 1))]
         return [x[order[:half]].sum() for order in orders]
 
     def sensitivity(self, relation, norm, public):

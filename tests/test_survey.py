@@ -64,7 +64,7 @@ def test_it_is_the_same_on_every_engine(constructor, values, kinds, held, monkey
 
     assert wanted == table_of(frame).survey([Column("x")], EDGES)
     monkeypatch.setattr(rows, "BATCH_ROWS", 2)
-    monkeypatch.setattr("dfprivacy._measure.evaluate.batches", rows.batches)
+    monkeypatch.setattr("dfprivacy._measure.tasks.batches", rows.batches)
     assert wanted == table_of(frame).survey([Column("x")], EDGES)
 
 
@@ -187,7 +187,7 @@ def test_a_threshold_or_noise_that_is_too_low_is_found():
 # ---- the verb --------------------------------------------------------------------------------------------
 
 
-class Purse:
+class Budget:
     """What pays for a call, and notes it."""
 
     basic_composition = True
@@ -195,7 +195,7 @@ class Purse:
     def __init__(self, epsilon="1", delta="1/1000000"):
         self.epsilon, self.delta, self.log = Fraction(epsilon), Fraction(delta), []
 
-    def pay(self, losses, then):
+    def pay(self, losses, reserve):
         self.log += losses
 
 
@@ -213,14 +213,14 @@ class Exact(noise.FromLaplace):
 def test_it_pays_and_draws_what_was_proved(neighbors, moved):
     """Two columns are charged as one release, with noise for the counts that a row of both moves."""
     frame = pd.DataFrame({"x": [1.0] * 300 + [3.0] * 5, "y": ["a"] * 200 + ["b"] * 100 + [None] * 5})
-    purse, sampler = Purse(), Exact()
+    budget, sampler = Budget(), Exact()
     table = table_of(frame, neighbors=neighbors)
 
     with noise.use(sampler):
-        x, y = Curator(table, purse).survey([Column("x"), Column("y")], EDGES.tolist())
+        x, y = Curator(table, budget).survey([Column("x"), Column("y")], EDGES.tolist())
     scale, threshold = gaussian_discovery(moved, 4, Fraction(1), Fraction(1, 10**6))
 
-    assert [Approximate(Fraction(1), Fraction(1, 10**6))] == purse.log
+    assert [Approximate(Fraction(1), Fraction(1, 10**6))] == budget.log
     assert scale == sampler.scale
     assert (threshold, scale / 2**SURVEY_GRID) == (x.threshold, x.scale)
     assert ({1: 300.0}, {}, 0.0, 0.0, {1: 300.0}) == (x.numbers, x.dates, x.text, x.nothing, x.values)
@@ -230,12 +230,12 @@ def test_it_pays_and_draws_what_was_proved(neighbors, moved):
 def test_what_is_refused():
     """No delta, a delta that is not below epsilon, no column and one twice cost nothing."""
     table = table_of(plain([1, 2]))
-    for purse, columns, error, match in (
-        (Purse(delta="0"), [Column("x")], ArgumentError, "delta above zero"),
-        (Purse(epsilon="1/100", delta="1/50"), [Column("x")], ArgumentError, "not below epsilon"),
-        (Purse(), [], PluginError, "each once"),
-        (Purse(), [Column("x")] * 2, PluginError, "each once"),
+    for budget, columns, error, match in (
+        (Budget(delta="0"), [Column("x")], ArgumentError, "delta above zero"),
+        (Budget(epsilon="1/100", delta="1/50"), [Column("x")], ArgumentError, "not below epsilon"),
+        (Budget(), [], PluginError, "each once"),
+        (Budget(), [Column("x")] * 2, PluginError, "each once"),
     ):
         with pytest.raises(error, match=match):
-            Curator(table, purse).survey(columns, EDGES.tolist())
-        assert [] == purse.log
+            Curator(table, budget).survey(columns, EDGES.tolist())
+        assert [] == budget.log

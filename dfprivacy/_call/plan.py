@@ -9,9 +9,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._call.target import positive
+from dfprivacy._public import refuse_data
 from dfprivacy.errors import ArgumentError
 from dfprivacy.markup import Grid
-from dfprivacy.mechanism import refuse_data
 
 if TYPE_CHECKING:
     from dfprivacy._call.explanation import Explanation

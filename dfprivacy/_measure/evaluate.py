@@ -10,19 +10,19 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import operator
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
 from dfprivacy._json import plain_json
 from dfprivacy._measure.passes import Common, Passes
 from dfprivacy._measure.query import Query, pickled
+from dfprivacy._measure.tasks import Selected, SumTask, Task
 from dfprivacy._privacy.grid import SUM_MAX, exact_exponent
 from dfprivacy._table.batch import BATCH_ROWS, VALUE_BYTES, batches, gathered, number, reads_of
 from dfprivacy._table.conditions import IsIn, Satisfies, kept_by, of_private
@@ -35,7 +35,6 @@ from dfprivacy._table.sample import Sample, SampledFrame
 from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
 from dfprivacy.features import Count, RowFeatures
 from dfprivacy.features.integers import integers
-from dfprivacy.features.threads import side_by_side
 from dfprivacy.features.upward import UP, root
 from dfprivacy.progress import progress
 from dfprivacy.schema import Column, Schema
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     from dfprivacy._measure.passes import Law
     from dfprivacy._table.batch import Batch
     from dfprivacy._table.conditions import Condition
-    from dfprivacy._table.frames import Frame, Read, Rows
+    from dfprivacy._table.frames import Frame, Read
     from dfprivacy._table.keys import Key
     from dfprivacy._table.per import OfPerson
     from dfprivacy.features.integers import Integers
@@ -60,13 +59,10 @@ if TYPE_CHECKING:
 __all__ = ["L2", "MEMORY", "Table", "union"]
 
 T = TypeVar("T")
-V = TypeVar("V")
 Relation = Literal["replace_one", "add_remove"]
-Selected: TypeAlias = "Iterator[tuple[Batch, NDArray[np.bool_] | None]]"
 L2 = 2
 _SMALLER = "Ask a sample, view.sample(0.1), or protect the table with a larger memory=, in bytes."
 MEMORY = 2e9
-_FLUSH = 512  # batches whose float64 totals, each below 2^53, add up in int64
 
 
 @dataclass(frozen=True)
@@ -283,7 +279,7 @@ class Table:
 
     def _summed(self, features: RowFeatures, k: int) -> Integers:
         """Read the rows, and add them up."""
-        sums = self._fold(features.reads, Sums(features, k), portable=features.portable)
+        sums = self._fold(features.reads, SumTask(features, k), portable=features.portable)
         several = zip([0] * features.summands, *map(integers, sums), strict=True)
         total = sums[0] if len(sums) == 1 else [sum(each) for each in several]
         return redact_errors(lambda: features.image(total, k))
@@ -475,111 +471,6 @@ class Table:
                 f"they may take {self.memory:.3g}.",
                 _SMALLER,
             )
-
-
-@dataclass(frozen=True)
-class Task(Generic[T]):
-    """What is done with rows where they are: which columns and rows, and what is made of them."""
-
-    reads: tuple[Read, ...]
-    conditions: tuple[Condition, ...]
-    mark: tuple[Column, int] | None
-    use: Callable[[Selected], T]
-
-    def __call__(self, rows: Rows, count: Callable[[int], None]) -> T:
-        """Read the rows, counted, and use them."""
-        return self.use(self._selected(rows, count))
-
-    @property
-    def needed(self) -> list[Read]:
-        """What is read, that of conditions included."""
-        return [*self._own, *(read for condition in self.conditions for read in condition.reads)]
-
-    @property
-    def _own(self) -> list[Read]:
-        marked = self.mark[0].name if self.mark else None
-        return [read for read in self.reads if read.name != marked]
-
-    def _selected(self, rows: Rows, count: Callable[[int], None]) -> Selected:
-        """Rows in batches, with a mask of those that the view selects."""
-        for batch, mask in batches(rows, self._own, self.conditions):
-            count(batch.size)
-            if self.mark:
-                batch.mark(*self.mark)
-            yield batch, mask
-
-
-class CountedCells:
-    """How many rows are in each of some cells: places are gathered until they are as many as the cells."""
-
-    def __init__(self, cells: int) -> None:
-        self._counts = np.zeros(cells, dtype=np.int64)
-        self._gathered: list[NDArray[np.intp]] = []
-
-    def add(self, places: NDArray[np.intp]) -> None:
-        """Count rows in the cells of these numbers; numbers beyond are in none."""
-        self._gathered.append(places)
-        if len(self._gathered) * BATCH_ROWS >= len(self._counts):
-            self._count()
-
-    def total(self) -> NDArray[np.int64]:
-        """Give the counts."""
-        self._count()
-        return self._counts
-
-    def _count(self) -> None:
-        if self._gathered:
-            places = self._gathered[0] if len(self._gathered) == 1 else np.concatenate(self._gathered)
-            self._counts += np.bincount(places, minlength=len(self._counts))[: len(self._counts)]
-            self._gathered.clear()
-
-
-@dataclass(frozen=True)
-class Sums:
-    """Exact sums of features over selected rows, in steps of 2 to the minus k."""
-
-    features: RowFeatures
-    k: int
-
-    def __call__(self, read: Selected) -> Integers:
-        """Read the rows, and add them up."""
-        summands = self.features.summands
-        # Where there are more coordinates than rows in a batch, most of a sum would be zeros.
-        if summands > BATCH_ROWS and (counted := self.features.counted) is not None:
-            return self._counted(counted, read)
-        total: list[int] = []  # of what may not fit into 64 bits
-        pending = np.zeros(summands, dtype=np.int64)
-
-        def flush() -> None:
-            total[:] = map(operator.add, total or [0] * summands, pending.tolist())
-            pending[:] = 0
-
-        for count, of_batch in enumerate(self._each(self._of_batch, read), start=1):
-            pending += of_batch
-            if count % _FLUSH == 0:
-                flush()
-        if not total:
-            return pending
-        flush()
-        return total
-
-    def _of_batch(self, selected: tuple[Batch, NDArray[np.bool_] | None]) -> NDArray[np.int64]:
-        """Give the sums of a batch."""
-        return self.features.total(*selected, self.k).astype(np.int64)
-
-    def _counted(self, counted: Sequence[NDArray[np.intp]], read: Selected) -> NDArray[np.int64]:
-        """Count the rows at each coordinate of each set."""
-        sets = [CountedCells(len(at)) for at in counted]
-        for places in self._each(lambda selected: self.features.cells(*selected), read):
-            for cells, of_batch in zip(sets, places, strict=True):
-                cells.add(of_batch)
-        total = np.zeros(self.features.summands, dtype=np.int64)
-        for at, cells in zip(counted, sets, strict=True):
-            total[at] = cells.total()
-        return total
-
-    def _each(self, work: Callable[[tuple[Batch, NDArray[np.bool_] | None]], V], read: Selected) -> Iterator[V]:
-        return (side_by_side if self.features.threaded else map)(work, read)
 
 
 def union(first: Table, second: Table, names: tuple[str, str]) -> tuple[Table, Column]:

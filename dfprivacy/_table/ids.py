@@ -68,7 +68,8 @@ class People:
             raise TypeError
         values, codes = raw.values, raw.codes
         if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and _fits(values):
-            self._count_integers(*_counted(values[codes[codes >= 0]].astype(np.int64, copy=False)))
+            known = codes[codes >= 0] if codes.min(initial=0) < 0 else codes
+            self._count_integers(*_counted(values[known].astype(np.int64, copy=False)))
             return None
         names = _names(values)
         integers, places = _integer_names(names)

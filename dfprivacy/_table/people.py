@@ -238,10 +238,10 @@ class BoundedFrame:
         places[many] = np.arange(len(many))
         return places, self.people.hashes(many, self.key, b"rows")
 
-    def _from(self) -> Iterator[tuple[NDArray[np.intp], int, NDArray[np.int32], Hashes]]:
+    def _from(self) -> Iterator[tuple[list[NDArray[np.intp]], int, NDArray[np.int32], Hashes]]:
         """Read the rows to choose from, of some people with more than k: which they are, whose, and their hashes.
 
-        People are numbered from the first of these.
+        People are numbered from the first of these. Which rows they are is said in parts, for not all need it.
         """
         places, seeds = self._many
         for first, end in parts(self.people.rows[places[:-2] >= 0]):
@@ -255,8 +255,8 @@ class BoundedFrame:
                 place = place[rows]
                 pieces.append((rows + start, place - first, self._hashed(raw, rows, seeds[place])))
                 start += size
-            rows, place, hashes = (np.concatenate(each) for each in zip(*pieces, strict=True))
-            yield rows, first, place, hashes
+            every_row, every_place, every_hash = zip(*pieces, strict=True)
+            yield list(every_row), first, np.concatenate(every_place), np.concatenate(every_hash)
 
     @cached_property
     def _chosen(self) -> Chosen:
@@ -274,7 +274,7 @@ class BoundedFrame:
             whose[whose == NOBODY] = len(people)
         whose[whose == UNKNOWN] = NOBODY
         for rows, _, place, hashes in self._from():
-            whose[rows[~counting(place, hashes, self._unit.max_rows)]] = NOBODY
+            whose[np.concatenate(rows)[~counting(place, hashes, self._unit.max_rows)]] = NOBODY
         return whose
 
 

@@ -84,15 +84,15 @@ class TextTable:
 
     def _find(self, words: Hashes, hashes: Hashes) -> Numbers:
         slots = self._first(hashes)
-        numbers = self._slots[slots].astype(np.intp)
+        numbers = self._slots.take(slots).astype(np.intp)
         other = np.flatnonzero((numbers != UNKNOWN) & ~self._equal(numbers, words))
         while len(other):  # some slot is free
-            slots[other] = self._next(slots[other])
-            numbers[other] = self._slots[slots[other]]
-            other = other[(numbers[other] != UNKNOWN) & ~self._equal(numbers[other], words[:, other])]
+            slots[other] = nearby = self._next(slots.take(other))
+            numbers[other] = others = self._slots.take(nearby)
+            other = other[(others != UNKNOWN) & ~self._equal(others, words[:, other])]
         return numbers
 
-    def _equal(self, numbers: Numbers, words: Hashes) -> NDArray[np.bool_]:
+    def _equal(self, numbers: NDArray[np.integer], words: Hashes) -> NDArray[np.bool_]:
         equal = np.ones(len(numbers), dtype=np.bool_)
         for known, word in zip(self._words, words, strict=True):
             equal &= known.take(numbers, mode="clip") == word  # what is unknown is compared with some text
@@ -140,7 +140,7 @@ class TextTable:
             numbers, slots = numbers[more], self._next(slots[more])
 
     def _first(self, hashes: Hashes) -> Numbers:
-        return (hashes >> np.uint64(64 - self._bits)).astype(np.intp)
+        return (hashes >> np.uint64(64 - self._bits)).view(np.int64).astype(np.intp, copy=False)
 
     def _next(self, slots: Numbers) -> Numbers:
         return (slots + 1) & (len(self._slots) - 1)

@@ -376,7 +376,7 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
 
 
 def _of_number(column: Column, measured: Sums, grown: Grown, confidence: float) -> dict[str, Cell]:
-    number, possible = measured.numbers, measured.possible
+    number, possible = measured.numbers, measured.drawn(3)[:, :-1]
     cells: dict[str, Cell] = {"count": sums.linear(measured, 0, confidence)}
     for name, of in {"mean": sums.mean, "std": sums.std}.items():
         draws = of(possible, column)

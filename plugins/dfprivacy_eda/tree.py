@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,21 +54,35 @@ def least_squares(
     .. [1] Hay, Rastogi, Miklau and Suciu (2010). Boosting the accuracy of differentially private histograms through
        consistency. VLDB.
     """
-    below = [np.asarray(counts[-1], dtype=np.float64)]
-    spreads = [np.where(np.isnan(below[0]), np.inf, variances[-1])]
-    for y, v in zip(reversed(counts[:-1]), reversed(variances[:-1]), strict=True):
-        total = below[0].reshape(len(y), -1).sum(axis=1)
-        known = np.isfinite(total)
-        ahead = np.where(known, spreads[0].reshape(len(y), -1).sum(axis=1), 0.0)
-        weight = np.where(known, ahead / (ahead + v), 1.0) if v else 1.0  # of the node's own count
-        below.insert(0, weight * y + (1 - weight) * np.where(known, total, 0.0))
-        spreads.insert(0, np.where(np.isnan(y), np.inf, weight * v))
-    above = below[0]
-    for z, s in zip(below[1:], spreads[1:], strict=True):
-        families = np.nan_to_num(z).reshape(len(above), -1)
-        parts, _ = _parts(s.reshape(families.shape))
-        above = (families + (above - families.sum(axis=1))[:, None] * parts).ravel()
-    return above, tuple(float(s[0]) if (s == s[0]).all() else s for s in spreads)
+    every, sizes = np.concatenate(counts), tuple(map(len, counts))
+    hidden = np.isnan(every)
+    every[hidden] = 0
+    weights, parts, spreads = _solver(sizes, tuple(variances), hidden.tobytes())
+    *above_leaves, leaves = np.split(every, np.cumsum(sizes)[:-1])
+    below = [leaves]
+    for y, weight in zip(reversed(above_leaves), weights, strict=True):
+        below.append(weight * y + (1 - weight) * below[-1].reshape(len(y), -1).sum(axis=1))
+    above = below.pop()
+    for z, part in zip(reversed(below), parts, strict=True):
+        families = z.reshape(len(above), -1)
+        above = (families + (above - families.sum(axis=1))[:, None] * part).ravel()
+    return above, spreads
+
+
+@lru_cache(maxsize=128)  # the groups of a call know the same nodes, more often than not
+def _solver(
+    sizes: tuple[int, ...], variances: tuple[float, ...], hidden: bytes
+) -> tuple[list[Numbers], list[Numbers], tuple[float | Numbers, ...]]:
+    """Give the weights of nodes' own counts, from below, their parts of what is left, from above, and spreads."""
+    unknown = np.split(np.frombuffer(hidden, dtype=np.bool_), np.cumsum(sizes)[:-1])
+    spreads, weights = [np.where(unknown[-1], np.inf, variances[-1])], []
+    for none, v in zip(reversed(unknown[:-1]), reversed(variances[:-1]), strict=True):
+        ahead = spreads[0].reshape(len(none), -1).sum(axis=1)
+        known = np.isfinite(ahead)
+        weights.append(np.divide(ahead, ahead + v, where=known & (v > 0), out=np.ones_like(ahead)))
+        spreads.insert(0, np.where(none, np.inf, weights[-1] * v))
+    parts = [_parts(each.reshape(len(above), -1))[0] for above, each in itertools.pairwise(spreads)]
+    return weights, parts, tuple(float(each[0]) if (each == each[0]).all() else each for each in spreads)
 
 
 def _parts(variances: Numbers) -> tuple[Numbers, Numbers]:
@@ -115,6 +129,37 @@ def quantiles(leaves: NDArray[np.float64], edges: NDArray[np.float64], q: ArrayL
     return values
 
 
+@lru_cache(maxsize=128)
+def _prefixes(sizes: tuple[int, ...], written: tuple[bytes, ...]) -> NDArray[np.float64]:
+    """Compute the variance of the count below each edge.
+
+    A prefix is some whole children of a node, whose variances add up to C, and a part A of the next one, whose
+    variance is s. Given the node's count, with S the variances of all its children, it varies by
+    C + A² s - (C + A s)²/S, and takes the part (C + A s)/S of the node's own.
+    """
+    spreads = [np.broadcast_to(np.frombuffer(each), size) for each, size in zip(written, sizes, strict=True)]
+    at = np.arange(sizes[-1] + 1)
+    part, variance = np.zeros(len(at)), np.zeros(len(at))
+    known = np.zeros(len(at), dtype=np.bool_)
+    known[[0, -1]] = True
+    for (fewer, more), spread in zip(itertools.pairwise(sizes[::-1]), spreads[:0:-1], strict=True):
+        b = fewer // more
+        parts, total = _parts(spread.reshape(more, b))
+        ends = np.zeros((more + 1, b + 1))  # C/S, and one family more for the last edge, which is in none
+        np.cumsum(parts, axis=1, out=ends[:-1, 1:])
+        at, j = np.divmod(at, b)
+        before, own = ends[at, j], ends[at, j + 1] - ends[at, j]
+        variance += np.append(total, 0.0)[at] * (before + part**2 * own - (before + part * own) ** 2)
+        part = before + part * own
+        edges = known[:: sizes[-1] // fewer]
+        edges[1:] |= np.isfinite(spread)
+        edges[:-1] |= np.isfinite(spread)
+    share = at + part  # all rows, or a part of them
+    variances = np.where(known, np.maximum(variance, 0.0) + share**2 * spreads[0], np.inf)
+    variances.setflags(write=False)
+    return variances
+
+
 @dataclass(frozen=True)
 class Tree:
     """Noisy counts of the intervals between edges, made consistent.
@@ -157,38 +202,13 @@ class Tree:
 
     @cached_property
     def prefix_variances(self) -> NDArray[np.float64]:
-        """Variance of the least-squares count below each edge, shape (N + 1,); infinite where it is not known.
-
-        A prefix is some whole children of a node, whose variances add up to C, and a part A of the next one, whose
-        variance is s. Given the node's count, with S the variances of all its children, it varies by
-        C + A² s - (C + A s)²/S, and takes the part (C + A s)/S of the node's own.
-        """
-        at = np.arange(self.sizes[-1] + 1)
-        part, variance = np.zeros(len(at)), np.zeros(len(at))
-        for (fewer, more), spread in zip(itertools.pairwise(self.sizes[::-1]), self.spreads[:0:-1], strict=True):
-            b = fewer // more
-            parts, total = _parts(np.broadcast_to(spread, fewer).reshape(more, b))
-            ends = np.zeros((more + 1, b + 1))  # C/S, and one family more for the last edge, which is in none
-            np.cumsum(parts, axis=1, out=ends[:-1, 1:])
-            at, j = np.divmod(at, b)
-            before, own = ends[at, j], ends[at, j + 1] - ends[at, j]
-            variance += np.append(total, 0.0)[at] * (before + part**2 * own - (before + part * own) ** 2)
-            part = before + part * own
-        share = at + part  # all rows, or a part of them
-        variances: NDArray[np.float64] = np.maximum(variance, 0.0) + share**2 * np.max(self.spreads[0])
-        return np.where(self.known, variances, np.inf)
+        """Variance of the least-squares count below each edge, shape (N + 1,); infinite where it is not known."""
+        return _prefixes(self.sizes, tuple(np.asarray(each, dtype=np.float64).tobytes() for each in self.spreads))
 
     @cached_property
     def known(self) -> NDArray[np.bool_]:
         """Whether an edge is one of a node whose count was measured, shape (N + 1,)."""
-        known = np.zeros(self.sizes[-1] + 1, dtype=np.bool_)
-        known[[0, -1]] = True
-        for size, spread in zip(self.sizes[1:], self.spreads[1:], strict=True):
-            measured = np.isfinite(np.broadcast_to(spread, size))
-            edges = known[:: self.sizes[-1] // size]
-            edges[1:] |= measured
-            edges[:-1] |= measured
-        return known
+        return np.isfinite(self.prefix_variances)
 
     def below(self, x: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Count rows below some values, linear within intervals, and the standard error at the nearest edge."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import binom
 
 from dfprivacy_inference.laws import normal_laplace_cdf, normal_two_laplace_cdf
 
@@ -64,6 +63,8 @@ def sign_pvalue(
     if scale >= _LATTICE or rows > _ROWS:
         law = normal_two_laplace_cdf if counts else normal_laplace_cdf
         return min(1.0, sides * float(law(-extreme, np.sqrt(rows), scale)))
+    from scipy.stats import binom  # takes longer to import than all of dfprivacy
+
     n = max(int(np.ceil(rows)), 1)
     each = np.arange(n + 1)
     lacks = extreme - (2.0 * each - n)  # what the noise has to make up for

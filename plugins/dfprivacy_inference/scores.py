@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import rankdata
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,6 +60,8 @@ class MidRanks(Scores):
 
     def doubled(self, rows: Any, there: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Compute the scores of some rows among themselves, times two."""
+        from scipy.stats import rankdata  # takes longer to import than all of dfprivacy
+
         values = rows.values(self.column)[there]
         return np.asarray(np.rint(2 * rankdata(values)).astype(np.int64) - (len(values) + 1))
 
@@ -109,6 +110,8 @@ def signed_ranks(differences: NDArray[np.float64]) -> int:
     int
         The sum of the signs of d_i + d_j over all i <= j.
     """
+    from scipy.stats import rankdata
+
     ranks = np.rint(2 * rankdata(np.abs(differences))).astype(np.int64)
     return int((np.sign(differences).astype(np.int64) * ranks).sum()) // 2
 

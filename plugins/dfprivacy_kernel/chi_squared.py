@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 if TYPE_CHECKING:
     from dfprivacy_kernel.embedding import Array
@@ -119,5 +119,5 @@ def _test(d: Array, V: Array, noise: float, grain: float, *, informative: bool) 
     values, vectors = np.linalg.eigh((V + V.T) / 2)
     values = np.maximum(values, noise**2)
     statistic = float(np.sum((vectors.T @ d) ** 2 / (values + _GRAINS * grain**2)))
-    pvalue = float(chi2.sf(statistic, len(d))) if informative else 1.0
+    pvalue = float(chdtrc(len(d), statistic)) if informative else 1.0
     return Conclusion(d, noise, statistic, pvalue, vectors * values @ vectors.T, informative)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammaincc, gammaincinv
-from scipy.stats import qmc
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,6 +88,7 @@ def laplace_tail(x: Array) -> Array:
     return np.where(x > 0, half, 1 - half)
 
 
+@cache
 def cube_noise(dimension: int) -> tuple[Array, Array]:
     """Spread points evenly over the noise of the K-norm mechanism of the cube, at scale 1.
 
@@ -101,15 +101,19 @@ def cube_noise(dimension: int) -> tuple[Array, Array]:
     -------
     tuple of ndarray
         The noise, shape (d, points), and a uniform number for each, shape (points,). A scrambled Sobol sequence
-        with a fixed seed: the same in every process.
+        with a fixed seed: the same in every process, and kept, so that nobody can write into it.
     """
     points = _sobol(dimension + 2, _POINTS)
-    radius = gammaincinv(dimension + 1, points[0])
-    return radius * (2 * points[1:-1] - 1), points[-1]
+    noise = gammaincinv(dimension + 1, points[0]) * (2 * points[1:-1] - 1), points[-1].copy()
+    for each in noise:
+        each.flags.writeable = False
+    return noise
 
 
 @cache
 def _sobol(dimension: int, count: int) -> Array:
+    from scipy.stats import qmc  # takes longer to import than all of dfprivacy
+
     points: Array = qmc.Sobol(dimension, seed=3).random(count).T
     return np.clip(points, _TINY, 1 - _TINY)
 

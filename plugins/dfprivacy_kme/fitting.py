@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from dfprivacy.features import spread
 
@@ -138,7 +138,7 @@ def shrunk(psi: NDArray[np.float64], beta: NDArray[np.float64], sigma: float) ->
     g = s**2
     away = right @ (beta - u)
     outside = max(0.0, float((beta - u) @ (beta - u) - away @ away)) / sigma**2
-    if chi2.sf(float(np.sum(away**2 / (g + sigma**2))) + outside, len(beta)) < _DOUBT:
+    if chdtrc(len(beta), float(np.sum(away**2 / (g + sigma**2))) + outside) < _DOUBT:
         factors = np.geomspace(1, 1e6, 61)
         spreads = np.outer(factors, g) + sigma**2
         g = g * factors[np.argmin(np.sum(away**2 / spreads + np.log(spreads), axis=1))]

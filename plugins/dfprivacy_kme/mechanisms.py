@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import numpy as np
-from scipy.stats import poisson
+from scipy.special import pdtrc
 
 from dfprivacy import ArgumentError, NanPolicy, Range, mechanism
 from dfprivacy.features import Count, Fourier, Given, Nystrom, ProductKernel, Stack, gaussian_frequencies, spread
@@ -292,7 +292,7 @@ def _features(
     if features == "fourier":
         m = n_points or min(1000, 125 * len(halves))
         return Fourier(kernel.columns, gaussian_frequencies(kernel.lengthscales, m))
-    degree = next((n for n in range(1, _TAYLOR_DEGREE) if poisson.sf(n, reach) <= tolerance), None)
+    degree = next((n for n in range(1, _TAYLOR_DEGREE) if pdtrc(n, reach) <= tolerance), None)
     if degree is None or math.comb(degree + len(halves), degree) > _TAYLOR_FEATURES:
         raise ArgumentError(
             "The Taylor basis needs too many functions here.", 'Use features="subspace", or a wider kernel.'

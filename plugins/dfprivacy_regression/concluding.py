@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtr, stdtrit
 
 from dfprivacy_regression.least_squares import CLEAR
 from dfprivacy_regression.result import OLS, named
@@ -44,12 +44,13 @@ def conclude(measured: Measured, alpha: float, confidence: float) -> OLS:
         params, covariance = start + change @ fit.b, _covariance(measured, fit, change)
         errors = np.sqrt(np.diag(covariance))
         noise = np.sqrt(np.maximum(np.diag(change @ fit.noise @ change.T), 0))
-        law = stats.t(fit.degrees)
         if draws is None:
-            reach = float(law.ppf((1 + confidence) / 2)) * errors
+            reach = float(stdtrit(fit.degrees, (1 + confidence) / 2)) * errors
             low, high = params - reach, params + reach
             with np.errstate(divide="ignore", invalid="ignore"):
-                pvalues = np.where(errors > 0, 2 * law.sf(np.abs(params) / errors), (params == 0) * 1.0)
+                pvalues = np.where(
+                    errors > 0, 2 * stdtr(fit.degrees, -np.abs(params) / errors), (params == 0) * 1.0
+                )
         else:
             possible = start + draws @ change.T
             low, high = np.quantile(possible, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)

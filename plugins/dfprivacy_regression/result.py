@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy import stats
-from scipy.special import expit, ndtri
+from scipy.special import expit, ndtri, stdtrit
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.plotting import axes, explained, forest_height, ink, interval, wrapped
@@ -357,7 +356,7 @@ class OLS(Regression):
         mean = x @ self._estimates()
         scale = self.scale or 0.0
         variance = self._variance(x)
-        z = float(stats.t.ppf((1 + self.confidence) / 2, max(self.nobs - x.shape[1], 1)))
+        z = float(stdtrit(max(self.nobs - x.shape[1], 1), (1 + self.confidence) / 2))
         error, of_new_rows = np.sqrt(variance), np.sqrt(variance + scale)
         return self._table(
             {

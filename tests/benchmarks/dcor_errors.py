@@ -43,8 +43,8 @@ RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "linear": lambda x, _: x,
     "quadratic": lambda x, _: x * x,
     "sine": lambda x, _: np.sin(2 * np.pi * x),
-    "circle": lambda x, chance: np.sin(np.arccos(x)) * chance.choice([-1.0, 1.0], len(x)),
-    "independent": lambda x, chance: chance.uniform(-1, 1, len(x)),
+    "circle": lambda x, rng: np.sin(np.arccos(x)) * rng.choice([-1.0, 1.0], len(x)),
+    "independent": lambda x, rng: rng.uniform(-1, 1, len(x)),
 }
 POPULATION = {"linear": 0.967, "quadratic": 0.213, "sine": 0.181, "circle": 0.0345, "independent": 0.0}
 BOUNDS = {"x": (-1.0, 1.0), "y": (-1.5, 1.5)}
@@ -67,10 +67,10 @@ class Standing:
 
 def synthetic(relation: str, n: int, seed: int) -> dict[str, np.ndarray]:
     """Uniform x, or x uniform around a circle, and y a function of it with some noise."""
-    chance = np.random.default_rng(seed)
-    x = np.cos(chance.uniform(0, np.pi, n)) if relation == "circle" else chance.uniform(-1, 1, n)
-    noise = 0.0 if relation == "independent" else 0.1 * chance.normal(size=n)
-    return {"x": x, "y": np.clip(RELATIONS[relation](x, chance) + noise, -1.5, 1.5)}
+    rng = np.random.default_rng(seed)
+    x = np.cos(rng.uniform(0, np.pi, n)) if relation == "circle" else rng.uniform(-1, 1, n)
+    noise = 0.0 if relation == "independent" else 0.1 * rng.normal(size=n)
+    return {"x": x, "y": np.clip(RELATIONS[relation](x, rng) + noise, -1.5, 1.5)}
 
 
 def real(name: str) -> tuple[np.ndarray, np.ndarray] | None:
@@ -100,12 +100,12 @@ def errors_of(name: str, title: str, what: str, epsilons: tuple[float, ...]) -> 
 
 def error_of_r(exact: np.ndarray, x: Any, y: Any, n: int, epsilon: float, draws: int, seed: int) -> list[float]:
     """Errors of R for many draws of the noise of five numbers."""
-    chance = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     change = changes(x, y, n)
     scales = change / (epsilon * np.array(SHARES))
     truth = exact[0] / np.sqrt(exact[1] * exact[2])
     fixed = ((*scales, 0.0), n, tuple(change), largest(x, y))
-    noisy = exact + chance.laplace(scale=scales, size=(draws, 5))
+    noisy = exact + rng.laplace(scale=scales, size=(draws, 5))
     return [abs(Numbers((*values, 1.0), *fixed).correlation - truth) for values in noisy]
 
 

@@ -69,8 +69,8 @@ def ours(seed: int, n: int, p: int) -> tuple[float, float]:
     from dfprivacy_dcor.points import Lines, Points, squared_covariance
     from dfprivacy_dcor.univariate import Line, grid_bits, on_grid
 
-    chance = np.random.default_rng(seed)
-    x = chance.random((n, p) if p > 1 else n)
+    rng = np.random.default_rng(seed)
+    x = rng.random((n, p) if p > 1 else n)
     y = np.abs(2 * x - 1)
     start = time.perf_counter()
     if p > 1:

@@ -24,15 +24,15 @@ NAMES = (f"chi2-{number}" for number in itertools.count())
 ROWS = 3000
 PLENTY = 20_000  # an epsilon at which the noise is far smaller than what sampling leaves open
 
-chance = np.random.default_rng(20_261_121)
+rng = np.random.default_rng(20_261_121)
 ARM = np.where(np.arange(ROWS) < 1200, "drug", "placebo")
-ILL = chance.random(ROWS) < np.where(ARM == "drug", 0.33, 0.30)
+ILL = rng.random(ROWS) < np.where(ARM == "drug", 0.33, 0.30)
 TABLE = {
     "ill": ILL,
     "arm": ARM,
-    "grade": chance.choice(["low", "mid", "high"], ROWS, p=[0.5, 0.3, 0.2]),
+    "grade": rng.choice(["low", "mid", "high"], ROWS, p=[0.5, 0.3, 0.2]),
     "centre": np.array(["a", "b", "c"])[np.arange(ROWS) % 3],
-    "smoker": chance.choice(["yes", "no"], ROWS),
+    "smoker": rng.choice(["yes", "no"], ROWS),
 }
 TERMS = {
     "categories": {

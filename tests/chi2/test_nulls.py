@@ -68,10 +68,10 @@ def test_the_share_one_half_is_not_always_the_worst(n1, n0, epsilon, alpha):
 
 def test_the_worst_share_is_bounded_by_a_percent():
     """The bound over all shares is at most a percent above its own value, and above a search that is finer."""
-    chance = np.random.default_rng(6)
+    rng = np.random.default_rng(6)
     for _ in range(30):
-        n1, n0 = (int(n) for n in np.exp(chance.uniform(0, 6, 2)))
-        scale, t = float(np.exp(chance.uniform(-7, 0))), float(chance.uniform(0, 1))
+        n1, n0 = (int(n) for n in np.exp(rng.uniform(0, 6, 2)))
+        scale, t = float(np.exp(rng.uniform(-7, 0))), float(rng.uniform(0, 1))
         null = Shares(n1, n0)
 
         bound, share = null.most(t, scale)

@@ -110,8 +110,8 @@ def test_the_law_of_two_sums_is_that_of_their_difference(rows, p):
 @pytest.mark.parametrize("scales", SCALES)
 def test_tails_and_densities_of_the_noise(scales):
     """By simulation of a hundred thousand, and the derivative of the one is the other."""
-    chance = np.random.default_rng(3)
-    drawn = sum(chance.laplace(0, scale, 100_000) for scale in scales)
+    rng = np.random.default_rng(3)
+    drawn = sum(rng.laplace(0, scale, 100_000) for scale in scales)
 
     for y in np.array([-4.0, -0.2, 0.3, 2.0, 9.0]) * max(scales):
         step = 1e-5 * max(scales)

@@ -103,11 +103,11 @@ def test_no_row_moves_the_association_more(search, of, n):
 
 def test_no_row_of_large_tables_moves_a_number_more():
     """Groups of 1 to 500 rows: one count more moves each number by what it claims at most."""
-    chance = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     most = dict.fromkeys(("difference", "norm", "spread", "distance"), 0.0)
     for _ in range(60):
-        sizes = tuple(int(size) for size in np.exp(chance.uniform(0, math.log(500), 2)))
-        tau = float(chance.choice([1e-6, TAU, 1e6]))
+        sizes = tuple(int(size) for size in np.exp(rng.uniform(0, math.log(500), 2)))
+        tau = float(rng.choice([1e-6, TAU, 1e6]))
         of = X, BY, ("a", "b"), sizes
         numbers = {
             "difference": counts.Difference([X], *of[1:], fill=True),
@@ -116,7 +116,7 @@ def test_no_row_of_large_tables_moves_a_number_more():
             "distance": counts.Distance([of[0]], *of[1:], TAU),
         }
         for _ in range(5):
-            before = np.array([[int(chance.choice([0, size // 2, chance.integers(size)]))] for size in sizes])
+            before = np.array([[int(rng.choice([0, size // 2, rng.integers(size)]))] for size in sizes])
             for move in ([[1], [0]], [[0], [1]]):
                 after = before + move
                 if (after <= np.array(sizes)[:, None]).all():
@@ -145,13 +145,13 @@ def test_the_error_of_the_spread_is_bounded(groups):
     """Against fractions, for groups of very different sizes, the spread is right to what it declares."""
     from fractions import Fraction
 
-    chance = np.random.default_rng(groups)
+    rng = np.random.default_rng(groups)
     by = Column("by", categories=tuple(range(groups)), public=True)
     for size in (10, 10**6):
-        sizes = tuple(int(s) for s in chance.integers(1, size, groups))
+        sizes = tuple(int(s) for s in rng.integers(1, size, groups))
         shares = (0.6, 0.3, 0.1)
         statistic = counts.Spread(LARGE, by, by.categories, sizes, shares)
-        table = np.array([chance.multinomial(s, [0.5, 0.3, 0.2]) for s in sizes])
+        table = np.array([rng.multinomial(s, [0.5, 0.3, 0.2]) for s in sizes])
         margin = [Fraction(int(m), sum(sizes)) for m in table.sum(axis=0)]
         square = sum(
             s * (Fraction(int(c), s) - m) ** 2 / Fraction(w)

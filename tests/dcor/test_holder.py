@@ -28,8 +28,8 @@ def party(values, **terms):
 
 def both(n=400, **terms):
     """Alice with x, Bob with its square, some of it missing or far out."""
-    chance = np.random.default_rng(1)
-    x, y, z = chance.uniform(-1, 1, (3, n))
+    rng = np.random.default_rng(1)
+    x, y, z = rng.uniform(-1, 1, (3, n))
     y = x**2 + 0.1 * y
     y[:2] = np.nan, 50
     return party({"x": x}), party({"y": y, "z": z}, **terms), y, z
@@ -173,8 +173,8 @@ def test_another_view_pays_for_its_message():
 
 def test_the_papers_message_serves_as_well():
     """Any message is estimated from; a row is brought to its place by its key."""
-    chance = np.random.default_rng(2)
-    x, order = chance.uniform(-1, 1, 500), chance.permutation(500)
+    rng = np.random.default_rng(2)
+    x, order = rng.uniform(-1, 1, 500), rng.permutation(500)
     alice = party({"x": x, "id": np.arange(500)}, delta=0.1, bounds={"x": (-1, 1)}, public=["id"])
     bob = party({"y": x[order], "id": order}, bounds={"y": (-1, 1)}, public=["id"])
     with seeded_noise(2):
@@ -197,10 +197,10 @@ def test_the_papers_message_serves_as_well():
 )
 def test_rows_that_are_not_those_of_the_message_are_refused(view, said):
     """A part, parts, and a part of private size; the refusal says what to do, and depends on no private value."""
-    chance = np.random.default_rng(3)
-    alice = party({"x": chance.uniform(-1, 1, 400)})
+    rng = np.random.default_rng(3)
+    alice = party({"x": rng.uniform(-1, 1, 400)})
     bob = party(
-        {"y": chance.uniform(-1, 1, 400), "g": ["a", "b"] * 200},
+        {"y": rng.uniform(-1, 1, 400), "g": ["a", "b"] * 200},
         bounds={"y": (-1, 1)},
         categories={"g": ["a", "b"]},
         public=["g"],

@@ -71,8 +71,8 @@ def kernel_of(name, points, lengthscale):
 ])  # fmt: skip
 def test_it_is_the_trace_of_its_definition(kernel, asked, scale):
     """Of two columns with two others, and of two with themselves."""
-    chance = np.random.default_rng(1)
-    x, y = chance.random((60, 2)), chance.random((60, 2))
+    rng = np.random.default_rng(1)
+    x, y = rng.random((60, 2)), rng.random((60, 2))
     y[:, 0] = x[:, 1] ** 2
     view = protect({"a": x[:, 0], "b": x[:, 1], "c": y[:, 0], "d": y[:, 1]})
     with seeded_noise(1):
@@ -88,8 +88,8 @@ def test_it_is_the_trace_of_its_definition(kernel, asked, scale):
 
 def test_of_categories_the_kernel_is_1_for_equal_ones():
     """And its default lengthscale belongs to the other side alone."""
-    chance = np.random.default_rng(2)
-    x, g = chance.random(80), chance.choice(["a", "b", "c"], 80)
+    rng = np.random.default_rng(2)
+    x, g = rng.random(80), rng.choice(["a", "b", "c"], 80)
     view = protect({"x": x, "g": g}, categories={"g": ["a", "b", "c"]})
     with seeded_noise(2):
         found = view.hsic("x", "g", epsilon=10**5)
@@ -173,8 +173,8 @@ def test_on_a_grid_no_row_moves_the_root_more(kernel):
 def test_the_distances_are_right_to_what_is_claimed():
     """In 50 digits the five numbers of close and far points differ by less than the error bound."""
     mpmath = pytest.importorskip("mpmath")
-    chance = np.random.default_rng(4)
-    x, y = chance.random(7), chance.random(7) * 1e-3
+    rng = np.random.default_rng(4)
+    x, y = rng.random(7), rng.random(7) * 1e-3
     one, other = (kernel_space((column,), "gaussian", 1.0, nan_policy="fill") for column in (X, Y))
     found = five_numbers(*(space.rows(Rows(x=x, y=y)) for space in (one, other)))
     with mpmath.workdps(50):
@@ -205,9 +205,9 @@ def test_the_square_moves_by_a_fifth_of_the_papers_bound():
 
 def test_missing_rows_are_left_out():
     """HSIC is that of the complete rows, and the interval allows for not knowing how many."""
-    chance = np.random.default_rng(5)
-    x, y = chance.random((2, 400))
-    y = np.where(chance.random(400) < 0.5, x, y)
+    rng = np.random.default_rng(5)
+    x, y = rng.random((2, 400))
+    y = np.where(rng.random(400) < 0.5, x, y)
     x[:100] = np.nan
     view = protect({"x": x, "y": y})
     with seeded_noise(5):
@@ -224,10 +224,10 @@ def test_missing_rows_are_left_out():
 
 def test_the_interval_covers():
     """Of 20,000 draws of the noise no more than 5 % of intervals miss what it is without noise."""
-    chance = np.random.default_rng(6)
+    rng = np.random.default_rng(6)
     root, share, n = 0.05, 0.8, 500
     truth = (root / (share - 1 / n)) ** 2
-    roots, shares = (chance.laplace(at, scale, 4000) for at, scale in ((root, 0.004), (share, 0.01)))
+    roots, shares = (rng.laplace(at, scale, 4000) for at, scale in ((root, 0.004), (share, 0.01)))
 
     ends = np.array([criterion(r, 0.004, q, 0.01, n, 1.0, 0.95)[1:] for r, q in zip(roots, shares, strict=True)])
 

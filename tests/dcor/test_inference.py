@@ -49,11 +49,11 @@ def test_hardly_any_noise_gives_the_ratio():
 @pytest.mark.statistical
 def test_the_interval_covers():
     """Of 2,000 noisy versions of the same numbers at least 95 % have an interval that covers the truth."""
-    chance = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     truth, scale = np.array([0.1, 0.2, 0.22, 0.33, 0.33]), 0.01
     ratio = 0.1 / math.sqrt(0.2 * 0.22)
 
-    noisy = truth + chance.laplace(scale=scale, size=(2000, 5))
+    noisy = truth + rng.laplace(scale=scale, size=(2000, 5))
     covered = [low <= ratio <= high for low, high in (numbers(v, scale).interval(0.95) for v in noisy)]
 
     assert np.mean(covered) > 0.95

@@ -30,8 +30,8 @@ def party(values, library="pandas", **terms):
 
 def shuffled(n, kind=int, seed=1):
     """A line of n rows in one table, and the same rows in another order in another: x, y and their keys."""
-    chance = np.random.default_rng(seed)
-    x, order = chance.uniform(-1, 1, n), chance.permutation(n)
+    rng = np.random.default_rng(seed)
+    x, order = rng.uniform(-1, 1, n), rng.permutation(n)
     keys = [kind(10**6 + at) for at in range(n)]
     return {"x": x, "id": keys}, {"y": x[order], "id": [keys[at] for at in order]}
 

@@ -29,10 +29,10 @@ BOUNDS = {"x": (-1.0, 1.0), "y": (-1.5, 1.5), "z": (-1.0, 1.0)}
 
 def table(n, relation=np.square, seed=0):
     """Rows with y a noisy function of x, and z on its own."""
-    chance = np.random.default_rng(seed)
-    x = chance.uniform(-1, 1, n)
-    y = np.clip(relation(x) + 0.1 * chance.normal(size=n), -1.5, 1.5)
-    return pd.DataFrame({"x": x, "y": y, "z": chance.uniform(-1, 1, n), "g": chance.choice(list("ab"), n)})
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, n)
+    y = np.clip(relation(x) + 0.1 * rng.normal(size=n), -1.5, 1.5)
+    return pd.DataFrame({"x": x, "y": y, "z": rng.uniform(-1, 1, n), "g": rng.choice(list("ab"), n)})
 
 
 def protect(frame, name="dcor", **terms):
@@ -115,10 +115,10 @@ def test_the_estimate_from_a_message_is_unbiased():
     message, y = noiseless(frame), frame["y"].to_numpy()
     truth = message.estimate(y, permutations=1).covariance
     arc = Arc.within(Fraction(1), places=1 << 16, reach=best_reach(1.0))
-    chance = np.random.default_rng(6)
+    rng = np.random.default_rng(6)
     known = {"reach": arc.reach, "inside": arc.inside, "outside": arc.outside}
     found = [
-        replace(message, angles=arc.moved(message.angles, chance.integers(arc.weight, size=300)), **known)
+        replace(message, angles=arc.moved(message.angles, rng.integers(arc.weight, size=300)), **known)
         .estimate(y, permutations=1)
         .covariance
         for _ in range(2000)

@@ -58,7 +58,7 @@ def gaps(search):
         def drawn(self, column):
             gap = len(column.categories) if column.bounds is None else math.nan
             none_of_them = column.bounds is None and column.other
-            return gap if not none_of_them and self.chance.random() < 0.2 else super().drawn(column)
+            return gap if not none_of_them and self.rng.random() < 0.2 else super().drawn(column)
 
         def batch(self, table):
             batch = super().batch(np.where(np.isnan(table), 0.0, table))

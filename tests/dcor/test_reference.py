@@ -83,8 +83,8 @@ def test_a_normaliser_from_the_data_breaks_every_sensitivity():
 
 def test_of_two_samples_it_is_the_energy_distance():
     """The squared covariance with the group is the energy distance, times twice the squared product of shares."""
-    chance = np.random.default_rng(4)
-    x, group = chance.integers(0, 256, 40), np.repeat([0, 1], [10, 30])
+    rng = np.random.default_rng(4)
+    x, group = rng.integers(0, 256, 40), np.repeat([0, 1], [10, 30])
     apart = np.abs(np.subtract.outer(x, x)) / 256
     between, first, second = apart[:10, 10:].mean(), apart[:10, :10].mean(), apart[10:, 10:].mean()
 
@@ -157,9 +157,9 @@ def test_two_real_tables_have_their_known_numbers(file, middle, end, expected):
 @pytest.mark.statistical
 def test_the_error_within_one_table():
     """At n = 2000 and epsilon 1 the mean error of R is at most 0.06 on a parabola."""
-    chance = np.random.default_rng(0)
-    x = chance.uniform(-1, 1, 2000)
-    view = protect({"x": x, "y": np.clip(x * x + 0.1 * chance.normal(size=2000), -1.5, 1.5)})
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 2000)
+    view = protect({"x": x, "y": np.clip(x * x + 0.1 * rng.normal(size=2000), -1.5, 1.5)})
     with seeded_noise(1):
         truth = view.dcor("x", "y", epsilon=5000).correlation
         errors = [abs(view.dcor("x", "y", epsilon=1, fresh=True).correlation - truth) for _ in range(200)]
@@ -170,9 +170,9 @@ def test_the_error_within_one_table():
 @pytest.mark.statistical
 def test_the_level_of_the_test_from_the_same_numbers():
     """Of 200 tables of independent uniform numbers, 8 % at most are rejected at 5 %."""
-    chance = np.random.default_rng(2)
+    rng = np.random.default_rng(2)
     with seeded_noise(2):
-        views = [protect({"x": chance.uniform(-1, 1, 2000), "z": chance.uniform(-1, 1, 2000)}) for _ in range(200)]
+        views = [protect({"x": rng.uniform(-1, 1, 2000), "z": rng.uniform(-1, 1, 2000)}) for _ in range(200)]
         rejected = [view.dcor("x", "z", epsilon=2).pvalue <= 0.05 for view in views]
 
     assert np.mean(rejected) <= 0.08
@@ -181,11 +181,11 @@ def test_the_level_of_the_test_from_the_same_numbers():
 @pytest.mark.statistical
 def test_the_level_of_the_permutation_test():
     """Of 200 tables of independent numbers, 10 % at most are rejected at 5 %, with exact chance of 5 %."""
-    chance = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     rejected = []
     with seeded_noise(3):
         for _ in range(200):
-            view = protect({"x": chance.uniform(-1, 1, 60), "z": chance.uniform(-1, 1, 60)})
+            view = protect({"x": rng.uniform(-1, 1, 60), "z": rng.uniform(-1, 1, 60)})
             asked = {"method": "permutation", "permutations": 39, "alpha": 0.05, "epsilon": 5}
             rejected.append(view.dcor("x", "z", **asked).rejected)
 
@@ -198,9 +198,9 @@ def test_the_estimate_from_angles_is_near_what_its_harmonic_holds():
     found = []
     with seeded_noise(4):
         for seed in range(20):
-            chance = np.random.default_rng(seed)
-            x = chance.uniform(-1, 1, 10_000)
-            y = np.clip(x + 0.1 * chance.normal(size=10_000), -1.5, 1.5)
+            rng = np.random.default_rng(seed)
+            x = rng.uniform(-1, 1, 10_000)
+            y = np.clip(x + 0.1 * rng.normal(size=10_000), -1.5, 1.5)
             message = protect({"x": x}).dcor_message("x", harmonics=[1], epsilon=1)
             found.append(message.estimate(y, permutations=1).squared)
 

@@ -37,12 +37,12 @@ class Rows:
 
 def climbed(start, value, low=0.0, high=1.0, steps=120, seed=0):
     """Move numbers one at a time as long as that makes a value larger; corners are tried first."""
-    chance = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     best, at = value(start), start
     for _ in range(steps):
         moved = at.copy()
-        place = tuple(chance.integers(size) for size in at.shape)
-        moved[place] = chance.choice([low, high, chance.uniform(low, high)])
+        place = tuple(rng.integers(size) for size in at.shape)
+        moved[place] = rng.choice([low, high, rng.uniform(low, high)])
         if (found := value(moved)) > best:
             best, at = found, moved
     return best
@@ -61,8 +61,8 @@ def test_no_search_finds_points_that_move_the_covariance_more(p):
         )
         return np.abs(a - b) / (2 * (n - 1) / n**2 * diameter)
 
-    chance = np.random.default_rng(p)
-    starts = [np.round(chance.random((n + 1, 2 * p))) for _ in range(12)]
+    rng = np.random.default_rng(p)
+    starts = [np.round(rng.random((n + 1, 2 * p))) for _ in range(12)]
     worst = [
         max(climbed(start, lambda rows, at=at: moved(rows)[at], seed=seed) for seed, start in enumerate(starts))
         for at in (0, 1, 3)
@@ -124,8 +124,8 @@ def test_no_row_moves_permuted_covariances_more():
         values = [statistic.value(Rows(x=rows[:, 0], y=rows[:, 1]), np.random.default_rng(5)) for rows in columns]
         return float(np.abs(values[0] - values[1]).max())
 
-    chance = np.random.default_rng(6)
-    worst = max(climbed(np.round(chance.random((n + 1, 2))), moved, steps=150, seed=seed) for seed in range(15))
+    rng = np.random.default_rng(6)
+    worst = max(climbed(np.round(rng.random((n + 1, 2))), moved, steps=150, seed=seed) for seed in range(15))
 
     assert 4 * (n - 2.5) / n**2 - 1e-6 <= worst <= limit + 1e-9
 
@@ -168,10 +168,10 @@ def message_of_angles(n):
 
 def message_of_projections(n, count):
     """Projections of all sorts: one, all of several, or one of several."""
-    chance = np.random.default_rng(2)
-    directions = chance.normal(size=(abs(count), 1))
+    rng = np.random.default_rng(2)
+    directions = rng.normal(size=(abs(count), 1))
     turns = np.arange(n) % abs(count) if count < 0 else np.zeros(n, dtype=np.int64)
-    values = chance.normal(size=(n, max(count, 1)))
+    values = rng.normal(size=(n, max(count, 1)))
     return ProjectionMessage(rows=n, projections=values, turns=turns, directions=directions, scale=1.0, **COMMON)
 
 

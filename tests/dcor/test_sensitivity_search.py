@@ -177,9 +177,9 @@ def exact_squares(x, y):
 @pytest.mark.parametrize("p", [2, 12])
 def test_the_error_of_pairs_of_points_is_bounded(kind, p):
     """Against 40 digits, covariance and deviations are right to what is declared, also where they vanish."""
-    chance = np.random.default_rng(p)
+    rng = np.random.default_rng(p)
     unit = [space(tuple(Column(f"{at}{k}", bounds=(0.0, 1.0)) for k in range(p)), "euclidean") for at in "xy"]
-    x, y = chance.random((2, 16, p))
+    x, y = rng.random((2, 16, p))
     if kind == "corners":
         x, y = np.round(x), np.round(y)
     elif kind == "crowded":

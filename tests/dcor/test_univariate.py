@@ -75,10 +75,10 @@ def test_a_table_of_two_binary_columns():
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 9, 33, 500])
 def test_int64_agrees_with_all_pairs(n):
     """The passes over bits agree with the definition, ties included."""
-    chance = np.random.default_rng(n)
+    rng = np.random.default_rng(n)
     bits = grid_bits(n)
-    x = Line(on_grid(np.round(chance.random(n) * 7) / 7, bits), bits)
-    y = Line(on_grid(chance.random(n) ** 2, bits), bits)
+    x = Line(on_grid(np.round(rng.random(n) * 7) / 7, bits), bits)
+    y = Line(on_grid(rng.random(n) ** 2, bits), bits)
     a, b = (np.abs(np.subtract.outer(s.values, s.values)) / 2**bits for s in (x, y))
 
     found = [float(covariance(x, y)), float(x.variance)]
@@ -88,9 +88,9 @@ def test_int64_agrees_with_all_pairs(n):
 
 def test_permuted_rows_are_those_of_the_permuted_values():
     """A permuted line knows its ranks, order and sums without sorting again."""
-    chance = np.random.default_rng(1)
-    x, y = (Line(chance.integers(0, 50, 100), 6) for _ in range(2))
-    places = chance.permutation(100)
+    rng = np.random.default_rng(1)
+    x, y = (Line(rng.integers(0, 50, 100), 6) for _ in range(2))
+    places = rng.permutation(100)
 
     assert covariance(x, Line(y.values[places], 6)) == covariance(x, y.permuted(places))
     assert covariance(Line(y.values[places], 6), x) == covariance(y.permuted(places), x)
@@ -98,10 +98,10 @@ def test_permuted_rows_are_those_of_the_permuted_values():
 
 def test_every_pair_of_spaces_agrees_with_all_pairs_of_rows():
     """Lines, labels and points have the five numbers of their definition."""
-    chance = np.random.default_rng(2)
+    rng = np.random.default_rng(2)
     n = 200
-    x = chance.random((n, 3))
-    codes = chance.integers(0, 4, n)
+    x = rng.random((n, 3))
+    codes = rng.integers(0, 4, n)
     spaces = [
         Lines(tuple(Line(on_grid(column, 20), 20) for column in x.T), (1.0, 2.0, 0.5)),
         Labels(codes, 4),

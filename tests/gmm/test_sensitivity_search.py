@@ -60,7 +60,7 @@ def with_gaps(search):
 
     class Gaps(search):
         def drawn(self, column):
-            return math.nan if column.bounds and self.chance.random() < 0.25 else super().drawn(column)
+            return math.nan if column.bounds and self.rng.random() < 0.25 else super().drawn(column)
 
         def batch(self, table):
             numbers = [(at, column) for at, column in enumerate(self.columns) if column.bounds]

@@ -31,14 +31,14 @@ TERMS = {
 
 def table(n=600, seed=2):
     """Rows whose mean and whose share of the ill differ between groups."""
-    chance = np.random.default_rng(seed)
-    group = chance.choice(["a", "b", "c"], n)
+    rng = np.random.default_rng(seed)
+    group = rng.choice(["a", "b", "c"], n)
     shift = np.array([{"a": 0, "b": 1, "c": 2}[each] for each in group])
     return pd.DataFrame({
-        "x": np.clip(4 + shift + chance.normal(size=n) * (1 + shift / 4), 0, 10),
+        "x": np.clip(4 + shift + rng.normal(size=n) * (1 + shift / 4), 0, 10),
         "g": group,
-        "ill": np.where(chance.random(n) < 0.2 + 0.1 * shift, "yes", "no"),
-        "well": np.where(chance.random(n) < 0.5, "yes", "no"),
+        "ill": np.where(rng.random(n) < 0.2 + 0.1 * shift, "yes", "no"),
+        "well": np.where(rng.random(n) < 0.5, "yes", "no"),
     })  # fmt: skip
 
 
@@ -79,11 +79,11 @@ def test_reference_intervals_of_two_shares(kind, ends):
 @pytest.mark.parametrize("form", ["counts", "halves", "hits"])
 def test_intervals_of_shares_cover(form):
     """20,000 times, 120 rows of which 10% have the outcome, at the noise of ε = 0.5."""
-    chance, runs, n = np.random.default_rng(5), 20_000, 120
-    hits = chance.binomial(n, 0.1, runs)
+    rng, runs, n = np.random.default_rng(5), 20_000, 120
+    hits = rng.binomial(n, 0.1, runs)
 
     def noise(scale):
-        return chance.laplace(0, scale, runs)
+        return rng.laplace(0, scale, runs)
 
     share = {
         "counts": lambda: from_counts(hits + noise(4), n - hits + noise(4), 4.0),
@@ -148,17 +148,17 @@ def test_hardly_any_noise_gives_scipys_analysis_of_variance():
 @pytest.mark.parametrize("kind", ["private", "known", "beside"])
 def test_level_of_the_analysis_of_variance(kind):
     """Of 1,500 tables of three normal groups of 100 with one mean, as many are rejected as should be."""
-    chance, runs, n = np.random.default_rng(6), 1500, 100
+    rng, runs, n = np.random.default_rng(6), 1500, 100
     b = {"private": 3.0, "known": 2.0, "beside": 2.0}[kind]
     scales = np.array({"private": (b, b, 2 * b), "known": (b, 2 * b, 0.0), "beside": (b, 2 * b, b)}[kind])
     rejected = 0
     for _ in range(runs):
-        y = np.clip(chance.normal(size=(3, n)) * 0.3, -1, 1)
+        y = np.clip(rng.normal(size=(3, n)) * 0.3, -1, 1)
         s, q, ones = y.sum(axis=1), (y**2).sum(axis=1), np.full(3, float(n))
         exact = np.stack(
             {"private": (s, n - q, q), "known": (s, q, ones), "beside": (s, n - q, ones)}[kind], axis=-1
         )
-        sums = Sums(exact + scales * chance.laplace(size=exact.shape), scales, kind)
+        sums = Sums(exact + scales * rng.laplace(size=exact.shape), scales, kind)
         null = sums.under_null(199)
         rejected += (1 + (null.statistic >= sums.statistic).sum()) / 200 <= 0.05
 
@@ -280,8 +280,8 @@ def test_plots_are_forests():
 
 def test_scipy_agrees_where_groups_are_large():
     """Welch's p-value, of means so near that it is not tiny."""
-    chance = np.random.default_rng(8)
-    frame = pd.DataFrame({"x": chance.normal(5, 1, 3000), "g": np.repeat(["a", "b", "c"], 1000)})
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame({"x": rng.normal(5, 1, 3000), "g": np.repeat(["a", "b", "c"], 1000)})
     frame.loc[:999, "x"] += 0.09
     its = scipy.stats.f_oneway(*(frame.x[frame.g == each] for each in "abc"), equal_var=False)
 

@@ -28,12 +28,12 @@ TERMS = {
 
 def table(n, shift=1.0, seed=1):
     """Rows in which x is larger in group a."""
-    chance = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     frame = pd.DataFrame({
-        "x": chance.normal(size=n),
-        "y": chance.normal(size=n),
-        "g": chance.choice(["a", "b"], n),
-        "h": chance.choice(list("uvw"), n),
+        "x": rng.normal(size=n),
+        "y": rng.normal(size=n),
+        "g": rng.choice(["a", "b"], n),
+        "h": rng.choice(list("uvw"), n),
     })  # fmt: skip
     frame.loc[frame.g == "a", "x"] += shift
     return frame
@@ -136,8 +136,8 @@ def test_squares_are_exact():
 
 def test_the_laws_of_noise():
     """A normal variable and one or two of Laplace's, against draws, and without noise."""
-    chance = np.random.default_rng(1)
-    normal, one, two = chance.normal(size=(1, 10**6))[0], *chance.laplace(0, 0.7, size=(2, 10**6))
+    rng = np.random.default_rng(1)
+    normal, one, two = rng.normal(size=(1, 10**6))[0], *rng.laplace(0, 0.7, size=(2, 10**6))
     at = np.array([-4.0, -1.5, 0.0, 0.3, 2.0])
 
     assert normal_laplace_cdf(at, 1.0, 0.7) == pytest.approx([(normal + one <= x).mean() for x in at], abs=3e-3)
@@ -198,19 +198,19 @@ def test_rows_without_a_value_do_not_make_the_law_of_several_groups_narrower(pub
 @pytest.mark.statistical
 def test_level_and_power_of_two_private_groups():
     """2,000 tables of 200 alike, and 2,000 of 40 one standard deviation apart."""
-    chance = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
 
     def rejected(n, shift):
-        x, half = chance.normal(size=(4000, n)), n // 2
+        x, half = rng.normal(size=(4000, n)), n // 2
         x[:, :half] += shift
         d = (scipy.stats.rankdata(x, axis=1) - (n + 1) / 2)[:, :half].sum(axis=1)
         on = n >= 100
         b, c = (1.1, 0.2) if on else (1.0, 0.0)
         values = [
-            taper(n, half, c) * d + chance.laplace(0, b, 4000),
-            half + chance.laplace(0, b / 0.2, 4000),
-            n + chance.laplace(0, b / 0.1, 4000),
-            1 + chance.laplace(0, 3 * b / (0.1 * (n + 1)), 4000),
+            taper(n, half, c) * d + rng.laplace(0, b, 4000),
+            half + rng.laplace(0, b / 0.2, 4000),
+            n + rng.laplace(0, b / 0.1, 4000),
+            1 + rng.laplace(0, 3 * b / (0.1 * (n + 1)), 4000),
         ]
         scales = [b, b / 0.2, b / 0.1, 3 * b / (0.1 * (n + 1))]
         two = tapered(values, scales, n, sizes=on, complete=False, ties=on)
@@ -224,13 +224,13 @@ def test_level_and_power_of_two_private_groups():
 @pytest.mark.parametrize("kind", ["private", "public", "add_remove"])
 def test_intervals_of_the_effect_cover(kind):
     """Of 2,000 tables of 300 rows, 30% in the first group, half a standard deviation apart."""
-    chance, runs, n, first = np.random.default_rng(4), 2000, 300, 90
-    x = chance.normal(size=(runs, n))
+    rng, runs, n, first = np.random.default_rng(4), 2000, 300, 90
+    x = rng.normal(size=(runs, n))
     x[:, :first] += 0.5
     d = (scipy.stats.rankdata(x, axis=1) - (n + 1) / 2)[:, :first].sum(axis=1)
 
     def noise(scale):
-        return chance.laplace(0, scale, runs)
+        return rng.laplace(0, scale, runs)
 
     if kind == "private":
         scales = [1.1, 5.5, 11.0, 33 / (n + 1)]

@@ -23,10 +23,10 @@ TERMS = {
 
 def table(n=1000, ratio=1.8, seed=0):
     """Weibull times, longer in one arm, censored at random, in whole days."""
-    chance = np.random.default_rng(seed)
-    arm = chance.choice(["old", "new"], n)
-    times = chance.weibull(1.3, n) * 420 * np.where(arm == "new", ratio ** (1 / 1.3), 1.0)
-    ends = chance.uniform(200, 1000, n)
+    rng = np.random.default_rng(seed)
+    arm = rng.choice(["old", "new"], n)
+    times = rng.weibull(1.3, n) * 420 * np.where(arm == "new", ratio ** (1 / 1.3), 1.0)
+    ends = rng.uniform(200, 1000, n)
     return pd.DataFrame({
         "t": np.floor(np.minimum(times, ends)).clip(0, 999),
         "died": (times <= ends).astype(int),
@@ -99,15 +99,15 @@ def test_hardly_any_noise_gives_gehans_statistic():
 @pytest.mark.statistical
 def test_bands_cover():
     """At four times of 400 tables of 500 rows, ε = 1."""
-    chance, runs, n = np.random.default_rng(7), 400, 500
+    rng, runs, n = np.random.default_rng(7), 400, 500
     edges = np.linspace(0, 1000, 11)
     truth = np.exp(-((edges[1:] / 420) ** 1.3))
     covered = np.zeros(10)
     for _ in range(runs):
-        times, ends = chance.weibull(1.3, n) * 420, chance.uniform(200, 1020, n)
+        times, ends = rng.weibull(1.3, n) * 420, rng.uniform(200, 1020, n)
         event, seen = times <= ends, np.minimum(np.minimum(times, ends), 999.9)
         counts = np.stack([np.histogram(seen[event == here], edges)[0] for here in (True, False)])
-        low, high = Curve(counts + chance.laplace(0, 2, counts.shape), 2.0, edges).bands(0.95)
+        low, high = Curve(counts + rng.laplace(0, 2, counts.shape), 2.0, edges).bands(0.95)
         covered += (low <= truth) & (truth <= high)
 
     assert (covered[[1, 2, 4, 6]] / runs >= 0.90).all()

@@ -24,10 +24,10 @@ from dfprivacy_kme.taylor import Taylor
 
 NAMES = (f"kme-{number}" for number in itertools.count())
 ROWS = 20_000
-chance = np.random.default_rng(7)
-X = np.clip(chance.normal(100, 15, ROWS), 0, 200)
-Y = np.clip(0.5 * X + chance.normal(50, 8, ROWS), 0, 200)
-GROUP = np.where(X + chance.normal(0, 10, ROWS) > 100, "b", "a")
+rng = np.random.default_rng(7)
+X = np.clip(rng.normal(100, 15, ROWS), 0, 200)
+Y = np.clip(0.5 * X + rng.normal(50, 8, ROWS), 0, 200)
+GROUP = np.where(X + rng.normal(0, 10, ROWS) > 100, "b", "a")
 TABLE = {"x": X, "y": Y, "g": GROUP}
 TERMS = {"bounds": {"x": (0, 200), "y": (0, 200)}, "categories": {"g": ["a", "b"]}}
 PUBLIC = {"x": X[:300].tolist(), "y": Y[:300].tolist()}  # as if these rows had been published

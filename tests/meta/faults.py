@@ -597,10 +597,10 @@ class Halves(statistics.OfPermutations):
     def __init__(self, column):
         self.columns = (column,)
 
-    def value(self, rows, chance):
+    def value(self, rows, rng):
         codes = rows.codes(self.columns[0])
         half = codes.size // 2
-        orders = [np.arange(codes.size), *(chance.permutation(codes.size) for _ in range(19))]
+        orders = [np.arange(codes.size), *(rng.permutation(codes.size) for _ in range(19))]
         return [(codes[order[:half]] == 0).sum() for order in orders]
 
     def sensitivity(self, relation, norm, public):
@@ -1072,16 +1072,27 @@ def kernel_at():
 
 
 @contextmanager
+def undescribed(kind, attributes):
+    """Leave attributes of a class out of descriptions, also of those that are remembered."""
+    description._described.cache_clear()
+    try:
+        with mock.patch.dict(description._WORKED_OUT, {kind: attributes}):
+            yield
+    finally:
+        description._described.cache_clear()
+
+
+@contextmanager
 def parameter_left_out():
     """Measurements are known by their features but for where a kernel is evaluated."""
-    with mock.patch.dict(description._WORKED_OUT, {"dfprivacy.features.kernel:Kernel": {"points", "_right"}}):
+    with undescribed("dfprivacy.features.kernel:Kernel", {"points", "_right"}):
         yield
 
 
 @contextmanager
 def bound_left_out():
     """Measurements are known by their columns but for the bounds of these."""
-    with mock.patch.dict(description._WORKED_OUT, {"dfprivacy.schema:Column": {"bounds", "fill"}}):
+    with undescribed("dfprivacy.schema:Column", {"bounds", "fill"}):
         yield
 
 

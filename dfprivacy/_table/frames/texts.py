@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
 __all__ = ["Texts"]
@@ -31,17 +29,18 @@ class Texts(Sequence[str]):
         self.bounds = bounds
 
     @classmethod
-    def joined(cls, parts: Iterable[bytes], lengths: NDArray[np.integer]) -> Texts:
-        """Take texts that were put together, and how many bytes each one has."""
+    def joined(cls, data: NDArray[np.uint8], lengths: NDArray[np.integer]) -> Texts:
+        """Take texts that lie one after the other, and how many bytes each one has."""
         bounds = np.zeros(len(lengths) + 1, dtype=np.int64)
         np.cumsum(lengths, dtype=np.int64, out=bounds[1:])
-        return cls(np.frombuffer(b"".join(parts), dtype=np.uint8), bounds)
+        return cls(data, bounds)
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Texts:
         """Take Python's strings."""
         written = [text.encode(errors="surrogatepass") for text in texts]
-        return cls.joined(written, np.fromiter(map(len, written), dtype=np.int64, count=len(written)))
+        data = np.frombuffer(b"".join(written), dtype=np.uint8)
+        return cls.joined(data, np.fromiter(map(len, written), dtype=np.int64, count=len(written)))
 
     def __len__(self) -> int:
         return len(self.bounds) - 1

@@ -1,0 +1,443 @@
+"""How a mechanism is called: its signature and docstring on a view, its arguments, and its two halves."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from dfprivacy._public import public_table, refuse_data
+from dfprivacy.arguments import checked, hints
+from dfprivacy.errors import ArgumentError, PluginError, SchemaError
+from dfprivacy.release import Release, Value
+from dfprivacy.schema import Column
+
+if TYPE_CHECKING:
+    from dfprivacy.schema import Schema
+
+__all__ = ["Called", "Names"]
+
+Kind = Literal["numeric", "category", "columns", "any", "all"]
+Names = Kind | list[Kind] | Literal["public", "view"]
+_KINDS: tuple[object, ...] = (*get_args(Kind), ["numeric"], ["category"], ["any"], "public", "view")
+
+_NAMED: Mapping[object, Any] = {
+    "numeric": str,
+    "category": str,
+    "any": str,
+    "columns": str | Sequence[str],
+    "all": str | Sequence[str] | None,
+    ("numeric",): Sequence[str],
+    ("category",): Sequence[str],
+    ("any",): Sequence[str],
+    "view": "PrivateFrame",
+}
+"""What a caller gives where a parameter names columns of a kind."""
+
+_PRICE = {
+    "epsilon": "epsilon : float, str or None\n"
+    '    The privacy to pay: a number, an exact string such as ``"1/3"``, ``"rest"`` for all that is left, or\n'
+    "    None for the view's ``default_epsilon``.",
+    "delta": "delta : float, str or None\n    The delta to pay; None for the budget's in proportion to epsilon.",
+    "fresh": "fresh : bool, default False\n"
+    "    Pay for a new answer even if the ledger holds one to the same question.",
+}
+
+_HELD = (
+    "\n    Where neither is given, the answer is for whoever holds the table, and nobody else: exact, free, not"
+    "\n    private, and no release."
+)
+
+_FIT = "The second half takes what was measured, and leaves the defaults of what both take to the first."
+
+
+@dataclass(frozen=True)
+class Called:
+    """A function of a curator, or two halves of one, as views call it: the fields are those of `Mechanism`."""
+
+    name: str
+    function: Callable[..., Any]
+    columns: Mapping[str, Names] = field(default_factory=dict)
+    tables: tuple[str, ...] = ()
+    delta: bool = False
+    local: bool = False
+    planner: Callable[..., Mapping[str, Any]] | None = None
+    maker: Callable[..., Mapping[str, Any]] | None = None
+    finder: Callable[[Any], Any] | None = None
+    preparer: Callable[..., Mapping[str, Any]] | None = None
+    holder: Callable[..., Any] | None = None
+    conclusion: Callable[..., Any] | None = None
+    at_once: bool = False
+    check: Callable[..., object] | None = None
+    estimator: Callable[..., float] | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    origin: str = ""
+
+    def __post_init__(self) -> None:
+        for attribute in ("__doc__", "__module__"):  # so that help() shows the function's
+            object.__setattr__(self, attribute, getattr(self.function, attribute))
+        if not self.name.isidentifier() or self.name.startswith("_"):
+            raise PluginError(f"{self.name!r} cannot be the name of a method.", "Use a plain identifier.")
+        own = inspect.signature(self.function).parameters
+        if not own:
+            raise PluginError(f"Mechanism {self.name!r} takes no curator.", "Make it the first parameter.")
+        parameters = _union(self.name, self.function, self.conclusion)
+        known = {*own, *(one.name for one in parameters)}
+        unknown = [name for name in (*self.columns, *self.tables) if name not in own]
+        unknown += [name for name in self.renamed.values() if name not in known]
+        taken = [name for name in (*_PRICE, "self") if name in known]
+        if unknown or taken:
+            raise PluginError(
+                f"Mechanism {self.name!r} has no parameter {unknown!r}."
+                if unknown
+                else f"Mechanism {self.name!r} has a parameter {taken!r}, which the core adds.",
+                "Take those of columns= and tables= from the function, which has no epsilon, delta and fresh.",
+            )
+        if self.holder is not None and "view" in self.columns.values():
+            raise PluginError(
+                f"Mechanism {self.name!r} takes a second view, which has a holder of its own.",
+                "Leave out holds(), or let prepares() ask the other view.",
+            )
+        for one in parameters:
+            gathers = one.kind is one.VAR_KEYWORD and one.name in own
+            if one.kind not in {one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY} and not gathers:
+                raise PluginError(
+                    f"Mechanism {self.name!r} has a parameter {one} that is not passed by name.",
+                    "Name every parameter: a question is written down with its arguments by name.",
+                )
+        for parameter, kind in self.columns.items():
+            if kind not in _KINDS:
+                raise PluginError(
+                    f"columns={{{parameter!r}: {kind!r}}} of mechanism {self.name!r} is unknown.",
+                    'Use "numeric", "category" or "any" for one column, the same in brackets for a list of them, '
+                    '"columns" for one or several of either, "all" for any or all, '
+                    '"public" for a public one, "view" for a second view.',
+                )
+        self._check_defaults(parameters)
+
+    def _check_defaults(self, parameters: Sequence[inspect.Parameter]) -> None:
+        known = self._hinted()  # not those kept: a name may be defined below the function
+        for one in parameters:
+            if one.default is one.empty or one.name in (*self.columns, *self.tables):
+                continue
+            try:
+                checked(one.default, known.get(one.name), one.name)
+            except ArgumentError as error:
+                raise PluginError(
+                    f"A default of mechanism {self.name!r} does not fit its annotation: {error.what}", error.hint
+                ) from None
+
+    def __call__(self, curator: Any, *args: Any, **kwargs: Any) -> Any:
+        """Measure with a curator, and conclude."""
+        call = self._called.bind(*args, **kwargs)
+        call.apply_defaults()
+        return self.conclude(self.measure(curator, call.arguments), call.arguments)
+
+    @cached_property
+    def _parameters(self) -> list[inspect.Parameter]:
+        """What a caller gives: the parameters of both halves."""
+        return _union(self.name, self.function, self.conclusion)
+
+    @cached_property
+    def _called(self) -> inspect.Signature:
+        """What a caller gives, as a signature."""
+        return inspect.Signature(self._parameters)
+
+    @cached_property
+    def _own(self) -> tuple[Sequence[str], Sequence[str]]:
+        """The parameters of each half, by name, but for the curator and what was measured."""
+        halves = (self.function, self.conclusion)
+        first, second = ([*inspect.signature(half).parameters][1:] if half else [] for half in halves)
+        return first, second
+
+    @cached_property
+    def gathers(self) -> str:
+        """The parameter of the first half for what is given by other names; empty if there is none."""
+        every = inspect.signature(self.function).parameters.values()
+        return next((one.name for one in every if one.kind is one.VAR_KEYWORD), "")
+
+    @cached_property
+    def hints(self) -> Mapping[str, Any]:
+        """The annotations of both halves, resolved when they are first needed."""
+        return self._hinted()
+
+    def _hinted(self) -> dict[str, Any]:
+        second: dict[str, Any] = {}
+        if self.conclusion is not None:
+            measured, *_ = inspect.signature(self.conclusion).parameters
+            second = {name: hint for name, hint in hints(self.conclusion).items() if name != measured}
+        return {**second, **hints(self.function), **({"return": second["return"]} if "return" in second else {})}
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        """The signature of the method of a view: what a caller gives, the price, and the release's class."""
+        given = [each.replace(annotation=self._given(each)) for each in self._parameters]
+        prices = [name for name in _PRICE if name != "delta" or self.delta]
+        added = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool)
+            if name == "fresh"
+            else inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=float | str | None
+            )
+            for name in prices
+        ]
+        every = sorted([*given, *added], key=lambda one: one.kind)  # what gathers others by name stands last
+        return inspect.Signature(every, return_annotation=self._returned)
+
+    def _given(self, parameter: inspect.Parameter) -> Any:
+        """Annotate a parameter with what a caller gives, who names columns."""
+        kind = self.columns.get(parameter.name, "public")
+        if kind == "public":
+            hint = self.hints.get(parameter.name, parameter.empty)
+            if Column not in (hint, *get_args(hint)):
+                return hint
+            return reduce(or_, (str if each is Column else each for each in get_args(hint) or (hint,)))
+        named = _NAMED[tuple(kind) if isinstance(kind, list) else kind]
+        if parameter.default is not None:
+            return named
+        return f"{named} | None" if isinstance(named, str) else named | None
+
+    @property
+    def _returned(self) -> Any:
+        """What a call returns: the release's class, and that of the form for whoever holds the table."""
+        returned = self.hints.get("return", Release)
+        if self.at_once:
+            (returned,) = get_args(returned) or (Release,)
+        classes = get_args(returned) or (returned,)
+        if all(isinstance(each, type) and not issubclass(each, Release) for each in classes):
+            returned = Value
+        held = hints(self.holder).get("return") if self.holder else None
+        return returned if held is None or isinstance(returned, str) or isinstance(held, str) else returned | held
+
+    @cached_property
+    def doc(self) -> str:
+        """The docstring of the method of a view: that of the function, with the price's parameters."""
+        text = inspect.getdoc(self.function) or ""
+        prices = _PRICE if self.holder is None else {**_PRICE, "epsilon": _PRICE["epsilon"] + _HELD}
+        added = "\n".join(prices[name] for name in prices if name in self.signature.parameters)
+        head, mark, tail = text.partition("Parameters\n----------\n")
+        if not mark:
+            return f"{text}\n\nParameters\n----------\n{added}"
+        own, gap, rest = tail.partition("\n\n")
+        own, stars, others = own.partition("\n**")  # what gathers others by name stands last
+        return f"{head}{mark}{own}\n{added}{stars}{others}{gap}{rest}"
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Match the arguments of a call with the parameters and their annotations, defaults filled in.
+
+        Parameters
+        ----------
+        args : sequence
+            Arguments by position.
+        kwargs : mapping
+            Arguments by name.
+
+        Returns
+        -------
+        dict
+            The arguments by parameter.
+
+        Raises
+        ------
+        ArgumentError
+            If they do not match, or one is not what its annotation says.
+        """
+        named = self._as_named_today(kwargs)
+        expressions = bool(args) and all(type(each).__module__.partition(".")[0] == "polars" for each in args)
+        if self.gathers and expressions:  # what is gathered by name: its own check says what to write instead
+            args = [tuple(args)]
+        try:
+            bound = self._called.bind(*args, **named)
+        except TypeError as error:
+            bare = [p.replace(annotation=inspect.Parameter.empty) for p in self.signature.parameters.values()]
+            hint = f"It is called {self.name}{inspect.Signature(bare)}."
+            if any(type(each).__module__.partition(".")[0] == "polars" for each in args):
+                hint = f"It takes no Polars expressions: columns and statistics are named by strings. {hint}"
+            raise ArgumentError(f"{self.name}(): {error}.", hint) from None
+        given = {name: self._checked(name, value) for name, value in bound.arguments.items()}
+        parameters = self._called.parameters
+        return {name: given[name] if name in given else self._default(each) for name, each in parameters.items()}
+
+    def _checked(self, name: str, value: object) -> Any:
+        """Give back an argument as its annotation says."""
+        what = f"{self.name}(): {name}"
+        if name in self.tables and value is not None:
+            return public_table(value, what)
+        refuse_data(what, value)
+        if name == self.gathers and isinstance(value, Mapping):
+            for each, given in value.items():
+                refuse_data(f"{self.name}(): {each}", given)
+        elif name not in self.columns:
+            return checked(value, self.hints.get(name), what)
+        return value
+
+    def _default(self, parameter: inspect.Parameter) -> Any:
+        """Give what a call leaves out, which need not be checked each time."""
+        if parameter.kind is parameter.VAR_KEYWORD:
+            return {}
+        if parameter.name not in self._defaults:
+            self._defaults[parameter.name] = self._checked(parameter.name, parameter.default)
+        return self._defaults[parameter.name]
+
+    @cached_property
+    def _defaults(self) -> dict[str, Any]:
+        """The defaults that were checked."""
+        return {}
+
+    def _as_named_today(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Replace names that parameters had before, unless a call gives both: then the old one is unknown."""
+        named = {}
+        for old, value in kwargs.items():
+            name = self.renamed.get(old, old)
+            if name != old and name not in kwargs:
+                warnings.warn(
+                    f"{self.name}(): {old} is called {name} now; the old name goes with the next release.",
+                    FutureWarning,
+                    stacklevel=_callers(),
+                )
+                old = name  # noqa: PLW2901
+            named[old] = value
+        return named
+
+    def resolve(self, schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Replace column names by what is public about the columns.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is public about the table.
+        arguments : mapping
+            The arguments by parameter.
+
+        Returns
+        -------
+        dict
+            The same, with a `Column` for the name of each.
+
+        Raises
+        ------
+        SchemaError
+            If a column is not there, or not of the kind the method needs.
+        """
+
+        def look_up(parameter: str, kind: Names) -> Any:
+            given = arguments[parameter]
+            if kind == "all":
+                names = schema.names if given is None else given if isinstance(given, list | tuple) else [given]
+                return tuple(schema.named(item) for item in names)
+            if kind == "view" or (given is None and self.signature.parameters[parameter].default is None):
+                return None
+            if kind == "public":
+                return schema.public(given) if isinstance(given, str) else given
+            if kind == "columns":
+                names = given if isinstance(given, list | tuple) else [given]
+                return tuple(schema.described(item) for item in names)
+            each = kind[0] if isinstance(kind, list) else kind
+            find = {"numeric": schema.numeric, "category": schema.categorical, "any": schema.named}[each]
+            if not isinstance(kind, list):
+                return find(given)
+            if not isinstance(given, list | tuple):
+                raise SchemaError(
+                    f"{self.name}(): {parameter} takes a list of columns, not a {type(given).__name__}.",
+                    f"For example {parameter}=['age', 'income'].",
+                )
+            return tuple(find(item) for item in given)
+
+        return {**arguments, **{parameter: look_up(parameter, kind) for parameter, kind in self.columns.items()}}
+
+    def measure(self, curator: Any, arguments: Mapping[str, Any]) -> Any:
+        """Run the first half, or all of a mechanism that has no halves.
+
+        Parameters
+        ----------
+        curator : Curator
+            What it measures with.
+        arguments : mapping
+            The arguments by parameter, with columns in place of their names.
+
+        Returns
+        -------
+        object
+            What it returns.
+        """
+        own = {name: arguments[name] for name in self._own[0]}
+        gathered = own.pop(self.gathers, {})
+        return self.function(curator, **own, **gathered)
+
+    def conclude(self, measured: Any, arguments: Mapping[str, Any]) -> Any:
+        """Run the second half on what the first returned.
+
+        Parameters
+        ----------
+        measured : object
+            What `measure` returned.
+        arguments : mapping
+            As for `measure`.
+
+        Returns
+        -------
+        object
+            The result; `measured` itself if the mechanism has no halves.
+        """
+        return self.conclude_each([measured], arguments)[0]
+
+    def conclude_each(self, measured: Sequence[Any], arguments: Mapping[str, Any]) -> Sequence[Any]:
+        """Run the second half on what the first returned of each group; see `conclude`."""
+        if self.conclusion is None:
+            return measured
+        own = {name: arguments[name] for name in self._own[1]}
+        if not self.at_once:
+            return [self.conclusion(each, **own) for each in measured]
+        results: Sequence[Any] = self.conclusion(measured, **own)
+        if len(results) != len(measured):
+            raise PluginError(
+                f"Mechanism {self.name!r} concludes {len(results)} results of {len(measured)} groups.",
+                "Conclude one of each.",
+            )
+        return results
+
+    def estimate(self, measured: Any, arguments: Mapping[str, Any]) -> float | None:
+        """Run the short way to the main number; None if there is none."""
+        if self.estimator is None:
+            return None
+        return float(self.estimator(measured, **{name: arguments[name] for name in self._estimated}))
+
+    @cached_property
+    def _estimated(self) -> Sequence[str]:
+        """The arguments of the short way."""
+        return [*inspect.signature(self.estimator).parameters][1:] if self.estimator else []
+
+
+def _callers() -> int:
+    """Count the frames up to whoever called the method of a view, who is to be warned."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "dfprivacy":
+        level, frame = level + 1, frame.f_back
+    return level - 1
+
+
+def _union(
+    name: str, function: Callable[..., Any], conclusion: Callable[..., Any] | None
+) -> list[inspect.Parameter]:
+    """Parameters of both halves, each once: first those by position, then those by name only."""
+    _, *first = inspect.signature(function).parameters.values()
+    if conclusion is None:
+        return first
+    second = list(inspect.signature(conclusion).parameters.values())
+    if not second or second.pop(0).kind is inspect.Parameter.KEYWORD_ONLY:
+        raise PluginError(f"The second half of mechanism {name!r} takes nothing measured.", _FIT)
+    known = {one.name: one for one in first}
+    both = sorted([*first, *(one for one in second if one.name not in known)], key=lambda one: one.kind)
+    try:
+        inspect.Signature(both)
+    except ValueError as error:
+        raise PluginError(f"The two halves of mechanism {name!r} do not fit: {error}.", _FIT) from None
+    for one in second:
+        default = known[one.name].default if one.name in known else one.default
+        if one.default is not one.empty and not (type(default) is type(one.default) and default == one.default):
+            raise PluginError(f"The halves of mechanism {name!r} have two defaults for {one.name!r}.", _FIT)
+    return both
