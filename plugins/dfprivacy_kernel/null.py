@@ -88,6 +88,7 @@ def laplace_tail(x: Array) -> Array:
     return np.where(x > 0, half, 1 - half)
 
 
+@cache
 def cube_noise(dimension: int) -> tuple[Array, Array]:
     """Spread points evenly over the noise of the K-norm mechanism of the cube, at scale 1.
 
@@ -100,11 +101,13 @@ def cube_noise(dimension: int) -> tuple[Array, Array]:
     -------
     tuple of ndarray
         The noise, shape (d, points), and a uniform number for each, shape (points,). A scrambled Sobol sequence
-        with a fixed seed: the same in every process.
+        with a fixed seed: the same in every process, and kept, so that nobody can write into it.
     """
     points = _sobol(dimension + 2, _POINTS)
-    radius = gammaincinv(dimension + 1, points[0])
-    return radius * (2 * points[1:-1] - 1), points[-1]
+    noise = gammaincinv(dimension + 1, points[0]) * (2 * points[1:-1] - 1), points[-1].copy()
+    for each in noise:
+        each.flags.writeable = False
+    return noise
 
 
 @cache
