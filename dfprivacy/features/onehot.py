@@ -172,7 +172,7 @@ class OneHot(RowFeatures):
         """Return the place of each row in each set."""
         if self.of is None:
             raise NotImplementedError
-        own, starts, found = self._places(batch), {}, []  # a row of no category begins at the end
+        own, starts, cells = self._places(batch), {}, []  # a row of no category begins at the end
         for within, counted in zip(self.of.cells(batch, mask), self.of.counted or (), strict=True):
             width = len(counted)
             if width not in starts:
@@ -180,8 +180,8 @@ class OneHot(RowFeatures):
             places = starts[width] + within
             if batch.size and within.max() >= width:
                 places[within >= width] = len(self.groups) * width
-            found.append(places)
-        return found
+            cells.append(places)
+        return cells
 
     def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
         """Return the same for the rows at each place below `bins`, shape (bins, summands)."""

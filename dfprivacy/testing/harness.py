@@ -21,7 +21,6 @@ from fractions import Fraction
 from functools import cache, cached_property
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 import numpy as np
 
@@ -701,10 +700,11 @@ def fixed_chance() -> Iterator[None]:
     # Another source takes the place of NumPy's own, whose state takes thirty times as long to keep.
     shared.set_bit_generator(np.random.MT19937() if numpy_before is _CHANCE else _CHANCE)
     shared.seed(0)
+    shared.default_rng = seeded
     try:
-        with mock.patch.object(np.random, "default_rng", seeded):
-            yield
+        yield
     finally:
+        shared.default_rng = real
         random.setstate(before)
         shared.set_bit_generator(numpy_before)
 

@@ -104,6 +104,9 @@ class Redraw:
             known = [self._moved_by(at, row) for at in range(len(self._noted))]
         except Exception:  # noqa: BLE001 - a performance in full will say what is wrong
             return None
+        draws = [draw for draw in known if draw]
+        if len(draws) == len(known):  # sums alone: nothing is left to read, nor to chance
+            return replace(self.recording, draws=tuple(draws))
         return self.on(with_first(self.rows, row), known)
 
     def on(self, rows: Sequence[Row], known: Sequence[Draw | None] = ()) -> Recording | None:

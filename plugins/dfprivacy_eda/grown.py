@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from fractions import Fraction
 
+    from numpy.typing import NDArray
+
     from dfprivacy.arguments import NanPolicy
     from dfprivacy.release import NoisyValue
 
@@ -25,11 +28,19 @@ __all__ = ["Grown", "Planned", "grown"]
 
 @dataclass(frozen=True)
 class Grown:
-    """A measured tree: its layout, and the rows without a value where they were counted."""
+    """A measured tree: its layout, the rows without a value where they were counted, and the noisy counts."""
 
     layout: Layout
-    tree: Tree
     missing: tuple[float | None, float | None]
+    levels: Sequence[NDArray[np.float64]]
+    variances: Sequence[float]
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The tree, of consistent counts: no part of the measurement."""
+        plan = self.layout
+        leaves, spreads = least_squares(self.levels, self.variances)
+        return Tree(plan.edges, (1, *plan.sizes), leaves, spreads, plan.whole, plan.ends)
 
     @classmethod
     def of(
@@ -42,7 +53,7 @@ class Grown:
         root: bool,
         none_missing: bool = False,
     ) -> Grown:
-        """Make noisy counts consistent; `rows` is the number of all rows and its variance, None where unknown."""
+        """Put noisy counts in levels; `rows` is the number of all rows and its variance, None where unknown."""
         values, variances = measured.values, 2 * measured.scales**2
         left: tuple[float | None, float | None] = (0.0, 0.0) if none_missing else (None, None)
         gone, spread = 0.0, 0.0
@@ -56,8 +67,7 @@ class Grown:
         if rows is not None:
             levels.insert(0, np.array([rows[0] - gone]))
             noise.insert(0, rows[1] + spread)
-        leaves, spreads = least_squares(levels, noise)
-        return cls(plan, Tree(plan.edges, (1, *plan.sizes), leaves, spreads, plan.whole, plan.ends), left)
+        return cls(plan, left, levels, noise)
 
 
 def grown(curator: Curator, column: Column, nan_policy: NanPolicy, step: float | None) -> Grown:
