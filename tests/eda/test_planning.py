@@ -97,7 +97,7 @@ def test_every_method_says_what_to_expect(frame, neighbors):
         twice = view.explain(name, *asked, epsilon=2).findings
         assert len(found) > 1
         assert all(value > 0 for value in found.values() if not isinstance(value, str))
-        assert found[RELATIVE] / 2 == pytest.approx(twice[RELATIVE], rel=0.3), name  # the tree may be finer
+        assert found[RELATIVE] / 2 == pytest.approx(twice[RELATIVE], rel=0.35), name  # the tree may be finer
     assert 0 == view.budget.spent
 
 
