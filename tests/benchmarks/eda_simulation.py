@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from eda_tables import Table
 
-    from dfprivacy import Mechanism
+    from dfprivacy import Mechanism, Reveal
 
 
 _FINE = 30  # bits of the sums behind the point
@@ -72,11 +72,17 @@ class Simulated:
         return tuple(columns) if nan_policy == "omit" else ()
 
     def sum(
-        self, features: RowFeatures, *, noise: str = "laplace", share: Any = None, grid: str = "fine"
+        self,
+        features: RowFeatures,
+        *,
+        noise: str = "laplace",
+        share: Any = None,
+        grid: str = "fine",
+        reveal: Reveal | None = None,
     ) -> NoisyValue:
-        """Add noise to the sums of features."""
+        """Add noise to the sums of features, and show those that a rule chooses."""
         unit = features.unit if grid == "unit" else None
-        return self._noisy(features, self._exact(features), features.weights, noise, share, unit)
+        return self._noisy(features, self._exact(features), features.weights, noise, share, unit, reveal)
 
     def measure(self, statistic: Any, *, noise: str = "laplace", share: Any = None) -> NoisyValue:
         """Add noise to the value of a statistic of sums."""
@@ -107,7 +113,14 @@ class Simulated:
         return self._sums[key]
 
     def _noisy(
-        self, asked: Any, exact: Any, weights: Any, noise: str, share: Any, unit: float | None = None
+        self,
+        asked: Any,
+        exact: Any,
+        weights: Any,
+        noise: str,
+        share: Any,
+        unit: float | None = None,
+        reveal: Reveal | None = None,
     ) -> NoisyValue:
         part = self._left if share is None else float(share)
         self._left -= part
@@ -119,7 +132,10 @@ class Simulated:
         else:
             drawn = DiscreteLaplace(scale, unit or 0.0).drawn(self.rng, d)
         scales = np.broadcast_to(scale / np.asarray(weights), asked.shape)
-        found = NoisyValue(exact + drawn.reshape(asked.shape) / weights, scales, self._record(scale, unit))
+        values = exact + drawn.reshape(asked.shape) / weights
+        if reveal is not None:
+            values = _shown(values, scales, reveal)
+        found = NoisyValue(values, scales, self._record(scale, unit))
         return _taken_apart(found, asked) if isinstance(asked, RowFeatures) else found
 
     def _record(self, scale: float, unit: float | None = None) -> MeasurementRecord:
@@ -127,3 +143,11 @@ class Simulated:
         return MeasurementRecord(
             what="", kind="", scale=scale, grid=grid, sensitivity=0.0, epsilon=self.epsilon, delta=0.0
         )
+
+
+def _shown(values: np.ndarray, scales: np.ndarray, reveal: Reveal) -> np.ndarray:
+    """Show of noisy sums those that a rule chooses, step by step."""
+    known = np.full((1, values.size), math.nan)
+    while (more := reveal.next(known, scales.ravel()) & np.isnan(known)).any():
+        known[more] = values.reshape(1, -1)[more]
+    return known.reshape(values.shape)
