@@ -91,7 +91,7 @@ def layout(column: Column, step: float | None, rows: float) -> Layout:
     """
     if step is None:
         sizes = (12, 240) if rows < _FEW else (16, 256, 1024) if rows < _MANY else (16, 256, 4096)
-        weights = (2, 2) if len(sizes) == 2 else (4, 3, 2)  # noqa: PLR2004
+        weights = (2, 3) if len(sizes) == 2 else (4, 3, 2)  # noqa: PLR2004
         width = (column.high - column.low) / (sizes[-1] - 2)
         ended = Layout(column.low - width, width, sizes, weights, whole=False, ends=(column.low, column.high))
         if np.isfinite(ended.edges).all() and (np.diff(ended.cuts) > 0).all():

@@ -88,7 +88,7 @@ def quantile(
     -----
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. Several: counts of the
     nodes of a tree over the bounds, up to 20 branches a node, with discrete Laplace noise; a row is in one node of
-    each level, and the levels share ε by 4, 3 and 2, or evenly [1]_. One alone: the exponential mechanism
+    each level, and the levels share ε by 4, 3 and 2, or by 2 and 3 [1]_. One alone: the exponential mechanism
     (permute-and-flip where epsilons add up) among 4,096 intervals, with the rows as the score by which each is
     too low or too high, of sensitivity 1 where rows change and max(q, 1-q) where they come and go [2]_. Rows of
     equal values cost no accuracy.

@@ -89,7 +89,7 @@ def test_how_the_budget_issplit():
         split(0, 2, "moments")
 
 
-@pytest.mark.parametrize(("neighbors", "moment", "tree"), [("replace_one", 2, 2 * 4), ("add_remove", 1, 4)])
+@pytest.mark.parametrize(("neighbors", "moment", "tree"), [("replace_one", 2, 2 * 5), ("add_remove", 1, 5)])
 def test_the_noise_of_the_cube(neighbors, moment, tree, protect):
     """Moments of three columns share noise for a sensitivity of 2, or of 1 with the count; trees that of each."""
     found = protect(neighbors=neighbors).describe(["age", "visits", "income"], focus="moments", epsilon=1)
@@ -98,7 +98,7 @@ def test_the_noise_of_the_cube(neighbors, moment, tree, protect):
 
     assert "K-norm (cube)" == moments.kind
     assert moment / 0.75 == pytest.approx(moments.scale, rel=1e-6)
-    assert 3 * tree / 0.25 == pytest.approx(trees.scale, rel=1e-6)  # of 12 · 20 leaves, two levels alike
+    assert 3 * tree / 0.25 == pytest.approx(trees.scale, rel=1e-6)  # of 12 · 20 leaves, with weights 2 and 3
     assert 1 == pytest.approx(found.privacy.epsilon)
 
 

@@ -64,7 +64,7 @@ def test_the_trees_of_columns():
     assert (16, 256, 4096) == layout(age, None, math.inf).sizes
     assert (16, 256, 1024) == layout(age, None, 19_999).sizes
     assert (12, 240) == layout(age, None, 1_499).sizes
-    assert (2, 2) == layout(age, None, 1_499).weights
+    assert (2, 3) == layout(age, None, 1_499).weights
     assert (16, 128) == layout(age, 1, math.inf).sizes
     assert (121 * [1])[:10] == np.diff(layout(age, 1, math.inf).edges)[:10].tolist()
     assert (11,) == layout(age, 12, math.inf).sizes
