@@ -7,6 +7,7 @@ and so are the Cyrillic and Greek letters that look like Latin ones. What is sto
 
 from __future__ import annotations
 
+import functools
 import unicodedata
 from collections import defaultdict
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ def has_invisible(name: str) -> bool:
     return not name.isprintable() or not _INVISIBLE.isdisjoint(name)
 
 
+@functools.lru_cache(maxsize=4096)
 def name_key(name: str) -> str:
     """Return what names that look the same have in common.
 
