@@ -493,6 +493,7 @@ def test_workers_with_another_version_of_a_plugin(mortal, tmp_path, monkeypatch)
             reach = 0.25 if (where, name) == ("workers", "unlike") else 0.5
             (tmp_path / where / f"their_{name}_features.py").write_text(THEIRS.format(reach))
     monkeypatch.syspath_prepend(tmp_path / "driver")
+    client.wait_for_workers(2)  # one that comes later would not look there
     client.run(look_in, str(tmp_path / "workers"))
     alike, unlike = (importlib.import_module(f"their_{name}_features").Scaled for name in ("alike", "unlike"))
 
