@@ -41,7 +41,8 @@ _ROWS = ("count", "missing")  # between none and all
 class Description(Tabled):
     """What a dataframe's ``describe`` says of each column, with the standard error of every number.
 
-    ``described.loc["mean", "age"]`` of a pandas table is a number, as in the frame itself.
+    ``described["mean", "age"]`` is a number, and ``described.loc["mean", "age"]`` of a pandas table, as in the
+    frame itself.
 
     Attributes
     ----------
@@ -93,8 +94,15 @@ class Description(Tabled):
         """What picks cells of a pandas frame by name."""
         return self.frame.loc
 
-    def __getitem__(self, column: str) -> Any:
-        return self.frame[column]
+    def __getitem__(self, column: str | tuple[str, str]) -> Any:
+        if not isinstance(column, tuple):
+            return self.frame[column]
+        row, name = column
+        if row not in self.statistics or name not in self.columns:
+            raise ArgumentError(
+                f"There is no cell {column!r}.", f"Rows are {[*self.statistics]!r}, columns {[*self.columns]!r}."
+            )
+        return self.values[self.columns.index(name)][self.statistics.index(row)]
 
     def _shaped(self, cells: Sequence[Sequence[Any]]) -> Any:
         pandas = self.library == "pandas"

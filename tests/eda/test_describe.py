@@ -89,6 +89,17 @@ def test_how_the_budget_issplit():
         split(0, 2, "moments")
 
 
+def test_a_cell_by_its_names(constructor, frame, protect):
+    """Whatever the library, a row and a column name a cell; of others it is said which there are."""
+    ages = constructor({"age": frame["age"].to_list()})
+    found = protect(ages, categories={}, bounds={"age": (0, 120)}).describe(epsilon=10**4)
+
+    assert frame["age"].mean() == pytest.approx(found["mean", "age"], abs=0.05)
+    for cell in (("mode", "age"), ("mean", "region")):
+        with pytest.raises(ArgumentError, match="Rows are"):
+            found[cell]
+
+
 @pytest.mark.parametrize(("neighbors", "moment", "tree"), [("replace_one", 2, 2 * 5), ("add_remove", 1, 5)])
 def test_the_noise_of_the_cube(neighbors, moment, tree, protect):
     """Moments of three columns share noise for a sensitivity of 2, or of 1 with the count; trees that of each."""
