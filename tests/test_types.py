@@ -235,13 +235,9 @@ def story(frame, said):
         "missing": said.get("missing"),
     }
     made = []
-
-    def protected():
-        made.append(dp.protect(frame, name, **terms))
-        return made[0]
-
-    told = [outcome(protected, name)]
-    for view in made:
+    told = [outcome(lambda: made.append(dp.protect(frame, name, **terms)) or made[0], name)]
+    if made:
+        (view,) = made
         told += [outcome(lambda ask=ask: ask(view), name) for ask in QUESTIONS.values()]
         told += [repr(view.schema), str(view.budget.spent), [type(release).__name__ for release in view.releases]]
     return told
