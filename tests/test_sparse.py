@@ -176,9 +176,9 @@ def test_its_law_is_that_of_noise_on_all_and_a_threshold(counts, scale, threshol
 @pytest.mark.parametrize("sampler", [Seeded(3), OpenDPSampler()])
 def test_draws_of_both_samplers_have_the_law_of_noise_on_all(sampler):
     """Draws for seven keys, of which two have rows, are as of noise on all seven: places, values, and together."""
-    # The law itself is enumerated above; here are draws that nobody wrote down. Values of all five zeros together, 25,000
-    # of them beside 500,000 with noise on all, tell if those that reach the threshold do so with a scale of 1.3 times
-    # what it should be: noncentrality 122 at 5 degrees of freedom, which is missed once in a million times.
+    # The law itself is enumerated above; here are draws that nobody wrote down. Values of all five zeros together,
+    # 25,000 of them beside 500,000 with noise on all, tell if those that reach the threshold do so with a scale of
+    # 1.3 times the right one: noncentrality 122 at 5 degrees of freedom, which is missed once in a million times.
     counts, size, scale, threshold, draws = {1: 2, 4: 5}, 7, 1.3, 3, 5_000
     every = np.zeros((20 * draws, size), dtype=np.int64)
     every[:, [*counts]] = [*counts.values()]
