@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -111,10 +111,11 @@ def constructor(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Any
 
 # A process that has imported some modules forks one for each script.
 _FORKS = """
-import importlib, json, os, signal, sys, traceback
+import gc, importlib, json, os, signal, sys, traceback, types, warnings
 
 for module in sys.argv[1:]:
     importlib.import_module(module)
+gc.freeze()  # or a child's first look for garbage would copy all of the memory
 print("ready", flush=True)
 for line in sys.stdin:
     asked = json.loads(line)
@@ -131,8 +132,14 @@ for line in sys.stdin:
         os.environ.update(asked["environment"])
         sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
         sys.argv = ["-c", *asked["arguments"]]
+        if asked["strict"]:  # but from Python 3.12 on, a fork of a process with threads is warned of
+            warnings.simplefilter("error")
+            warnings.simplefilter("ignore", DeprecationWarning)
         code = 0
-        exec(asked["script"], {"__name__": "__main__"})
+        main = sys.modules["__main__"] = types.ModuleType("__main__")
+        exec(asked["script"], vars(main))
+    except SystemExit as ended:
+        code = ended.code or 0
     except BaseException:
         code = 1
         traceback.print_exc()
@@ -158,19 +165,25 @@ class Forks:
         environment: Mapping[str, str] = os.environ,
         given: bytes = b"",
         terminal: int | None = None,
+        strict: bool = False,
+        status: int = 0,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run a script with arguments and what it reads; its standard error can be a terminal."""
+        """Run a script with arguments and what it reads; its standard error can be a terminal.
+
+        With `strict` warnings are errors; `status` is how it has to end, less than zero for a signal.
+        """
         streams = [self.folder / name for name in ("in", "out", "err")]
         for stream, written in zip(streams, (given, b"", b""), strict=True):
             stream.write_bytes(written)
         names = [*map(str, streams)] if terminal is None else [*map(str, streams[:2]), os.ttyname(terminal)]
         asked = {"script": script, "arguments": arguments, "environment": dict(environment), "streams": names}
+        asked["strict"] = strict
         assert self.server.stdin
         assert self.server.stdout
         print(json.dumps(asked), file=self.server.stdin, flush=True)
         code = int(self.server.stdout.readline())
         out, err = (stream.read_bytes() for stream in streams[1:])
-        assert code == 0, err.decode()
+        assert code == status, err.decode()
         return subprocess.CompletedProcess(script, code, out, err)
 
 
@@ -188,12 +201,26 @@ def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., 
     with ExitStack() as started:
 
         def start(*modules: str) -> Forks:
-            command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _FORKS, *modules]
-            server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            assert started.enter_context(server).stdout.readline() == "ready\n"
-            return Forks(server, tmp_path_factory.mktemp("forks"))
+            return started.enter_context(_forks(modules, tmp_path_factory.mktemp("forks")))
 
         yield start
+
+
+@contextmanager
+def _forks(modules: Sequence[str], folder: Path) -> Iterator[Forks]:
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _FORKS, *modules]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout
+        assert server.stdout.readline() == "ready\n"
+        yield Forks(server, folder)
+
+
+@pytest.fixture(scope="session")
+def forked(needed: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    """What runs a script in a fork of one process, which has imported what questions need and opened no ledger."""
+    ledger = ["dfprivacy._ledger.ledger", "dfprivacy._ledger.joint"]
+    with _forks(["pandas", "polars", *ledger, *needed], tmp_path_factory.mktemp("forked")) as forks:
+        yield forks
 
 
 @pytest.fixture(scope="session")
