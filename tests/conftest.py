@@ -126,13 +126,17 @@ for line in sys.stdin:
         signal.alarm(600)  # what waits for good is ended
         for number, (name, flags) in enumerate(zip(asked["streams"], (os.O_RDONLY, os.O_RDWR, os.O_RDWR))):
             os.dup2(os.open(name, flags | os.O_NOCTTY), number)
-        sys.stdin, sys.stdout, sys.stderr = (open(number, "rw"[number > 0], closefd=False) for number in range(3))
+        sys.stdin, sys.stdout, sys.stderr = (
+            open(number, mode, encoding="utf-8", closefd=False) for number, mode in enumerate("rww")
+        )
         os.environ.clear()
         os.environ.update(asked["environment"])
         sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
         sys.argv = ["-c", *asked["arguments"]]
         code = 0
         exec(asked["script"], {"__name__": "__main__"})
+    except SystemExit as ended:
+        code = ended.code or 0
     except BaseException:
         code = 1
         traceback.print_exc()

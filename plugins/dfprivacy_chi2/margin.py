@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from dfprivacy_chi2.laws import by_margin, normal_laplace_sf
 
@@ -206,4 +206,4 @@ def _plain_level(test: NoisyMargin, alpha: float, scale: float) -> float:
     low = math.log(alpha) - 1.0
     while log(low) > 0:
         low = 2 * low - 1
-    return math.exp(float(brentq(log, low, -1e-3, xtol=1e-4)))
+    return math.exp(float(scipy.optimize.brentq(log, low, -1e-3, xtol=1e-4)))

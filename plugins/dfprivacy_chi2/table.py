@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import chdtrc, chndtr
 
 __all__ = ["NoisyTable", "merged"]
@@ -89,7 +89,7 @@ class NoisyTable:
     def critical_value(self, alpha: float) -> float:
         """Return the statistic that is exceeded with probability `alpha`."""
         high = 10.0 * (self.df + float(self._noise[0].max()) + 10 * math.log(1 / alpha))
-        return float(brentq(lambda x: self.pvalue(x) - alpha, 0.0, high, xtol=1e-6))
+        return float(scipy.optimize.brentq(lambda x: self.pvalue(x) - alpha, 0.0, high, xtol=1e-6))
 
     def cramers_v(self) -> float:
         """Return Cramér's V, what sampling and noise add on average taken out."""
@@ -120,7 +120,7 @@ class NoisyTable:
         high = x + 10.0
         while apart(high) > 0:
             high *= 2
-        return float(brentq(apart, 0.0, high, xtol=1e-6))
+        return float(scipy.optimize.brentq(apart, 0.0, high, xtol=1e-6))
 
     def _v(self, noncentrality: float) -> float:
         smaller = min(np.shape(self.counts)) - 1

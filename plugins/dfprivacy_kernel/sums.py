@@ -55,8 +55,11 @@ class _Part:
         values: Array = self.batch.values(column)[self.rows]
         return values
 
-    def standardized(self, column: Column) -> Array:
-        return (self.values(column) - column.mid) / column.half
+    def standardized(self, column: Column, unit: float = 1.0, *, out: Array | None = None) -> Array:
+        y = np.subtract(self.values(column), column.mid, out=out)
+        y /= column.half
+        y *= unit
+        return y
 
     def codes(self, column: Column) -> Any:
         return self.batch.codes(column)[self.rows]
@@ -70,8 +73,8 @@ class _Middle:
     def values(self, column: Column) -> Array:
         return np.array([column.mid])
 
-    def standardized(self, column: Column) -> Array:  # noqa: ARG002
-        return np.zeros(1)
+    def standardized(self, column: Column, unit: float = 1.0, *, out: Array | None = None) -> Array:  # noqa: ARG002
+        return np.multiply(np.zeros(1), unit, out=out)
 
     def codes(self, column: Column) -> Any:  # noqa: ARG002
         return np.zeros(1, dtype=np.intp)
