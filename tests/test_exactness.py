@@ -21,6 +21,7 @@ from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
 from dfprivacy.errors import ReadError
 from dfprivacy.features import Count, Moments, OneHot, RowFeatures
+from dfprivacy.schema import Column
 
 pytestmark = pytest.mark.pandas
 
@@ -304,6 +305,20 @@ def test_bounds_too_close_for_float64_keep_their_sensitivity():
     for one in tables:
         for other in tables:
             check_sensitivity(one, other, ["moments"])
+
+
+@pytest.mark.parametrize("bounds", [(0, 1e-320), (0, 3e-308), (-1e-300, 1e-300), (-1e308, 1e308), (LOW, HIGH)])
+@pytest.mark.parametrize("kind", [{"degree": 1}, {"count": True}, {"count": "beside"}, {"centred": True}, {}])
+def test_the_narrowest_and_the_widest_bounds_have_steps(bounds, kind):
+    """Rows have the same steps whether the power of two comes before the division by the bounds or after all."""
+    column = Column("x", bounds)
+    values = np.linspace(0, 1, 101) * bounds[1] + np.linspace(1, 0, 101) * bounds[0]
+    batch = rows.Batch(101, {rows.number(column): values})
+    features = Moments(column, **kind)
+
+    steps = features.steps(batch, K)
+
+    assert (steps == np.rint(np.ldexp(features.rows(batch), K))).all()
 
 
 # ---- what cannot be summed -------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 1 << 14
 """Rows in a batch: small enough for the cache, and for float64 to hold exact sums of grid steps."""
+
+_NORMAL = sys.float_info.min  # from here on, a power of two changes no bit of a quotient
 
 VALUE_BYTES = 9
 """What a value of a whole column takes: eight bytes, and one that says whether it is missing."""
@@ -58,10 +61,17 @@ class Batch:
             self._cleaned[column], self._gaps[column] = column.cleaned(raw)  # type: ignore[arg-type]
         return self._cleaned[column]
 
-    def standardized(self, column: Column) -> NDArray[np.float64]:
-        """Numbers of a column mapped from its bounds to [-1, 1], shape (size,)."""
-        y = self.values(column) - column.mid
-        y /= column.half  # rounding is monotone, so y stays within [-1, 1]
+    def standardized(
+        self, column: Column, unit: float = 1.0, *, out: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Numbers of a column mapped from its bounds to [-1, 1], times a power of two, shape (size,)."""
+        half = column.half
+        y = np.subtract(self.values(column), column.mid, out=out)
+        if math.isfinite(half / unit) and half / unit >= _NORMAL:
+            y /= half / unit  # rounding is monotone, so y stays within [-1, 1] times the unit
+        else:
+            y /= half
+            y *= unit
         return y
 
     def codes(self, column: Column) -> Codes:

@@ -128,26 +128,26 @@ class Moments(RowFeatures):
         return vectors
 
     def _fill(self, vectors: NDArray[np.float64], batch: Batch, unit: float) -> None:
-        """Write the coordinates that are not 1 in every row."""
-        y = batch.standardized(self.columns[0])
-        np.multiply(y, unit, out=vectors[0])
+        """Write the coordinates that are not 1 in every row, in as few passes over them as will do.
+
+        A power of two changes no bit of a quotient or a product, so it may be multiplied by early or late.
+        """
+        first = batch.standardized(self.columns[0], unit, out=vectors[0])
         if self.degree == 1 and self.count:
-            np.subtract(unit, vectors[0], out=vectors[1])
-            vectors[0] += unit
+            np.subtract(unit, first, out=vectors[1])
+            first += unit
             vectors *= 0.5  # the same number as of a division, and sooner
-        elif self.count == "beside":
-            np.multiply(y, vectors[0], out=vectors[1])
-            np.subtract(unit, vectors[1], out=vectors[1])
-            vectors[1] *= 0.5
         elif self.degree == 2:  # noqa: PLR2004
-            square = np.multiply(y, vectors[0], out=vectors[-1])
+            square = np.multiply(first, first, out=vectors[1 if self.count == "beside" else -1])
+            if self.count == "beside":
+                square *= -0.5 / unit
+                square += unit / 2
+                return
+            square *= (2 if self.centred else 0.5) / unit
             if self.count:
-                np.subtract(unit, square, out=vectors[1])
+                np.subtract(unit, 2 * square, out=vectors[1])
             if self.centred:
-                square *= 2
                 square -= unit
-            else:
-                square *= 0.5
 
     @property
     def portable(self) -> bool:
