@@ -136,7 +136,7 @@ class NoisyTable:
         """Roots of squared lengths on a grid, and shares of each that give the same mean of a smooth function.
 
         The tail of the noncentral χ² law is one of the root, on the scale of 1: between six neighbours of the grid
-        the polynomial through them tells it to ten digits, so that thousands of draws need no tail of their own.
+        the polynomial through them tells it to eight digits, so that thousands of draws need no tail of their own.
         """
         lengths, shares = self._noise
         at = np.sqrt(lengths) / _STEP
@@ -147,7 +147,7 @@ class NoisyTable:
             others = [m for m in range(_NEIGHBOURS) if m != k]
             lagrange = math.prod(((at - first - m) / (k - m) for m in others), start=shares)
             weights += np.bincount(first + k, lagrange, size)
-        roots: Array = np.arange(size) * _STEP
+        roots = np.arange(size, dtype=np.float64) * np.float64(_STEP)
         return roots, weights
 
     @cached_property
