@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import gc
+import json
 import os
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,6 +107,93 @@ _CONSTRUCTORS: dict[str, Callable[[Any], Any]] = {
 def constructor(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Any], Any]:
     """What makes a frame of a dictionary of lists or arrays; the test runs once for each library."""
     return _CONSTRUCTORS.get(request.param) or Parquet(tmp_path)
+
+
+# A process that has imported some modules forks one for each script.
+_FORKS = """
+import importlib, json, os, signal, sys, traceback
+
+for module in sys.argv[1:]:
+    importlib.import_module(module)
+print("ready", flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    child = os.fork()
+    if child:
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        continue
+    try:
+        signal.alarm(600)  # what waits for good is ended
+        for number, (name, flags) in enumerate(zip(asked["streams"], (os.O_RDONLY, os.O_RDWR, os.O_RDWR))):
+            os.dup2(os.open(name, flags | os.O_NOCTTY), number)
+        sys.stdin, sys.stdout, sys.stderr = (open(number, "rw"[number > 0], closefd=False) for number in range(3))
+        os.environ.clear()
+        os.environ.update(asked["environment"])
+        sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+        sys.argv = ["-c", *asked["arguments"]]
+        code = 0
+        exec(asked["script"], {"__name__": "__main__"})
+    except BaseException:
+        code = 1
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+"""
+
+
+class Forks:
+    """Runs scripts in processes of their own, all of which begin with the same modules imported.
+
+    To import what dfprivacy needs takes longer than most scripts.
+    """
+
+    def __init__(self, server: subprocess.Popen[str], folder: Path) -> None:
+        self.server, self.folder = server, folder
+
+    def __call__(
+        self,
+        script: str,
+        *arguments: str,
+        environment: Mapping[str, str] = os.environ,
+        given: bytes = b"",
+        terminal: int | None = None,
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run a script with arguments and what it reads; its standard error can be a terminal."""
+        streams = [self.folder / name for name in ("in", "out", "err")]
+        for stream, written in zip(streams, (given, b"", b""), strict=True):
+            stream.write_bytes(written)
+        names = [*map(str, streams)] if terminal is None else [*map(str, streams[:2]), os.ttyname(terminal)]
+        asked = {"script": script, "arguments": arguments, "environment": dict(environment), "streams": names}
+        assert self.server.stdin
+        assert self.server.stdout
+        print(json.dumps(asked), file=self.server.stdin, flush=True)
+        code = int(self.server.stdout.readline())
+        out, err = (stream.read_bytes() for stream in streams[1:])
+        assert code == 0, err.decode()
+        return subprocess.CompletedProcess(script, code, out, err)
+
+
+@pytest.fixture(scope="session")
+def needed() -> list[str]:
+    """What a question imports where it is needed, and the bundled plugins, none of which is loaded by that."""
+    lazily = ["cloudpickle", "opendp.measurements", "opendp.mod", "sqlalchemy.dialects.sqlite"]
+    bundled = metadata.distribution("dfprivacy").entry_points.select(group="dfprivacy")
+    return [*lazily, "dfprivacy._call.question", *(plugin.module for plugin in bundled)]
+
+
+@pytest.fixture(scope="module")
+def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Forks]]:
+    """What starts the process that imports modules of these names, and forks one for each script."""
+    with ExitStack() as started:
+
+        def start(*modules: str) -> Forks:
+            command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _FORKS, *modules]
+            server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            assert started.enter_context(server).stdout.readline() == "ready\n"
+            return Forks(server, tmp_path_factory.mktemp("forks"))
+
+        yield start
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,7 @@ from dfprivacy.testing.harness import Harness, Recording, Replay
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy.testing.pytest_plugin import collected
 from dfprivacy.testing.sampler import goodness_of_fit, messages_fit
-from dfprivacy.testing.sampling import Output, separation
+from dfprivacy.testing.sampling import Output, audit_by_sampling, separation
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "howto" / "audit.md"
@@ -426,6 +426,17 @@ def test_sampling_finds_the_event(one, other, event):
 
     assert epsilon > 1
     assert event in found
+
+
+@pytest.mark.statistical
+def test_an_event_that_proves_enough_ends_the_search():
+    """Few outputs of epsilon 3 prove .05, with what is allowed to be wrong in all the search."""
+    stage = Harness(total, replace(CASE, epsilon=3))
+
+    proof = audit_by_sampling(stage, 2_000, enough=0.05)
+
+    assert 0.05 < proof.epsilon <= 3
+    assert 250 == proof.samples
 
 
 class TestTotal(MechanismConformance):

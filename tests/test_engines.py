@@ -48,8 +48,8 @@ pickle.dump([pickle.loads(work)(iter([table])) for table in tables], sys.stdout.
 class Rented(Cluster):
     """An engine of a third party's, whose rows are read by a process of their own."""
 
-    def __init__(self, parts, before="", settled=False):
-        self.tables, self.before, self.settled = parts, before, settled
+    def __init__(self, parts, worker, before="", settled=False):
+        self.tables, self.worker, self.before, self.settled = parts, worker, before, settled
         self.sent, self.read = [], []
 
     def empty(self):
@@ -65,13 +65,22 @@ class Rented(Cluster):
     def run(self, columns, keep, work):
         self.sent.append(cloudpickle.dumps(work))
         given = pickle.dumps((self.sent[-1], list(self.parts(columns, keep))))
-        command = [sys.executable, "-c", RUN.format(before=self.before)]
-        worker = subprocess.run(command, input=given, capture_output=True, check=True)
-        yield from pickle.loads(worker.stdout)  # noqa: S301
+        yield from pickle.loads(self.worker(RUN.format(before=self.before), given=given).stdout)  # noqa: S301
+
+
+def fresh(script, given):
+    """Run a script in a new interpreter."""
+    return subprocess.run([sys.executable, "-c", script], input=given, capture_output=True, check=True)
+
+
+@pytest.fixture(scope="module")
+def forks(forking):
+    """Fork of a process that has the libraries, and nothing of dfprivacy."""
+    return forking("numpy", "pandas", "polars", "pyarrow", "cloudpickle")
 
 
 @pytest.fixture
-def installed(tmp_path, monkeypatch):
+def installed(tmp_path, monkeypatch, forks):
     """A distribution that adds an engine by its entry point."""
     (tmp_path / "rented.py").write_text("made = None\n\n\nclass Frame:\n    engine = None\n")
     metadata = tmp_path / "rented-1.dist-info"
@@ -82,13 +91,14 @@ def installed(tmp_path, monkeypatch):
     import rented
 
     rented.made = lambda frame: frame.engine
+    rented.Frame.worker = forks
     yield rented.Frame
     del sys.modules["rented"]
 
 
 def rented(installed, *parts, **said):
     frame = installed()
-    frame.engine = Rented(parts or (ARROW[:7], ARROW[7:7], ARROW[7:]), **said)
+    frame.engine = Rented(parts or (ARROW[:7], ARROW[7:7], ARROW[7:]), frame.worker, **said)
     return frame
 
 
@@ -211,6 +221,7 @@ def test_a_worker_with_another_processor(installed):
     if not able:
         pytest.skip("NumPy has one way only on this processor")
     frame = rented(installed, before=OTHER.format(" ".join(able)))
+    frame.engine.worker = fresh  # NumPy looks at its processor once
     here, there = table(ARROW), table(frame)
     x = here.schema.numeric("x")
     kernel = Kernel(ProductKernel((x,)), spread((x,), 4))

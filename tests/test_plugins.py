@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import textwrap
 import threading
 import types
@@ -85,64 +83,20 @@ def install(
     (info / "entry_points.txt").write_text("\n".join(["[dfprivacy]", *lines, ""]))
 
 
-# A process that has imported what dfprivacy needs, and nothing of dfprivacy, forks one for each script.
-FORKS = """
-import json, os, sys, traceback
-import numpy, opendp.prelude, pluggy, polars, scipy.optimize, scipy.stats, sqlalchemy.dialects.sqlite
-
-for line in sys.stdin:
-    asked = json.loads(line)
-    child = os.fork()
-    if child:
-        print(os.waitpid(child, 0)[1], flush=True)
-        continue
-    for stream, name in ((1, "out"), (2, "err")):
-        os.dup2(os.open(asked[name], os.O_CREAT | os.O_WRONLY, 0o600), stream)
-    os.environ.clear()
-    os.environ.update(asked["environment"])
-    sys.path[1:1] = asked["environment"]["PYTHONPATH"].split(os.pathsep)
-    sys.argv = ["-c", *asked["arguments"]]
-    try:
-        exec(asked["script"], {"__name__": "__main__"})
-    except BaseException:
-        traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(1)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
-"""
-
-
 @pytest.fixture(scope="module")
-def forks() -> Iterator[subprocess.Popen[str]]:
-    """Start the process that forks."""
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKS]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        yield server
+def forks(forking: Callable[..., Any], needed: list[str]) -> Any:
+    """Fork of a process that has imported all but the plugin that is looked at, and has loaded no plugin."""
+    return forking("polars", *(module for module in needed if module != "dfprivacy_ttest"))
 
 
 @pytest.fixture
-def report(forks: subprocess.Popen[str], tmp_path: Path) -> Report:
+def report(forks: Any) -> Report:
     """Load all plugins in a process of its own that finds the distributions of a folder, and use a bundled one."""
 
     def load(site: Path, slow: float = 600, **environment: str) -> dict[str, Any]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("DFPRIVACY_")}
-        out, err = tmp_path / "out.txt", tmp_path / "err.txt"
-        asked = {
-            "script": REPORT,
-            "arguments": [str(slow)],
-            "environment": {**kept, "PYTHONPATH": str(site), **environment},
-            "out": str(out),
-            "err": str(err),
-        }
-        assert forks.stdin
-        assert forks.stdout
-        forks.stdin.write(json.dumps(asked) + "\n")
-        forks.stdin.flush()
-
-        assert forks.stdout.readline() == "0\n", err.read_text()
-        found: dict[str, Any] = json.loads(out.read_text().splitlines()[-1])
+        done = forks(REPORT, str(slow), environment={**kept, "PYTHONPATH": str(site), **environment})
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return found
 
     return load
@@ -375,22 +329,16 @@ def test_of_two_copies_the_first_on_the_path_counts(tmp_path: Path, report: Repo
     assert [] == found["warnings"]
 
 
-def test_warnings_as_errors_do_not_cost_a_paid_answer(tmp_path: Path) -> None:
+def test_warnings_as_errors_do_not_cost_a_paid_answer(tmp_path: Path, forks: Any) -> None:
     """Where warnings are errors, a failing listener goes to the log and the release to the caller."""
     source = "from dfprivacy import hookimpl\n@hookimpl\ndef dfprivacy_released(release, account): raise KeyError"
     install(tmp_path, "beta", "2.0", {"b": "plugin_b"}, {"plugin_b": source})
     quiet = REPORT.replace('simplefilter("always")', 'simplefilter("error")')
 
-    done = subprocess.run(
-        [sys.executable, "-c", quiet, "600"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = forks(quiet, "600", environment={**os.environ, "PYTHONPATH": str(tmp_path)})
 
     assert f"ttest (dfprivacy {VERSION})" == json.loads(done.stdout)["bundled"]
-    assert "of plugin 'b' (beta 2.0) failed with KeyError" in done.stderr
+    assert b"of plugin 'b' (beta 2.0) failed with KeyError" in done.stderr
 
 
 def test_reserved_names_are_those_of_the_views() -> None:

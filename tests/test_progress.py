@@ -30,23 +30,33 @@ view.gmm_fit(["x", "y"], n_components=3, restarts=7, epsilon=1)
 """
 
 
-def on_a_terminal(*arguments, script=SLOW):
+@pytest.fixture(scope="module")
+def forks(forking, needed):
+    """Fork of a process that has imported what the scripts do, and seen no bar."""
+    return forking("pandas", "tqdm.std", *needed)
+
+
+@pytest.fixture
+def on_a_terminal(forks):
     """What a script writes to the terminal that its standard error is."""
-    leader, follower = pty.openpty()
-    termios.tcsetwinsize(follower, (24, 80))
-    command = [sys.executable, "-c", script, *arguments]
-    subprocess.run(command, stderr=follower, check=True)
-    os.set_blocking(leader, False)
-    try:
-        return os.read(leader, 1 << 20).decode()
-    except BlockingIOError:
-        return ""
-    finally:
-        os.close(leader)
-        os.close(follower)
+
+    def shown(*arguments, script=SLOW):
+        leader, follower = pty.openpty()
+        termios.tcsetwinsize(follower, (24, 80))
+        forks(script, *arguments, terminal=follower)
+        os.set_blocking(leader, False)
+        try:
+            return os.read(leader, 1 << 20).decode()
+        except BlockingIOError:
+            return ""
+        finally:
+            os.close(leader)
+            os.close(follower)
+
+    return shown
 
 
-def test_a_long_pass_shows_how_far_it_is():
+def test_a_long_pass_shows_how_far_it_is(on_a_terminal):
     """On a terminal a long pass over the rows shows the public number of rows."""
     shown = on_a_terminal("0", "replace_one")
 
@@ -54,7 +64,7 @@ def test_a_long_pass_shows_how_far_it_is():
     assert "400k" in shown
 
 
-def test_a_private_number_of_rows_is_not_shown():
+def test_a_private_number_of_rows_is_not_shown(on_a_terminal):
     """Where the number of rows is private, the bar shows the time only."""
     shown = on_a_terminal("0", "add_remove")
 
@@ -62,12 +72,12 @@ def test_a_private_number_of_rows_is_not_shown():
     assert "400" not in shown
 
 
-def test_a_short_pass_shows_nothing():
+def test_a_short_pass_shows_nothing(on_a_terminal):
     """What is over before the delay shows no bar."""
     assert on_a_terminal("1000", "replace_one") == ""
 
 
-def test_a_long_search_for_a_mixture_shows_its_restarts():
+def test_a_long_search_for_a_mixture_shows_its_restarts(on_a_terminal):
     """A fit that lasts longer than the delay shows how many of its restarts are done."""
     shown = on_a_terminal("0", script=SEARCH)
 
@@ -75,17 +85,16 @@ def test_a_long_search_for_a_mixture_shows_its_restarts():
     assert "/7.00 " in shown
 
 
-def test_a_short_search_for_a_mixture_shows_nothing():
+def test_a_short_search_for_a_mixture_shows_nothing(on_a_terminal):
     """A fit that is over before the delay shows no bar."""
     assert on_a_terminal("1000", script=SEARCH) == ""
 
 
-def test_nothing_is_written_to_a_file():
+def test_nothing_is_written_to_a_file(forks):
     """Where standard error is no terminal, there is no bar."""
-    command = [sys.executable, "-c", SLOW, "0", "replace_one"]
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    done = forks(SLOW, "0", "replace_one")
 
-    assert done.stderr == ""
+    assert done.stderr == b""
 
 
 # A worker dies while it holds the lock that tqdm shares among processes: whoever asks for it waits for good.
@@ -108,23 +117,16 @@ print(paid, lock is tqdm.get_lock(), [each.acquire(block=False) for each in lock
 
 
 @pytest.mark.parametrize("seen", [True, False])
-def test_no_bar_waits_for_another_process(seen):
+def test_no_bar_waits_for_another_process(seen, forks):
     """A question is answered, with a bar and without, while a dead process holds the lock of all bars of tqdm."""
     leader, follower = pty.openpty()
     termios.tcsetwinsize(follower, (24, 80))
 
-    done = subprocess.run(
-        [sys.executable, "-c", DEAD],
-        stdout=subprocess.PIPE,
-        stderr=follower if seen else subprocess.PIPE,
-        check=True,
-        text=True,
-        timeout=600,
-    )
+    done = forks(DEAD, terminal=follower if seen else None)
 
     os.close(leader)
     os.close(follower)
-    assert done.stdout == "1.0 True [False]\n"
+    assert done.stdout == b"1.0 True [False]\n"
 
 
 NOTEBOOK = """

@@ -38,13 +38,12 @@ class Digits:
     """The binary digits of a number between 0 and 1, word by word; it counts them."""
 
     def __init__(self, number):
-        self.rest, self.words = mpmath.mpf(number), 0
+        _, self.rest, exponent, _ = mpmath.mpf(number)._mpf_  # the number is rest times 2 to the exponent, exactly
+        self.places, self.words = -exponent, 0
 
     def __call__(self, below):
         self.words += 1
-        self.rest *= below
-        word = int(mpmath.floor(self.rest))
-        self.rest -= word
+        word, self.rest = divmod(self.rest * below, 1 << self.places)
         return word
 
 
@@ -142,12 +141,13 @@ def drawn(counts, scale, threshold):
         weight = at_most(n, zeros, p) - least
         orders = [*itertools.permutations(range(zeros), n)]
         for of_own in itertools.product(own.items(), repeat=len(held)):
+            likely = math.prod((each for _, each in of_own), start=weight / len(orders))
             for ranks in orders:
                 for of_zeros in itertools.product(beyond.items(), repeat=n):
                     script = [x for x, _ in of_own], least + weight / 2, ranks, [x for x, _ in of_zeros]
                     found = Scripted(*script).sparse(held, len(counts), scale, threshold)
                     seen = [found.get(place) for place in range(len(counts))]
-                    probability = mpmath.fprod([weight / len(orders), *(each for _, each in (*of_own, *of_zeros))])
+                    probability = math.prod((each for _, each in of_zeros), start=likely)
                     law[tuple("more" if x and x >= threshold + REACH else x for x in seen)] += probability
     return law
 
@@ -173,13 +173,16 @@ def test_its_law_is_that_of_noise_on_all_and_a_threshold(counts, scale, threshol
         assert max(abs(wanted[seen] - found[seen]) for seen in wanted) < mpmath.mpf("1e-50")
 
 
-@pytest.mark.parametrize(("sampler", "draws"), [(Seeded(3), 20_000), (OpenDPSampler(), 5_000)])
-def test_draws_of_both_samplers_have_the_law_of_noise_on_all(sampler, draws):
+@pytest.mark.parametrize("sampler", [Seeded(3), OpenDPSampler()])
+def test_draws_of_both_samplers_have_the_law_of_noise_on_all(sampler):
     """Draws for seven keys, of which two have rows, are as of noise on all seven: places, values, and together."""
-    counts, size, scale, threshold = {1: 2, 4: 5}, 7, 1.3, 3
-    every = np.zeros((draws, size), dtype=np.int64)
+    # The law itself is enumerated above; here are draws that nobody wrote down. Values of all five zeros together,
+    # 25,000 of them beside 500,000 with noise on all, tell if those that reach the threshold do so with a scale of
+    # 1.3 times the right one: noncentrality 122 at 5 degrees of freedom, which is missed once in a million times.
+    counts, size, scale, threshold, draws = {1: 2, 4: 5}, 7, 1.3, 3, 5_000
+    every = np.zeros((20 * draws, size), dtype=np.int64)
     every[:, [*counts]] = [*counts.values()]
-    direct = sampler.laplace(every, scale)
+    direct = Seeded(4).laplace(every, scale)
 
     found = np.zeros((draws, size), dtype=np.int64)
     for row in found:
@@ -187,9 +190,9 @@ def test_draws_of_both_samplers_have_the_law_of_noise_on_all(sampler, draws):
         row[[*shown]] = [*shown.values()]
     cells = [np.minimum(np.where(each >= threshold, each, 0), threshold + 4) for each in (direct, found)]
 
-    for place in range(size):  # twice: two samples of one law
-        table = [np.bincount(each[:, place], minlength=threshold + 5) for each in cells]
-        assert pvalue(table) > 1e-7, place
+    for places in (*range(size), [place for place in range(size) if place not in counts]):  # two samples of one law
+        table = [np.bincount(each[:, places].ravel(), minlength=threshold + 5) for each in cells]
+        assert pvalue(table) > 1e-7, places
     assert pvalue([np.bincount((each > 0).sum(axis=1), minlength=size + 1) for each in cells]) > 1e-7
     pairs = [np.bincount((each[:, 0] > 0) * 2 + (each[:, 6] > 0), minlength=4) for each in cells]
     assert pvalue(pairs) > 1e-7
@@ -198,7 +201,7 @@ def test_draws_of_both_samplers_have_the_law_of_noise_on_all(sampler, draws):
 def pvalue(table):
     """P-value of two samples of one law; rare cells together."""
     table = np.array(table)
-    rare = table.sum(axis=0) < 20
+    rare = table.sum(axis=0) * table.sum(axis=1).min() / table.sum() < 10  # expected in the smaller sample
     together = np.column_stack([table[:, ~rare], table[:, rare].sum(axis=1)])
     return stats.chi2_contingency(together[:, together.sum(axis=0) > 0]).pvalue
 

@@ -12,6 +12,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
 
+from dfprivacy._ledger import statements
 from dfprivacy._ledger.analysts import less_than_charged, note, share_of, shares, spend, who_asks
 from dfprivacy._ledger.measurements import KeptMeasurement, Measurement, digest, read_kept, read_steps, written
 from dfprivacy._ledger.records import (
@@ -24,7 +25,6 @@ from dfprivacy._ledger.records import (
     relation_of,
 )
 from dfprivacy._ledger.remembered import Known
-from dfprivacy._ledger.tables import tables
 from dfprivacy._privacy.losses import Gaussian, PrivacyLoss, Pure, loss_from_dict
 from dfprivacy.errors import BudgetExceeded, LedgerError
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits fo
 
     import numpy as np
     from numpy.typing import NDArray
-    from sqlalchemy import Connection, Row, Select, Table
+    from sqlalchemy import Connection, Row, Select
 
     from dfprivacy._ledger.analysts import Share
     from dfprivacy._ledger.ledger import Ledger
@@ -46,7 +46,6 @@ T = TypeVar("T")
 # For each account what its charges add up to, to the last of them that was read in this process.
 _added_up: dict[tuple[str, str, datetime], tuple[int, Spent]] = {}
 TRIES = 10  # of a transaction that the server undoes for the sake of others
-_FEW = 64  # measurements that are read at once where several are looked for
 UNDONE = {"40001", "40P01"}  # SQLSTATE: a serialisation failure, a deadlock
 
 
@@ -152,9 +151,8 @@ class Account:
 
     def spent(self) -> Spent:
         """Return what has been spent so far, by every process that shares the ledger."""
-        accounts = tables().accounts
         with self.ledger.transaction() as connection:
-            row = connection.execute(accounts.select().where(accounts.c.name == self.name)).one()
+            row = connection.execute(statements.account(), {"name": self.name}).one()
         return self._spent(row)
 
     def check(self) -> None:
@@ -162,16 +160,13 @@ class Account:
 
         Sums are kept in the process, so that each charge is read once.
         """
-        from sqlalchemy import func
-
-        accounts, charges = tables().accounts, tables().charges
         key = self.ledger.where, self.name, self.opened
         last, already = _added_up.get(key, (0, self.accountant.nothing))
-        new = charges.select().where(charges.c.account == self.name, charges.c.id > last)
-        new = new.with_only_columns(charges.c.loss, func.count(), func.max(charges.c.id)).group_by(charges.c.loss)
+        new = {"account": self.name, "last": last}
         with self.ledger.transaction() as connection:
-            often = list(connection.execute(new))  # first: meanwhile more can be spent, never less
-            row = connection.execute(accounts.select().where(accounts.c.name == self.name)).one()
+            # First: meanwhile more can be spent, never less.
+            often = list(connection.execute(statements.charges_since(), new))
+            row = connection.execute(statements.account(), {"name": self.name}).one()
             robbed = less_than_charged(connection, self)
         with self.ledger.decoding():
             losses = [(loss_from_dict(json.loads(loss)), times) for loss, times, _ in often]
@@ -212,8 +207,11 @@ class Account:
         """Return who made each call, or each call for a request, as far as it was written down."""
         if not self.ledger.keeps_analysts:
             return {}
-        table = tables().askers
-        rows = self._rows(table, *(() if request is None else (table.c.request == request,)))
+        query = statements.of("askers")
+        if request is not None:
+            query = query.where(query.selected_columns.request == request)
+        with self.ledger.transaction() as connection:
+            rows = list(connection.execute(query, {"account": self.name}))
         with self.ledger.decoding():
             return {read_text(row.call): read_text(row.analyst) for row in rows}
 
@@ -263,13 +261,12 @@ class Account:
         LedgerError
             If the charge could not be committed; then nothing may be released.
         """
-        accounts, charges = tables().accounts, tables().charges
         every, asker = self._in_order(also), self.asker
         after = {}
         with self.ledger.transaction(write=True) as connection:
             for account in every:
-                this = accounts.select().where(accounts.c.name == account.name).with_for_update()
-                spent = account._spent(connection.execute(this).one())  # noqa: SLF001 - of our own kind
+                row = connection.execute(statements.account(lock=True), {"name": account.name}).one()
+                spent = account._spent(row)  # noqa: SLF001 - of our own kind
                 after[account.name] = functools.reduce(account.accountant.after, losses, spent)
                 reserved = functools.reduce(account.accountant.after, reserve, after[account.name])
                 if not (account.accountant.holds(after[account.name]) and account.accountant.holds(reserved)):
@@ -277,12 +274,12 @@ class Account:
                 account._charge_share(connection, losses, reserve, mechanism, asker)  # noqa: SLF001
             note(connection, every, self._event(call, mechanism), self)
             for account in every:
-                its = accounts.update().where(accounts.c.name == account.name)
-                connection.execute(its, {"spent": json.dumps(after[account.name].to_list())})
+                spent_now = {"whose": account.name, "spent": json.dumps(after[account.name].to_list())}
+                connection.execute(statements.set_spent("accounts"), spent_now)
                 for loss in losses:
                     price = {"epsilon": str(loss.epsilon), "delta": str(loss.delta)}
                     entry = {**account._event(call, mechanism), "loss": json.dumps(loss.to_dict()), **price}  # noqa: SLF001
-                    key = connection.execute(charges.insert(), entry).inserted_primary_key
+                    key = connection.execute(statements.add("charges"), entry).inserted_primary_key
         self.ledger.note(
             *(Known(each.name, each.opened.isoformat(timespec="microseconds"), after[each.name]) for each in every)
         )
@@ -350,14 +347,14 @@ class Account:
             note(connection, self._in_order(also), self._event(call, mechanism), self)
             for account in self._in_order(also):  # a new row locks its account too
                 event = account._event(call, mechanism)  # noqa: SLF001 - of our own kind
-                for table, rows in ((tables().answers, answers), (tables().measurements, kept)):
+                for new, rows in ((statements.add("answers"), answers), (statements.add("measurements"), kept)):
                     if rows:
-                        connection.execute(table.insert(), [{**event, **row} for row in rows])
+                        connection.execute(new, [{**event, **row} for row in rows])
 
     def answer(self, *questions: str) -> Answer | None:
         """Return the newest answer to the first of some questions (canonical JSON texts) that has one, or None."""
         keys = [{"account": self.name, "question": each, "key": digest(each)} for each in questions]
-        newest = [rows[-1] for rows in self.ledger.rows(_answers(one=True), *keys) if rows]
+        newest = [rows[-1] for rows in self.ledger.rows(statements.answers(one=True), *keys) if rows]
         with self.ledger.decoding():
             return _answer(*newest[0]) if newest else None
 
@@ -381,12 +378,14 @@ class Account:
             Oldest first, without their values; see `steps`.
         """
         wanted = {"account": self.name, "private": int(private), **({} if key is None else {"key": key})}
-        return self._look(_measurements("all" if key is None else "one"), wanted, glance=glance)
+        return self._look(statements.measurements("all" if key is None else "one"), wanted, glance=glance)
 
     def few_measurements(self, *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]] | None:
         """Return all that is kept of measurements, at a glance; None if that is much."""
-        few = self._look(_measurements("few"), {"account": self.name, "private": int(private)}, glance=True)
-        return few if sum(map(len, few.values())) <= _FEW else None
+        few = self._look(
+            statements.measurements("few"), {"account": self.name, "private": int(private)}, glance=True
+        )
+        return few if sum(map(len, few.values())) <= statements.FEW else None
 
     def _look(
         self, query: Select[Any], wanted: dict[str, Any], *, glance: bool
@@ -406,19 +405,20 @@ class Account:
 
     def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
         """Return the noisy values of a measurement, in steps of its grid."""
-        (rows,) = self.ledger.rows(_steps(), {"account": self.name, "number": kept.id})
+        (rows,) = self.ledger.rows(statements.steps(), {"account": self.name, "number": kept.id})
         with self.ledger.decoding():
             return read_steps(rows[0][0])
 
     def answers(self) -> list[Answer]:
         """Return every answer kept, oldest first."""
-        (rows,) = self.ledger.rows(_answers(one=False), {"account": self.name})
+        (rows,) = self.ledger.rows(statements.answers(one=False), {"account": self.name})
         with self.ledger.decoding():
             return [_answer(*row) for row in rows]
 
     def entries(self) -> list[Entry]:
         """Return every charge, oldest first."""
-        rows = self._rows(tables().charges)
+        with self.ledger.transaction() as connection:
+            rows = list(connection.execute(statements.of("charges"), {"account": self.name}))
         with self.ledger.decoding():
             return [_entry(row) for row in rows]
 
@@ -429,54 +429,12 @@ class Account:
     def _event(self, call: str, mechanism: str) -> dict[str, str]:
         return {"account": self.name, "call": call, "at": now(), "mechanism": mechanism}
 
-    def _rows(self, table: Table, *conditions: Any) -> list[Row[Any]]:
-        query = table.select().where(table.c.account == self.name, *conditions).order_by(table.c.id)
-        with self.ledger.transaction() as connection:
-            return list(connection.execute(query))
-
     def _spent(self, row: Row[Any]) -> Spent:
         with self.ledger.decoding():
             return read_spent(row.spent, self.accountant)
 
     def _exceeded(self, spent: Spent, losses: list[PrivacyLoss], mechanism: str) -> BudgetExceeded:
         return _exceeded(self.accountant, spent, losses, mechanism, f"the data set {self.name!r}")
-
-
-@functools.cache
-def _measurements(which: Literal["all", "few", "one"]) -> Select[Any]:
-    """Ask for measurements of an account, or those of one description; every measurement looks for them."""
-    from sqlalchemy import bindparam
-
-    table = tables().measurements
-    columns = (table.c.description_sha256, table.c.noise, table.c.id, table.c.at, table.c.scale, table.c.grid)
-    query = table.select().with_only_columns(*columns).order_by(table.c.id)
-    query = query.where(table.c.account == bindparam("account"), table.c.private == bindparam("private"))
-    if which == "few":
-        return query.limit(_FEW + 1)
-    return query.where(table.c.description_sha256 == bindparam("key")) if which == "one" else query
-
-
-@functools.cache
-def _steps() -> Select[Any]:
-    """Ask for the values of a measurement."""
-    from sqlalchemy import bindparam
-
-    table = tables().measurements
-    query = table.select().with_only_columns(table.c.steps)
-    return query.where(table.c.account == bindparam("account"), table.c.id == bindparam("number"))
-
-
-@functools.cache
-def _answers(*, one: bool) -> Select[Any]:
-    """Ask for all answers of an account, or those to one question, oldest first."""
-    from sqlalchemy import bindparam
-
-    table = tables().answers
-    columns = (table.c.id, table.c.call, table.c.at, table.c.mechanism, table.c.question, table.c.release)
-    query = table.select().with_only_columns(*columns).order_by(table.c.id)
-    query = query.where(table.c.account == bindparam("account"))
-    same = table.c.question_sha256 == bindparam("key"), table.c.question == bindparam("question")
-    return query.where(*same) if one else query
 
 
 def _exceeded(

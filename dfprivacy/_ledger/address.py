@@ -106,7 +106,7 @@ def address_of(where: str) -> URL:
 
 
 def engine_of(url: URL, where: str) -> Engine:
-    from sqlalchemy import create_engine
+    from sqlalchemy import create_engine, event
     from sqlalchemy.exc import NoSuchModuleError
     from sqlalchemy.pool import NullPool, StaticPool
 
@@ -118,12 +118,21 @@ def engine_of(url: URL, where: str) -> Engine:
     if url.get_backend_name() == "sqlite":
         options["connect_args"] = {**_CONNECT, **({} if where == MEMORY else {"factory": forks.Connection})}
     try:
-        return create_engine(url, **options)
+        engine = create_engine(url, **options)
     except NoSuchModuleError as error:
         raise LedgerError(f"{url.drivername!r} is no database that SQLAlchemy knows.", ELSEWHERE) from error
     except ImportError as error:
         wanted = '"dfprivacy[postgresql]"' if url.get_backend_name() == "postgresql" else error.name
         raise MissingDependency(f"The ledger {where} needs {error.name}.", f"pip install {wanted}") from error
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _made_safe)
+    return engine
+
+
+def _made_safe(connection: Any, _: object) -> None:
+    # With NORMAL the last charges could be lost when the power fails.
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
 
 
 def driver_of(engine: Engine, where: str) -> Callable[[], forks.Connection] | None:
@@ -141,9 +150,6 @@ def turn_of(engine: Engine) -> AbstractContextManager[None]:
 def begin(connection: Connection, *, write: bool) -> None:
     if connection.dialect.name == "sqlite":
         if write:
-            # With NORMAL the last charges could be lost when the power fails.
-            connection.exec_driver_sql("PRAGMA synchronous = FULL")
-            connection.exec_driver_sql("PRAGMA foreign_keys = ON")
             connection.exec_driver_sql("BEGIN IMMEDIATE")
     elif connection.dialect.name == "postgresql":
         # A server may be set not to wait for its disk, and to wait for locks without end.

@@ -16,6 +16,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from dfprivacy._ledger import statements
 from dfprivacy._ledger.names import has_invisible, name_key
 from dfprivacy._ledger.records import charged, covers, read_accountant, read_spent, read_text
 from dfprivacy._ledger.tables import NAME_LENGTH, tables
@@ -74,8 +75,7 @@ def shares(connection: Connection, account: Account) -> dict[str, Share]:
     """Read the shares of an account, by the key of the analyst's name; none where no ledger keeps them."""
     if not account.ledger.keeps_analysts:
         return {}
-    table = tables().shares
-    rows = connection.execute(table.select().where(table.c.account == account.name).order_by(table.c.id))
+    rows = connection.execute(statements.of("shares"), {"account": account.name})
     with account.ledger.decoding():
         return {name_key(share.analyst): share for share in map(_read, rows)}
 
@@ -113,7 +113,7 @@ def give(connection: Connection, account: Account, wanted: Mapping[str, Fraction
         delta = account.delta * epsilon / account.epsilon
         accountant = Accountant.open(cast("Accounting", account.accounting), epsilon, delta)
         connection.execute(
-            tables().shares.insert(),
+            statements.add("shares"),
             {
                 "account": account.name,
                 "analyst": analyst,
@@ -126,19 +126,16 @@ def give(connection: Connection, account: Account, wanted: Mapping[str, Fraction
 
 def spend(connection: Connection, share: Share, spent: Spent) -> None:
     """Write down what is spent of a share."""
-    table = tables().shares
-    its = table.update().where(table.c.id == share.id)
-    connection.execute(its, {"spent": json.dumps(spent.to_list())})
+    connection.execute(statements.set_spent("shares"), {"whose": share.id, "spent": json.dumps(spent.to_list())})
 
 
 def note(connection: Connection, accounts: Sequence[Account], event: Mapping[str, str], asker: Account) -> None:
     """Write down who makes a call, and for which request, once for each account."""
-    table = tables().askers
     for account in accounts:
-        same = table.select().where(table.c.account == account.name, table.c.call == event["call"])
-        if account.ledger.keeps_analysts and connection.execute(same).first() is None:
+        call = {"account": account.name, "call": event["call"]}
+        if account.ledger.keeps_analysts and connection.execute(statements.asked(), call).first() is None:
             row = {"account": account.name, "analyst": asker.asker, "request": asker.request or None}
-            connection.execute(table.insert(), {**event, **row})
+            connection.execute(statements.add("askers"), {**event, **row})
 
 
 def less_than_charged(connection: Connection, account: Account) -> list[str]:
@@ -160,10 +157,9 @@ def _of(connection: Connection, share: Share, account: Account) -> Spent:
 
 def _charged(connection: Connection, account: Account, accountant: Accountant, analyst: str) -> Spent:
     """Add up what an analyst was charged."""
-    charges, askers = tables().charges, tables().askers
-    rows = connection.execute(askers.select().where(askers.c.account == account.name))
+    rows = connection.execute(statements.of("askers"), {"account": account.name})
     calls = {row.call for row in rows if name_key(row.analyst) == name_key(analyst)}
-    rows = connection.execute(charges.select().where(charges.c.account == account.name))
+    rows = connection.execute(statements.of("charges"), {"account": account.name})
     with account.ledger.decoding():
         losses = [(loss_from_dict(json.loads(row.loss)), 1) for row in rows if row.call in calls]
         return charged(accountant, accountant.nothing, losses)

@@ -21,7 +21,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dfprivacy import _forks as forks
-from dfprivacy._ledger import analysts
+from dfprivacy._ledger import analysts, statements
 from dfprivacy._ledger.accounts import Account, ChargeStandsError, now, tried_again
 from dfprivacy._ledger.address import (
     ELSEWHERE,
@@ -186,19 +186,17 @@ class Ledger:
                 f"The ledger {self.where} is of an older dfprivacy and keeps no shares of analysts.",
                 "Open it once where tables can be made.",
             )
-        accounts = tables().accounts
         with self.transaction() as connection:  # most often nothing is new
             known = {share.analyst: share.epsilon for share in analysts.shares(connection, account).values()}
         if known.items() >= shares.items():
             return
         with self.transaction(write=True) as connection:
-            connection.execute(accounts.select().where(accounts.c.name == account.name).with_for_update())
+            connection.execute(statements.account(lock=True), {"name": account.name})
             analysts.give(connection, account, shares, now())
 
     def _known(self, name: str) -> Row[Any] | None:
-        accounts = tables().accounts
         with self.transaction() as connection:
-            return connection.execute(accounts.select().where(accounts.c.name == name)).first()
+            return connection.execute(statements.account(), {"name": name}).first()
 
     def _opened(self, name: str, **values: str) -> Row[Any]:
         """Write a new account, unless another process has just done so, and return what is there."""
@@ -227,7 +225,7 @@ class Ledger:
             # A process of an older dfprivacy takes no turn, and may insert it at this moment: then its terms count.
             with suppress(IntegrityError), connection.begin_nested():
                 connection.execute(accounts.insert().values(name=name, **values))
-            row = connection.execute(accounts.select().where(accounts.c.name == name)).one()
+            row = connection.execute(statements.account(), {"name": name}).one()
         with self.decoding():
             self.note(Known.read(row.name, row.opened, row.spent))
         return row

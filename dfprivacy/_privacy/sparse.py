@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -33,6 +34,7 @@ _DIGITS = 40  # at first; a draw that these do not decide, one of 10^20, gets tw
 _WORD = 32  # random bits at a time
 _LARGEST = 2**63 - 1
 _ONE = Decimal(1)
+_Bounds: TypeAlias = tuple[Decimal, Decimal]
 
 
 def zeros_that_reach(
@@ -128,10 +130,26 @@ def binomial(trials: int, scale: float, threshold: int, below: Callable[[int], i
 
 def _distribution(trials: int, scale: float, threshold: int, digits: int) -> Iterator[tuple[Fraction, Fraction]]:
     """Give bounds of the probabilities of at most 0, 1, 2, ... that reach the threshold."""
-    down, up = (Context(prec=digits, rounding=way) for way in (ROUND_FLOOR, ROUND_CEILING))
-    b, n = Fraction(scale), Decimal(trials)
+    down, up = _contexts(digits)
+    n, (odds, log) = Decimal(trials), _of_one(scale, threshold, digits)
+    least = _lower(down, down.exp(down.multiply(n, log[0])))
+    most = up.next_plus(up.exp(up.multiply(n, log[1])))
+    sums = [least, most]
+    for k in range(trials + 1):
+        yield Fraction(sums[0]), Fraction(sums[1])
+        more, many = Decimal(trials - k), Decimal(k + 1)
+        least = down.divide(down.multiply(down.multiply(least, odds[0]), more), many)
+        most = up.divide(up.multiply(up.multiply(most, odds[1]), more), many)
+        sums = [down.add(sums[0], least), up.add(sums[1], most)]
 
-    def power(steps: int) -> tuple[Decimal, Decimal]:
+
+@lru_cache(maxsize=64)  # by public numbers alone: how many zeros there are is private, and comes in afterwards
+def _of_one(scale: float, threshold: int, digits: int) -> tuple[_Bounds, _Bounds]:
+    """Give bounds of p / (1 - p) and of ln(1 - p)."""
+    down, up = _contexts(digits)
+    b = Fraction(scale)
+
+    def power(steps: int) -> _Bounds:
         """Bounds of q to a power."""
         x = Decimal(-steps * b.denominator), Decimal(b.numerator)
         return _lower(down, down.exp(down.divide(*x))), up.next_plus(up.exp(up.divide(*x)))
@@ -140,15 +158,12 @@ def _distribution(trials: int, scale: float, threshold: int, digits: int) -> Ite
     p = down.divide(tail[0], up.add(_ONE, q[1])), up.divide(tail[1], down.add(_ONE, q[0]))
     rest = down.subtract(_ONE, p[1]), up.subtract(_ONE, p[0])  # 1 - p
     odds = down.divide(p[0], rest[1]), up.divide(p[1], rest[0])
-    least = _lower(down, down.exp(down.multiply(n, down.next_minus(down.ln(rest[0])))))
-    most = up.next_plus(up.exp(up.multiply(n, up.next_plus(up.ln(rest[1])))))
-    sums = [least, most]
-    for k in range(trials + 1):
-        yield Fraction(sums[0]), Fraction(sums[1])
-        more, many = Decimal(trials - k), Decimal(k + 1)
-        least = down.divide(down.multiply(down.multiply(least, odds[0]), more), many)
-        most = up.divide(up.multiply(up.multiply(most, odds[1]), more), many)
-        sums = [down.add(sums[0], least), up.add(sums[1], most)]
+    return odds, (down.next_minus(down.ln(rest[0])), up.next_plus(up.ln(rest[1])))
+
+
+def _contexts(digits: int) -> tuple[Context, Context]:
+    """Give arithmetic that rounds down, and up."""
+    return Context(prec=digits, rounding=ROUND_FLOOR), Context(prec=digits, rounding=ROUND_CEILING)
 
 
 def _lower(down: Context, rounded: Decimal) -> Decimal:

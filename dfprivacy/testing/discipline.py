@@ -251,8 +251,8 @@ def outputs_do_not_tell(audit: Audit) -> str:
             break
     else:
         raise Skipped("the exact audit says all: the release follows from noisy sums alone")
-    proof = audit_by_sampling(audit.stage, audit.samples)
     price = float(exact(audit.case.epsilon))
+    proof = audit_by_sampling(audit.stage, audit.samples, enough=price)
     if proof.epsilon > price:
         raise Failed(
             f"{proof.event} tells neighbouring tables apart ({proof.table}: {proof.pair[0]} against "

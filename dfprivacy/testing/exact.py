@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["Family", "Loss", "distance", "families", "loss_between", "measured", "worst", "worst_pair"]
 
 _RESTARTS = 3
+_CROWD = 12  # rows that conclude in one table
 _WHOLE = 2**63
 _SQUARED = {"gaussian", SURVEY}  # kinds of draws with Gaussian noise
 
@@ -147,14 +148,66 @@ class Family:
         late = recording.stopped and len(recording.charges) < len(self.base.charges)
         return replace(recording, charges=self.base.charges, second=self.base.second) if late else recording
 
-    def in_full(self) -> Family:
-        """Give the same family with a performance for each member."""
-        members = [(row, self.perform(row) if recording.stopped else recording) for row, recording in self.members]
-        return replace(self, members=members, drawn=None)
+    def closer(self) -> Family:
+        """Give the same family with sums read of each member's whole table; if it has those, by performances."""
+        drawn = {known: each and replace(each, row_by_row=False) for known, each in (self.drawn or {}).items()}
+        family = replace(self, members=[], drawn=None if drawn == self.drawn else drawn)
+        for row, recording in self.members:
+            family.members.append((row, family.measure(row) if recording.stopped else recording))
+        return family
 
-    def add(self, row: Row | None, *, concludes: bool) -> None:
-        """Perform with another row in the place of the first, unless what is public of it is refused."""
-        recording = self.trace(row) if concludes else self.measure(row)
+    def stand(self, rows: Sequence[Row | None], turns: int = 1) -> None:
+        """Let each of some rows stand in place of the first, and see that they conclude the same.
+
+        Of each public class one row concludes by itself, and so does no row. The others conclude in crowds, several
+        of them in one table, in as many orders as there are turns: neighbour by neighbour the one table becomes the
+        other, so under the same noisy sums all come out the same. Where one does not, every row concludes by
+        itself, to find the pair of neighbours. Without a turn all are measured, and nothing is concluded.
+        """
+        if not turns:
+            self.expect(rows)
+            for row in rows:
+                self.take(row, self.measure(row))
+            return
+        classes: dict[tuple[object, ...], list[Row]] = {}
+        for row in rows:
+            if row is not None:
+                classes.setdefault(public_part(self.stage.case, row), []).append(row)
+        stood: dict[str, Recording] = {}
+        for known, (first, *others) in classes.items():
+            stood[repr(first)] = alone = self._concluded(first, known)
+            alike = not alone.refused and self._come_out_like(alone, known, others, turns)
+            self.expect(others if alike else ())
+            stood |= {repr(row): self.measure(row) if alike else self.trace(row) for row in others}
+        for row in rows:
+            self.take(row, self.trace(None) if row is None else stood[repr(row)])
+
+    def _concluded(self, row: Row, known: tuple[object, ...]) -> Recording:
+        """Perform to the end; the first of a public class, so that the others draw again what it drew."""
+        if self.drawn is None or known in self.drawn:
+            return self.trace(row)
+        recording, self.drawn[known] = redraw(self.stage, with_first(self.rows, row), transcript=self.base.given)
+        return recording
+
+    def _come_out_like(self, alone: Recording, known: tuple[object, ...], rows: Sequence[Row], turns: int) -> bool:
+        """Whether crowds of rows of a public class come out like one of them alone."""
+        case = self.stage.case
+        places = [at for at, row in enumerate(self.rows) if at and public_part(case, row) == known][: _CROWD - 1]
+        some = rows if places else rows[1::3]
+        for turn in range(turns):
+            order = np.random.default_rng(turn).permutation(len(some)) if turn else range(len(some))
+            mixed = [some[at] for at in order]
+            for start in range(0, len(mixed), 1 + len(places)):
+                first, *more = mixed[start : start + 1 + len(places)]
+                table = with_first(self.rows, first)
+                for at, row in zip(places, more, strict=False):
+                    table[at] = row
+                if _told(self.stage.trace(table, transcript=self.base.given)) != _told(alone):
+                    return False
+        return True
+
+    def take(self, row: Row | None, recording: Recording) -> None:
+        """Take a row in place of the first for a member, unless what is public of it is refused."""
         known = [public_part(self.stage.case, one) for one in (row, self.rows[0])]
         if not recording.refused or known[0] == known[1]:
             self.members.append((row, recording))
@@ -163,6 +216,12 @@ class Family:
     def ranked(self) -> list[tuple[tuple[Row | None, Recording], tuple[Row | None, Recording]]]:
         """The pairs, by how far apart they are; the farthest first."""
         return sorted(self.pairs(), key=lambda pair: -distance(pair[0][1], pair[1][1]))
+
+    @property
+    def sums(self) -> tuple[object, ...] | None:
+        """What is asked of the table itself, where that is sums alone."""
+        drawn = (self.drawn or {}).get(public_part(self.stage.case, self.rows[0]))
+        return drawn.sums if drawn else None
 
     @property
     def reach(self) -> float:
@@ -209,11 +268,7 @@ def families(stage: Harness, seeds: Sequence[int] = (1, 2)) -> list[Family]:
             if base.refused:
                 continue
             family = Family(stage, name, rows, base, drawn={public_part(stage.case, rows[0]): drawn})
-            standing = rows_in_place if name == "mixed" else rows_in_place[-1::-2]
-            concluded = [traced == [] or row is None or at % 2 == 0 for at, row in enumerate(standing)]
-            family.expect(row for row, concludes in zip(standing, concluded, strict=True) if not concludes)
-            for row, concludes in zip(standing, concluded, strict=True):
-                family.add(row, concludes=concludes)
+            family.stand(*((rows_in_place, 2) if name == "mixed" else (rows_in_place[-1::-2],)))
             traced.append(family)
     more = (measured(stage, name, rows) for name, rows in shapes(stage.case).items())
     return traced + [family for family in more if family]
@@ -245,14 +300,11 @@ def measured(stage: Harness, name: str, rows: list[Row], seed: int = 1, until: i
         return None
     family = Family(stage, name, rows, base, drawn={public_part(stage.case, rows[0]): drawn})
     some: list[Row | None] = [*(few(stage.case, rows, 2) if until else few(stage.case, rows))]
-    ours = [row for row in some if public_part(stage.case, row) == public_part(stage.case, some[0])]
-    concluded = [] if until else [ours[0], ours[len(ours) // 2]]
     if stage.case.neighbors == "add_remove":
         some.append(None)
-        concluded = [None] if until is None else []
-    family.expect(row for row in some if row not in concluded)
-    for row in some:
-        family.add(row, concludes=row in concluded)
+    own = [row for row in some if row is None or public_part(stage.case, row) == public_part(stage.case, some[0])]
+    family.stand(own, 0 if until else 1)
+    family.stand([row for row in some if row not in own], 0)
     return family if family.ranked else None
 
 
@@ -273,8 +325,11 @@ def worst(searched: Sequence[Family], climbed: int = 4, halvings: int = 8) -> Lo
     Loss
         Of the worst pair found.
     """
-    ranked = sorted(searched, key=lambda family: -family.reach)
-    losses = [worst_pair(family, halvings) for family in ranked[:climbed]]
+    # What a row adds to a sum follows from the row alone, whatever the table: the same sums are searched once.
+    apart: dict[object, Family] = {}
+    for family in sorted(searched, key=lambda family: -family.reach):
+        apart.setdefault(family.sums or id(family), family)
+    losses = [worst_pair(family, halvings) for family in list(apart.values())[:climbed]]
     return max(losses, key=lambda loss: (loss.exceeds, loss.epsilon))
 
 
@@ -313,7 +368,7 @@ def worst_pair(family: Family, halvings: int = 8) -> Loss:
     loss, *recordings = max(best, key=lambda each: each[0].epsilon)
     # A pair that was drawn again must come out the same where it is performed.
     same = all(alike(a.draws, family.perform(row).draws) for a, row in zip(recordings, loss.pair, strict=True))
-    return loss if same or family.drawn is None else worst_pair(family.in_full(), halvings)
+    return loss if same or family.drawn is None else worst_pair(family.closer(), halvings)
 
 
 def _climb(
@@ -328,6 +383,11 @@ def _climb(
         if public_part(case, moved) == public and (larger := distance(traced(moved), other)) > size:
             row, trace, size = moved, traced(moved), larger
     return row, trace
+
+
+def _told(recording: Recording) -> tuple[object, ...]:
+    """Give what must be the same of all tables under the same noisy sums, and whether a table was read directly."""
+    return recording.outcome, recording.charges, recording.second, "trespass" in recording.log
 
 
 Price = tuple[str, float, Fraction | int]  # what the price of a step follows from: kind of draw, scale, loss

@@ -8,7 +8,7 @@ search ends with is performed in full.
 
 Of a sum, each row adds what follows from the row alone: what many rows add is read at once, as that of groups is.
 Features that round sums in place of rows may differ from that by a step; then the last comparison sends the search
-back to performing each time.
+back to reading each table, and if that is not enough, to performing each time.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import numpy as np
 from dfprivacy._measure.curator import Curator
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._measure.noisy import clamped
+from dfprivacy._measure.query import pickled
 from dfprivacy._privacy import samplers as noise
 from dfprivacy.features import OneHot, RowFeatures
 from dfprivacy.features.integers import integers
@@ -69,6 +70,8 @@ class Redraw:
         The table.
     recording : Recording
         What happened on it, up to the last draw.
+    row_by_row : bool
+        Whether a sum is that of what each row adds; else it is read of the whole table.
     """
 
     stage: Harness
@@ -76,7 +79,16 @@ class Redraw:
     recording: Recording
     _frames: Sequence[MemoryFrame]
     _noted: Sequence[_Noted]
+    row_by_row: bool = True
     _added: dict[str, list[NDArray[np.object_]]] = field(default_factory=dict)
+
+    @property
+    def sums(self) -> tuple[object, ...] | None:
+        """All that was asked and drawn, where that was sums alone; else None."""
+        if not all(noted.of_sums for noted in self._noted):
+            return None
+        asked = ((pickled(noted.values[0][1].of), noted.values[0][2]) for noted in self._noted)
+        return tuple((*each, draw.kind, draw.scale) for each, draw in zip(asked, self.recording.draws, strict=True))
 
     def _read(self, rows: Sequence[Row | None]) -> None:
         """Read, all at once, what each of some rows adds to each sum."""
@@ -99,6 +111,8 @@ class Redraw:
 
     def measure(self, row: Row | None, expected: Sequence[Row | None] = ()) -> Recording | None:
         """Draw again with this row in place of the first; None if that fails. Read the expected ones, too."""
+        if not self.row_by_row:
+            return self.on(with_first(self.rows, row))
         try:
             self._read([self.rows[0], row, *expected])
             known = [self._moved_by(at, row) for at in range(len(self._noted))]
@@ -128,13 +142,14 @@ class Redraw:
             return None
         sums = np.array(noted.values[0][3], dtype=object) - self._added[repr(self.rows[0])][at]
         sums = sums if row is None else sums + self._added[repr(row)][at]
-        return replace(draw, sums=clamped(sums.tolist()))
+        return replace(draw, sums=clamped(sums.tolist()).reshape(draw.sums.shape))
 
     def _again(self, at: int, frames: Mapping[int, MemoryFrame]) -> Draw:
         noted, draw = self._noted[at], self.recording.draws[at]
         if noted.of_sums and draw.kind in ADDED:
             ((table, query, k, _),) = noted.values
-            return replace(draw, sums=clamped(_moved(table, frames).total(query.of, k)))  # type: ignore[arg-type]
+            total = _moved(table, frames).total(query.of, k)  # type: ignore[arg-type]
+            return replace(draw, sums=clamped(total).reshape(draw.sums.shape))
         sampler, table = Replay(transcript=[self.recording.given[at]]), _moved(noted.curator._table, frames)  # noqa: SLF001
         with noise.use(sampler), mock.patch.object(noted.curator, "_table", table):
             noted.draw()

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,8 @@ ERROR = 1e-6
 _SCREEN = 250  # outputs a table to find the pairs that look worst
 _WORST = 6  # pairs that are looked at closely
 _ROWS = 8  # rows in place of the first, a table
+_LOOSE = 0.05  # error of what only says where to look closer
+_EARLY = ERROR / 2 / 1000  # of a proof on the way, for no more than a thousand pairs are looked at
 _NUMBERS = 40  # numbers of an output that are looked at
 
 
@@ -78,7 +80,7 @@ class Proof:
     samples: int
 
 
-def audit_by_sampling(stage: Harness, samples: int = 100_000) -> Proof:
+def audit_by_sampling(stage: Harness, samples: int = 100_000, enough: float = math.inf) -> Proof:
     """Look for the event that proves most about a method.
 
     Parameters
@@ -87,6 +89,8 @@ def audit_by_sampling(stage: Harness, samples: int = 100_000) -> Proof:
         The mechanism and its case.
     samples : int
         Outputs to draw on each side of the pairs that look worst.
+    enough : float
+        An epsilon. A pair that proves more than that ends the search, be it of few outputs.
 
     Returns
     -------
@@ -94,21 +98,48 @@ def audit_by_sampling(stage: Harness, samples: int = 100_000) -> Proof:
         What the best event of the best pair proves.
     """
     delta = float(stage.trace(tables(stage.case)["mixed"]).delta)
+    looks_worst: list[tuple[float, _Pair]] = []
+    for pair in _screened(stage):
+        looks_worst.append((pair.separation(delta, error=_LOOSE), pair))
+        if looks_worst[-1][0] > enough and (early := pair.proof(delta, _EARLY)).epsilon > enough:
+            return early
+    closer: list[tuple[float, _Pair]] = []
+    for _, pair in sorted(looks_worst, key=lambda each: -each[0])[:_WORST]:
+        again = pair.drawn(stage, samples // 10)
+        closer.append((again.separation(delta, error=_LOOSE), again))
+        if closer[-1][0] > enough and (early := again.proof(delta, _EARLY)).epsilon > enough:
+            return early
+    _, worst = max(closer, key=lambda each: each[0])
+    return worst.drawn(stage, samples).proof(delta, ERROR / 2)
 
-    def proof(screened: tuple[float, str, tuple[Row | None, Row | None]], samples: int, error: float) -> Proof:
-        _, name, pair = screened
-        rows = tables(stage.case)[name]
-        one, other = (list(_outputs(stage, with_first(rows, row), samples)) for row in pair)
-        epsilon, event = separation(one, other, delta, error)
-        return Proof(epsilon, event, pair, name, samples)
 
-    looks_worst = sorted(_screened(stage, delta), key=lambda screened: -screened[0])[:_WORST]
-    closer = [proof(screened, samples // 10, 0.05).epsilon for screened in looks_worst]
-    return proof(looks_worst[int(np.argmax(closer))], samples, ERROR)
+@dataclass(frozen=True)
+class _Pair:
+    """Outputs on two neighbouring tables."""
+
+    table: str
+    rows: tuple[Row | None, Row | None]
+    one: Sequence[Output]
+    other: Sequence[Output]
+
+    def drawn(self, stage: Harness, samples: int) -> _Pair:
+        """Draw other outputs."""
+        rows = tables(stage.case)[self.table]
+        one, other = ([*_outputs(stage, with_first(rows, row), samples)] for row in self.rows)
+        return replace(self, one=one, other=other)
+
+    def separation(self, delta: float, error: float) -> float:
+        """Prove an epsilon."""
+        return separation(self.one, self.other, delta, error)[0]
+
+    def proof(self, delta: float, error: float) -> Proof:
+        """Prove an epsilon, and say how."""
+        epsilon, event = separation(self.one, self.other, delta, error)
+        return Proof(epsilon, event, self.rows, self.table, len(self.one))
 
 
-def _screened(stage: Harness, delta: float) -> Iterator[tuple[float, str, tuple[Row | None, Row | None]]]:
-    """Estimate from few outputs how far apart the neighbouring tables are."""
+def _screened(stage: Harness) -> Iterator[_Pair]:
+    """Draw few outputs on many neighbouring tables."""
     case = stage.case
     others = candidates(case, count=2)
     rows_in_place: list[Row | None] = [*others[:: max(1, len(others) // _ROWS)]]
@@ -127,8 +158,7 @@ def _screened(stage: Harness, delta: float) -> Iterator[tuple[float, str, tuple[
                 for b in members[i + 1 :]
                 if public_part(case, a[0]) == public_part(case, b[0])
             ]
-        for (one, mine), (other, its) in pairs:
-            yield separation(mine, its, delta, error=0.05)[0], name, (one, other)
+        yield from (_Pair(name, (one, other), mine, its) for (one, mine), (other, its) in pairs)
 
 
 def _outputs(stage: Harness, rows: Sequence[Row], count: int) -> Iterator[Output]:

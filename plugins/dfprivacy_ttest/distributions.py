@@ -12,6 +12,7 @@ under differential privacy. DBSec 2017, LNCS 10359, 123-141.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -89,45 +90,54 @@ def normal_two_laplace_cdf(w: ArrayLike, tau1: ArrayLike, tau2: ArrayLike) -> Ar
     """
     w, tau1, tau2 = _bounded(w), _bounded(tau1), _bounded(tau2)
     wide, narrow = np.minimum(tau1, tau2), np.maximum(tau1, tau2)
-    same = narrow - wide <= SAME_RATE * (narrow + wide)
     lower = -np.abs(w)
-    tail = lower * 0.0
-    if np.any(same):
-        tail = np.where(same, _normal_double_laplace(lower, (wide + narrow) / 2), tail)
-    if not np.all(same):
-        ratio = np.where(same, 0.0, (wide / np.where(same, 1.0, narrow)) ** 2)
-        apart = (_normal_laplace(lower, wide) - ratio * _normal_laplace(lower, narrow)) / (1 - ratio)
-        tail = np.where(same, tail, apart)
-    tail = np.minimum(np.maximum(tail, 0.0), 0.5)
+    bell = np.exp(-lower * lower / 2)
+    if np.all(narrow == _HUGE):  # there is one Laplace variable at most
+        excess = _excess(lower, wide, bell)
+    else:
+        same = narrow - wide <= SAME_RATE * (narrow + wide)
+        excess = _excess_of_two(lower, wide, narrow, bell, same) if not np.all(same) else 0.0
+        if np.any(same):
+            excess = np.where(same, _excess_of_alike(lower, (wide + narrow) / 2, bell), excess)
+    tail = np.minimum(np.maximum(ndtr(lower) + excess, 0.0), 0.5)
     return np.where(w > 0, 1 - tail, tail)
 
 
 def _normal_laplace(w: Array, tau: Array) -> Array:
-    return np.asarray(ndtr(w) + (_laplace_part(w, tau) - _laplace_part(-w, tau)) / 2)
+    return np.asarray(ndtr(w) + _excess(w, tau, np.exp(-w * w / 2)))
 
 
-def _laplace_part(w: Array, tau: Array) -> Array:
-    """A(w) = exp(τw + τ²/2) Φ(-w-τ), with each factor at most 1."""
-    a = w + tau
-    right: Array = 0.5 * erfcx(np.maximum(a, 0.0) / np.sqrt(2)) * np.exp(-w * w / 2)
-    if np.all(a >= 0):
-        return right
-    left = np.exp(np.minimum(tau * (w + tau / 2), 0.0)) * ndtr(-a)
-    return np.where(a >= 0, right, left)
+def _excess(w: Array, tau: Array, bell: Array) -> Array:
+    """Give what a Laplace variable adds to the normal distribution function; `bell` is exp(-w²/2)."""
+    return (_laplace_part(w, tau, bell) - _laplace_part(-w, tau, bell)) / 2
 
 
-def _normal_double_laplace(w: Array, tau: Array) -> Array:
-    """N(0,1) plus two Laplace variables of the same rate (equation (7) of the paper), for w <= 0."""
+def _excess_of_two(w: Array, wide: Array, narrow: Array, bell: Array, same: NDArray[np.bool_]) -> Array:
+    """Give what two Laplace variables of different rates add; where they are the same, any number."""
+    ratio = np.where(same, 0.0, (wide / np.where(same, 1.0, narrow)) ** 2)
+    return (_excess(w, wide, bell) - ratio * _excess(w, narrow, bell)) / (1 - ratio)
+
+
+def _excess_of_alike(w: Array, tau: Array, bell: Array) -> Array:
+    """Give what two Laplace variables of the same rate add (equation (7) of the paper), for w <= 0."""
     t = np.minimum(tau, 1e4)
-    quarter = t / 4 * w
-    both = (
-        ndtr(w)
-        + (0.5 - quarter - t * t / 4) * _laplace_part(w, t)
-        - (0.5 + quarter - t * t / 4) * _laplace_part(-w, t)
-    )
+    quarter, square = t / 4 * w, t * t / 4
+    both = (0.5 - quarter - square) * _laplace_part(w, t, bell)
+    both -= (0.5 + quarter - square) * _laplace_part(-w, t, bell)
     # The terms are τ times their sum. When both Laplace variables are 10,000 times narrower than the normal
     # one, a single one with their variance gives the same 12 digits without that loss.
-    return np.where(tau > 1e4, _normal_laplace(w, tau / np.sqrt(2)), both) if np.any(tau > 1e4) else both  # noqa: PLR2004
+    return np.where(tau > 1e4, _excess(w, tau / np.sqrt(2), bell), both) if np.any(tau > 1e4) else both  # noqa: PLR2004
+
+
+def _laplace_part(w: Array, tau: Array, bell: Array) -> Array:
+    """A(w) = exp(τw + τ²/2) Φ(-w-τ), with each factor at most 1."""
+    a = w + tau
+    part = np.asarray(bell * erfcx(np.maximum(a, 0.0) / math.sqrt(2)) / 2)
+    left = a < 0
+    if np.any(left):
+        w, tau, a = (np.broadcast_to(x, part.shape)[left] for x in (w, tau, a))
+        part[left] = np.exp(np.minimum(tau * (w + tau / 2), 0.0)) * ndtr(-a)
+    return part
 
 
 def _bounded(x: ArrayLike) -> Array:

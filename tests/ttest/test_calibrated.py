@@ -164,11 +164,12 @@ def test_pvalues_are_probabilities_and_scalars(method, alternative):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_one_sided_pvalues_complete_each_other(method):
-    """The alternative on the estimate's side has the smaller p-value; the two add up to one."""
-    less, greater = every_test(method, "less"), every_test(method, "greater")
+    """The alternative on the estimate's side has the smaller p-value, half of the other; both add up to one."""
+    less, greater, both = (every_test(method, alternative) for alternative in ("less", "greater", "two-sided"))
 
-    for low, high in zip(less, greater, strict=True):
+    for low, high, two in zip(less, greater, both, strict=True):
         assert low.pvalue + high.pvalue == pytest.approx(1, abs=1e-12)
+        assert two.pvalue == pytest.approx(2 * min(low.pvalue, high.pvalue), rel=1e-12)
         assert (high.pvalue < low.pvalue) == (low.statistic > 0)
 
 
@@ -376,10 +377,21 @@ def normal_group(rng, runs, n, mean, sd, epsilon, kind):
     )
 
 
-def holds(rejections, level):
-    """Whether rejections are no more than a level a fifth above nominal lets by chance in a million."""
-    most = stats.binom.isf(1e-6, len(rejections), 1.2 * level)
-    return rejections.sum() <= most
+def too_many(result, doubtful):
+    """Alternatives and levels at which there are more rejections than a fifth above nominal lets in a million.
+
+    One evaluation tells all alternatives: one-sided p-values add up to one, and the two-sided is twice the smaller,
+    as is tested above.
+    """
+    less = result.pvalue
+    greater = 1 - less
+    assert result.alternative == "less"
+    return [
+        (alternative, level)
+        for alternative, p in zip(ALTERNATIVES, (2 * np.minimum(less, greater), less, greater), strict=True)
+        for level in (0.05, 0.01, 0.001)
+        if ((p <= level) & ~doubtful).sum() > stats.binom.isf(1e-6, len(p), 1.2 * level)
+    ]
 
 
 @pytest.mark.statistical
@@ -392,12 +404,9 @@ def test_the_level_of_two_samples(kind, sizes, sd, epsilon):
     """Small, unequal and noisy groups: at .05, .01 and .001, on both sides and each, and the 95% interval."""
     rng = np.random.default_rng(5)
     first, second = (normal_group(rng, 20_000, n, 0.4, sd, epsilon, kind) for n in sizes)
+    result = two_sample_t(first, second, alternative="less")
 
-    for alternative in ALTERNATIVES:
-        result = two_sample_t(first, second, alternative=alternative)
-        doubtful = first.doubtful_size | second.doubtful_size
-        for level in (0.05, 0.01, 0.001):
-            assert holds((result.pvalue <= level) & ~doubtful, level), (alternative, level)
+    assert too_many(result, first.doubtful_size | second.doubtful_size) == []
 
 
 @pytest.mark.statistical
@@ -416,11 +425,9 @@ def test_the_level_of_two_samples(kind, sizes, sd, epsilon):
 def test_the_level_of_one_sample(kind, n, mean, sd, epsilon):
     """Where the noise hides the variance but not the mean, and where data lie far from the middle: all sides."""
     group = normal_group(np.random.default_rng(6), 20_000, n, mean, sd, epsilon, kind)
+    result = one_sample_t(group, mean, alternative="less")
 
-    for alternative in ALTERNATIVES:
-        result = one_sample_t(group, mean, alternative=alternative)
-        for level in (0.05, 0.01, 0.001):
-            assert holds((result.pvalue <= level) & ~group.doubtful_size, level), (alternative, level)
+    assert too_many(result, group.doubtful_size) == []
 
 
 @pytest.mark.statistical

@@ -79,7 +79,7 @@ class PolarsFrame:
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows in batches of at most `size`."""
-        return _slices(self._frame.select(_names(reads, self.columns)), reads, size)
+        return _slices(self._frame[_names(reads, self.columns)], reads, size)
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
         """All rows of some columns as lists."""
@@ -200,8 +200,10 @@ def _raw(column: pl.Series, read: Read) -> Raw:
     else:
         texts = (key[1] for key in codes_of(read.domain) if isinstance(key, tuple))
         domain = [text for text in texts if _is_unicode(text)]
-    codes = column.cast(pl.Enum(domain), strict=False).to_physical().cast(pl.Int32).fill_null(-1)
-    return Dictionary(codes.to_numpy().astype(np.intp), domain)
+    codes = column.cast(pl.Enum(domain), strict=False).to_physical().to_numpy()
+    if codes.dtype.kind == "f":  # with nulls as NaN
+        codes = np.where(np.isnan(codes), -1, codes)
+    return Dictionary(codes.astype(np.intp), domain)
 
 
 def _people(column: pl.Series) -> Dictionary | None:

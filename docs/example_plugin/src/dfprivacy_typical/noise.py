@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.stats import nbinom, poisson
+from scipy.special import gammaln, pdtr
 
 
 def tail(t: float, count: int) -> float:
@@ -21,7 +21,8 @@ def tail(t: float, count: int) -> float:
     (0.0677, 0.1353)
     """
     after = np.arange(count)
-    return float(nbinom.pmf(after, count, 0.5) @ poisson.cdf(count - 1 - after, t))
+    ways = gammaln(count + after) - gammaln(count) - gammaln(after + 1)
+    return float(np.exp(ways - (count + after) * math.log(2)) @ pdtr(count - 1 - after, t))
 
 
 def reach(probability: float, count: int) -> float:

@@ -1,0 +1,108 @@
+"""The statements of every question, built once in a process: to build one takes longer than to run it."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Literal
+
+from dfprivacy._ledger.tables import tables
+
+if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
+    from sqlalchemy import Insert, Select, Table, Update
+
+__all__ = ["FEW", "account", "add", "answers", "asked", "charges_since", "measurements", "of", "set_spent", "steps"]
+
+FEW = 64
+"""Measurements that are read at once where several are looked for."""
+
+
+@functools.cache
+def account(*, lock: bool = False) -> Select[Any]:
+    """Select the account of a name; with `lock`, a server lets nobody else write it meanwhile."""
+    from sqlalchemy import bindparam
+
+    table = tables().accounts
+    query = table.select().where(table.c.name == bindparam("name"))
+    return query.with_for_update() if lock else query
+
+
+@functools.cache
+def set_spent(kind: Literal["accounts", "shares"]) -> Update:
+    """Write what is spent of an account of this name, or of a share of this number."""
+    from sqlalchemy import bindparam
+
+    table: Table = getattr(tables(), kind)
+    (key,) = table.primary_key
+    return table.update().where(key == bindparam("whose")).values(spent=bindparam("spent"))
+
+
+@functools.cache
+def add(kind: Literal["charges", "answers", "measurements", "askers", "shares"]) -> Insert:
+    """Add rows."""
+    table: Table = getattr(tables(), kind)
+    return table.insert()
+
+
+@functools.cache
+def of(kind: Literal["charges", "askers", "shares"]) -> Select[Any]:
+    """Select what belongs to an account, oldest first."""
+    from sqlalchemy import bindparam
+
+    table: Table = getattr(tables(), kind)
+    return table.select().where(table.c.account == bindparam("account")).order_by(table.c.id)
+
+
+@functools.cache
+def asked() -> Select[Any]:
+    """Select who made a call to an account."""
+    from sqlalchemy import bindparam
+
+    table = tables().askers
+    return table.select().where(table.c.account == bindparam("account"), table.c.call == bindparam("call"))
+
+
+@functools.cache
+def charges_since() -> Select[Any]:
+    """Count the charges of an account after the last that is known, by their loss."""
+    from sqlalchemy import bindparam, func
+
+    table = tables().charges
+    new = table.select().where(table.c.account == bindparam("account"), table.c.id > bindparam("last"))
+    return new.with_only_columns(table.c.loss, func.count(), func.max(table.c.id)).group_by(table.c.loss)
+
+
+@functools.cache
+def measurements(which: Literal["all", "few", "one"]) -> Select[Any]:
+    """Select measurements of an account, or those of one description."""
+    from sqlalchemy import bindparam
+
+    table = tables().measurements
+    columns = (table.c.description_sha256, table.c.noise, table.c.id, table.c.at, table.c.scale, table.c.grid)
+    query = table.select().with_only_columns(*columns).order_by(table.c.id)
+    query = query.where(table.c.account == bindparam("account"), table.c.private == bindparam("private"))
+    if which == "few":
+        return query.limit(FEW + 1)
+    return query.where(table.c.description_sha256 == bindparam("key")) if which == "one" else query
+
+
+@functools.cache
+def steps() -> Select[Any]:
+    """Select the values of a measurement."""
+    from sqlalchemy import bindparam
+
+    table = tables().measurements
+    query = table.select().with_only_columns(table.c.steps)
+    return query.where(table.c.account == bindparam("account"), table.c.id == bindparam("number"))
+
+
+@functools.cache
+def answers(*, one: bool) -> Select[Any]:
+    """Select all answers of an account, or those to one question, oldest first."""
+    from sqlalchemy import bindparam
+
+    table = tables().answers
+    columns = (table.c.id, table.c.call, table.c.at, table.c.mechanism, table.c.question, table.c.release)
+    query = table.select().with_only_columns(*columns).order_by(table.c.id)
+    query = query.where(table.c.account == bindparam("account"))
+    same = table.c.question_sha256 == bindparam("key"), table.c.question == bindparam("question")
+    return query.where(*same) if one else query
