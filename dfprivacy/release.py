@@ -140,8 +140,9 @@ class Release(AsJson, Displayed):
         self, library: str, words: Mapping[str, str] | None = None, units: Mapping[str, str] | None = None
     ) -> Self:
         """Return the same result for somebody whose tables are this library's, and who calls columns so."""
-        made = replace(self, library=library)
-        return made if words is None else replace(made, column_words=words, column_units=units or {})
+        if words is None:
+            return replace(self, library=library)
+        return replace(self, library=library, column_words=words, column_units=units or {})
 
     def _called(self, *columns: str) -> str:
         """Name columns for people: label and units where the schema says them."""

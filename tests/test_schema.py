@@ -288,6 +288,13 @@ def test_clean_takes_every_dtype_and_gives_a_new_float64(dtype):
     assert not np.shares_memory(raw, cleaned)
 
 
+def test_categories_that_come_and_go_are_not_taken_for_each_other():
+    """Codes are those of a column's own categories, though another tuple may have had its place in memory."""
+    columns = (Column("g", categories=tuple(range(at, at + 3))) for at in range(500))
+
+    assert all(column.encode(np.array([at + 1, at + 9])).tolist() == [1, 3] for at, column in enumerate(columns))
+
+
 @pytest.mark.parametrize(
     ("low", "high"),
     [(0, 1), (18, 90), (1e16, 1e16 + 2), (0.1, np.nextafter(0.1, 1)), (-1e300, 1e307), (1 / 3, 0.7), (0, 3e-300)],

@@ -83,8 +83,7 @@ class Origins(dict[str, str]):
         if kind not in self._kinds:
             origin = self.get(kind.__module__.partition(".")[0])
             named = getattr(sys.modules.get(kind.__module__), kind.__qualname__, None)
-            slots = any(vars(each).get("__slots__") for each in kind.__mro__)
-            known = origin is not None and named is kind and not slots
+            known = origin is not None and named is kind and not _slotted(kind)
             self._kinds[kind] = f"{kind.__module__}:{kind.__qualname__}, {origin}" if known else None
         return self._kinds[kind]
 
@@ -203,10 +202,12 @@ def _text(value: object, known: Origins) -> str:
     kind = type(value)
     if kind is float or kind is int:
         return repr(value)
-    return _brief(_WRITERS.get(kind, _other)(value, known))
+    text = _WRITERS.get(kind, _other)(value, known)
+    return text if len(text) <= _LONG else _brief(text)
 
 
 def _brief(text: str) -> str:
+    """Put the digest of a text in its place if it is long."""
     return text if len(text) <= _LONG else _members({"sha256": _quoted(_digest(text.encode()))})
 
 
@@ -219,7 +220,7 @@ def _number(value: Fraction | Decimal, _: Origins) -> str:
 
 
 def _sequence(value: Sequence[object], known: Origins) -> str:
-    return f'{{"{type(value).__name__}":{_items([_text(item, known) for item in value])}}}'
+    return f'{{"{type(value).__name__}":[{",".join([_text(item, known) for item in value])}]}}'
 
 
 def _pairs(value: Mapping[object, object], known: Origins) -> str:
@@ -233,8 +234,8 @@ def _set(value: Iterable[object], known: Origins) -> str:
 def _array(value: NDArray[Any], known: Origins) -> str:
     if value.dtype.kind not in "biufSU":
         return _object(value, known)
-    shape, data = _text(value.shape, known), _digest(value.tobytes())  # in the order of its coordinates
-    return f'{{"{value.dtype.str}":{shape},"sha256":"{data}"}}'
+    shape, data = ",".join(map(repr, value.shape)), _digest(value.tobytes())  # in the order of its coordinates
+    return f'{{"{value.dtype.str}":{{"tuple":[{shape}]}},"sha256":"{data}"}}'
 
 
 def _other(value: Any, known: Origins) -> str:

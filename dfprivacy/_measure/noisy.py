@@ -157,8 +157,10 @@ def measurement(query: Query, values: NDArray[np.float64], noise: MeasurementRec
 
 def _taken_apart(released: NoisyValue, features: RowFeatures) -> NoisyValue:
     """Give a measurement its parts, if it is of a stack, or of one by category."""
+    if not (stacked := features.stacked):
+        return released
     parts, end = [], 0
-    for part in features.stacked:
+    for part in stacked:
         start, end = end, end + part.dimension
         shape = (*released.values.shape[:-1], *part.shape)
         values, scales = (each[..., start:end].reshape(shape) for each in (released.values, released.scales))

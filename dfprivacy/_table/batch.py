@@ -56,10 +56,11 @@ class Batch:
 
     def values(self, column: Column) -> NDArray[np.float64]:
         """Numbers of a column within its bounds, shape (size,). Not to be written to."""
-        if column not in self._cleaned:
-            raw = self.raw[number(column)]
-            self._cleaned[column], self._gaps[column] = column.cleaned(raw)  # type: ignore[arg-type]
-        return self._cleaned[column]
+        values = self._cleaned.get(column)
+        if values is None:
+            values, self._gaps[column] = column.cleaned(self.raw[number(column)])  # type: ignore[arg-type]
+            self._cleaned[column] = values
+        return values
 
     def standardized(
         self, column: Column, unit: float = 1.0, *, out: NDArray[np.float64] | None = None
@@ -76,9 +77,10 @@ class Batch:
 
     def codes(self, column: Column) -> Codes:
         """Category codes of a column, ``len(categories)`` for none of them, shape (size,)."""
-        if column not in self._encoded:
-            self._encoded[column] = column.encode(self.raw[category(column)])
-        return self._encoded[column]
+        codes = self._encoded.get(column)
+        if codes is None:
+            codes = self._encoded[column] = column.encode(self.raw[category(column)])
+        return codes
 
     def among(self, column: Column, code: int) -> NDArray[np.bool_]:
         """Tell which rows are in one category of a column, shape (size,). Not to be written to."""
@@ -129,9 +131,10 @@ class Batch:
         bool
             Whether `missing` has a row.
         """
-        if column not in self._gaps:
-            self._gaps[column] = bool(self.missing(column).any())
-        return self._gaps[column]
+        gaps = self._gaps.get(column)
+        if gaps is None:
+            gaps = self._gaps[column] = bool(self.missing(column).any())
+        return gaps
 
 
 def number(column: Column) -> Read:

@@ -45,8 +45,8 @@ import textwrap
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from functools import lru_cache, wraps
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -57,7 +57,7 @@ from dfprivacy.schema.values import plain_number, plain_text, written
 from dfprivacy.tidy import table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 Category: TypeAlias = str | int | float | bool
 Neighbors = Literal["replace_one", "add_remove"]
 Codes: TypeAlias = "NDArray[np.intp]"
+T = TypeVar("T")
 
 OTHER = "other"
 UNDECLARED = (
@@ -76,6 +77,7 @@ UNDECLARED = (
 _FLOAT_EXACT = 2**53  # float64 holds every integer up to here
 _DUMMY_ROWS = 1000  # where nobody knows how many
 _SAID = 1000  # characters of a list of categories in an error
+_REMEMBERED = 64  # tuples of categories
 _LUT_SPAN = 1 << 16  # widest range of integer categories that is looked up in a table
 
 
@@ -125,14 +127,12 @@ class Column:
     @property
     def mid(self) -> float:
         """Middle of the bounds."""
-        return _middle(self._bounds)
+        return _middle_and_half(self._bounds)[0]
 
     @property
     def half(self) -> float:
         """Half the width of the bounds, so rounded that no value within them is further from `mid`."""
-        low, high = self._bounds
-        middle = _middle(self._bounds)
-        return max(high - middle, middle - low)
+        return _middle_and_half(self._bounds)[1]
 
     @property
     def _bounds(self) -> tuple[float, float]:
@@ -192,7 +192,7 @@ class Column:
     def cleaned(self, raw: NDArray[Any]) -> tuple[NDArray[np.float64], bool]:
         """Do the same, and tell whether a value is missing."""
         low, high = self._bounds
-        values = np.clip(np.asarray(raw, dtype=np.float64), low, high)
+        values = np.asarray(raw, dtype=np.float64).clip(low, high)
         gaps = bool(np.isnan(values.min(initial=low)))
         if gaps:
             values[np.isnan(values)] = self.fill
@@ -370,6 +370,23 @@ def _places(categories: tuple[Category, ...]) -> Mapping[object, int]:
     return {category_key(category): code for code, category in enumerate(categories)}
 
 
+def _by_identity(work: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Remember what follows from categories by their identity: to hash thousands takes longer than a batch."""
+    known: dict[int, tuple[object, T]] = {}
+
+    @wraps(work)
+    def found(categories: object) -> T:
+        entry = known.get(id(categories))
+        if entry is None:
+            if len(known) >= _REMEMBERED:
+                known.clear()
+            entry = known[id(categories)] = categories, work(categories)  # which keeps the identity taken
+        return entry[1]
+
+    return found
+
+
+@_by_identity
 @lru_cache(maxsize=128)
 def codes_of(categories: tuple[Category, ...]) -> Mapping[object, int]:
     """Give the code of every value that is one of some categories, by what `category_key` makes of it.
@@ -421,8 +438,11 @@ def _equal(values: NDArray[Any], number: float) -> NDArray[np.bool_]:
     return np.asarray(np.asarray(values, dtype=np.float64) == number)
 
 
-def _middle(bounds: tuple[float, float]) -> float:
-    return bounds[0] / 2 + bounds[1] / 2
+@lru_cache(maxsize=1024)
+def _middle_and_half(bounds: tuple[float, float]) -> tuple[float, float]:
+    low, high = bounds
+    middle = low / 2 + high / 2
+    return middle, max(high - middle, middle - low)
 
 
 @dataclass(frozen=True)
@@ -437,8 +457,10 @@ class _Numbers:
     codes: Codes
     table: Codes | None = None
     distances: bool = False
+    lowest: int = 0
 
 
+@_by_identity
 @lru_cache(maxsize=64)
 def _numbers_among(categories: tuple[Category, ...]) -> _Numbers:
     numbers = sorted((key, code) for key, code in codes_of(categories).items() if isinstance(key, float))
@@ -453,7 +475,8 @@ def _numbers_among(categories: tuple[Category, ...]) -> _Numbers:
     first = int(low) - 1
     table = np.full(int(high) - first + 2, len(categories), dtype=np.intp)
     table[domain.astype(np.int64) - first] = codes
-    return _Numbers(domain, codes, table, np.array_equal(table[1:], np.arange(len(categories) + 1)))
+    distances = np.array_equal(table[1:], np.arange(len(categories) + 1))
+    return _Numbers(domain, codes, table, distances, first + 1)
 
 
 def _encode_numbers(values: NDArray[Any], categories: tuple[Category, ...]) -> Codes:
@@ -462,11 +485,11 @@ def _encode_numbers(values: NDArray[Any], categories: tuple[Category, ...]) -> C
     if not len(domain):
         return np.full(len(values), none, dtype=np.intp)
     if numbers.table is not None:
-        first = int(domain[0]) - 1
+        first = numbers.lowest - 1
         integers = _as_integers(values, first)
         if not numbers.distances:
             return numbers.table.take(integers - first, mode="clip")
-        above = (integers - int(domain[0])).view(np.uint64)  # what is below the first one becomes very large
+        above = (integers - numbers.lowest).view(np.uint64)  # what is below the first one becomes very large
         if above.max(initial=0) > none:  # else it is sooner left as it is
             above = np.minimum(above, np.uint64(none))
         return above.view(np.int64).astype(np.intp, copy=False)

@@ -312,7 +312,8 @@ def _ordered(draws: Numbers, low: int, high: int) -> list[Numbers]:
         for sign, place in ((1, low + 1), (-1, last - high)):  # counted from the end that is near
             expected = place / len(draws) * len(few)
             at = min(int(expected + 4 * expected**0.5) + 4, len(few) - 1)
-            tail = np.sort(draws[draws <= few[at]] if sign > 0 else draws[draws >= few[-1 - at]])
+            tail = draws.compress(draws <= few[at] if sign > 0 else draws >= few[-1 - at])  # sooner than by a mask
+            tail.sort()
             if len(tail) <= place:
                 break
             ends.append(tail[place - 1 : place + 1] if sign > 0 else tail[-place - 1 :][:2])

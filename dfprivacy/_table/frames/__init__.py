@@ -56,6 +56,9 @@ class Read(NamedTuple):
     name: str
     domain: tuple[object, ...] | EllipsisType | Literal["people"] | None = None
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # reads are looked up in every batch, and a domain may have many categories
+
 
 class Rows(Protocol):
     """Rows that can be read."""

@@ -79,10 +79,10 @@ class ArrowFrame:
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows in batches of at most `size`."""
         for record_batch in self._open():
-            columns = {read: record_batch.column(read.name) for read in reads}
+            columns = {read: _whole(record_batch.column(read.name), read) for read in reads}
             for start in range(0, record_batch.num_rows, size):
                 rows = min(size, record_batch.num_rows - start)
-                yield rows, {read: raw(column.slice(start, rows), read) for read, column in columns.items()}
+                yield rows, {read: _part(column, read, start, rows) for read, column in columns.items()}
 
     @property
     def settled(self) -> bool:
@@ -119,9 +119,24 @@ def _is_bytes(dtype: pa.DataType) -> bool:
     return any(getattr(pa.types, f"is_{kind}")(dtype) for kind in ("binary", "large_binary", "binary_view"))
 
 
+def _whole(column: pa.Array, read: Read) -> Any:
+    """Give a column as what is soonest cut into parts: as NumPy sees it, if that is the same memory."""
+    return column.to_numpy() if _is_plain(column, read) and not column.null_count else column
+
+
+def _part(column: Any, read: Read, start: int, rows: int) -> Raw:
+    if isinstance(column, np.ndarray):
+        return column[start : start + rows]
+    return raw(column.slice(start, rows), read)
+
+
+def _is_plain(column: pa.Array, read: Read) -> bool:
+    return column.type.id in _PLAIN and read.domain != "people"
+
+
 def raw(column: pa.Array, read: Read) -> Raw:
     """Return an array as a raw column."""
-    if column.type.id in _PLAIN and read.domain != "people":
+    if _is_plain(column, read):
         return column.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
     if pa.types.is_run_end_encoded(column.type):
         column = pc.run_end_decode(column)
