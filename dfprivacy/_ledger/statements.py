@@ -14,8 +14,8 @@ __all__ = [
     "FEW",
     "account",
     "add",
+    "add_asker",
     "answers",
-    "asked",
     "charges_since",
     "measurements",
     "of",
@@ -60,7 +60,7 @@ def set_spent(kind: Literal["accounts", "shares"]) -> Update:
 
 
 @functools.cache
-def add(kind: Literal["charges", "answers", "measurements", "askers", "shares"]) -> Insert:
+def add(kind: Literal["charges", "answers", "measurements", "shares"]) -> Insert:
     """Add rows."""
     table: Table = getattr(tables(), kind)
     return table.insert()
@@ -76,12 +76,16 @@ def of(kind: Literal["charges", "askers", "shares"]) -> Select[Any]:
 
 
 @functools.cache
-def asked() -> Select[Any]:
-    """Select who made a call to an account."""
-    from sqlalchemy import bindparam
+def add_asker() -> Insert:
+    """Add who makes a call to an account, unless it is there."""
+    from sqlalchemy import bindparam, exists, select
 
     table = tables().askers
-    return table.select().where(table.c.account == bindparam("account"), table.c.call == bindparam("call"))
+    values = {
+        column.name: bindparam(column.name, type_=column.type) for column in table.c if not column.primary_key
+    }
+    there = exists().where(table.c.account == values["account"], table.c.call == values["call"])
+    return table.insert().from_select([*values], select(*values.values()).where(~there))
 
 
 @functools.cache
