@@ -135,11 +135,11 @@ def _sqlite() -> tuple[Dialect, dict[Any, Any]]:
     return create_engine("sqlite://").dialect, {}
 
 
-def driver_of(engine: Engine, where: str) -> Callable[[], sqlite3.Connection] | None:
-    """Return what opens a SQLite file by its driver alone, as the engine does; None where there is no file."""
-    if engine.dialect.name != "sqlite" or where == MEMORY:
+def driver_of(engine: Engine, where: str) -> Callable[[], Any] | None:
+    """Return what gives a connection of SQLite's driver alone, as the engine's are; None for another database."""
+    if engine.dialect.name != "sqlite":
         return None
-    return functools.partial(_opened, engine.url, where)
+    return engine.raw_connection if where == MEMORY else functools.partial(_opened, engine.url, where)
 
 
 def _opened(url: URL, where: str) -> sqlite3.Connection:

@@ -299,7 +299,7 @@ class Ledger:
     def rows(self, query: Select[Any], *several: Mapping[str, object]) -> list[list[tuple[Any, ...]]]:
         """Read the rows of a query once for each of several sets of its parameters.
 
-        Every question looks for what is kept, and SQLAlchemy takes as long for it as SQLite: a file is read by the
+        Every question looks for what is kept, and SQLAlchemy takes as long for it as SQLite, which is read by its
         driver alone.
         """
         if self._driver is None:
