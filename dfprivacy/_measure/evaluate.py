@@ -379,6 +379,14 @@ class Table:
         steps = np.rint(steps)
         return steps.astype(np.int64) if np.all(abs(steps) <= SUM_MAX) else [int(step) for step in steps]
 
+    def agreed_value(self, query: Query, k: int) -> Integers:
+        """Give the same of public columns; a copy reads the rows, unless a pass for all groups has read them."""
+        if self.passes is not None and isinstance(query.of, RowFeatures):
+            known = self.passes.total(query.of, k, query.written)
+            if known is not None:
+                return known
+        return self.value(query.copy(), k)
+
     def labels(self, maps: Sequence[RowLabels], turns: NDArray[np.intp]) -> NDArray[np.int64]:
         """Place of each selected row, by the map whose turn it is; `ReadError` if it fails."""
         labels = np.zeros(len(turns), dtype=np.int64)

@@ -336,13 +336,14 @@ def _noisy(kind: str, values: NDArray[np.int64], scale: float) -> NDArray[np.int
     check(values, scale)
     if not values.size:
         return values.copy()
-    parts = np.array_split(values.ravel(), min(_cores(), 1 + values.size // _PIECE))
 
     def add(part: NDArray[np.int64], thread: int) -> NDArray[np.int64]:
         return np.array(_measurement(kind, float(scale), thread)(part), dtype=np.int64)
 
-    if len(parts) == 1:
-        return add(parts[0], 0).reshape(values.shape)
+    threads = 1 if values.size < _PIECE else min(_cores(), 1 + values.size // _PIECE)
+    if threads == 1:
+        return add(values.ravel(), 0).reshape(values.shape)
+    parts = np.array_split(values.ravel(), threads)
     with ThreadPoolExecutor(len(parts)) as pool:  # the draws are independent, so whoever makes them
         return np.concatenate([*pool.map(add, parts, range(len(parts)))]).reshape(values.shape)
 
