@@ -30,12 +30,17 @@ if TYPE_CHECKING:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection() -> None:
+def pytest_collection(session: pytest.Session) -> None:
     """Import every module, so that documents of the same find it there and make no second one of it.
 
     What is copied by value where a class has two modules would be a class of its own. Adapters have no examples,
-    and not every environment has their engines.
+    and not every environment has their engines. Who collects no documents need not wait for it: tests alone have
+    none, and the process that gives out work to others collects nothing.
     """
+    config = session.config
+    asked = [(config.invocation_params.dir / arg.partition("::")[0]).resolve() for arg in config.args]
+    if config.pluginmanager.hasplugin("dsession") or all(path.is_relative_to(_TESTS) for path in asked):
+        return
     adapters = {f"dfprivacy._table.frames.{engine}" for engine in ("dask", "duckdb", "spark")}
     plugins = ("chi2", "dcor", "eda", "gmm", "inference", "kernel", "kme", "regression", "ttest")
     for name in ("dfprivacy", *(f"dfprivacy_{each}" for each in plugins)):
@@ -44,6 +49,8 @@ def pytest_collection() -> None:
             if not module.name.endswith("__main__") and module.name not in adapters:
                 importlib.import_module(module.name)
 
+
+_TESTS = Path(__file__).parent / "tests"
 
 # Files of audits and simulations, the longest first: a worker that began one at the end would work alone.
 _LONG = (

@@ -7,6 +7,8 @@ import re
 from importlib.metadata import version as version_of
 from pathlib import Path
 
+from jinja2.sandbox import SandboxedEnvironment
+from numpydoc import docscrape_sphinx
 from sphinx import addnodes
 
 from dfprivacy import PrivateFrame
@@ -14,6 +16,12 @@ from dfprivacy._plugins.loader import registry
 
 # All pages live until the end: to look for garbage among them is a quarter of the work.
 gc.set_threshold(100_000, 50, 50)
+
+# numpydoc would make an environment, and compile its template in it, for each docstring.
+_environments = {}
+docscrape_sphinx.SandboxedEnvironment = lambda loader: _environments.setdefault(
+    type(loader), SandboxedEnvironment(loader=loader)
+)
 
 project = "dfprivacy"
 author = "The dfprivacy developers"

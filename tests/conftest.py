@@ -126,13 +126,17 @@ for line in sys.stdin:
         signal.alarm(600)  # what waits for good is ended
         for number, (name, flags) in enumerate(zip(asked["streams"], (os.O_RDONLY, os.O_RDWR, os.O_RDWR))):
             os.dup2(os.open(name, flags | os.O_NOCTTY), number)
-        sys.stdin, sys.stdout, sys.stderr = (open(number, "rw"[number > 0], closefd=False) for number in range(3))
+        sys.stdin, sys.stdout, sys.stderr = (
+            open(number, mode, encoding="utf-8", closefd=False) for number, mode in enumerate("rww")
+        )
         os.environ.clear()
         os.environ.update(asked["environment"])
         sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
         sys.argv = ["-c", *asked["arguments"]]
         code = 0
         exec(asked["script"], {"__name__": "__main__"})
+    except SystemExit as ended:
+        code = ended.code or 0
     except BaseException:
         code = 1
         traceback.print_exc()
@@ -305,10 +309,26 @@ class Search:
         other[0] = [rows[row, at] for at, row in enumerate(last)]
         return self.batch(rows[:-1]), self.batch(other)
 
-    def climb(self, moved: Callable[[Batch, Batch], float], n: int, tries: int, steps: int) -> float:
-        """Change one value at a time as long as it moves no less, several times from the start."""
-        most = 0.0
+    def change(self, rows: int, free: Sequence[int]) -> Callable[[np.ndarray], None]:
+        """Draw a change of a table of so many rows."""
+        to, like = self.rng.integers(rows, size=2)
+        if self.rng.random() < 0.3:  # a row becomes like another
+
+            def changed(table: np.ndarray) -> None:
+                table[to, free] = table[like, free]
+
+            return changed
+        at = self.rng.choice(free)
+        value = self.drawn(self.columns[at])
+        return lambda table: table.__setitem__((to, at), value)
+
+    def climb(self, moved: Callable[[np.ndarray], np.ndarray], n: int, tries: int, steps: int) -> float:
+        """Change one value at a time as long as it moves no less, several times from the start, side by side.
+
+        How far something moves is asked of all tries at once: of tables of shape (tries, n + 1, columns).
+        """
         free = [at for at, column in enumerate(self.columns) if column.name not in self.kept]
+        starts, changes = [], []
         for turn in range(tries):
             rows = np.array([[self.drawn(column) for column in self.columns] for _ in range(n + 1)])
             for at, column in enumerate(self.columns):
@@ -317,19 +337,18 @@ class Search:
                     values = np.unique(kept)
                     first = int(np.argmax(kept == values[turn % len(values)]))  # small groups as often as large
                     rows[[0, first], at] = rows[[first, 0], at]
-            best = moved(*self.pair(rows))
-            for _ in range(steps * LONGER):
-                changed = rows.copy()
-                to, like = self.rng.integers(n + 1, size=2)
-                if self.rng.random() < 0.3:  # a row becomes like another
-                    changed[to, free] = rows[like, free]
-                else:
-                    at = self.rng.choice(free)
-                    changed[to, at] = self.drawn(self.columns[at])
-                if (found := moved(*self.pair(changed))) >= best:
-                    best, rows = found, changed
-            most = max(most, best)
-        return most
+            starts.append(rows)
+            changes.append([self.change(n + 1, free) for _ in range(steps * LONGER)])
+        tables = np.array(starts)
+        best = moved(tables)
+        for each in zip(*changes, strict=True):
+            changed = tables.copy()
+            for table, change in zip(changed, each, strict=True):
+                change(table)
+            found = moved(changed)
+            better = found >= best
+            tables[better], best[better] = changed[better], found[better]
+        return max(0.0, float(best.max()))
 
     def statistic(self, asked: Any, norm: float, n: int, tries: int = 4, steps: int = 150) -> float:
         """How far a statistic was moved by one row, its arithmetic's error aside, as a part of what it claims."""
@@ -343,8 +362,10 @@ class Search:
             rng = [np.random.default_rng(0)] if isinstance(asked, OfPermutations) else []
             return np.ravel(asked.value(batch, *rng))
 
-        def moved(one: Batch, other: Batch) -> float:
-            return (np.linalg.norm(value(one) - value(other), ord=norm) - error) / claim
+        def moved(tables: np.ndarray) -> np.ndarray:
+            pairs = (self.pair(table) for table in tables)
+            apart = [np.linalg.norm(value(one) - value(other), ord=norm) for one, other in pairs]
+            return (np.array(apart) - error) / claim
 
         return self.climb(moved, n, tries, steps)
 
@@ -352,8 +373,13 @@ class Search:
         """How far apart the vectors of two rows were found, as a part of what features claim."""
         claim = asked.sensitivity("replace_one", norm, self.public)
 
-        def moved(one: Batch, other: Batch) -> float:
-            return float(np.linalg.norm((asked.rows(one) - asked.rows(other)).ravel(), ord=norm)) / claim
+        agreed = [at for at, column in enumerate(self.columns) if column.public]
+
+        def moved(tables: np.ndarray) -> np.ndarray:
+            one, other = tables[:, 0], tables[:, 1].copy()
+            other[:, agreed] = one[:, agreed]
+            vectors = asked.rows(self.batch(np.concatenate([one, other]))).reshape(2, len(tables), -1)
+            return np.linalg.norm(vectors[0] - vectors[1], ord=norm, axis=1) / claim
 
         return self.climb(moved, 1, tries, steps)
 

@@ -17,23 +17,40 @@ pytestmark = pytest.mark.pandas
 pytest.importorskip("statsmodels")
 
 
-def demo(*arguments, blocked=None, folder=None):
-    """Run the demo in a process of its own, as if a library were not installed."""
-    script = f"import sys; sys.modules[{blocked!r}] = None; from dfprivacy.cli import main; sys.exit(main())"
-    module = ["-c", script] if blocked else ["-c", "import sys; from dfprivacy.cli import main; sys.exit(main())"]
+RUN = "import sys; from dfprivacy.cli import main; sys.exit(main())"
+
+
+def around(folder):
+    """What surrounds a demo: its output is UTF-8, nobody sees its picture, and what it leaves is in a folder."""
+    return {**os.environ, "PYTHONUTF8": "1", "MPLBACKEND": "Agg", "TMPDIR": str(folder)}
+
+
+def demo(*arguments, folder, blocked=None):
+    """Run the demo as a new user does, in a new interpreter, perhaps as if a library were not installed."""
+    script = f"import sys; sys.modules[{blocked!r}] = None; {RUN}" if blocked else RUN
+    command = [sys.executable, "-W", "error", "-c", script, "demo", *arguments]
     return subprocess.run(
-        [sys.executable, "-W", "error", *module, "demo", *arguments],
-        check=False,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        env={**os.environ, "PYTHONUTF8": "1", "MPLBACKEND": "Agg", **({"TMPDIR": str(folder)} if folder else {})},
+        command, check=False, capture_output=True, text=True, encoding="utf-8", env=around(folder)
     )
 
 
-def test_the_demo_runs_twice_with_a_throwaway_ledger(ledger, tmp_path):
+@pytest.fixture(scope="module")
+def once_more(forking, needed):
+    """Run the demo again where warnings are errors, too, but all is imported."""
+    forks = forking("pandas", "polars", "pyarrow", "matplotlib.figure", "statsmodels.datasets.fair", *needed)
+    strictly = f"import tempfile, warnings; tempfile.tempdir = None; warnings.simplefilter('error'); {RUN}"
+
+    def run(*arguments, folder):
+        done = forks(strictly, "demo", *arguments, environment=around(folder))
+        done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
+        return done
+
+    return run
+
+
+def test_the_demo_runs_twice_with_a_throwaway_ledger(ledger, tmp_path, once_more):
     """Two runs ask from three kinds of frame, are refused at the end, and leave nothing but a picture."""
-    runs = [demo(folder=tmp_path) for _ in range(2)]
+    runs = [demo(folder=tmp_path), once_more(folder=tmp_path)]
 
     assert not ledger.exists()
     for run in runs:
@@ -68,12 +85,12 @@ def test_the_demo_runs_twice_with_a_throwaway_ledger(ledger, tmp_path):
 
 
 @pytest.mark.pandas(False)
-def test_a_kept_ledger_pays_once(tmp_path):
+def test_a_kept_ledger_pays_once(tmp_path, once_more):
     """With a ledger of one's own the second run replays the answers of the first."""
     path = tmp_path / "demo.sqlite"
 
     kept = "--ledger", str(path), "--picture", str(tmp_path / "demo.png")
-    first, second = demo(*kept), demo(*kept)
+    first, second = (once_more(*kept, folder=tmp_path) for _ in range(2))
 
     entries = open_ledger(path).account("fair-1978").entries()
     assert (0, 0) == (first.returncode, second.returncode)
@@ -84,9 +101,9 @@ def test_a_kept_ledger_pays_once(tmp_path):
 
 @pytest.mark.pandas(False)
 @pytest.mark.parametrize("library", ["statsmodels", "polars"])
-def test_a_missing_library_is_named(library):
+def test_a_missing_library_is_named(library, tmp_path):
     """Without its libraries the demo says what to install, by exit code 1."""
-    run = demo("--picture", "none.png", blocked=library)
+    run = demo("--picture", "none.png", folder=tmp_path, blocked=library)
 
     assert (1, "") == (run.returncode, run.stdout)
     assert f"needs {library}" in run.stderr.lower().replace("the demo ", "")

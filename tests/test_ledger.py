@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from dfprivacy._ledger import address
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._privacy.losses import Pure
 from dfprivacy.errors import ArgumentError, LedgerError, MissingDependency
@@ -294,7 +295,7 @@ def test_a_closed_ledger(account):
 
 def test_a_busy_file(path, account, monkeypatch):
     """A ledger that another process keeps locked is an error in the end, and charges nothing."""
-    monkeypatch.setattr("dfprivacy._ledger.address.LOCK_SECONDS", 0.05)
+    monkeypatch.setitem(address._CONNECT, "timeout", 0.05)
     impatient = open_ledger(path).account("survey")
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sqlite3
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits fo
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from sqlalchemy import URL, Connection, Engine
+    from sqlalchemy import URL, Connection, Dialect, Engine
 
 __all__ = [
     "ELSEWHERE",
@@ -106,41 +107,54 @@ def address_of(where: str) -> URL:
 
 
 def engine_of(url: URL, where: str) -> Engine:
-    from sqlalchemy import create_engine, event
+    from sqlalchemy import Engine, NullPool, StaticPool, create_engine
     from sqlalchemy.exc import NoSuchModuleError
-    from sqlalchemy.pool import NullPool, StaticPool
 
     # Without a pool no connection outlives its transaction, so that a fork has to wait for no more than that.
-    options: dict[str, Any] = {
-        "poolclass": StaticPool if where == MEMORY else NullPool,
-        "hide_parameters": True,
-    }
-    if url.get_backend_name() == "sqlite":
-        options["connect_args"] = {**_CONNECT, **({} if where == MEMORY else {"factory": forks.Connection})}
     try:
-        engine = create_engine(url, **options)
+        if url.get_backend_name() != "sqlite":
+            return create_engine(url, poolclass=NullPool, hide_parameters=True)
+        if url.get_dialect().driver != "pysqlite":
+            raise LedgerError(f"{url.drivername!r} is not known to be safe where processes fork.", ELSEWHERE)
     except NoSuchModuleError as error:
         raise LedgerError(f"{url.drivername!r} is no database that SQLAlchemy knows.", ELSEWHERE) from error
     except ImportError as error:
         wanted = '"dfprivacy[postgresql]"' if url.get_backend_name() == "postgresql" else error.name
         raise MissingDependency(f"The ledger {where} needs {error.name}.", f"pip install {wanted}") from error
-    if engine.dialect.name == "sqlite":
-        event.listen(engine, "connect", _made_safe)
-    return engine
+    dialect, compiled = _sqlite()
+    connect: Any = functools.partial(_safe, url, where)
+    pool = (StaticPool if where == MEMORY else NullPool)(connect, dialect=dialect)
+    return Engine(pool, dialect, url, execution_options={"compiled_cache": compiled}, hide_parameters=True)
 
 
-def _made_safe(connection: Any, _: object) -> None:
+@functools.cache
+def _sqlite() -> tuple[Dialect, dict[Any, Any]]:
+    """Return what engines of SQLite share, which takes longer to make than a question: dialect and statements."""
+    from sqlalchemy import create_engine
+
+    return create_engine("sqlite://").dialect, {}
+
+
+def driver_of(engine: Engine, where: str) -> Callable[[], sqlite3.Connection] | None:
+    """Return what opens a SQLite file by its driver alone, as the engine does; None where there is no file."""
+    if engine.dialect.name != "sqlite" or where == MEMORY:
+        return None
+    return functools.partial(_opened, engine.url, where)
+
+
+def _opened(url: URL, where: str) -> sqlite3.Connection:
+    args, options = _sqlite()[0].create_connect_args(url)
+    kind: Any = sqlite3.Connection if where == MEMORY else forks.Connection
+    connection: sqlite3.Connection = kind(*args, **{**options, **_CONNECT})
+    return connection
+
+
+def _safe(url: URL, where: str) -> sqlite3.Connection:
+    connection = _opened(url, where)
     # With NORMAL the last charges could be lost when the power fails.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
-
-
-def driver_of(engine: Engine, where: str) -> Callable[[], forks.Connection] | None:
-    """Return what opens a SQLite file by its driver alone, as the engine does; None where there is no file."""
-    if engine.dialect.driver != "pysqlite" or where == MEMORY:
-        return None
-    args, options = engine.dialect.create_connect_args(engine.url)
-    return functools.partial(forks.Connection, *args, **{**options, **_CONNECT})
+    return connection
 
 
 def turn_of(engine: Engine) -> AbstractContextManager[None]:

@@ -357,12 +357,17 @@ class Ledger:
 
     def _recognise_accounts(self) -> None:
         """Hold the accounts against those that are remembered, and remember what is new."""
+        from sqlalchemy.exc import OperationalError
+
         if self.memory is None:
             return
         known, accounts = self.memory.recall(), tables().accounts
         columns = accounts.select().with_only_columns(accounts.c.name, accounts.c.opened, accounts.c.spent)
         with self.transaction() as connection:
             rows = list(connection.execute(columns))
+            # Writing ahead is a matter of speed, not of safety: who finds the file busy leaves it as it is.
+            with suppress(OperationalError):
+                connection.exec_driver_sql("PRAGMA journal_mode = WAL")
         with self.decoding():
             now = {(row.name, row.opened): Known.read(*row) for row in rows}
         self._refuse_loss(
@@ -381,17 +386,17 @@ class Ledger:
             )
 
     def _prepare(self) -> None:
-        from sqlalchemy.exc import OperationalError
-
-        if self._version() is None:
+        version = self._version()
+        if version is None:
             try:
                 with self.transaction(write=True) as connection:
-                    tables().metadata.create_all(connection, checkfirst=False)
-                    connection.execute(tables().ledger.insert().values(schema_version=SCHEMA_VERSION))
+                    for text in statements.schema(connection.dialect):
+                        connection.exec_driver_sql(text)
+                    connection.execute(tables().ledger.insert(), {"schema_version": SCHEMA_VERSION})
             except LedgerError:
                 if self._version() is None:  # else another process made it at this moment
                     raise
-        version = self._version()
+            version = self._version()
         if version in _OLDER:
             with suppress(LedgerError):  # such as a file or a server that may only be read: it is used as it is
                 self._bring_up_to_date(version)
@@ -403,10 +408,6 @@ class Ledger:
                 f"The ledger {self.where} is of a newer dfprivacy (schema {version}, not {SCHEMA_VERSION}).",
                 "Upgrade dfprivacy, or choose another ledger.",
             )
-        if self._usable().dialect.name == "sqlite":
-            # Writing ahead is a matter of speed, not of safety: who finds the file busy leaves it as it is.
-            with self.transaction() as connection, suppress(OperationalError):
-                connection.exec_driver_sql("PRAGMA journal_mode = WAL")
 
     def _bring_up_to_date(self, version: int) -> None:
         """Add what an older schema had not, after a backup of the file; what was spent and released stays."""
@@ -437,10 +438,8 @@ class Ledger:
         return kept
 
     def _version(self) -> int | None:
-        from sqlalchemy import inspect
-
         with self.transaction() as connection:
-            if not inspect(connection).has_table("ledger"):
+            if not connection.dialect.has_table(connection, "ledger"):
                 return None
             version = connection.execute(tables().ledger.select()).scalar_one()
         with self.decoding():

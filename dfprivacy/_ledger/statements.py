@@ -8,12 +8,35 @@ from typing import TYPE_CHECKING, Any, Literal
 from dfprivacy._ledger.tables import tables
 
 if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
-    from sqlalchemy import Insert, Select, Table, Update
+    from sqlalchemy import Dialect, Insert, Select, Table, Update
 
-__all__ = ["FEW", "account", "add", "answers", "asked", "charges_since", "measurements", "of", "set_spent", "steps"]
+__all__ = [
+    "FEW",
+    "account",
+    "add",
+    "answers",
+    "asked",
+    "charges_since",
+    "measurements",
+    "of",
+    "schema",
+    "set_spent",
+    "steps",
+]
 
 FEW = 64
 """Measurements that are read at once where several are looked for."""
+
+
+@functools.lru_cache(maxsize=8)
+def schema(dialect: Dialect) -> list[str]:
+    """Write what makes all tables and their indices in a new ledger."""
+    from sqlalchemy.schema import CreateIndex, CreateTable
+
+    every = tables().metadata.sorted_tables
+    made = [str(CreateTable(table).compile(dialect=dialect)) for table in every]
+    found = [str(CreateIndex(index).compile(dialect=dialect)) for table in every for index in table.indexes]
+    return [*made, *found]
 
 
 @functools.cache

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -60,6 +61,12 @@ class Recorded:
     record: MeasurementRecord
     steps: NDArray[np.int64]
 
+    @cached_property
+    def seed(self) -> int:
+        """What all draws of its noise begin with."""
+        digest = hashlib.sha256(repr(self.key).encode() + self.steps.tobytes()).digest()
+        return int.from_bytes(digest[:16], "big")
+
 
 class Recordings(Protocol):
     """Where recorded measurements of one call are found, in the order in which they were made."""
@@ -92,8 +99,7 @@ class World:
         if self.number is None:
             return recorded.steps
         if recorded.key not in self.kept:
-            seed = hashlib.sha256(repr(recorded.key).encode() + recorded.steps.tobytes()).digest()
-            rng = np.random.default_rng([self.number, int.from_bytes(seed[:16], "big")])
+            rng = np.random.default_rng([self.number, recorded.seed])
             drawn = recorded.steps - noise_of(recorded.noise, recorded.steps.size, recorded.scale, rng)
             self.kept[recorded.key] = np.where(recorded.steps == HIDDEN, HIDDEN, drawn)
         values: NDArray[np.int64] = self.kept[recorded.key]

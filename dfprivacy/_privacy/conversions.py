@@ -16,6 +16,7 @@ References
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from math import erfc, exp, inf, log, log1p, nextafter, sqrt
 from statistics import NormalDist
 
@@ -86,6 +87,7 @@ def delta_gauss(epsilon: float, mu: float) -> float:
     return 0.5 * (first - exp(epsilon) * (erfc(b / _SQRT2) * (1 - slack) - _UNDERFLOW))
 
 
+@lru_cache(maxsize=256)
 def mu_budget(epsilon: float, delta: float) -> float:
     """Largest `mu` (rounded down) whose `mu`-Gaussian DP implies (`epsilon`, `delta`)-DP."""
     low = epsilon / 40  # delta_gauss is below `SMALLEST` there
@@ -127,6 +129,7 @@ def log_delta_zcdp(rho: float, epsilon: float) -> float:
     return (a - 1) * (a * rho - epsilon) - log(a - 1) + a * log1p(-1 / a)
 
 
+@lru_cache(maxsize=256)
 def rho_budget(epsilon: float, delta: float) -> float:
     """Largest `rho` (rounded down) whose `rho`-zCDP implies (`epsilon`, `delta`)-DP."""
     low, high = 0.0, epsilon + 1
@@ -138,6 +141,7 @@ def rho_budget(epsilon: float, delta: float) -> float:
     return low
 
 
+@lru_cache(maxsize=256)
 def alpha_star(epsilon: float, delta: float) -> float:
     """Rényi order at which Gaussian noise makes most of (`epsilon`, `delta`): as much as under zCDP."""
     return _best_order(rho_budget(epsilon, delta), epsilon)

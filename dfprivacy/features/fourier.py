@@ -173,12 +173,15 @@ class Fourier(Selective):
 
 @lru_cache(maxsize=64)
 def _least(frequencies: bytes, d: int, reach: float) -> float:
-    """Lower bound of the mean of cosines over the cube of this reach; see the notes of `Fourier`."""
+    """Lower bound of the mean of cosines over the cube of this reach; see the notes of `Fourier`.
+
+    The mean is even, so boxes on one side of the cube stand for those opposite.
+    """
     omega = np.frombuffer(frequencies).reshape(-1, d)
     m = len(omega)
     slack = _SLACK + 4 * (d + 2) * 2.0**-53 * reach * float(np.abs(omega).sum(axis=1).max())
     centres, half = np.zeros((1, d)), np.full(d, reach)
-    met = 1.0
+    met, sides = 1.0, 1
     while True:
         angles = centres @ omega.T
         values = np.cos(angles).mean(axis=1)
@@ -187,10 +190,12 @@ def _least(frequencies: bytes, d: int, reach: float) -> float:
         met = min(met, float(values.min()))
         enough = met - _NEAR * (1 - met)  # below every box that was left out
         centres = centres[bounds < enough]
-        if not len(centres) or d > _FEW or len(centres) * m << d > _WORK:
+        if not len(centres) or d > _FEW or sides * len(centres) * m << d > _WORK:
             return max(-1.0, min(enough, float(bounds.min())))
         corners = np.array(list(itertools.product((-0.5, 0.5), repeat=d)))
         centres = (centres[:, None, :] + corners * half).reshape(-1, d)
+        if sides == 1:
+            centres, sides = centres[centres[:, 0] > 0], 2
         half = half / 2
 
 

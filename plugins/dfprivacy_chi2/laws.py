@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import gammainc, gammaln, log_ndtr, ndtr, xlog1py, xlogy
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Law(ABC):
     def critical_value(self, alpha: float, *scales: float) -> float:
         """Return t so that T plus noise exceeds it with probability `alpha`."""
         width = (sum(scales) + self.reach) * (1 + math.log(1 / min(alpha, 1 - alpha)))
-        critical: float = brentq(
+        critical: float = scipy.optimize.brentq(
             lambda t: self.sf(t, *scales) - alpha, -width, 2 * width, xtol=1e-13 * width, rtol=1e-13
         )
         return critical

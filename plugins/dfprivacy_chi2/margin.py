@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from dfprivacy_chi2.laws import by_margin, normal_laplace_sf
 
@@ -29,6 +29,7 @@ Array = NDArray[np.float64]
 
 _SMALL = 12  # margins up to which each is on the grid
 _POINTS = 44  # margins beyond
+_LITTLE = 1e-13
 _NORMAL = 25.0  # standard deviation of a count from which its law is taken to be normal
 
 
@@ -93,12 +94,12 @@ class NoisyMargin:
         """Return G(u)."""
         if not 0 < plain < 1:
             return min(max(plain, 0.0), 1.0)
-        at = self.critical_values(plain, scale)
-        every = np.arange(len(self.margins))
         chance = self._chances(self.margins.astype(np.float64))
-        # One row of tails for each margin that may be true, one column for each that may be found.
-        tails = np.stack([self._tails(np.full(len(every), t), scale, every) for t in at], axis=1)
-        return float((tails * chance).sum(axis=1).max())
+        total = np.zeros(len(chance))
+        for found, t in enumerate(self.critical_values(plain, scale)):
+            true = np.flatnonzero(chance[:, found] > _LITTLE * plain)  # what is left out adds nothing that shows
+            total[true] += self._tails(np.full(len(true), t), scale, true) * chance[true, found]
+        return float(total.max())
 
     def power(self, alpha: float, scale: float, p1: float, p0: float) -> float:
         """Return the probability to reject at shares p1 and p0, by normal laws."""
@@ -206,4 +207,4 @@ def _plain_level(test: NoisyMargin, alpha: float, scale: float) -> float:
     low = math.log(alpha) - 1.0
     while log(low) > 0:
         low = 2 * low - 1
-    return math.exp(float(brentq(log, low, -1e-3, xtol=1e-4)))
+    return math.exp(float(scipy.optimize.brentq(log, low, -1e-3, xtol=1e-4)))

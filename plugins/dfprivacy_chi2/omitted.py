@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from dfprivacy_chi2.laws import ALIKE, WINDOW
 
@@ -75,7 +75,7 @@ def _critical_value(null: Omitted, alpha: float, scales: tuple[float, ...]) -> f
 
     width = (sum(scales) + 1.0) * (1 + math.log(1 / min(alpha, 1 - alpha)))
     low, high = (0.0 if null.signed else -width), 2 * width
-    critical = float(brentq(log, low, high, xtol=1e-11 * width, rtol=1e-12))
+    critical = float(scipy.optimize.brentq(log, low, high, xtol=1e-11 * width, rtol=1e-12))
     return critical if log(critical) <= 0 else critical + 1e-10 * width
 
 

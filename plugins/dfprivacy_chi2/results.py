@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.markup import Grid
@@ -551,11 +551,11 @@ def _renamed(old: str, new: str) -> None:
 def _half_width(sd: float, scale: float, tail: float) -> float:
     """Return what a normal variable of mean 0 plus a Laplace one exceeds with this probability."""
     reach = 10 * (sd + scale) * (1 + math.log(1 / tail))
-    return float(brentq(lambda t: float(normal_laplace_sf(t, sd, scale)) - tail, 0.0, reach))
+    return float(scipy.optimize.brentq(lambda t: float(normal_laplace_sf(t, sd, scale)) - tail, 0.0, reach))
 
 
 def _crossing(rising: Callable[[float], float]) -> float:
     """Return where in [0, 1] a function becomes positive."""
     if rising(0.0) >= 0:
         return 0.0
-    return float(brentq(rising, 0.0, 1.0, xtol=1e-12)) if rising(1.0) > 0 else 1.0
+    return float(scipy.optimize.brentq(rising, 0.0, 1.0, xtol=1e-12)) if rising(1.0) > 0 else 1.0

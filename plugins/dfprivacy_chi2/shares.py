@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import gammaln, xlog1py, xlogy
 
 from dfprivacy_chi2.laws import ALIKE, WINDOW
@@ -140,7 +140,7 @@ def _at_one_share(null: Shares, share: float, alpha: float, scales: tuple[float,
         return math.log(max(float(tails(null.n1, null.n0, p, p, t, *scales)[0]), 1e-300) / alpha)
 
     width = (sum(scales) + 1.0) * (1 + math.log(1 / min(alpha, 1 - alpha)))
-    return float(brentq(log, -width, 2 * width, xtol=1e-11 * width, rtol=1e-12))
+    return float(scipy.optimize.brentq(log, -width, 2 * width, xtol=1e-11 * width, rtol=1e-12))
 
 
 def _middle(left: Array, right: Array) -> Array:

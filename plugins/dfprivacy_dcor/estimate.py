@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
+import scipy
 
 from dfprivacy import ArgumentError
 from dfprivacy_dcor.points import blocks
@@ -86,7 +86,7 @@ class _Points:
 
     def __init__(self, y: NDArray[np.float64]) -> None:
         self.y = y
-        rows = [cdist(y[block], y) for block in blocks(len(y))]
+        rows = [scipy.spatial.distance.cdist(y[block], y) for block in blocks(len(y))]
         self.sums = np.concatenate([part.sum(axis=1) for part in rows])
         self.squares = float(sum((part * part).sum() for part in rows))
 
@@ -95,7 +95,7 @@ class _Points:
         flat = f.reshape(len(f), -1)
         total = np.zeros(flat.shape[1])
         for block in blocks(len(f)):
-            total += (flat[block] * (cdist(self.y[block], self.y) @ flat)).sum(axis=0)
+            total += (flat[block] * (scipy.spatial.distance.cdist(self.y[block], self.y) @ flat)).sum(axis=0)
         sums: NDArray[np.float64] = total.reshape(f.shape[1:]).sum(axis=0)
         return sums
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import gammaln, xlogy
 
 from dfprivacy import ArgumentError, ConfidenceInterval
@@ -166,7 +166,7 @@ class Numbers:
             return 1.0
         if excess(_LEAST_LOG) <= 0:
             return math.exp(_LEAST_LOG)
-        return math.exp(brentq(excess, _LEAST_LOG, 0.0, xtol=1e-6))
+        return math.exp(scipy.optimize.brentq(excess, _LEAST_LOG, 0.0, xtol=1e-6))
 
     def notes(self) -> tuple[str, ...]:
         """Say what is to be known before trusting a result."""

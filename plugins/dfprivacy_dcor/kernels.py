@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.spatial.distance import cdist
+import scipy
 
 from dfprivacy import ArgumentError
 from dfprivacy_dcor.points import Points
@@ -48,7 +48,9 @@ class Unlike(Points):
 
     def distances(self, rows: slice) -> NDArray[np.float64]:
         """Distances from some rows to all, each from its two points alone."""
-        distances: NDArray[np.float64] = -np.expm1(-cdist(self.points[rows], self.points, _METRICS[self.kernel]))
+        distances: NDArray[np.float64] = -np.expm1(
+            -scipy.spatial.distance.cdist(self.points[rows], self.points, _METRICS[self.kernel])
+        )
         return distances
 
     def ordered(self, order: NDArray[np.intp]) -> Unlike:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
+import scipy
 
 from dfprivacy_dcor.univariate import Line, covariance
 
@@ -125,7 +125,7 @@ class Points:
 
     def distances(self, rows: slice) -> NDArray[np.float64]:
         """Distances from some rows to all, each from its two points alone."""
-        distances: NDArray[np.float64] = cdist(self.points[rows], self.points)
+        distances: NDArray[np.float64] = scipy.spatial.distance.cdist(self.points[rows], self.points)
         return distances
 
     @property

@@ -217,7 +217,8 @@ class Tree:
             at = np.where(at < self.ends[0], self.edges[0], np.where(at > self.ends[1], self.edges[-1], at))
         at = np.clip(at, self.edges[0], self.edges[-1])
         reached = np.concatenate([[0.0], np.cumsum(self.counts)])
-        near = abs(self.edges[:, None] - at.ravel()).argmin(axis=0).reshape(at.shape)
+        right = np.clip(np.searchsorted(self.edges, at), 1, len(self.edges) - 1)
+        near = right - (at - self.edges[right - 1] <= self.edges[right] - at)
         return np.interp(at, self.edges, reached), np.sqrt(self.prefix_variances[near])
 
     def quantiles(self, q: ArrayLike) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dtrtri
+import scipy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -123,7 +123,7 @@ class Sketch:
         covariance = (total.reshape(2 * m, 2 * m) - np.outer(mean, mean)) / self.size
         noise = np.tile(np.broadcast_to(np.square(self.noise), m), 2)
         covariance[np.diag_indices(2 * m)] += noise + 1e-9 / self.size
-        whitener, _ = dtrtri(np.linalg.cholesky(covariance), lower=True)
+        whitener, _ = scipy.linalg.lapack.dtrtri(np.linalg.cholesky(covariance), lower=True)
         return replace(self, whitener=whitener)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+import scipy
 
 from dfprivacy_gmm.characteristic import local_jacobian
 from dfprivacy_gmm.component_moments import MixtureMoments
@@ -107,7 +107,7 @@ def polished(
     S = covariance / moments.size + np.diag(moments.variances.ravel())
     S += np.outer(expected, expected) * moments.size_error**2
     S[np.diag_indices_from(S)] += 1e-14
-    factor = cho_factor(S)
+    factor = scipy.linalg.cho_factor(S)
     B = directions(fit)
     moved = np.zeros(B.shape[1])
     sketch = sketch.sampled(fit.mixtures)
@@ -115,7 +115,7 @@ def polished(
     for _ in range(STEPS):
         there = expected + clipped @ q - simulated  # common random numbers
         G = (clipped * q) @ scores(_about(now, about), z).T
-        weighted = cho_solve(factor, G)
+        weighted = scipy.linalg.cho_solve(factor, G)
         known, right = information(now, sketch)
         H = B.T @ (known + G.T @ weighted + prior) @ B
         right = B.T @ (right + weighted.T @ (T - there) - prior @ B @ moved)
@@ -127,7 +127,7 @@ def polished(
     s = scores(_about(now, about), z)
     G = (clipped * q) @ s.T
     in_rows = moments.size * (s * q) @ s.T
-    return now, _covariance(now, G.T @ cho_solve(factor, G), information(now, sketch)[0], in_rows)
+    return now, _covariance(now, G.T @ scipy.linalg.cho_solve(factor, G), information(now, sketch)[0], in_rows)
 
 
 def _covariance(

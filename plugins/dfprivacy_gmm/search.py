@@ -16,7 +16,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.optimize import nnls
+import scipy
 
 from dfprivacy_gmm.characteristic import Family
 from dfprivacy_gmm.least_squares import AGREE, levenberg_marquardt
@@ -167,7 +167,7 @@ class Search:
             best = int((atoms @ rest).argmax())
             means = np.vstack([means, candidates[best]])
             chosen = np.vstack([chosen, atoms[best]])
-            weights, _ = nnls(chosen.T, target)
+            weights, _ = scipy.optimize.nnls(chosen.T, target)
             rest = target - weights @ chosen
         weights = np.maximum(weights, 0.2 / self.K)
         return means, weights / weights.sum()

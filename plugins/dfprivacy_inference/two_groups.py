@@ -47,7 +47,8 @@ SLACK = 2.5
 """How many scales of their noise the sizes and ties are moved towards the wider law."""
 
 _TIES_MIN = 0.02
-_STEPS = 40  # of a bisection
+_BITS = 40  # of an end of an interval
+_FEW_RELEASES = 64  # of which sixteen values take as long as one
 _OTHER = 1.4  # scales of the noise of a number of rows that is a sum of two
 _FEWEST = 4.0
 _MOSTLY_EQUAL = 0.5
@@ -119,25 +120,29 @@ class TwoGroups:
         """
         if self.sizes is None:
             return None
-        first, second = self.sizes
-        effect, noise = self._effect, self.scale / (first * second)
+        # The two ends first, the releases, and what is tried of each last.
+        one = np.asarray(self._effect)[..., None]
+        first, second, relative = (np.asarray(each)[..., None] for each in (*self.sizes, self.relative))
+        noise = np.asarray(self.scale)[..., None] / (first * second)
 
         def rejected(a: Array) -> NDArray[np.bool_]:
-            variance = _variance(a, first, second, shapes) + (a - 0.5) ** 2 * self.relative**2
+            variance = _variance(a, first, second, shapes) + (a - 0.5) ** 2 * relative**2
             sd = np.sqrt(np.maximum(variance, 1e-30))
-            return np.asarray(pvalue(effect - a, sd, noise) < 1 - confidence)
+            return np.asarray(pvalue(one - a, sd, noise) < 1 - confidence)
 
-        inside = np.clip(effect, 0.0, 1.0)
-        ends = []
-        for end in (0.0, 1.0):
-            out, kept = np.full_like(inside, end), inside
-            tolerated = ~rejected(out)
-            for _ in range(_STEPS):
-                middle = (out + kept) / 2
-                no = rejected(middle)
-                out, kept = np.where(no, middle, out), np.where(no, kept, middle)
-            ends.append(np.where(tolerated, end, kept))
-        return ends[0], ends[1]
+        ends = np.stack([np.zeros_like(one), np.ones_like(one)])
+        tolerated = ~rejected(ends)
+        bits = 4 if one.size < _FEW_RELEASES else 1
+        parts = np.arange(1, 2**bits) / 2**bits
+        out, kept = ends, np.clip(one, 0.0, 1.0)
+        for _ in range(_BITS // bits):
+            tried = out + (kept - out) * parts
+            no = rejected(tried)
+            # How many of them are rejected, from the end inwards: the last that is, and the first that is not.
+            far = np.where(no.all(axis=-1, keepdims=True), len(parts), no.argmin(axis=-1, keepdims=True))
+            out, kept = (out + (kept - out) * at / 2**bits for at in (far, far + 1))
+        low, high = np.where(tolerated, ends, kept)[..., 0]
+        return low, high
 
 
 def _variance(a: Array, first: Array, second: Array, shapes: Shapes) -> Array:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.linalg import block_diag
+import scipy
 
 from dfprivacy import features
 from dfprivacy.errors import ArgumentError
@@ -218,7 +218,7 @@ def embed(
         parts.append(part)
         maps.append(scale * np.eye(part.dimension))
         spans.append((part, scale))
-    exact = block_diag(*maps)
+    exact = scipy.linalg.block_diag(*maps)
     rounded = np.ldexp(np.rint(np.ldexp(exact, MAP_STEP)), -MAP_STEP)
     centre = 0.5 if kind == "me" and not mapped else 0.0
     return Embedding(tuple(parts), rounded, tuple(spans), kept, centre, float(np.linalg.norm(rounded - exact)))

@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import gammaincc, gammaincinv
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def cube_quantile(dimension: int, tail: float) -> float:
         upper = gammaincc(dimension + 1, t) - t / dimension * gammaincc(dimension, t)
         return float(upper / 2 - tail)
 
-    return float(brentq(surplus, 0.0, 1000.0))
+    return float(scipy.optimize.brentq(surplus, 0.0, 1000.0))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import solve_triangular
+import scipy
 
 from dfprivacy.statistics import OfPermutations
 from dfprivacy_kernel.bounds import ridge, whitened_move, whitened_sensitivity
@@ -138,7 +138,7 @@ class Whitened(Rearranged):
         scatter = image_of(self.embedding, gram_of(rows, self.embedding.steps, chosen, self.embedding.width))
         S = (scatter - np.outer(mean, mean / count)) / total
         L = np.linalg.cholesky(S + self.gamma * np.eye(len(S)))
-        white = solve_triangular(L, differences.T, lower=True, check_finite=False)
+        white = scipy.linalg.solve_triangular(L, differences.T, lower=True, check_finite=False)
         length: Array = np.minimum(math.sqrt(self._n * self._m / total) * np.linalg.norm(white, axis=0), CLIP)
         return length
 

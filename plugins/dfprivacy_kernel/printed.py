@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -39,6 +40,7 @@ Changes: TypeAlias = Literal["row", "row of a pair", "pair"]
 
 _FLOOR = 0.01  # in place of eigenvalues that are not positive; the reference's footnote 4
 _DRAWS, _DRAWS_SEED = 100_000, 20_190_916  # of the null law; public, so that p-values can be had again
+_FEW = 8  # weights for which the draws are kept; they take 4 MB as a rule
 _COUNTED = Fraction(1, 20)  # of the price, where the numbers of complete rows are private
 
 
@@ -256,7 +258,15 @@ def _positive(S: Array) -> Array:
 
 def weighted_chi_squared(weights: Array, statistic: float) -> float:
     """Estimate the probability that a weighted sum of squared normal variables is at least this, by simulation."""
-    rng, total = np.random.default_rng(_DRAWS_SEED), np.zeros(_DRAWS)
-    for weight in weights:
-        total += weight * rng.standard_normal(_DRAWS) ** 2
+    squares, total = (_squares if len(weights) <= _FEW else _squares.__wrapped__)(len(weights)), np.zeros(_DRAWS)
+    for weight, square in zip(weights, squares, strict=True):
+        total += weight * square
     return float(1 + np.count_nonzero(total >= statistic)) / (1 + _DRAWS)
+
+
+@cache
+def _squares(many: int) -> Array:
+    """Draw squares of normal variables: the same in every process."""
+    squares: Array = np.random.default_rng(_DRAWS_SEED).standard_normal((many, _DRAWS)) ** 2
+    squares.flags.writeable = False
+    return squares

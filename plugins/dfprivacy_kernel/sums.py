@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,8 +56,11 @@ class _Part:
         values: Array = self.batch.values(column)[self.rows]
         return values
 
-    def standardized(self, column: Column) -> Array:
-        return (self.values(column) - column.mid) / column.half
+    def standardized(self, column: Column, unit: float = 1.0, *, out: Array | None = None) -> Array:
+        y = np.subtract(self.values(column), column.mid, out=out)
+        y /= column.half
+        y *= unit
+        return y
 
     def codes(self, column: Column) -> Any:
         return self.batch.codes(column)[self.rows]
@@ -70,8 +74,8 @@ class _Middle:
     def values(self, column: Column) -> Array:
         return np.array([column.mid])
 
-    def standardized(self, column: Column) -> Array:  # noqa: ARG002
-        return np.zeros(1)
+    def standardized(self, column: Column, unit: float = 1.0, *, out: Array | None = None) -> Array:  # noqa: ARG002
+        return np.multiply(np.zeros(1), unit, out=out)
 
     def codes(self, column: Column) -> Any:  # noqa: ARG002
         return np.zeros(1, dtype=np.intp)
@@ -185,19 +189,26 @@ def products_of(
 
 def mapped(embedding: Embedding, sums: Integers) -> Array:
     """Apply the map of an embedding to sums, shape (sums, M), exactly; rounded to float64 in the end."""
-    steps = _whole(_product(_digits(sums.astype(object)), _digits(_integers(embedding.map).T)))
+    steps = _whole(_product(_digits(sums.astype(object)), [digit.T for digit in _digits_of(embedding)]))
     return np.ldexp(steps.astype(np.float64), -STEP - MAP_STEP)
 
 
 def image_of(embedding: Embedding, gram: Integers) -> Array:
     """Apply the map of an embedding to both sides of a sum of outer products, exactly."""
-    of_map = _digits(_integers(embedding.map))
+    of_map = _digits_of(embedding)
     squared = _whole(_product(_product(of_map, _digits(gram)), [digit.T for digit in of_map]))
     return np.ldexp(squared.astype(np.float64), -2 * (STEP + MAP_STEP))
 
 
-def _integers(map_: Array) -> Integers:
-    return np.array([[int(entry) for entry in row] for row in np.ldexp(map_, MAP_STEP)], dtype=object)
+def _digits_of(embedding: Embedding) -> Digits:
+    """Give the digits of the map of an embedding, which is public."""
+    return _digits_of_map(embedding.map.tobytes(), len(embedding.map))
+
+
+@lru_cache(maxsize=4)
+def _digits_of_map(entries: bytes, rows: int) -> Digits:
+    steps = np.ldexp(np.frombuffer(entries).reshape(rows, -1), MAP_STEP)
+    return _digits(np.array([[int(entry) for entry in row] for row in steps], dtype=object))
 
 
 def _product(left: Digits, right: Digits) -> Digits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scipy.optimize import brentq
+import scipy
 
 from dfprivacy import ArgumentError
 from dfprivacy.statistics import gaussian_scale
@@ -56,4 +56,4 @@ def part_of_the_price(epsilon: float, delta: float, sensitivity: float) -> float
     def surplus(part: float) -> float:
         return sensitivity * gaussian_scale(part * epsilon, part * delta) - noise
 
-    return 1.0 if surplus(1.0) >= 0 else float(brentq(surplus, _LEAST, 1.0, xtol=1e-15))
+    return 1.0 if surplus(1.0) >= 0 else float(scipy.optimize.brentq(surplus, _LEAST, 1.0, xtol=1e-15))

@@ -96,7 +96,7 @@ def normal_two_laplace_cdf(w: ArrayLike, tau1: ArrayLike, tau2: ArrayLike) -> Ar
         excess = _excess(lower, wide, bell)
     else:
         same = narrow - wide <= SAME_RATE * (narrow + wide)
-        excess = _excess_of_two(lower, wide, narrow, bell, same) if not np.all(same) else 0.0
+        excess = np.zeros(()) if np.all(same) else _excess_of_two(lower, wide, narrow, bell, same)
         if np.any(same):
             excess = np.where(same, _excess_of_alike(lower, (wide + narrow) / 2, bell), excess)
     tail = np.minimum(np.maximum(ndtr(lower) + excess, 0.0), 0.5)
@@ -115,7 +115,8 @@ def _excess(w: Array, tau: Array, bell: Array) -> Array:
 def _excess_of_two(w: Array, wide: Array, narrow: Array, bell: Array, same: NDArray[np.bool_]) -> Array:
     """Give what two Laplace variables of different rates add; where they are the same, any number."""
     ratio = np.where(same, 0.0, (wide / np.where(same, 1.0, narrow)) ** 2)
-    return (_excess(w, wide, bell) - ratio * _excess(w, narrow, bell)) / (1 - ratio)
+    excess: Array = (_excess(w, wide, bell) - ratio * _excess(w, narrow, bell)) / (1 - ratio)
+    return excess
 
 
 def _excess_of_alike(w: Array, tau: Array, bell: Array) -> Array:

@@ -15,7 +15,7 @@ import itertools
 import math
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import ndtri
 
 from dfprivacy.arguments import NanPolicy
@@ -281,7 +281,7 @@ def minimum_detectable_effect(
             return math.inf
     if surplus(low) >= 0:
         low, high = 0.0, low
-    return plan.half * float(brentq(surplus, low, high, xtol=1e-9, rtol=1e-3))
+    return plan.half * float(scipy.optimize.brentq(surplus, low, high, xtol=1e-9, rtol=1e-3))
 
 
 def _check_rows(n: int, n2: int | None) -> None:

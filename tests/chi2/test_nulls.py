@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 from scipy.special import chdtrc
 
 from dfprivacy_chi2 import nulls
@@ -385,6 +385,18 @@ def test_few_rows_are_taken_together():
     assert isinstance(table, NoisyTable)
     assert table.rows == counts.sum()
     assert nothing is None
+
+
+@pytest.mark.parametrize("rows", [100.0, 1e4, 1e6])
+@pytest.mark.parametrize("part", [0.001, 0.05, 0.3])
+def test_a_grid_of_noises_has_the_tail_of_all_draws(rows, part):
+    """The p-value is the mean of the tails of all draws of the noise, to six digits and to a billionth."""
+    table = NoisyTable(((rows, 2 * rows, rows),) * 2, ((part * rows,) * 3,) * 2)
+    lengths, shares = table._noise
+
+    for statistic in (0.01, 1.0, *np.quantile(lengths, [0.5, 0.99]) + 3, 25.0 + lengths.max() / 2):
+        every = shares @ special.chndtr(statistic, table.df, lengths)
+        assert table.pvalue(statistic) == pytest.approx(max(1 - every, 1e-9), rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize(("rows", "deviation"), [(50.0, 2.0), (40.0, 10.0), (300.0, 100.0), (3100.0, 1000.0)])

@@ -127,24 +127,25 @@ def test_children_that_nobody_knows_have_equal_parts():
     assert (0, 2) == (low[0], high[0])
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("root", [0.0, 30.0])
 def test_least_squares_counts_have_the_variance_that_is_said(root):
-    """Over 20,000 trees of noise, with a root that is known or not; and least squares is that of a solver."""
-    rng = np.random.default_rng(2)
+    """They are linear in the noise, and so are their variances known; and they are those of a solver."""
     sizes, variances = (1, 4, 8, 24), (root, 5.0, 9.0, 20.0)
-    noise = [rng.normal(size=(20_000, size)) * np.sqrt(v) for size, v in zip(sizes, variances, strict=True)]
+    each = np.repeat(variances, sizes)
+    noise = np.random.default_rng(2).normal(size=each.size) * np.sqrt(each)
     design = np.vstack([np.kron(np.eye(size), np.ones(24 // size)) for size in sizes])
 
-    leaves = np.array([least_squares([level[i] for level in noise], variances)[0] for i in range(20_000)])
-    tree = blank(sizes, variances)
-    weights = 1 / np.repeat(np.maximum(variances, 1e-9), sizes)
-    solved = np.linalg.solve(design.T * weights @ design, design.T * weights @ np.hstack(noise)[0])
+    def leaves(counts):
+        return least_squares(np.split(counts, np.cumsum(sizes)[:-1]), variances)[0]
 
-    assert solved == pytest.approx(leaves[0], abs=1e-5)
-    ratios = np.cumsum(leaves, axis=1).var(axis=0) / np.maximum(tree.prefix_variances[1:], 1e-9)
-    assert np.abs(ratios[:-1] - 1).max() < 0.06
-    assert ratios[-1] == pytest.approx(1 if root else 0, abs=0.06)
+    linear = np.array([leaves(unit) for unit in np.eye(each.size)]).T
+    weights = 1 / np.maximum(each, 1e-9)
+    solved = np.linalg.solve(design.T * weights @ design, design.T * weights @ noise)
+    of_prefixes = np.cumsum(linear, axis=0) ** 2 @ each
+
+    assert leaves(noise) == pytest.approx(linear @ noise, abs=1e-12)
+    assert solved == pytest.approx(leaves(noise), abs=1e-5)
+    assert blank(sizes, variances).prefix_variances[1:] == pytest.approx(of_prefixes, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.statistical

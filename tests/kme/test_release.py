@@ -180,9 +180,10 @@ def test_intervals_cover():
     f = {"x": lambda rows: rows["x"], "wave": lambda rows: np.cos(rows["x"] / 60)}
     truth = {"x": X.mean(), "wave": np.cos(X / 60).mean()}
     for delta in (1e-6, 0):
-        hits = 0
+        hits, view = 0, protect()
         for seed in range(40):
-            found = released(seed=seed, epsilon=2, delta=delta, n_points=64)
+            with seeded_noise(seed):
+                found = view.kme_release(["x", "y"], epsilon=2, delta=delta, n_points=64, fresh=True)
             intervals = {name: found.expectation(g) for name, g in f.items()}
             hits += sum(i.low <= truth[name] <= i.high for name, i in intervals.items())
 
@@ -254,10 +255,13 @@ def test_two_samples(found):
 @pytest.mark.statistical
 def test_the_two_sample_test_keeps_its_level(monkeypatch):
     """At 5%, with noise that dominates, about 5% of the releases of one population are rejected."""
-    monkeypatch.setattr("dfprivacy_kme.release._DRAWS", 199)  # any number that leaves (1 + k) / 200 for p-values
-    rejected = 0
+    monkeypatch.setattr("dfprivacy_kme.release._DRAWS", 99)  # the level is exact with 19, 39, 59, ...
+    rejected, view = 0, protect()
     for seed in range(100):
-        found = released(seed=seed, epsilon=0.05, n_points=32, represent="weights")
+        with seeded_noise(seed):
+            found = view.kme_release(
+                ["x", "y"], epsilon=0.05, delta=1e-6, n_points=32, represent="weights", fresh=True
+            )
         rejected += found.two_sample({"x": X[seed::100], "y": Y[seed::100]}).rejected
 
     assert rejected <= 17  # more with a probability below 1e-5, at the exact level

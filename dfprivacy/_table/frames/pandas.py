@@ -80,7 +80,7 @@ def _part(column: Any, read: Read, start: int, stop: int) -> Raw:
     if isinstance(column, np.ndarray):
         return column[start:stop]
     if isinstance(column, pd.Series):
-        return _raw(column.iloc[start:stop], read)
+        return _raw(column if stop - start == len(column) else column.iloc[start:stop], read)
     return _of_arrow(column.slice(start, stop - start), read)
 
 
