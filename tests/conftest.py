@@ -150,6 +150,25 @@ for line in sys.stdin:
     os._exit(code)
 """
 
+# It forks one process for each list of arguments, and lets all of them begin at one moment.
+_TOGETHER = """
+import json, os, sys
+
+script, *several = sys.argv[1:]
+ready, start = os.pipe(), os.pipe()
+for arguments in several:
+    if os.fork() == 0:
+        sys.argv = ["-c", *json.loads(arguments)]
+        os.write(ready[1], b"!")
+        os.read(start[0], 1)
+        exec(script)
+        sys.exit()
+for _ in several:
+    os.read(ready[0], 1)
+os.write(start[1], b"!" * len(several))
+assert [os.wait()[1] for _ in several] == [0] * len(several)
+"""
+
 
 class Forks:
     """Runs scripts in processes of their own, all of which begin with the same modules imported.
@@ -187,6 +206,10 @@ class Forks:
         out, err = (stream.read_bytes() for stream in streams[1:])
         assert code == status, err.decode()
         return subprocess.CompletedProcess(script, code, out, err)
+
+    def together(self, script: str, *several: Sequence[str]) -> list[str]:
+        """Run a script at one moment in several processes, each with its arguments; the lines that they print."""
+        return self(_TOGETHER, script, *map(json.dumps, several), strict=True).stdout.decode().splitlines()
 
 
 @pytest.fixture(scope="session")
