@@ -9,6 +9,7 @@ from scipy.special import chdtrc
 
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import TAU
+from dfprivacy_chi2.given_margin import Noisy, grid
 from dfprivacy_chi2.laws import by_binomials
 from dfprivacy_chi2.margin import NoisyMargin
 from dfprivacy_chi2.shares import Shares, tails
@@ -222,6 +223,26 @@ def test_a_noisy_total_spoils_little_where_the_share_is_common():
     worst = max(level_with_a_noisy_total(250, 250, 1.0, p, 0.05) for p in (0.1, 0.3, 0.5))
 
     assert worst >= 0.04
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-4, 0.02, 3.0])
+@pytest.mark.parametrize(("n1", "n0"), [(1, 1), (1, 5), (30, 40), (7, 300), (6000, 9000)])
+def test_tails_and_quantiles_given_the_margin(n1, n0, scale):
+    """They are the sums over all tables with the margin, and the inverse of these, at any scale of the noise."""
+    laws, margins, asked = Noisy.of(n1, n0, scale), grid(n1 + n0), np.array([1e-9, 0.05, 0.7])
+
+    at = np.stack([laws.quantiles(u) for u in asked], axis=1)
+
+    assert np.stack([laws.tails(t, np.arange(len(margins))) for t in at.T], axis=1) == pytest.approx(
+        np.tile(asked, (len(margins), 1)), rel=1e-5
+    )
+    for place in np.flatnonzero(laws.few)[::6]:
+        m = margins[place]
+        c11 = np.arange(max(0, m - n0), min(n1, m) + 1)
+        apart, weights = c11 / n1 - (m - c11) / n0, stats.hypergeom.pmf(c11, n1 + n0, n1, m)
+        away = (at[place][:, None] + np.concatenate([apart, -apart])) / scale
+        tail = np.exp(-np.abs(away)) / 2
+        assert np.where(away > 0, tail, 1 - tail) @ np.tile(weights, 2) == pytest.approx(asked, rel=1e-5)
 
 
 @pytest.mark.parametrize("total", [-1e6, -3.0, 0.0, 40.0, 100.0, 203.0, 1e6])
