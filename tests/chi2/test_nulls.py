@@ -190,16 +190,20 @@ def test_a_range_is_searched_from_end_to_end(low, high):
 
 
 def level_with_a_noisy_total(n1, n0, epsilon, p, alpha):
-    """The probability of a false rejection, by summing over all tables and 100 quantiles of the total's noise."""
+    """The probability of a false rejection, over all likely tables and 100 quantiles of the total's noise."""
     scale, total_scale = 1 / (0.9 * epsilon * min(n1, n0)), 10 / epsilon
     test = NoisyMargin(n1, n0, 0.0, total_scale)
     noise = stats.laplace.ppf((np.arange(100) + 0.5) / 100, scale=total_scale)
     first, second = stats.binom.pmf(np.arange(n1 + 1), n1, p), stats.binom.pmf(np.arange(n0 + 1), n0, p)
     at = test.required(np.arange(n1 + n0 + 1)[:, None] + noise, alpha, scale)
-    rejected = 0.0
+    rejected = 1e-6 * alpha  # tables of this probability altogether, which are left out: taken to be rejected
     for m1 in range(n1 + n0 + 1):
         c11 = np.arange(max(0, m1 - n0), min(n1, m1) + 1)
         weights = first[c11] * second[m1 - c11]
+        kept = weights > 1e-6 * alpha / ((n1 + 1) * (n0 + 1))
+        if not kept.any():
+            continue
+        c11, weights = c11[kept], weights[kept]
         delta = c11 / n1 - (m1 - c11) / n0
         for side in (delta, -delta):
             away = (side - at[m1][:, None]) / scale
