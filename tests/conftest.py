@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -111,10 +111,11 @@ def constructor(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Any
 
 # A process that has imported some modules forks one for each script.
 _FORKS = """
-import importlib, json, os, signal, sys, traceback
+import gc, importlib, json, os, signal, sys, traceback, types, warnings
 
 for module in sys.argv[1:]:
     importlib.import_module(module)
+gc.freeze()  # or a child's first look for garbage would copy all of the memory
 print("ready", flush=True)
 for line in sys.stdin:
     asked = json.loads(line)
@@ -133,8 +134,12 @@ for line in sys.stdin:
         os.environ.update(asked["environment"])
         sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
         sys.argv = ["-c", *asked["arguments"]]
+        if asked["strict"]:  # but from Python 3.12 on, a fork of a process with threads is warned of
+            warnings.simplefilter("error")
+            warnings.simplefilter("ignore", DeprecationWarning)
         code = 0
-        exec(asked["script"], {"__name__": "__main__"})
+        main = sys.modules["__main__"] = types.ModuleType("__main__")
+        exec(asked["script"], vars(main))
     except SystemExit as ended:
         code = ended.code or 0
     except BaseException:
@@ -143,6 +148,25 @@ for line in sys.stdin:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+"""
+
+# It forks one process for each list of arguments, and lets all of them begin at one moment.
+_TOGETHER = """
+import json, os, sys
+
+script, *several = sys.argv[1:]
+ready, start = os.pipe(), os.pipe()
+for arguments in several:
+    if os.fork() == 0:
+        sys.argv = ["-c", *json.loads(arguments)]
+        os.write(ready[1], b"!")
+        os.read(start[0], 1)
+        exec(script)
+        sys.exit()
+for _ in several:
+    os.read(ready[0], 1)
+os.write(start[1], b"!" * len(several))
+assert [os.wait()[1] for _ in several] == [0] * len(several)
 """
 
 
@@ -162,20 +186,30 @@ class Forks:
         environment: Mapping[str, str] = os.environ,
         given: bytes = b"",
         terminal: int | None = None,
+        strict: bool = False,
+        status: int = 0,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run a script with arguments and what it reads; its standard error can be a terminal."""
+        """Run a script with arguments and what it reads; its standard error can be a terminal.
+
+        With `strict` warnings are errors; `status` is how it has to end, less than zero for a signal.
+        """
         streams = [self.folder / name for name in ("in", "out", "err")]
         for stream, written in zip(streams, (given, b"", b""), strict=True):
             stream.write_bytes(written)
         names = [*map(str, streams)] if terminal is None else [*map(str, streams[:2]), os.ttyname(terminal)]
         asked = {"script": script, "arguments": arguments, "environment": dict(environment), "streams": names}
+        asked["strict"] = strict
         assert self.server.stdin
         assert self.server.stdout
         print(json.dumps(asked), file=self.server.stdin, flush=True)
         code = int(self.server.stdout.readline())
         out, err = (stream.read_bytes() for stream in streams[1:])
-        assert code == 0, err.decode()
+        assert code == status, err.decode()
         return subprocess.CompletedProcess(script, code, out, err)
+
+    def together(self, script: str, *several: Sequence[str]) -> list[str]:
+        """Run a script at one moment in several processes, each with its arguments; the lines that they print."""
+        return self(_TOGETHER, script, *map(json.dumps, several), strict=True).stdout.decode().splitlines()
 
 
 @pytest.fixture(scope="session")
@@ -192,12 +226,26 @@ def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., 
     with ExitStack() as started:
 
         def start(*modules: str) -> Forks:
-            command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _FORKS, *modules]
-            server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            assert started.enter_context(server).stdout.readline() == "ready\n"
-            return Forks(server, tmp_path_factory.mktemp("forks"))
+            return started.enter_context(_forks(modules, tmp_path_factory.mktemp("forks")))
 
         yield start
+
+
+@contextmanager
+def _forks(modules: Sequence[str], folder: Path) -> Iterator[Forks]:
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _FORKS, *modules]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout
+        assert server.stdout.readline() == "ready\n"
+        yield Forks(server, folder)
+
+
+@pytest.fixture(scope="session")
+def forked(needed: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    """What runs a script in a fork of one process, which has imported what questions need and opened no ledger."""
+    ledger = ["dfprivacy._ledger.ledger", "dfprivacy._ledger.joint"]
+    with _forks(["pandas", "polars", *ledger, *needed], tmp_path_factory.mktemp("forked")) as forks:
+        yield forks
 
 
 @pytest.fixture(scope="session")

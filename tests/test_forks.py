@@ -24,8 +24,20 @@ def path(tmp_path):
     return tmp_path / "ledger.sqlite"
 
 
-def python(script, *arguments):
-    """Run a script in a process of its own; what it prints."""
+@pytest.fixture
+def python(forked):
+    """What runs a script in a process of its own, and gives what it prints."""
+
+    def run(script, *arguments, status=0):
+        ended = forked(script, *map(str, arguments), strict=True, status=status)
+        assert ended.stderr == b""
+        return ended.stdout.decode()
+
+    return run
+
+
+def interpreter(script, *arguments):
+    """Run a script in an interpreter of its own, which ends as all do; what it prints."""
     # from Python 3.12 on, a fork of a process with threads is warned of
     warnings = ["-W", "error", "-W", "ignore::DeprecationWarning"]
     run = subprocess.run(
@@ -88,7 +100,7 @@ pay("parent")
 """
 
 
-def test_a_fork_waits_for_the_transactions_of_other_threads(path):
+def test_a_fork_waits_for_the_transactions_of_other_threads(python, path):
     """A child is made when no thread is in a transaction, and then pays as its parent does."""
     account = open_ledger(path).open_account("fork", epsilon=Fraction(1), **TERMS)
 
@@ -124,7 +136,7 @@ def test_who_was_forked_within_a_transaction_cannot_use_the_file(path, by):
     """A child made in the middle of a transaction is refused before any charge; the parent goes on undisturbed."""
     account = open_ledger(path).open_account("fork", epsilon=Fraction(1), **TERMS)
 
-    printed = python(CHARGE + WITHIN, path, by).splitlines()
+    printed = interpreter(CHARGE + WITHIN, path, by).splitlines()
 
     assert "The transaction belongs to the process" not in printed[0]
     assert printed[0].startswith("child cannot commit: The ledger")
@@ -148,7 +160,7 @@ for child in range(3):
 """
 
 
-def test_a_fork_that_tells_nobody_is_noticed(path):
+def test_a_fork_that_tells_nobody_is_noticed(python, path):
     """A child that C code made between transactions pays as its parent does."""
     account = open_ledger(path).open_account("fork", epsilon=Fraction(1), **TERMS)
 
@@ -176,7 +188,7 @@ def test_what_an_interrupt_left_open_is_closed_before_a_fork(path):
     """A connection that nobody closed crosses no fork."""
     account = open_ledger(path).open_account("fork", epsilon=Fraction(1), **TERMS)
 
-    printed = python(CHARGE + STRAY, path)
+    printed = interpreter(CHARGE + STRAY, path)
 
     assert sorted(printed.splitlines()) == ["child paid", "parent paid"]
     assert len(account.entries()) == 2
@@ -212,7 +224,7 @@ os.wait()
 """
 
 
-def test_no_lock_of_the_house_is_inherited_held():
+def test_no_lock_of_the_house_is_inherited_held(python):
     """A child can take every lock that a thread of its parent held."""
     assert python(LOCKS) == "free\n"
 
@@ -237,7 +249,7 @@ os.wait()
 
 def test_a_fork_waits_for_imports(tmp_path):
     """A child can import what a thread of its parent was importing."""
-    assert python(IMPORTS, tmp_path) == "imported\n"
+    assert interpreter(IMPORTS, tmp_path) == "imported\n"
 
 
 # Threads ask while the process forks children that ask too. Every release that anybody got is written down.
@@ -293,7 +305,7 @@ for child in children:
 
 
 @pytest.mark.stress
-def test_threads_and_forks_lose_no_charge(path, tmp_path):
+def test_threads_and_forks_lose_no_charge(python, path, tmp_path):
     """Whatever was released to threads and to forked children is in the ledger, and nobody hangs or fails."""
     python(CROWD, path, tmp_path / "released", SECONDS)
 
@@ -342,7 +354,7 @@ print(json.dumps(seen))
 
 
 @pytest.mark.stress
-def test_a_service_with_pools_of_processes_loses_no_charge(path):
+def test_a_service_with_pools_of_processes_loses_no_charge(python, path):
     """What a thread and the workers of forked pools were told is in the ledger."""
     seen = json.loads(python(SERVICE, path, SECONDS))
 
@@ -390,7 +402,7 @@ print(os.waitpid(start(1), 0)[1])
 
 
 @pytest.mark.stress
-def test_killed_workers_hang_nobody(path):
+def test_killed_workers_hang_nobody(python, path):
     """After workers were killed at any moment of a question, the next one is answered."""
     assert python(KILLED, path, SECONDS) == "0\n"
     assert integrity(path) == [("ok",)]
@@ -426,7 +438,7 @@ os.wait()
 
 
 @pytest.mark.parametrize("kind", ["eager", "lazy"])
-def test_polars_is_refused_where_its_threads_are_lost(kind):
+def test_polars_is_refused_where_its_threads_are_lost(python, kind):
     """A frame is refused, with nothing spent, in a fork of a process that had used Polars' threads."""
     parent, child = python(POLARS, kind, "1", "used").splitlines()
 
@@ -436,7 +448,7 @@ def test_polars_is_refused_where_its_threads_are_lost(kind):
 
 
 @pytest.mark.parametrize("kind", ["eager", "lazy"])
-def test_polars_reads_in_a_fork_that_was_first(kind):
+def test_polars_reads_in_a_fork_that_was_first(python, kind):
     """A frame can be read in a fork of a process that had not used Polars' threads."""
     assert python(POLARS, kind, "600", "unused") == "child reads\n"
 
@@ -463,7 +475,7 @@ os.wait()
 """
 
 
-def test_a_forked_frame_is_refused_before_it_pays(path):
+def test_a_forked_frame_is_refused_before_it_pays(python, path):
     """In a fork that lost Polars' threads a new question is refused and charged nothing; a kept one is answered."""
     replayed, refused = python(PAYING, path).splitlines()
 

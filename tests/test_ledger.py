@@ -39,17 +39,16 @@ def pay(account, epsilon):
     return account.charge(Pure(Fraction(epsilon)), call="c1", mechanism="mean")
 
 
-def python(script, *arguments):
-    """Run a script in a process of its own; what it prints."""
-    run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script, *map(str, arguments)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert run.returncode == 0, run.stderr
-    return run.stdout.strip()
+@pytest.fixture
+def python(forked):
+    """What runs a script in a process of its own, and gives what it prints."""
+
+    def run(script, *arguments, status=0):
+        ended = forked(script, *map(str, arguments), strict=True, status=status)
+        assert ended.stderr == b""
+        return ended.stdout.decode().strip()
+
+    return run
 
 
 def sqlite(path, *statements):
@@ -104,7 +103,7 @@ def test_memory_is_one_ledger():
     assert ledger.where == "memory:"
 
 
-def test_a_closed_memory_is_no_fresh_budget():
+def test_a_closed_memory_is_no_fresh_budget(python):
     """Closing the ledger in memory does not make room for another one."""
     script = """
 from dfprivacy.errors import LedgerError
@@ -118,7 +117,7 @@ except LedgerError as error:
     assert "closed" in python(script)
 
 
-def test_memory_is_no_second_budget_in_a_fork():
+def test_memory_is_no_second_budget_in_a_fork(python):
     """A forked process cannot spend its copy of the ledger in memory."""
     script = """
 import os, sys
@@ -171,7 +170,10 @@ PRAGMAS = ["journal_mode", "synchronous", "foreign_keys", "busy_timeout"]
 
 def test_importing_is_light():
     """SQLAlchemy is imported by the first ledger, not by the module."""
-    assert python("import sys, dfprivacy._ledger.ledger; print('sqlalchemy' in sys.modules)") == "False"
+    script = "import sys, dfprivacy._ledger.ledger; print('sqlalchemy' in sys.modules)"
+
+    run = subprocess.run([sys.executable, "-W", "error", "-c", script], check=True, capture_output=True, text=True)
+    assert run.stdout == "False\n"
 
 
 # Where not
@@ -239,7 +241,7 @@ def test_a_removed_file(path, account):
         pay(account, "0.5")
 
 
-def test_a_full_disk(path):
+def test_a_full_disk(python, path):
     """A charge that finds no room on the disk is no charge, and the ledger works when there is room again."""
     script = """
 import resource, sys

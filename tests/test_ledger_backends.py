@@ -7,7 +7,6 @@ import os
 import pwd
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -296,12 +295,7 @@ from fractions import Fraction
 from dfprivacy._privacy.losses import Pure
 from dfprivacy.errors import BudgetExceeded
 from dfprivacy._ledger.ledger import open_ledger
-from dfprivacy._ledger.measurements import Measurement, digest
-from dfprivacy._ledger.tables import SCHEMA_VERSION, tables
-import sqlalchemy
 
-print("ready", flush=True)
-sys.stdin.readline()
 account = open_ledger(sys.argv[1]).open_account(
     "race", epsilon=Fraction(1), delta=Fraction(0), accounting=None, neighbors="replace_one", public=()
 )
@@ -316,26 +310,13 @@ print(admitted)
 """
 
 
-def test_processes_race_for_the_last_of_a_budget(shared_place):
+def test_processes_race_for_the_last_of_a_budget(forked, shared_place):
     """Four processes make one ledger and one account at one moment, and spend exactly its budget together."""
-    racers = [
-        subprocess.Popen(
-            [sys.executable, "-c", RACER, shared_place, str(number)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(4)
-    ]
-    for racer in racers:
-        assert racer.stdout.readline() == "ready\n"
-    for racer in racers:
-        racer.stdin.write("go\n")
-        racer.stdin.flush()
-    admitted = [int(racer.communicate(timeout=600)[0]) for racer in racers]
+    admitted = forked.together(RACER, *([shared_place, str(number)] for number in range(4)))
 
     account = open_ledger(shared_place).account("race")
-    assert 100 == sum(admitted) == len(account.entries())
+    assert len(admitted) == 4
+    assert 100 == sum(map(int, admitted)) == len(account.entries())
     assert account.accountant.after(account.accountant.nothing, Pure(Fraction(1))) == account.spent()
 
 
@@ -345,8 +326,6 @@ from fractions import Fraction
 from dfprivacy._privacy.losses import Pure
 from dfprivacy.errors import BudgetExceeded
 from dfprivacy._ledger.ledger import open_ledger
-from dfprivacy._ledger.measurements import Measurement, digest
-from dfprivacy._ledger.tables import SCHEMA_VERSION, tables
 
 account = open_ledger(sys.argv[1]).account("fork")
 account.charge(Pure(Fraction(1, 100)), call="parent", mechanism="mean")
@@ -366,15 +345,13 @@ assert all(os.waitpid(child, 0)[1] == 0 for child in children)
 """
 
 
-def test_forks_share_the_budget(shared_place):
+def test_forks_share_the_budget(forked, shared_place):
     """An account used before a fork can be used in every process after it, and they spend one budget."""
     account = open_ledger(shared_place).open_account("fork", epsilon=Fraction(1), **TERMS)
 
-    run = subprocess.run(
-        [sys.executable, "-c", FORK, shared_place], check=False, capture_output=True, text=True, timeout=600
-    )
+    run = forked(FORK, shared_place, strict=True)
 
-    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stderr == b""
     assert len(account.entries()) == 100
 
 
@@ -547,8 +524,6 @@ import sys, time
 from fractions import Fraction
 from dfprivacy._ledger.joint import JointAccount
 from dfprivacy._ledger.ledger import open_ledger
-from dfprivacy._ledger.measurements import Measurement, digest
-from dfprivacy._ledger.tables import SCHEMA_VERSION, tables
 from dfprivacy._privacy.losses import Pure
 
 ledger = open_ledger(sys.argv[1])
@@ -565,7 +540,7 @@ print(asked)
 
 @pytest.mark.stress
 @pytest.mark.parametrize("isolation", ["read committed", "serializable"])
-def test_questions_of_two_accounts_in_both_orders(new_database, isolation):
+def test_questions_of_two_accounts_in_both_orders(forked, new_database, isolation):
     """Processes that ask of two accounts, in either order, are all answered, whatever the server isolates."""
     where = new_database()
     database = where.removeprefix("postgresql://analyst@/").partition("?")[0]
@@ -573,12 +548,9 @@ def test_questions_of_two_accounts_in_both_orders(new_database, isolation):
     accounts = a_pair(where)
     seconds = os.environ.get("DFPRIVACY_TEST_STRESS", "2")
 
-    askers = [
-        subprocess.Popen([sys.executable, "-c", PAIR, where, order, seconds], stdout=subprocess.PIPE, text=True)
-        for order in ["ab", "ba", "ab", "ba"]
-    ]
-    asked = [asker.communicate(timeout=float(seconds) + 600)[0] for asker in askers]
+    asked = forked.together(PAIR, *([where, order, seconds] for order in ["ab", "ba", "ab", "ba"]))
 
+    assert len(asked) == 4
     assert all(int(count) > 0 for count in asked)
     for account in accounts:
         assert sum(map(int, asked)) == len(account.entries()) == len(account.answers())

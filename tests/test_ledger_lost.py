@@ -8,8 +8,6 @@ import json
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 from fractions import Fraction
 
 import pytest
@@ -187,10 +185,11 @@ def test_a_damaged_memory_loses_lines_only(path):
         open_ledger(path)
 
 
-def test_the_memory_stays_small(path):
-    """Hundreds of charges leave no more lines than that, and the newest sum."""
+def test_the_memory_stays_small(path, monkeypatch):
+    """However many charges leave no more lines than are kept, and the newest sum."""
+    monkeypatch.setattr("dfprivacy._ledger.remembered._LINES", 20)
     account = opened(path)
-    for _ in range(300):
+    for _ in range(30):
         pay(account, "0.001")
     memory = open_ledger(path).memory
 
@@ -259,14 +258,14 @@ def test_each_sum_is_held_against_the_charges(path):
                 opened(path, delta=Fraction(1, 10**6))
 
 
-def test_what_is_charged_later_is_held_against_it_too(path):
+def test_what_is_charged_later_is_held_against_it_too(forked, path):
     """Charges that another process made since the last look are added to those that were looked at."""
     account = opened(path)
     for i in range(1, 8):
         pay(account, Fraction(1, 100 + i % 3))
         account.check()
     less = str(account.spent().counts[0])
-    subprocess.run([sys.executable, "-c", PAID, path], check=True)
+    forked(PAID, str(path))
     account.check()
     less_spent(path, [less, "0", "0"])
 
@@ -300,11 +299,10 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_backup_after_a_kill_has_every_charge(path, tmp_path, capsys):
+def test_a_backup_after_a_kill_has_every_charge(forked, path, tmp_path, capsys):
     """A copy of the file alone lacks what was written ahead and is refused; a backup has it, alone."""
     opened(path)
-    run = subprocess.run([sys.executable, "-c", KILLED, path], check=False)
-    assert -signal.SIGKILL == run.returncode
+    forked(KILLED, str(path), status=-signal.SIGKILL)
     shutil.copy(path, tmp_path / "copy")
     assert 0 == main(["ledger", "backup", str(tmp_path / "backup"), "--ledger", str(path)])
     assert [] == list(tmp_path.glob("backup*[!p]"))

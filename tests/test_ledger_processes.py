@@ -23,30 +23,31 @@ def path(tmp_path):
     return tmp_path / "ledger.sqlite"
 
 
-def python(script, *arguments, status=0):
-    """Run a script in a process of its own; what it prints."""
-    run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script, *map(str, arguments)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert run.returncode == status, run.stderr
-    return run.stdout.strip()
+@pytest.fixture
+def python(forked):
+    """What runs a script in a process of its own, and gives what it prints."""
+
+    def run(script, *arguments, status=0):
+        ended = forked(script, *map(str, arguments), strict=True, status=status)
+        assert ended.stderr == b""
+        return ended.stdout.decode().strip()
+
+    return run
 
 
 # Two workers at any time charge and then release, until each is killed. A worker is a fork of a process that
-# has imported everything, so it works from its first millisecond; it says so through a pipe.
+# has imported everything and charged once, so it charges from its first millisecond; it says so through a pipe.
 KILLER = """
-import os, random, signal, sys, time
+import gc, os, random, signal, sys, time
 from fractions import Fraction
 from dfprivacy._privacy.losses import Pure
 from dfprivacy._ledger.ledger import open_ledger
 
 path, released, kills = sys.argv[1], sys.argv[2], int(sys.argv[3])
 account = open_ledger(path).account("survey")
+account.charge(Pure(Fraction(1, 1000)), call=str(os.getpid()), mechanism="mean")
 chance = random.Random(20_260_101)
+gc.freeze()
 
 def work(pipe):
     file = os.open(released, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -94,7 +95,16 @@ def test_a_kill_gives_no_answer_away(path, tmp_path):
     account = open_ledger(path).open_account("survey", epsilon=Fraction(10**6), **TERMS)
     released = tmp_path / "released"
 
-    killed = int(python(KILLER, path, released, 240))
+    # A lean interpreter, for it is forked 240 times.
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", KILLER, path, released, "240"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    killed = int(run.stdout)
 
     entries = account.entries()
     charged = {f"{entry.id} {entry.call}" for entry in entries}
@@ -122,7 +132,7 @@ account.keep(call="c1", mechanism="mean", question="{}", release={})
 """
 
 
-def test_a_crash_after_the_charge_leaves_the_charge(path):
+def test_a_crash_after_the_charge_leaves_the_charge(python, path):
     """An answer lost between its charge and its release stays paid for."""
     account = open_ledger(path).open_account("survey", epsilon=Fraction(1), **TERMS)
 
@@ -147,7 +157,7 @@ with account.ledger.transaction(write=True) as connection:
 """
 
 
-def test_a_crash_within_the_charge_leaves_nothing(path):
+def test_a_crash_within_the_charge_leaves_nothing(python, path):
     """A process killed before its commit has charged nothing, and holds nobody up."""
     account = open_ledger(path).open_account("survey", epsilon=Fraction(1), **TERMS)
 

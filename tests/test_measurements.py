@@ -631,10 +631,12 @@ def test_statistics_are_kept_as_sums_are():
 # ---- pooling ---------------------------------------------------------------------------------------------
 
 
-def pooled(curator, column, *, pool=True, option=0):
-    """The sums of a column, and the scale of their noise."""
-    found = curator.sum(Moments(column, degree=1), pool=pool)
-    return np.r_[found.values, found.scales], found.noise.kind
+def pooled(curator, column, by=None, *, pool=True, option=0):
+    """The sums of a column, and the scales of their noise."""
+    moments = Moments(column, degree=1)
+    found = curator.sum(moments if by is None else OneHot(by) * moments, pool=pool)
+    values, scales = np.broadcast_arrays(np.ravel(found.values), np.ravel(found.scales))
+    return np.squeeze([values, scales]), found.noise.kind
 
 
 def test_measurements_pool_by_inverse_variance():
@@ -659,16 +661,19 @@ def test_measurements_pool_by_inverse_variance():
 @pytest.mark.statistical
 def test_pooled_noise_has_the_variance_it_says():
     """The variance of pooled Laplace noise is twice its scale squared."""
-    asked = view(epsilon=10_000)
+    groups = np.arange(400) % 40
+    asked = view(ROWS.assign(g=groups), epsilon=10_000, categories={"g": range(40)})
     errors = []
-    truth = float((np.clip(ROWS["x"], -3, 3) / 3).sum())
-    with registered(pooled), seeded_noise(5):
-        for at in range(400):
+    truth = np.bincount(groups, np.clip(ROWS["x"], -3, 3) / 3)
+    with registered(pooled, columns={"column": "numeric", "by": "category"}), seeded_noise(5):
+        for at in range(10):  # 400 sums, each with noise of its own
             part = asked.where(y=(-3, 3 + at))  # all rows, under another description
-            part.mine("x", epsilon=1, pool=False)
-            value, scale = part.mine("x", epsilon=1.1).value[0]
-            errors.append((value - truth) / scale)
+            part.mine("x", epsilon=1, pool=False, by="g")
+            (values, scales), kind = part.mine("x", epsilon=1.1, by="g").value
+            errors.extend((values - truth) / scales)
 
+    assert kind == "pooled discrete Laplace"
+    assert len(errors) == 400
     assert pytest.approx(np.mean(np.square(errors)), rel=0.45) == 2
 
 

@@ -30,20 +30,14 @@ view.gmm_fit(["x", "y"], n_components=3, restarts=7, epsilon=1)
 """
 
 
-@pytest.fixture(scope="module")
-def forks(forking, needed):
-    """Fork of a process that has imported what the scripts do, and seen no bar."""
-    return forking("pandas", "tqdm.std", *needed)
-
-
 @pytest.fixture
-def on_a_terminal(forks):
+def on_a_terminal(forked):
     """What a script writes to the terminal that its standard error is."""
 
     def shown(*arguments, script=SLOW):
         leader, follower = pty.openpty()
         termios.tcsetwinsize(follower, (24, 80))
-        forks(script, *arguments, terminal=follower)
+        forked(script, *arguments, terminal=follower)
         os.set_blocking(leader, False)
         try:
             return os.read(leader, 1 << 20).decode()
@@ -90,9 +84,9 @@ def test_a_short_search_for_a_mixture_shows_nothing(on_a_terminal):
     assert on_a_terminal("1000", script=SEARCH) == ""
 
 
-def test_nothing_is_written_to_a_file(forks):
+def test_nothing_is_written_to_a_file(forked):
     """Where standard error is no terminal, there is no bar."""
-    done = forks(SLOW, "0", "replace_one")
+    done = forked(SLOW, "0", "replace_one")
 
     assert done.stderr == b""
 
@@ -117,12 +111,12 @@ print(paid, lock is tqdm.get_lock(), [each.acquire(block=False) for each in lock
 
 
 @pytest.mark.parametrize("seen", [True, False])
-def test_no_bar_waits_for_another_process(seen, forks):
+def test_no_bar_waits_for_another_process(seen, forked):
     """A question is answered, with a bar and without, while a dead process holds the lock of all bars of tqdm."""
     leader, follower = pty.openpty()
     termios.tcsetwinsize(follower, (24, 80))
 
-    done = forks(DEAD, terminal=follower if seen else None)
+    done = forked(DEAD, terminal=follower if seen else None)
 
     os.close(leader)
     os.close(follower)

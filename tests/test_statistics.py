@@ -527,8 +527,11 @@ def test_a_p_value_takes_twice_the_noise_of_a_decision(alpha, factor):
 def ranks(values, others, scale):
     """Exact law of the rank of one value among independent others, each drawn from `others`, all with noise."""
     support, p = laplace_law(scale, 300)
-    tail = {t: np.array([p[support + t >= m].sum() for m in support + values]) for t in set(others)}
-    atom = {t: np.array([p[support + t == m].sum() for m in support + values]) for t in set(others)}
+    reached = np.append(np.cumsum(p[::-1])[::-1], 0.0)  # the probabilities of each number of the support or more
+    exactly = np.append(p, 0.0)
+    at = {t: np.clip(support + values - t + 300, 0, 601) for t in set(others)}
+    tail = {t: reached[place] for t, place in at.items()}
+    atom = {t: np.where(support + values - t < -300, 0.0, exactly[place]) for t, place in at.items()}
     above = sum(tail[t] - atom[t] for t in others) / len(others)
     equal = sum(atom[t] for t in others) / len(others)
     # Two others, drawn independently; ties broken uniformly.

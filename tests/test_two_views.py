@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import math
 import pickle
-import subprocess
-import sys
 from fractions import Fraction
 
 import numpy as np
@@ -231,13 +229,12 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.pandas(False)
 @pytest.mark.parametrize(("at", "charged"), [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0), (7, 1)])
-def test_a_crash_leaves_both_or_neither(ledger, at, charged):
+def test_a_crash_leaves_both_or_neither(forked, ledger, at, charged):
     """A process killed at any of the six writes has charged nobody; killed after the commit, both."""
     one, two = protect("one", epsilon=1), protect("two", epsilon=1)
 
-    run = subprocess.run([sys.executable, "-c", INTERRUPT, str(ledger), str(at)], check=False, timeout=600)
+    forked(INTERRUPT, str(ledger), str(at), status=-9)
 
-    assert -9 == run.returncode
     assert [Fraction(3, 4) * charged] * 2 == spent(one, two)
     expected = one._target.account.accountant
     whole = expected.after(expected.nothing, Pure(Fraction(3, 4))) if charged else expected.nothing
@@ -262,17 +259,12 @@ except BudgetExceeded:
 
 
 @pytest.mark.pandas(False)
-def test_processes_that_charge_crosswise_stay_in_step(ledger):
+def test_processes_that_charge_crosswise_stay_in_step(forked, ledger):
     """Processes that charge the same two accounts in either order neither wait for each other nor overspend."""
     one, two = protect("one", epsilon=1), protect("two", epsilon=1)
 
-    running = [
-        subprocess.Popen([sys.executable, "-c", RACE, str(ledger), *names])
-        for names in (("one", "two"), ("two", "one"), ("one", "two"))
-    ]
-    ended = [process.wait(timeout=600) for process in running]
+    forked.together(RACE, *([str(ledger), *names] for names in (["one", "two"], ["two", "one"], ["one", "two"])))
 
-    assert [0, 0, 0] == ended
     assert [1, 1] == spent(one, two)
     assert [50, 50] == [len(view._target.account.entries()) for view in (one, two)]
 

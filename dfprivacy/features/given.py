@@ -120,7 +120,9 @@ class Given(RowFeatures):
         for column in self.given:
             if column.bounds is not None and column in self.of.columns:
                 batch.values(column)  # whose numbers will be needed, and which sees what is missing
-        return not any(batch.has_missing(column) for column in self.given)
+            if batch.has_missing(column):
+                return False
+        return True
 
     def _gone(self, batch: Batch) -> NDArray[np.bool_]:
         first, *others = self.given

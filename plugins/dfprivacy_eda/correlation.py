@@ -221,8 +221,8 @@ def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> 
     variances, possible = np.diag(covariances), np.diagonal(drawn, axis1=-2, axis2=-1)
     unknown = variances <= np.maximum(_CLEARLY * possible.std(axis=0), 0.0)
     values, draws = _correlations(covariances, variances), _correlations(drawn, possible)
-    low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
-    errors, either = draws.std(axis=0), unknown[:, None] | unknown
+    errors, low, high = _spread(draws, confidence)
+    either = unknown[:, None] | unknown
     values[either], errors[either], low[either], high[either] = 0.0, 1.0, -1.0, 1.0
     np.fill_diagonal(low, np.where(unknown, -1.0, 1.0))
     off = ~np.eye(len(values), dtype=np.bool_)
@@ -246,6 +246,16 @@ def _correlations(covariances: Numbers, variances: Numbers) -> Numbers:
     at = range(correlations.shape[-1])
     correlations[..., at, at] = 1.0
     return correlations
+
+
+def _spread(draws: Numbers, confidence: float) -> Numbers:
+    """Give standard deviations and both ends of intervals of symmetric matrices, of each pair once."""
+    upper = np.triu_indices(draws.shape[-1])
+    pairs = np.ascontiguousarray(draws[:, *upper].T)
+    found: Numbers = np.empty((3, *draws.shape[1:]))
+    of_pairs = pairs.std(axis=1), *np.quantile(pairs, [(1 - confidence) / 2, (1 + confidence) / 2], axis=1)
+    found[:, *upper] = found[:, upper[1], upper[0]] = of_pairs
+    return found
 
 
 @mechanism(columns={"columns": ["numeric"]})
@@ -313,11 +323,11 @@ def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> 
     with np.errstate(over="ignore"):
         units = np.minimum(np.outer(half, half), np.finfo(np.float64).max)
     values, draws = products.covariances(products.values), products.covariances(products.possible())
-    low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    errors, low, high = _spread(draws, confidence)
     np.fill_diagonal(low, np.maximum(np.diag(low), 0.0))
     np.fill_diagonal(high, np.maximum(np.diag(high), 0.0))
     notes = _notes(products, values, recentre=recentre)
-    release = _about(products, values * units, draws.std(axis=0) * units, (low * units, high * units))
+    release = _about(products, values * units, errors * units, (low * units, high * units))
     return Covariances(**release, unknown=(), confidence=confidence, notes=tuple(notes))
 
 

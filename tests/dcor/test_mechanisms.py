@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import subprocess
-import sys
 from dataclasses import replace
 from fractions import Fraction
 
@@ -154,7 +152,7 @@ def test_what_may_be_shown_is_near_what_is_known_at_home():
     assert message.estimate(frame["y"], permutations=1).squared == pytest.approx(shown.squared, abs=0.05)
 
 
-def test_dependence_is_found_in_another_process(tmp_path):
+def test_dependence_is_found_in_another_process(tmp_path, forked):
     """One process writes a message; another reads it and tests independence of numbers of its own."""
     alice = (
         "import sys, numpy as np, pandas as pd, dfprivacy as dp\n"
@@ -168,9 +166,9 @@ def test_dependence_is_found_in_another_process(tmp_path):
         "print(message.estimate(np.linspace(-1, 1, 3000) ** 2, permutations=99, seed=0).pvalue)\n"
     )
     path = str(tmp_path / "message.json")
-    subprocess.run([sys.executable, "-c", alice, path], check=True)
+    forked(alice, path)
 
-    said = subprocess.run([sys.executable, "-c", bob, path], check=True, capture_output=True, text=True)
+    said = forked(bob, path)
 
     assert float(said.stdout) == pytest.approx(0.01)
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import subprocess
-import sys
 from dataclasses import replace
 from fractions import Fraction
 from hashlib import sha256
@@ -381,7 +379,7 @@ def test_a_file_names_no_other_class(tmp_path):
         load_message(path)
 
 
-def test_two_processes_show_a_result(tmp_path):
+def test_two_processes_show_a_result(tmp_path, forked):
     """Alice writes a file and is gone; Bob reads it, and shows what his own account has paid for."""
     alice = (
         "import sys, numpy as np, pandas as pd, dfprivacy as dp\n"
@@ -397,9 +395,9 @@ def test_two_processes_show_a_result(tmp_path):
         "print(found.squared, view.budget.spent)\n"
     )
     path = str(tmp_path / "message.json")
-    subprocess.run([sys.executable, "-c", alice, path], check=True)
+    forked(alice, path)
 
-    said = subprocess.run([sys.executable, "-c", bob, path], check=True, capture_output=True, text=True)
+    said = forked(bob, path)
 
     squared, spent = said.stdout.split()
     assert (0.9, 5.0) == (pytest.approx(float(squared), abs=0.1), float(spent))

@@ -7,6 +7,7 @@ variable DFPRIVACY_TEST_SEARCH says how many searches there are for each statist
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from dataclasses import dataclass, replace
@@ -45,6 +46,7 @@ class Mixture:
     mismatch: float = 0.5
     points: int = 6
 
+    @functools.cache  # noqa: B019 - there are few
     def embedding(self, *, mapped=True):
         """Make the embedding."""
         points = points_of(self.columns, None, self.points)
@@ -165,18 +167,22 @@ class Search:
                 drawn[ATOMS:, j, k] = drawn[i, j, k]
         return replace(tables, atoms=drawn[:-2], before=drawn[-2], after=drawn[-1])
 
+    def claimed(self, question):
+        """How far the statistic may move, rounding included."""
+        statistic, norm, grouped = question
+        public = frozenset({*self.mixture.public, *(("g",) if grouped != "private" else ())})
+        relation = "add_remove" if grouped == "add_remove" else "replace_one"
+        many = 1.0 if norm == math.inf else statistic.dimension ** (1 / norm)
+        return statistic.sensitivity(relation, norm, public) + 2 * statistic.error * many
+
     def moved(self, question, tables):
-        """Part of the claim by which the statistic moves."""
+        """How far the statistic moves."""
         statistic, norm, grouped = question
         values = [
             np.ravel(statistic.value(*self._given(statistic, grouped, tables, changed=changed)))
             for changed in (False, True)
         ]
-        public = frozenset({*self.mixture.public, *(("g",) if grouped != "private" else ())})
-        relation = "add_remove" if grouped == "add_remove" else "replace_one"
-        claimed = statistic.sensitivity(relation, norm, public)
-        many = 1.0 if norm == math.inf else statistic.dimension ** (1 / norm)
-        return float(np.linalg.norm(values[1] - values[0], norm)) / (claimed + 2 * statistic.error * many)
+        return float(np.linalg.norm(values[1] - values[0], norm))
 
     def _given(self, statistic, grouped, tables, *, changed):
         columns = self.mixture.columns
@@ -193,7 +199,7 @@ class Search:
         return batch(columns, values[gone:, 0], BY[grouped], labels[gone:], missing[gone:, 0]), *rng
 
     def largest(self, question, starts=8, steps=24):
-        """Search once."""
+        """Search once for the largest part of the claim."""
         found = [(self.moved(question, tables), tables) for tables in (self.tables() for _ in range(starts))]
         best, tables = max(found, key=lambda pair: pair[0])
         for _ in range(steps):
@@ -201,7 +207,7 @@ class Search:
             moved = self.moved(question, other)
             if moved >= best:
                 best, tables = moved, other
-        return best
+        return best / self.claimed(question)
 
 
 BY = {
