@@ -27,12 +27,14 @@ __all__ = [
     "by_margin",
     "chi",
     "folded_sf",
+    "normal_laplace_quantile",
     "normal_laplace_sf",
 ]
 
 WINDOW = 9.0  # standard deviations; less than 1e-17 of a normal law is farther from its mean
 ALIKE = 1e-4  # two scales that differ by less are taken for different by this much
 _MOST = 1000  # counts of a binomial law
+_NEWTON = 30  # steps at most; six are usual
 _SLIGHT = 1e-3  # noise of less than this, in standard deviations, is taken for as much
 
 
@@ -137,6 +139,27 @@ def normal_laplace_sf(t: ArrayLike, sd: ArrayLike, scale: float) -> Array:
     exact = ndtr(-u) + (_exp_ndtr(k * k / 2 - k * u, u - k) - _exp_ndtr(k * k / 2 + k * u, -u - k)) / 2
     tail: Array = np.clip(exact, 0.0, 1.0)
     return tail
+
+
+def normal_laplace_quantile(tail: float, sd: Array, scale: float) -> Array:
+    """Return what a normal variable of mean 0 plus a Laplace one exceeds with this probability, below 1/2.
+
+    The density is log-concave, and so is the tail: a tangent to its logarithm is above it, and meets what is asked
+    beyond where the tail does. So Newton's method, begun beyond, stays there.
+    """
+    s = np.maximum(np.maximum(sd, 1e-9 * scale), 1e-100)
+    b = np.maximum(scale, _SLIGHT * s)
+    k = s / b
+    u = math.sqrt(-2 * math.log(tail)) - math.log(tail) / k  # beyond: each part exceeds its own in tail/2 at most
+    for _ in range(_NEWTON):
+        near, far = _exp_ndtr(k * k / 2 - k * u, u - k), _exp_ndtr(k * k / 2 + k * u, -u - k)
+        above = ndtr(-u) + (near - far) / 2
+        step = np.log(above / tail) * above / (k * (near + far) / 2)
+        u = u + step
+        if np.all(np.abs(step) <= 1e-10 * (1 + u)):
+            break
+    quantile: Array = u * s
+    return quantile
 
 
 def _exp_ndtr(exponent: Array, x: Array) -> Array:

@@ -15,22 +15,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from dfprivacy_chi2.laws import by_margin, normal_laplace_sf
+from dfprivacy_chi2.given_margin import Noisy, grid
+from dfprivacy_chi2.laws import normal_laplace_sf
 
 __all__ = ["NoisyMargin"]
 
 Array = NDArray[np.float64]
 
-_SMALL = 12  # margins up to which each is on the grid
-_POINTS = 44  # margins beyond
 _LITTLE = 1e-13
-_NORMAL = 25.0  # standard deviation of a count from which its law is taken to be normal
 
 
 @dataclass(frozen=True)
@@ -95,11 +93,9 @@ class NoisyMargin:
         if not 0 < plain < 1:
             return min(max(plain, 0.0), 1.0)
         chance = self._chances(self.margins.astype(np.float64))
-        total = np.zeros(len(chance))
-        for found, t in enumerate(self.critical_values(plain, scale)):
-            true = np.flatnonzero(chance[:, found] > _LITTLE * plain)  # what is left out adds nothing that shows
-            total[true] += self._tails(np.full(len(true), t), scale, true) * chance[true, found]
-        return float(total.max())
+        true, found = np.nonzero(chance > _LITTLE * plain)  # what is left out adds nothing that shows
+        tails = self._tails(self.critical_values(plain, scale)[found], scale, true)
+        return float(np.bincount(true, tails * chance[true, found]).max())
 
     def power(self, alpha: float, scale: float, p1: float, p0: float) -> float:
         """Return the probability to reject at shares p1 and p0, by normal laws."""
@@ -115,19 +111,13 @@ class NoisyMargin:
 
     def critical_values(self, plain: float, scale: float) -> Array:
         """Return the difference whose largest tail up to each margin of the grid is u."""
-        every = np.arange(len(self.margins))
-        low, high = np.zeros(len(every)), np.full(len(every), self.unit + scale * math.log(1 / min(plain, 0.5)))
-        for _ in range(45):
-            middle = (low + high) / 2
-            over = self._tails(middle, scale, every) > plain
-            low, high = np.where(over, middle, low), np.where(over, high, middle)
-        ends: Array = np.maximum.accumulate(high)
+        ends: Array = np.maximum.accumulate(self._laws(scale).quantiles(plain)) * self.unit
         return ends
 
     @property
     def margins(self) -> NDArray[np.int64]:
         """Numbers of X = 1 up to half of the rows that stand for all: X and not X have the same law."""
-        return _grid(self.rows)
+        return grid(self.rows)
 
     def _place(self, totals: Array) -> NDArray[np.intp]:
         """Find the place on the grid of the margin that the test takes for each noisy total."""
@@ -146,48 +136,10 @@ class NoisyMargin:
 
     def _tails(self, t: Array, scale: float, places: NDArray[np.intp]) -> Array:
         """Give the probability, at the margin of each place, that the noisy difference is farther from 0 than t."""
-        points, weights, sds = self._laws
-        t, scale = t / self.unit, scale / self.unit
-        tails = 2 * normal_laplace_sf(t, sds[places], scale)
-        few = np.flatnonzero(sds[places] < 0)
-        if len(few):
-            x = points[places[few]]
-            away = np.stack([t[few, None] - x, t[few, None] + x]) / scale
-            tail = np.exp(-np.abs(away)) / 2
-            tails[few] = (np.where(away > 0, tail, 1 - tail).sum(axis=0) * weights[places[few]]).sum(axis=1)
-        return np.minimum(tails, 1.0)
+        return self._laws(scale).tails(t / self.unit, places)
 
-    @cached_property
-    def _laws(self) -> tuple[Array, Array, Array]:
-        return _laws(self.n1, self.n0)
-
-
-@lru_cache(maxsize=64)
-def _laws(n1: int, n0: int) -> tuple[Array, Array, Array]:
-    """Give points and weights of the difference at each margin; its standard deviation if normal, else -1."""
-    n, margins = n1 + n0, _grid(n1 + n0)
-    m = margins.astype(np.float64)
-    variance = n1 * n0 * m * (n - m) / (n**2 * max(n - 1, 1))  # of the count in the first group
-    normal = variance > _NORMAL**2
-    laws = [
-        None if is_normal else by_margin(lambda c11, c10: c11 / n1 - c10 / n0, n1, n0, int(each))
-        for is_normal, each in zip(normal, margins, strict=True)
-    ]
-    width = max((len(law.points) for law in laws if law), default=1)
-    points, weights = np.zeros((len(laws), width)), np.zeros((len(laws), width))
-    for row, law in enumerate(laws):
-        if law:
-            points[row, : len(law.points)], weights[row, : len(law.points)] = law.points, law.weights
-    return points, weights, np.where(normal, np.sqrt(variance) * n / (n1 * n0), -1.0)
-
-
-@lru_cache(maxsize=64)
-def _grid(rows: int) -> NDArray[np.int64]:
-    """Margins up to half of the rows that stand for all."""
-    half = (rows + 1) // 2
-    small = np.arange(min(_SMALL, half) + 1)
-    larger = np.rint(np.geomspace(_SMALL, max(half, _SMALL + 1), _POINTS)).astype(np.int64)
-    return np.unique(np.concatenate([small, larger[larger <= half], [half]]))
+    def _laws(self, scale: float) -> Noisy:
+        return Noisy.of(self.n1, self.n0, scale / self.unit)
 
 
 def _laplace_cdf(x: Array) -> Array:

@@ -9,7 +9,9 @@ too, which Laplace noise reaches by one large cell or by several of moderate siz
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -143,10 +145,12 @@ class NoisyTable:
         first = np.maximum(at.astype(np.intp) - _NEIGHBOURS // 2 + 1, 0)
         size = int(first.max()) + _NEIGHBOURS
         weights = np.zeros(size)
-        for k in range(_NEIGHBOURS):
-            others = [m for m in range(_NEIGHBOURS) if m != k]
-            lagrange = math.prod(((at - first - m) / (k - m) for m in others), start=shares)
-            weights += np.bincount(first + k, lagrange, size)
+        away = [at - first - m for m in range(_NEIGHBOURS)]
+        up_to = list(itertools.accumulate(away[:-1], operator.mul, initial=shares))
+        after = list(itertools.accumulate(away[:0:-1], operator.mul, initial=np.ones(1)))[::-1]
+        for k in range(_NEIGHBOURS):  # Lagrange's polynomial of each neighbour: the product over all others
+            constant = math.prod(k - m for m in range(_NEIGHBOURS) if m != k)
+            weights += np.bincount(first + k, up_to[k] * after[k], size) / constant
         roots = np.arange(size, dtype=np.float64) * np.float64(_STEP)
         return roots, weights
 

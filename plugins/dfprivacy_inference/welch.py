@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -50,18 +51,18 @@ class Sums:
     scales: Array
     kind: Kind
 
-    @property
+    @cached_property
     def sizes(self) -> Array:
         """Rows in each group, 5 at least where they are noisy."""
-        _, second, third = np.moveaxis(self.values, -1, 0)
+        second, third = self.values[..., 1], self.values[..., 2]
         if self.kind == "private":
             return np.asarray(np.maximum(second + third, _SIZE_MIN))
         return np.asarray(np.maximum(third, 2.0 if self.kind == "known" else _SIZE_MIN))
 
-    @property
+    @cached_property
     def squares(self) -> Array:
         """Sums of y²."""
-        _, second, third = np.moveaxis(self.values, -1, 0)
+        second, third = self.values[..., 1], self.values[..., 2]
         return np.asarray({"private": third, "known": second, "beside": third - second}[self.kind])
 
     @property
@@ -70,31 +71,31 @@ class Sums:
         _, second, third = self.scales
         return float(2 * third**2 + (2 * second**2 if self.kind == "private" else 0.0))
 
-    @property
+    @cached_property
     def means(self) -> Array:
         """Means of y."""
         return np.asarray(np.clip(self.values[..., 0] / self.sizes, -1.0, 1.0))
 
-    @property
+    @cached_property
     def variances(self) -> Array:
         """Variances of y, without what the noise of the mean adds."""
         noise = 2 * self.scales[0] ** 2 / self.sizes**2
         return np.asarray(np.clip(self.squares / self.sizes - self.means**2 + noise, _VARIANCE_MIN, 1.0))
 
-    @property
+    @cached_property
     def errors(self) -> Array:
         """Variances of the means: of sampling, and of the noise in sums and sizes."""
         n = self.sizes
         common = np.clip(self.values[..., 0].sum(axis=-1) / n.sum(axis=-1), -1.0, 1.0)[..., None]
         return np.asarray(self.variances / n + (2 * self.scales[0] ** 2 + common**2 * self.size_noise) / n**2)
 
-    @property
+    @cached_property
     def common(self) -> Array:
         """Mean of the means, each weighted by its accuracy."""
         weights = 1 / self.errors
         return np.asarray((weights * self.means).sum(axis=-1) / weights.sum(axis=-1))
 
-    @property
+    @cached_property
     def statistic(self) -> Array:
         """Weighted sum of squared distances of the means from their common one."""
         return np.asarray(((self.means - self.common[..., None]) ** 2 / self.errors).sum(axis=-1))

@@ -9,6 +9,7 @@ from scipy.special import chdtrc
 
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import TAU
+from dfprivacy_chi2.given_margin import Noisy, grid
 from dfprivacy_chi2.laws import by_binomials
 from dfprivacy_chi2.margin import NoisyMargin
 from dfprivacy_chi2.shares import Shares, tails
@@ -189,16 +190,20 @@ def test_a_range_is_searched_from_end_to_end(low, high):
 
 
 def level_with_a_noisy_total(n1, n0, epsilon, p, alpha):
-    """The probability of a false rejection, by summing over all tables and 100 quantiles of the total's noise."""
+    """The probability of a false rejection, over all likely tables and 100 quantiles of the total's noise."""
     scale, total_scale = 1 / (0.9 * epsilon * min(n1, n0)), 10 / epsilon
     test = NoisyMargin(n1, n0, 0.0, total_scale)
     noise = stats.laplace.ppf((np.arange(100) + 0.5) / 100, scale=total_scale)
     first, second = stats.binom.pmf(np.arange(n1 + 1), n1, p), stats.binom.pmf(np.arange(n0 + 1), n0, p)
     at = test.required(np.arange(n1 + n0 + 1)[:, None] + noise, alpha, scale)
-    rejected = 0.0
+    rejected = 1e-6 * alpha  # tables of this probability altogether, which are left out: taken to be rejected
     for m1 in range(n1 + n0 + 1):
         c11 = np.arange(max(0, m1 - n0), min(n1, m1) + 1)
         weights = first[c11] * second[m1 - c11]
+        kept = weights > 1e-6 * alpha / ((n1 + 1) * (n0 + 1))
+        if not kept.any():
+            continue
+        c11, weights = c11[kept], weights[kept]
         delta = c11 / n1 - (m1 - c11) / n0
         for side in (delta, -delta):
             away = (side - at[m1][:, None]) / scale
@@ -222,6 +227,26 @@ def test_a_noisy_total_spoils_little_where_the_share_is_common():
     worst = max(level_with_a_noisy_total(250, 250, 1.0, p, 0.05) for p in (0.1, 0.3, 0.5))
 
     assert worst >= 0.04
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-4, 0.02, 3.0])
+@pytest.mark.parametrize(("n1", "n0"), [(1, 1), (1, 5), (30, 40), (7, 300), (6000, 9000)])
+def test_tails_and_quantiles_given_the_margin(n1, n0, scale):
+    """They are the sums over all tables with the margin, and the inverse of these, at any scale of the noise."""
+    laws, margins, asked = Noisy.of(n1, n0, scale), grid(n1 + n0), np.array([1e-9, 0.05, 0.7])
+
+    at = np.stack([laws.quantiles(u) for u in asked], axis=1)
+
+    assert np.stack([laws.tails(t, np.arange(len(margins))) for t in at.T], axis=1) == pytest.approx(
+        np.tile(asked, (len(margins), 1)), rel=1e-5
+    )
+    for place in np.flatnonzero(laws.few)[::6]:
+        m = margins[place]
+        c11 = np.arange(max(0, m - n0), min(n1, m) + 1)
+        apart, weights = c11 / n1 - (m - c11) / n0, stats.hypergeom.pmf(c11, n1 + n0, n1, m)
+        away = (at[place][:, None] + np.concatenate([apart, -apart])) / scale
+        tail = np.exp(-np.abs(away)) / 2
+        assert np.where(away > 0, tail, 1 - tail) @ np.tile(weights, 2) == pytest.approx(asked, rel=1e-5)
 
 
 @pytest.mark.parametrize("total", [-1e6, -3.0, 0.0, 40.0, 100.0, 203.0, 1e6])

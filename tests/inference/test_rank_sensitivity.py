@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
@@ -49,25 +50,23 @@ class Rows:
 
 def most(make, columns, cells, n, relation="replace_one", public=frozenset(), norm=1, fixed=None):
     """The largest change of a statistic over all tables of n rows, as a part of what it claims."""
+
+    @functools.cache
+    def of(places):  # a table is met from each of its rows
+        rows = [cells[at] for at in places]
+        statistic = make(rows)
+        claim = statistic.sensitivity(relation, norm, public)
+        return np.ravel(statistic.value(Rows(rows, *columns))) / claim
+
     found = 0.0
-    for rest in itertools.combinations_with_replacement(cells, n - 1):
-
-        def value(*more, rest=rest):
-            rows = [*rest, *more]
-            statistic = make(rows)
-            claim = statistic.sensitivity(relation, norm, public)
-            return np.ravel(statistic.value(Rows(rows, *columns))) / claim
-
-        if relation == "add_remove":
-            without = value()
-            pairs = ((value(cell), without) for cell in cells)
-        else:
-            classes = {}
-            for cell in cells:
-                classes.setdefault(None if fixed is None else cell[fixed], []).append(value(cell))
-            pairs = (pair for each in classes.values() for pair in itertools.combinations(each, 2))
-        for one, other in pairs:
-            found = max(found, float(np.linalg.norm(one - other, ord=norm)))
+    classes = {}
+    for at, cell in enumerate(cells):
+        classes.setdefault(None if fixed is None else cell[fixed], []).append(at)
+    for rest in itertools.combinations_with_replacement(range(len(cells)), n - 1):
+        for each in [range(len(cells))] if relation == "add_remove" else classes.values():
+            one = np.stack([of(tuple(sorted((*rest, at)))) for at in each])
+            other = of(rest)[None] if relation == "add_remove" else one
+            found = max(found, float(np.linalg.norm(one[:, None] - other, ord=norm, axis=2).max()))
     return found
 
 

@@ -118,8 +118,8 @@ def test_intervals_cover(protect, design):
     rows, epsilon = (400, 1.0) if design == "one" else (3000, 2.0)
     fits = []
     for seed in range(200):
-        df = table(rows, seed)
-        df["y"] = 1 + 2 * df["a"] + np.random.default_rng(1000 + seed).normal(0, 3, rows)
+        a = np.random.default_rng(seed).normal(size=rows).clip(-3, 3)
+        df = pd.DataFrame({"a": a, "y": 1 + 2 * a + np.random.default_rng(1000 + seed).normal(0, 3, rows)})
         with seeded_noise(seed):
             fits.append(
                 protect(df, bounds={"a": (-3, 3), "y": (-20, 20)}, categories={}).ols("y ~ a", epsilon=epsilon)
