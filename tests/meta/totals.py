@@ -1,4 +1,4 @@
-"""Two mechanisms that the tests of the conformance kit audit."""
+"""Mechanisms that the tests of the conformance kit audit."""
 
 from __future__ import annotations
 
@@ -8,6 +8,17 @@ import dfprivacy as dp
 @dp.mechanism(columns={"column": "numeric"})
 def total(curator, column):
     """The sum of a column, and no word on privacy."""
+    return curator.sum(dp.features.Moments(column, degree=1)).values[0]
+
+
+@dp.mechanism(columns={"column": "numeric"})
+def private_total(curator, column):
+    """The sum of a column, with Laplace noise [1]_: epsilon-differentially private.
+
+    References
+    ----------
+    .. [1] Dwork, McSherry, Nissim and Smith (2006). Calibrating noise to sensitivity in private data analysis. TCC.
+    """
     return curator.sum(dp.features.Moments(column, degree=1)).values[0]
 
 
