@@ -164,21 +164,32 @@ def _unlock_properties() -> None:
                     attribute.lock = threading.RLock()  # type: ignore[attr-defined]
 
 
-def _finish_imports() -> None:
-    """Wait for other threads' imports: in the child, a module that is half imported could never be imported."""
+def _elsewhere() -> list[str]:
+    """Name the modules that other threads are importing."""
     locks = getattr(
         getattr(importlib, "_bootstrap", None), "_module_locks", {}
     )  # of CPython; else a child may hang
+    ours = {None, threading.get_ident()}
+    return [name for name, lock in list(locks.items()) if getattr(lock(), "owner", None) not in ours]
+
+
+def _finish_imports() -> None:
+    """Wait for other threads' imports: in the child, a module that is half imported could never be imported."""
     end = time.monotonic() + IMPORT_SECONDS
-    while time.monotonic() < end:
-        owners = {getattr(lock(), "owner", None) for lock in list(locks.values())}
-        if owners <= {None, threading.get_ident()}:
-            return
+    while _elsewhere() and time.monotonic() < end:
         time.sleep(0.001)
 
 
+def _forget_imports() -> None:
+    """In the child, begin anew what a thread began after all, while other libraries got ready for the fork."""
+    for name in _elsewhere():
+        del importlib._bootstrap._module_locks[name]  # type: ignore[attr-defined]  # noqa: SLF001 - see `_elsewhere`
+        sys.modules.pop(name, None)
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_finish_imports)  # what is registered first is done last
+    # What is registered first is done last before a fork, and first after it.
+    os.register_at_fork(before=_finish_imports, after_in_child=_forget_imports)
     os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
     if sys.version_info < (3, 12):  # later, cached properties have no lock
         os.register_at_fork(after_in_child=_unlock_properties)

@@ -252,6 +252,38 @@ def test_a_fork_waits_for_imports(tmp_path):
     assert interpreter(IMPORTS, tmp_path) == "imported\n"
 
 
+LATE_IMPORTS = """
+import os, signal, sys, threading, time
+from pathlib import Path
+
+begun = []
+
+def begin():
+    if not begun:
+        threading.Thread(target=lambda: __import__("slow"), daemon=True).start()
+        while not begun:
+            time.sleep(0.001)
+
+os.register_at_fork(before=begin)  # another library's step before a fork, done after those of what is loaded later
+import dfprivacy._forks
+
+text = "import __main__, time; __main__.begun.append(1); time.sleep(len(__main__.begun) == 1); done = True"
+Path(sys.argv[1], "slow.py").write_text(text)
+sys.path.insert(0, sys.argv[1])
+if os.fork() == 0:
+    signal.alarm(60)  # it would wait for ever
+    import slow
+    print("imported", slow.done, flush=True)
+    os._exit(0)
+print(os.wait()[1], flush=True)
+"""
+
+
+def test_a_child_begins_imports_anew_that_a_fork_did_not_wait_for(tmp_path):
+    """A child can import what a thread began to import when all had ended that the fork waited for."""
+    assert interpreter(LATE_IMPORTS, tmp_path) == "imported True\n0\n"
+
+
 # Threads ask while the process forks children that ask too. Every release that anybody got is written down.
 CROWD = """
 import os, random, sys, threading, time

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -215,8 +216,18 @@ class ProductKernel:
         """
         return math.exp(-self._largest_exponent(public, self._rows_q)) / UP
 
+    @cached_property
+    def _exponents(self) -> dict[tuple[frozenset[str], int | None], float]:
+        """Largest exponents that were worked out."""
+        return {}
+
     def _largest_exponent(self, public: frozenset[str], q: int | None) -> float:
         """Minus the logarithm of the kernel of the two rows that are furthest apart, rounded up."""
+        if (public, q) not in self._exponents:
+            self._exponents[public, q] = self._worked_out(public, q)
+        return self._exponents[public, q]
+
+    def _worked_out(self, public: frozenset[str], q: int | None) -> float:
         exponent = Fraction(0)
         for j, i in enumerate(self.numbers):
             column = self.columns[i]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -133,12 +134,12 @@ class Embedding:
     def _agree(self, public: frozenset[str]) -> bool:
         return all(column.name in public for column in self.columns)
 
-    @property
+    @cached_property
     def radius(self) -> float:
         """Largest length of a row, of an embedding without a centre."""
         return (_length(stretch * span.radius(2) for span, stretch in self.spans) + self._grain) * ABOVE
 
-    @property
+    @cached_property
     def _grain(self) -> float:
         """How far the rounding of its values, and of the map, can move a row."""
         rounded = float(np.linalg.norm(self.map)) * _EXP * 2.0 ** -(STEP + 1)

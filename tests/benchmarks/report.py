@@ -57,7 +57,7 @@ def measured() -> str:
 
 def numbers() -> str:
     """The README's paragraph."""
-    pandas, _, parquet, peer, beyond, _, small, loaded = (row[1] for row in read("speed")["rows"])
+    pandas, _, parquet, peer, beyond, _, small, *_, loaded = (row[1] for row in read("speed")["rows"])
     text = f"""
     A private t-test of two groups, everything included, takes {pandas} of the time of pandas' own
     `groupby().agg(["mean", "var", "count"])` on 20 million rows, {parquet} of a bare NumPy pass when streamed
