@@ -183,3 +183,73 @@ def test_plans_reckon_with_the_rows_that_public_columns_select():
     assert [found(each).value for each in selected] == [36, 5, 36, 35, None]
     assert [by_group[s].value for s in (0, 1)] == [17, 17]
     unregister("planned")
+
+
+@pytest.fixture
+def counted():
+    """What curators tell of public groups, call by call."""
+    told = []
+
+    @register_mechanism
+    @dp.mechanism(columns={"by": "category"})
+    def counted(curator, by):
+        "The sizes of public groups."
+        told.append(curator.sizes(by).tolist())
+        return told[-1]
+
+    yield told
+    unregister("counted")
+
+
+def begun(view, monkeypatch):
+    """A list that grows with each pass of the view's rows."""
+    frame, passes = view._target.table.frame, []
+    batches = frame.batches
+    monkeypatch.setattr(frame, "batches", lambda *of: (passes.append(of), batches(*of))[1])
+    return passes
+
+
+def test_plans_read_public_columns_once(counted, monkeypatch):
+    """What the last pass told of them will do for a plan; an answer reads them itself."""
+    view = protect()
+    passes = begun(view, monkeypatch)
+    read = []
+    for ask in (view.explain, view.explain, getattr, view.explain):
+        _ = view.counted("arm", epsilon=1, fresh=True) if ask is getattr else ask("counted", "arm", epsilon=1)
+        read.append(len(passes))
+
+    assert [1, 1, 2, 2] == read
+    assert [[3, 1]] * 4 == counted
+
+
+def test_plans_of_other_rows_and_columns_read_them(counted):
+    """Public conditions tell rows apart, and features what is counted of them."""
+    frame = pd.DataFrame({**DATA, "ward": ["a", "b", "b", "a"]})
+    terms = {"categories": {**TERMS["categories"], "ward": ["a", "b"]}, "public": ["id", "arm", "ward"]}
+    view = protect(frame, **terms)
+    for of, by in 2 * [(view, "arm"), (view, "ward"), (view.where(ward="a"), "arm"), (view.where(ward="b"), "arm")]:
+        of.explain("counted", by, epsilon=1)
+
+    assert 2 * [[3, 1], [2, 2], [2, 0], [1, 1]] == counted
+
+
+def test_a_plan_sees_what_an_answer_read_last(counted):
+    """A table that was changed in place is read by the next answer, and then no plan says otherwise."""
+    frame = pd.DataFrame(DATA)
+    view = protect(frame)
+    view.explain("counted", "arm", epsilon=1)
+    frame["arm"] = "placebo"
+    view.counted("arm", epsilon=1, fresh=True)
+    view.explain("counted", "arm", epsilon=1)
+
+    assert [[3, 1], [0, 4], [0, 4]] == counted
+
+
+def test_no_more_is_remembered_of_public_columns_than_a_little(counted):
+    """Plans of very many selections do not fill the memory."""
+    view = protect(pd.DataFrame({**DATA, "id": range(4)}), bounds={"age": (18, 90), "id": (0, 200)})
+    for at in range(200):
+        view.where(id=(0, at)).explain("counted", "arm", epsilon=1)
+
+    assert len(view._target.table.agreed_sums) <= 64
+    assert [3, 1] == counted[-1]

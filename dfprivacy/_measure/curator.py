@@ -295,6 +295,8 @@ class Planner(Curator):
     Its measurements are of an empty table and without noise, so what a mechanism concludes from them is void.
     """
 
+    _planned = True
+
     def _copy(self, query: Query) -> Query:
         return query  # sees no rows
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from dfprivacy._json import plain_json
 from dfprivacy._measure.passes import Common, Passes
-from dfprivacy._measure.query import Query, pickled
+from dfprivacy._measure.query import Query, key_of, pickled
 from dfprivacy._measure.tasks import Selected, SumTask, Task
 from dfprivacy._privacy.grid import SUM_MAX, exact_exponent
 from dfprivacy._table.batch import BATCH_ROWS, VALUE_BYTES, batches, gathered, number, reads_of
@@ -63,6 +63,7 @@ Relation = Literal["replace_one", "add_remove"]
 L2 = 2
 _SMALLER = "Ask a sample, view.sample(0.1), or protect the table with a larger memory=, in bytes."
 MEMORY = 2e9
+_AGREED = 64  # sums of public columns that are remembered
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ class Table:
     With `by`, the table is one group of these columns, the same is asked of the others, and `passes` is what they
     share. With `mark`, it is part of a union: the column that tells the tables apart, and this one's code in it. A
     union has `parts`, no frame. With `sample`, every question sees another secret sample of the rows. Whole columns
-    take at most `memory` bytes of this process.
+    take at most `memory` bytes of this process. What was read of the frame's public columns stands in `agreed_sums`,
+    for plans.
     """
 
     frame: Frame | None
@@ -84,6 +86,7 @@ class Table:
     passes: Passes | None = field(default=None, repr=False, compare=False)
     sample: Sample | None = None
     memory: float = MEMORY
+    agreed_sums: dict[object, Integers] = field(default_factory=dict, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[type[Table], tuple[Any, ...]]:
         # What is pickled or copied, a view, a call or whatever holds a table, carries no rows.
@@ -379,13 +382,24 @@ class Table:
         steps = np.rint(steps)
         return steps.astype(np.int64) if np.all(abs(steps) <= SUM_MAX) else [int(step) for step in steps]
 
-    def agreed_value(self, query: Query, k: int) -> Integers:
-        """Give the same of public columns; a copy reads the rows, unless a pass for all groups has read them."""
+    def agreed_value(self, query: Query, k: int, *, planned: bool = False) -> Integers:
+        """Give the same of public columns; a copy reads the rows, unless a pass for all groups has read them.
+
+        For a plan, what was last read will do: it takes longer to read than to plan.
+        """
         if self.passes is not None and isinstance(query.of, RowFeatures):
             known = self.passes.total(query.of, k, query.written)
             if known is not None:
                 return known
-        return self.value(query.copy(), k)
+        if self.parts or self.passes is not None:
+            return self.value(query.copy(), k)
+        key = key_of(query.of), self.conditions, k
+        if not (planned and key in self.agreed_sums):
+            value = self.value(query.copy(), k)
+            if len(self.agreed_sums) >= _AGREED:
+                self.agreed_sums.clear()
+            self.agreed_sums[key] = value
+        return self.agreed_sums[key]
 
     def labels(self, maps: Sequence[RowLabels], turns: NDArray[np.intp]) -> NDArray[np.int64]:
         """Place of each selected row, by the map whose turn it is; `ReadError` if it fails."""

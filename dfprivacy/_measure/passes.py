@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from dfprivacy._measure.query import Query, copied, pickled
+from dfprivacy._measure.query import Query, copied, key_of, pickled
 from dfprivacy.features import OneHot, RowFeatures
 
 if TYPE_CHECKING:
@@ -89,12 +88,7 @@ class Passes:
         return cast("T", self.common.worked_out[key])
 
     def _read(self, measurand: RowFeatures | Statistic) -> Query:
-        try:
-            key = pickle.dumps(
-                measurand
-            )  # several times faster than what follows, where names are all that it takes
-        except Exception:  # noqa: BLE001 - whatever it is, it does not travel by name
-            key = pickled(measurand)
+        key = key_of(measurand)
         if key not in self.common.queries:
             self.common.queries[key] = Query.read(measurand).copy()
         return self.common.queries[key]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy.filters import exact
@@ -91,6 +91,7 @@ class KeptMeasurements(Protocol):
 class Paying:
     """What a call has, and what is left of its price."""
 
+    _planned: ClassVar[bool] = False  # whether nothing is read or paid
     _table: Table
     _budget: CallBudget
     _kept: KeptMeasurements | None = None

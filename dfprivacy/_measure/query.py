@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dfprivacy.schema import Column
     from dfprivacy.statistics import Statistic
 
-__all__ = ["Query", "copied", "pickled"]
+__all__ = ["Query", "copied", "key_of", "pickled"]
 
 T = TypeVar("T")
 
@@ -114,6 +114,14 @@ def pickled(original: object) -> bytes:
         return cloudpickle.dumps(original)  # type: ignore[no-any-return]
     except Exception as error:
         raise _uncopied(original, error) from error
+
+
+def key_of(original: object) -> bytes:
+    """Write the same to be told from others: by names, where these are all that it takes, for it is sooner done."""
+    try:
+        return pickle.dumps(original)
+    except Exception:  # noqa: BLE001 - whatever it is, it does not travel by name
+        return pickled(original)
 
 
 def _uncopied(original: object, error: Exception) -> PluginError:

@@ -261,7 +261,7 @@ class Sums(Paying):
         if self._table.agreed(query.looks_at):
             features = query.of if isinstance(query.of, RowFeatures) else None
             k = exact_exponent(features.radius(L2), BATCH_ROWS) if features else FINE
-            steps = self._table.agreed_value(query, k)
+            steps = self._table.agreed_value(query, k, planned=self._planned)
             return measurement(query, np.ldexp(np.array([float(step) for step in steps]), -k), None)
         self._table.refuse_large(query)
         cost = self._share(share, gaussian=noise == "gaussian")

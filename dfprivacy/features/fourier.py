@@ -11,6 +11,7 @@ import numpy as np
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, Selective
+from dfprivacy.features.quasi import sobol
 from dfprivacy.features.threads import RoundedSum, add_up
 
 if TYPE_CHECKING:
@@ -216,9 +217,8 @@ def gaussian_frequencies(lengthscales: NDArray[np.float64], m: int) -> NDArray[n
         over the lengthscales. Public, and always the same.
     """
     from scipy.special import ndtri  # SciPy takes longer to import than all of dfprivacy
-    from scipy.stats import qmc
 
-    bits = max(0, math.ceil(math.log2(m)))
-    points = qmc.Sobol(len(lengthscales), scramble=False).random_base2(bits) + 0.5 / 2**bits  # away from 0
-    omegas: NDArray[np.float64] = ndtri(points[:m]) / lengthscales
+    points = sobol(len(lengthscales), m)
+    inside = points[:m] + 0.5 / len(points)  # away from 0
+    omegas: NDArray[np.float64] = ndtri(inside) / lengthscales
     return omegas

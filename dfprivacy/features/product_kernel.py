@@ -11,6 +11,7 @@ import numpy as np
 
 from dfprivacy._privacy.conversions import above
 from dfprivacy.errors import ArgumentError
+from dfprivacy.features.quasi import sobol
 from dfprivacy.features.upward import UP
 from dfprivacy.schema import as_number
 
@@ -327,9 +328,7 @@ def spread(columns: Sequence[Column], n: int) -> NDArray[np.float64]:
     ndarray of shape (n, columns)
         Rows: numbers within the bounds, codes of categories.
     """
-    from scipy.stats import qmc  # SciPy takes longer to import than all of dfprivacy
-
-    sequence = qmc.Sobol(len(columns), scramble=False).random_base2(max(0, math.ceil(math.log2(n))))[:n]
+    sequence = sobol(len(columns), n)[:n]
     rows = np.empty(sequence.shape)
     for i, column in enumerate(columns):
         if column.bounds is not None:

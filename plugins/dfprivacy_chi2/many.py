@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.special import chdtri
@@ -46,7 +46,7 @@ def chi2_many(
     groups: Sequence[Any] | None = None,
     rate: Any = None,
     nan_policy: NanPolicy = "omit",
-) -> Chi2Many:
+) -> Reached | Selected:
     r"""Find the columns that differ between two groups, among thousands.
 
     All columns are counted in one pass over the table.
@@ -160,33 +160,64 @@ def chi2_many(
         "max_tests": max_tests,
     }
     if method == "svt":
-        return _sparse_vector(curator, question, xs, rates, level, known)
-    return _selected(curator, question, xs, rates, level, known)
+        return _compared_to_thresholds(curator, Asked(question, xs, rates, level, known))
+    return _selected(curator, Asked(question, xs, rates, level, known))
 
 
-def _sparse_vector(
-    curator: Curator,
-    question: Compared,
-    xs: tuple[Column, ...],
-    rates: Sequence[nulls.Rate],
-    level: float,
-    known: Mapping[str, Any],
-) -> Chi2Many:
+@chi2_many.concludes
+def _(measured: Reached | Selected) -> Chi2Many:
+    """Say which columns differ."""
+    return _of_reached(measured) if isinstance(measured, Reached) else _of_selected(measured)
+
+
+class Asked(NamedTuple):
+    """What is public: the columns, what is known of each one's share, and the level of each test."""
+
+    question: Compared
+    xs: tuple[Column, ...]
+    rates: Sequence[nulls.Rate]
+    level: float
+    known: Mapping[str, Any]
+
+
+class Reached(NamedTuple):
+    """Which of the first columns reach their thresholds; the scales of the thresholds' noise and of the values'."""
+
+    asked: Asked
+    reached: NDArray[np.bool_]
+    scales: tuple[float, float]
+
+
+class Selected(NamedTuple):
+    """The places of the columns with the largest scores, their noisy numbers, and the scale of the noise."""
+
+    asked: Asked
+    best: Sequence[int]
+    values: Sequence[float]
+    scale: float
+
+
+def _compared_to_thresholds(curator: Curator, asked: Asked) -> Reached:
     """Ask of one column after the other whether it exceeds its threshold (Algorithm 3)."""
+    question = asked.question
 
-    def thresholds(of_threshold: float, of_value: float) -> NDArray[np.float64]:
-        return (
-            question.critical(rates, level, of_threshold * question.unit, of_value * question.unit) / question.unit
-        )
+    def thresholds(*units: float) -> NDArray[np.float64]:
+        scales = (scale * question.unit for scale in units)
+        return question.critical(asked.rates, asked.level, *scales) / question.unit
 
-    above = curator.above_threshold(question.of(xs), thresholds, most=known["max_rejections"])
-    scales = (above.threshold_scale * question.unit, above.value_scale * question.unit)
-    answered = [x.name for x in xs[: len(above.reached)]]
+    above = curator.above_threshold(question.of(asked.xs), thresholds, most=asked.known["max_rejections"])
+    scales = above.threshold_scale * question.unit, above.value_scale * question.unit
+    return Reached(asked, above.reached, scales)
+
+
+def _of_reached(measured: Reached) -> Chi2Many:
+    (question, xs, rates, level, known), reached, scales = measured
+    answered = [x.name for x in xs[: len(reached)]]
     required = question.critical(rates, level, *scales)[: len(answered)]
     stopped = len(answered) < len(xs)
     return Chi2Many(
         **known,
-        discoveries=tuple(name for name, hit in zip(answered, above.reached, strict=True) if hit),
+        discoveries=tuple(name for name, hit in zip(answered, reached, strict=True) if hit),
         answered=tuple(answered),
         differences=(),
         pvalues=(),
@@ -196,22 +227,20 @@ def _sparse_vector(
     )
 
 
-def _selected(
-    curator: Curator,
-    question: Compared,
-    xs: tuple[Column, ...],
-    rates: Sequence[nulls.Rate],
-    level: float,
-    known: Mapping[str, Any],
-) -> Chi2Many:
+def _selected(curator: Curator, asked: Asked) -> Selected:
     """Select the columns with the largest scores, and test them (Algorithm 4)."""
+    question, xs, known = asked.question, asked.xs, asked.known
     by_score = scores(known["score"], question, xs)
     best = [int(at) for at in curator.select(by_score, top=known["max_rejections"], share=SELECTION)]
-    chosen = [xs[at] for at in best]
-    statistic = question.of(chosen)
+    statistic = question.of([xs[at] for at in best])
     measured = curator.measure(statistic)
     values = (measured.values * statistic.weights * question.unit).tolist()
-    scale = float(np.max(measured.scales * statistic.weights)) * question.unit
+    return Selected(asked, best, values, float(np.max(measured.scales * statistic.weights)) * question.unit)
+
+
+def _of_selected(measured: Selected) -> Chi2Many:
+    (question, xs, rates, level, known), best, values, scale = measured
+    chosen = [xs[at] for at in best]
     pvalues = [question.null(rates[at]).pvalue(value, scale) for at, value in zip(best, values, strict=True)]
     required = question.critical([rates[at] for at in best], level, scale)
     circle = known["statistic"] == "unitcircle"
