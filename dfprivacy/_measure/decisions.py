@@ -126,8 +126,7 @@ class Decisions(Paying):
             The values; their sensitivity is that in the norm of infinity.
         thresholds : callable
             Given the scale of the Laplace noise that all thresholds share, and that of each value's own, both in
-            the statistic's units, returns the thresholds: a number, or one for each coordinate. It is not called
-            for an explanation.
+            the statistic's units, returns the thresholds: a number, or one for each coordinate.
         most : int
             After how many that reach it to stop. The price does not depend on how many do not.
         share : number or fraction, optional
@@ -166,8 +165,7 @@ class Decisions(Paying):
             calibrate.laplace_scale(2 * most * plan.steps, plan.epsilon - first),
         )
         units = [math.ldexp(scale, -plan.k) for scale in scales]
-        given = 0.0 if self._planned else thresholds(*units)  # which take longer than all else that is planned
-        wanted = np.broadcast_to(np.asarray(given, dtype=np.float64).ravel(), statistic.dimension)
+        wanted = np.broadcast_to(np.asarray(thresholds(*units), dtype=np.float64).ravel(), statistic.dimension)
         if np.isnan(wanted).any():
             raise PluginError("A threshold is not a number.", "Thresholds follow from public numbers.")
         far = float(2**1000)  # beyond any value

@@ -73,8 +73,8 @@ class Table:
     With `by`, the table is one group of these columns, the same is asked of the others, and `passes` is what they
     share. With `mark`, it is part of a union: the column that tells the tables apart, and this one's code in it. A
     union has `parts`, no frame. With `sample`, every question sees another secret sample of the rows. Whole columns
-    take at most `memory` bytes of this process. What was read of the frame's public columns stands in `agreed_sums`,
-    for plans.
+    take at most `memory` bytes of this process. `agreed_sums` are of the frame's public columns, as they were last
+    read, for plans.
     """
 
     frame: Frame | None

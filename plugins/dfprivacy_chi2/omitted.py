@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from dfprivacy_chi2.laws import ALIKE, WINDOW
 
@@ -70,11 +71,18 @@ class Omitted:
 
 @lru_cache(maxsize=256)
 def _critical_value(null: Omitted, alpha: float, scales: tuple[float, ...]) -> float:
+    @cache
     def log(t: float) -> float:
         return math.log(max(null.pvalue(t, *scales), 1e-300) / alpha)
 
     width = (sum(scales) + 1.0) * (1 + math.log(1 / min(alpha, 1 - alpha)))
     low, high = (0.0 if null.signed else -width), 2 * width
+    spread = math.sqrt(2 * null.share * (1 - null.share) / null.rows)
+    about = spread * float(ndtri(1 - alpha / 2)) + max(scales) * math.log(
+        1 / alpha
+    )  # of the two, one after the other
+    if log(about / 3) > 0 > log(1.5 * about):
+        low, high = about / 3, 1.5 * about
     critical = float(scipy.optimize.brentq(log, low, high, xtol=1e-11 * width, rtol=1e-12))
     return critical if log(critical) <= 0 else critical + 1e-10 * width
 
