@@ -78,9 +78,7 @@ def _critical_value(null: Omitted, alpha: float, scales: tuple[float, ...]) -> f
     width = (sum(scales) + 1.0) * (1 + math.log(1 / min(alpha, 1 - alpha)))
     low, high = (0.0 if null.signed else -width), 2 * width
     spread = math.sqrt(2 * null.share * (1 - null.share) / null.rows)
-    about = spread * float(ndtri(1 - alpha / 2)) + max(scales) * math.log(
-        1 / alpha
-    )  # of the two, one after the other
+    about = spread * float(ndtri(1 - alpha / 2)) + max(scales) * math.log(1 / alpha)
     if log(about / 3) > 0 > log(1.5 * about):
         low, high = about / 3, 1.5 * about
     critical = float(scipy.optimize.brentq(log, low, high, xtol=1e-11 * width, rtol=1e-12))
