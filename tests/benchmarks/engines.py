@@ -12,7 +12,8 @@ and draws noise; by group it first counts the rows of each, which are public her
 All that a line compares takes turns in one process, half as many for kernels. Ratios are of the processor's seconds
 of all threads and processes in the best of all turns, BLAS on one thread; wall time is not measured where other
 processes run. Spark has two Python workers, and its own processes count; Dask has two threads, on eight parts; both
-are warm. The two-sample test is asked of a tenth of the rows as well.
+are warm. The two-sample test is asked of a tenth of the rows as well. Ratios of people are those of `people_speed`,
+which compares more: eight of some ten rows of each count.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import dask.dataframe as dd
 import duckdb
 import numpy as np
 import pandas as pd
+import people_speed
 import polars as pl
 import psutil
 import pyarrow as pa
@@ -257,6 +259,23 @@ def kernels(row, turns, path):
         row("default two-sample test", f"pandas, one thread{which}", beside, ratio, goal)
 
 
+def people(row, turns, rows):
+    """A sum over people with several rows, and one row a person, beside what engines take."""
+    visits = people_speed.table(rows, rows // 10, "numbers")
+    engines = {
+        "pyarrow.Table": lambda: pa.Table.from_pandas(visits, preserve_index=False),
+        "pandas": lambda: visits,
+        "Polars": lambda: pl.from_pandas(visits),
+        "Polars, lazy": lambda: pl.from_pandas(visits).lazy(),
+    }
+    for engine, opened in engines.items():
+        _, later, _, _, first, per = people_speed.ratios(opened(), turns)
+        row("`unit=`, first question", engine, "its sum of everybody's first rows", f"{first:.2f}", "5.0")
+        # a query may give other rows each time: whose they are is found out again
+        row("`unit=`, later questions", engine, "its sum", f"{later:.2f}", "" if "lazy" in engine else "5.0")
+        row("`per`", engine, "its groups", f"{per:.2f}", "4.0")
+
+
 def session(path):
     """A session of Spark with two Python workers, if it is installed."""
     try:
@@ -282,6 +301,7 @@ def main():
     ):
         passes(row, options.turns, written(Path(folder) / "rows.parquet", options.rows))
         kernels(row, (options.turns + 1) // 2, written(Path(folder) / "kernel.parquet", options.rows * 5 // 8))
+        people(row, (options.turns + 1) // 2, options.rows // 2)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from dfprivacy._table import sample
 from dfprivacy.view import PrivateFrame
 
 ROWS = 24
-SURE = 200  # an epsilon that leaves no doubt about a count
+SURE = 600  # an epsilon of which half, for two rows of a person, leaves no doubt about a count
 FRAMES = {
     "pandas": pd.DataFrame,
     "polars": pl.DataFrame,
