@@ -253,3 +253,13 @@ def test_no_more_is_remembered_of_public_columns_than_a_little(counted):
 
     assert len(view._target.table.agreed_sums) <= 64
     assert [3, 1] == counted[-1]
+
+
+def test_long_sums_of_public_columns_are_not_remembered(counted):
+    """One of very many categories is read for each plan."""
+    view = protect(categories={"arm": ["drug", "placebo", *map(str, range(5000))]})
+    for _ in range(2):
+        view.explain("counted", "arm", epsilon=1)
+
+    assert {} == view._target.table.agreed_sums
+    assert [[3, 1]] * 2 == [sizes[:2] for sizes in counted]

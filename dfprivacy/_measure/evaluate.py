@@ -63,7 +63,7 @@ Relation = Literal["replace_one", "add_remove"]
 L2 = 2
 _SMALLER = "Ask a sample, view.sample(0.1), or protect the table with a larger memory=, in bytes."
 MEMORY = 2e9
-_AGREED = 64  # sums of public columns that are remembered
+_AGREED, _AGREED_WIDTH = 64, 4096  # how many sums of public columns are remembered, and how long ones
 
 
 @dataclass(frozen=True)
@@ -391,15 +391,16 @@ class Table:
             known = self.passes.total(query.of, k, query.written)
             if known is not None:
                 return known
-        if self.parts or self.passes is not None:
+        if self.parts or self.passes is not None or query.dimension > _AGREED_WIDTH:
             return self.value(query.copy(), k)
         key = key_of(query.of), self.conditions, k
-        if not (planned and key in self.agreed_sums):
+        value = self.agreed_sums.get(key) if planned else None
+        if value is None:
             value = self.value(query.copy(), k)
             if len(self.agreed_sums) >= _AGREED:
                 self.agreed_sums.clear()
             self.agreed_sums[key] = value
-        return self.agreed_sums[key]
+        return value
 
     def labels(self, maps: Sequence[RowLabels], turns: NDArray[np.intp]) -> NDArray[np.int64]:
         """Place of each selected row, by the map whose turn it is; `ReadError` if it fails."""
