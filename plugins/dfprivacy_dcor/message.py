@@ -158,7 +158,7 @@ class Message(Release, ABC):
         Raises
         ------
         ArgumentError
-            If rows do not correspond one to one. It does not say which.
+            If rows do not correspond one to one: how many do not, for keys are public, and not which.
         """
         if rows != self.rows:
             raise ArgumentError(
@@ -175,7 +175,12 @@ class Message(Release, ABC):
         place = {key: at for at, key in enumerate(self.keys)}
         order = [place.get(key) for key in read_keys(keys, rows)]
         if None in order:
-            raise ArgumentError("The keys of message and table do not match one to one.", "Join the tables first.")
+            lacking = order.count(None)
+            raise ArgumentError(
+                f"The message has no row for {lacking} of the table's {rows} keys, nor the table for {lacking} of "
+                "the message's.",
+                "Keep the rows of both tables whose keys both have, protect these tables, and ask for a message.",
+            )
         return self.only(np.array(order, dtype=np.intp))
 
     def only(self, rows: NDArray[np.intp]) -> Self:

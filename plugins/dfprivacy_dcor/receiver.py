@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from scipy.special import gammaincinv, ndtri
 
 from dfprivacy import ArgumentError, NanPolicy, PrivateFrame, Probability, Range, mechanism
 from dfprivacy_dcor.estimate import Estimate
@@ -68,7 +69,7 @@ def dcor_with(
         ``"omit"``: rows of this table with a missing value do not count, for twice the noise in the covariance.
         ``"fill"``: they count, with the fill value or as a category of their own. ``"raise"``: for public columns.
     confidence : float
-        Coverage of the interval.
+        Confidence of the lower bound.
     permutations : int
         Without an epsilon: how many, for the p-value.
     seed : int, optional
@@ -98,6 +99,10 @@ def dcor_with(
     that where rows may be left out, the distance deviation and the mean distance by 2(n-1)/n² D; they are released
     with discrete Laplace noise. The message was paid for by the other party: somebody who is a row of both tables
     loses both epsilons in all.
+
+    **Statistics.** The harmonics that a message leaves out add to the squared distance covariance, and nothing in
+    the message bounds them, so the answer has a lower confidence bound and no upper one. The bound includes the
+    noise of the message's rows, the noise of the sums, and the dealing of rows to harmonics.
 
     **Without an epsilon**, and on a view without a ``default_epsilon``, the answer is ``message.estimate`` of the
     view's rows, each column scaled by its bounds: not private for them, free, not kept in the ledger, and no
@@ -159,8 +164,9 @@ def _(
     mean = max(below + measured.diameter * share, 0.0)
     squared = math.copysign(covariance**2, covariance) - 2 * scales[0] ** 2 - sampling * mean
     denominator = message.share * share * message.spread * max(deviation, 2 * scales[1])
-    low, high = _interval(measured, values, scales, confidence)
     notes = [*message.remarks]
+    if len(message.columns) > 1:
+        notes.append(f"the bound is for the {len(message.directions)} directions of the message, not for all")
     if not (message.informative and deviation >= SEEN * scales[1]):
         notes.append(UNINFORMATIVE)
     if 1 - complete > SEEN * scales[3] > 0:
@@ -169,8 +175,7 @@ def _(
         )
     return SharedCorrelation(
         squared=min(max(squared / denominator, 0.0), 1.0),
-        low=low,
-        high=high,
+        low=_lower_bound(measured, values, scales, confidence),
         confidence=confidence,
         columns=measured.columns,
         other=message.columns,
@@ -183,27 +188,30 @@ def _(
     )
 
 
-def _interval(
-    measured: Compared, values: list[float], scales: list[float], confidence: float
-) -> tuple[float, float]:
-    """Combine intervals for all noisy numbers, those of the message included, by Bonferroni's inequality."""
+def _lower_bound(measured: Compared, values: list[float], scales: list[float], confidence: float) -> float:
+    r"""Compute a lower confidence bound for the squared distance correlation, by Bonferroni's inequality.
+
+    With t for what :math:`T = 2|C + N|` would be without the noise N of the message's rows,
+    :math:`T^2 = t^2 + 2 t G + Q`: G is normal with a variance of at most s_y times the sampling, and Q a sum of
+    weighted chi-squared variables, whose mean and greatest variance a gamma distribution has.
+    """
     message = measured.message
     theirs = [(message.deviation, message.deviation_scale)]
     theirs += [(1.0, 0.0) if message.complete is None else (message.complete, message.complete_scale or 0.0)]
     numbers = [*zip(values, scales, strict=True), *theirs]
-    room = math.log(sum(b > 0 for _, b in numbers) / (1 - confidence))
+    lost = (1 - confidence) / (sum(b > 0 for _, b in numbers) + 2)
+    room = math.log(1 / (2 * lost))
     least, most = ([value + sign * b * room for value, b in numbers] for sign in (-1, 1))
-    shares = [(min(max(least[at], ROWS_MIN / message.rows), 1.0), min(max(most[at], 0.0), 1.0)) for at in (3, 5)]
-    means = [max(ends[2] + measured.diameter * q, 0.0) for ends, q in zip((least, most), shares[0], strict=True)]
-    squares = [
-        max(ends[0], 0.0) ** 2 - measured.sampling * mean
-        for ends, mean in zip((least, most), reversed(means), strict=True)
-    ]
-    deviations = [max(ends[1], 0.0) * max(ends[4], 0.0) for ends in (least, most)]
-    factors = [shares[0][at] * shares[1][at] for at in (0, 1)]
-    low = min(max(squares[0], 0.0) / (deviations[1] * factors[1]), 1.0) if deviations[1] * factors[1] > 0 else 0.0
-    high = min(max(squares[1], 0.0) / (deviations[0] * factors[0]), 1.0) if deviations[0] * factors[0] > 0 else 1.0
-    return min(low, high), high
+    shares = [min(max(most[at], ROWS_MIN / message.rows), 1.0) for at in (3, 5)]
+    deviation, mean = max(most[1], 0.0), max(most[2] + measured.diameter * shares[0], 0.0)
+    variance, expected = measured.sampling * deviation, measured.sampling * mean
+    whole = shares[0] * shares[1] * deviation * max(most[4], 0.0)
+    if not (whole > 0 and expected > 0):
+        return 0.0
+    added = float(gammaincinv(expected**2 / (2 * variance**2), 1 - lost)) * 2 * variance**2 / expected
+    reach = -float(ndtri(lost)) * math.sqrt(variance)
+    t = math.sqrt(reach**2 + max(max(least[0], 0.0) ** 2 - added, 0.0)) - reach
+    return min(t**2 / whole, 1.0)
 
 
 def estimate_of(

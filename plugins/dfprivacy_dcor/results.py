@@ -35,6 +35,8 @@ class DistanceCorrelation(Release):
         Interval for R of the complete rows; its coverage is guaranteed.
     confidence : float
         Its coverage.
+    covers : {"table"}
+        The interval is for the number of the table's own rows.
     statistic : float
         The squared distance covariance, times the rows, over the product of both mean distances: about 1 for
         independent columns. It is corrected for the noise.
@@ -82,6 +84,8 @@ class DistanceCorrelation(Release):
     noise_standard_error: tuple[float, ...]
     changes: tuple[float, ...]
     largest: tuple[float, ...]
+
+    covers: str = "table"
 
     _shown = ("x", "y", "correlation", "low", "high", "corrected", "statistic", "pvalue", "rejected", "notes")
 
@@ -141,6 +145,8 @@ class HSIC(Release):
         Its interval, whose coverage is guaranteed.
     confidence : float
         Its coverage.
+    covers : {"table"}
+        The interval is for the number of the table's own rows.
     alignment : float or None
         HSIC over the root of both sides' own, from 0 to 1, of the population, corrected for what noise and sampling
         add; None if there is one side.
@@ -185,6 +191,8 @@ class HSIC(Release):
     notes: tuple[str, ...]
     released: tuple[float, ...]
     noise_standard_error: tuple[float, ...]
+
+    covers: str = "table"
 
     _shown = ("x", "y", "kernel", "hsic", "low", "high", "alignment", "pvalue", "rejected", "notes")
 
@@ -333,12 +341,14 @@ class SharedCorrelation(Release):
     Attributes
     ----------
     squared : float
-        Squared distance correlation R², from 0 to 1, corrected for what noise and sampling add.
+        Squared distance correlation R², from 0 to 1, as far as the message tells: corrected for what noise and
+        sampling add, without the harmonics that the message leaves out, which can only add to it.
     low, high : float
-        Interval for what it would be without the Laplace noise of both parties; its coverage is guaranteed. What
-        the noise of the message's rows does to it comes on top.
+        Lower confidence bound for R², and 1: no message bounds it from above.
     confidence : float
-        Its coverage.
+        Confidence of the lower bound, at least.
+    covers : {"table"}
+        The bound is for the R² of the table's own rows.
     columns, other : tuple of str
         The columns of this table, and of the message.
     rows : int
@@ -357,7 +367,7 @@ class SharedCorrelation(Release):
 
     squared: float
     low: float
-    high: float
+    high: float = 1.0
     confidence: float
     columns: tuple[str, ...]
     other: tuple[str, ...]
@@ -368,18 +378,21 @@ class SharedCorrelation(Release):
     released: tuple[float, ...]
     noise_standard_error: tuple[float, ...]
 
-    _shown = ("squared", "low", "high", "columns", "other", "notes")
+    covers: str = "table"
+
+    _shown = ("squared", "low", "columns", "other", "notes")
 
     def _sentence(self) -> str:
-        """Say how much the parties' columns depend on each other."""
+        """State the lower bound of the dependence of both parties' columns, and its estimate."""
         both = f"{self._noun(*self.columns)} and the other party's {self._noun(*self.other)}"
-        told = number(self.squared, (self.high - self.low) / 4)
-        return f"The squared distance correlation of {both} is {told}{_sure(self)}."
+        least, told = number(self.low, self.squared / 4), number(self.squared, self.squared / 4)
+        sure = f"({100 * self.confidence:.4g}% confidence, for the table's own)"
+        return f"The squared distance correlation of {both} is at least {least} {sure}; estimate {told}."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the squared distance correlation."""
         term = f"{', '.join(self.columns)} and {', '.join(self.other)}"
-        return [{"term": term, "estimate": self.squared, "low": self.low, "high": self.high, "n": self.rows}]
+        return [{"term": term, "estimate": self.squared, "low": self.low, "n": self.rows}]
 
     @property
     def scales(self) -> tuple[float, ...]:
