@@ -154,6 +154,7 @@ def hull(
     columns: Sequence[Column],
     *,
     signed: bool = False,
+    fits: float = 0.0,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Project onto the convex hull of the features of all rows: points and their weights.
 
@@ -172,6 +173,8 @@ def hull(
     signed : bool
         Whether weights may have either sign, with absolute values that add up to 1 at most: the hull of the
         features and their negatives.
+    fits : float
+        Squared distance of the points from the embedding that the noise explains: no round follows below it.
 
     Returns
     -------
@@ -180,18 +183,19 @@ def hull(
 
     Notes
     -----
-    Where rows have more than three numbers, points on a fixed grid are too far apart: rounds follow in which the
-    candidates are those that have a weight and their neighbours, in boxes that shrink.
+    Points on a fixed grid may be too far apart beside the kernel: rounds follow in which the candidates are those
+    that have a weight and their neighbours, in boxes that shrink.
     """
     gap, fit = min(gap, _GAP_MAX), absolute if signed else simplex
     points, w = _support(fit, feature, candidates, beta, gap)
     numbers = [i for i, column in enumerate(columns) if column.bounds is not None]
-    if len(numbers) <= 3:  # noqa: PLR2004
-        return points, w
     low, high = (np.array([getattr(columns[i], end) for i in numbers]) for end in ("low", "high"))
     unit = spread([columns[i] for i in numbers], _LOCAL)
     offsets = unit - (low + high) / 2
-    for number in range(_ROUNDS):
+    for number in range(_ROUNDS if numbers else 0):
+        left = w @ feature(points) - beta
+        if left @ left <= fits:
+            break
         around = np.repeat(points, max(1, _LOCAL // len(points)), axis=0)
         moved = offsets[np.arange(len(around)) % _LOCAL] * 0.5 * _SHRINK**number
         around[:, numbers] = np.clip(around[:, numbers] + moved, low, high)

@@ -16,7 +16,7 @@ from dfprivacy.schema import UNDECLARED
 from dfprivacy_kme.classical import part_of_the_price
 from dfprivacy_kme.embedding import Space, coded
 from dfprivacy_kme.fitting import absolute, hull, shrunk
-from dfprivacy_kme.release import KME, grid
+from dfprivacy_kme.release import KME, coarse, grid
 from dfprivacy_kme.taylor import Taylor
 
 if TYPE_CHECKING:
@@ -304,19 +304,19 @@ def _concluded(measured: Measured, represent: Represent) -> KME:
     """Fit points to the noisy mean; post-processing."""
     psi, kernel, public = measured.features, measured.kernel, measured.public
     space, beta, sigma = Space.of(psi, kernel), measured.beta, measured.noise
-    gap = 1e-3 * sigma**2
+    gap, fits = 1e-3 * sigma**2, sigma**2 * len(beta)  # what noise alone leaves of the distance, on average
     if represent == "weights":
         locations, w = space.anchors, space.map.T @ beta
     elif represent == "l1" and space.basis == "subspace":
         locations, w = space.anchors, absolute(space.features(space.anchors), beta, min(gap, 1e-3))
     elif represent == "l1":
-        locations, w = hull(space.features, grid(space), beta, gap, kernel.columns, signed=True)
+        locations, w = hull(space.features, grid(space), beta, gap, kernel.columns, signed=True, fits=fits)
     else:
         candidates = grid(space) if public is None else np.vstack([public, grid(space)])
         target = beta
         if represent == "bayes" and public is not None:
             target = shrunk(space.features(public), beta, sigma)
-        locations, w = hull(space.features, candidates, target, gap, kernel.columns)
+        locations, w = hull(space.features, candidates, target, gap, kernel.columns, fits=fits)
     left = w @ space.features(locations) - beta
     omitted = measured.count_noise is not None
     return KME(
@@ -347,6 +347,11 @@ def _notes(measured: Measured, space: Space) -> tuple[str, ...]:
         notes.append(
             f"Of a row anywhere within the bounds the features see {seen:.0%} on average: "
             "a wider kernel or more points would see more."
+        )
+    if coarse(space):
+        notes.append(
+            "The bounds are many lengthscales wide: an interval is for functions that are smooth between the "
+            "8,192 rows at which they are evaluated. A wider kernel, or narrower bounds, would need fewer."
         )
     if measured.noise >= _LOUD:
         notes.append(

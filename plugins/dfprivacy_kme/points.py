@@ -187,7 +187,7 @@ class WeightedPoints(Release):
         return covariance
 
     def sample(self, n: int, *, seed: int | None = None) -> Any:
-        """Draw rows from the points, by systematic resampling: synthetic data.
+        """Draw rows from the points, by systematic resampling: for smooth averages, not for shares or quantiles.
 
         Parameters
         ----------

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from dfprivacy import Column
 
-__all__ = ["KME", "Expectation", "grid"]
+__all__ = ["KME", "Expectation", "coarse", "grid"]
 
 _RIDGES = np.geomspace(1e-14, 1e4, 55)
 _DRAWS, _DRAWS_SEED = 4999, 20_180_710  # public: it makes p-values reproducible
@@ -36,6 +36,8 @@ _RARE = (
     "One sample has more than ten times the rows of the other: if what differs are few rows with rare values, a "
     "p-value below 1% may be too small. proportions() and chi2() count such rows."
 )
+_FEWEST, _MANY, _MOST = 1 << 10, 1 << 12, 1 << 13  # public rows
+_STRETCH = 1.06
 _MASSES = 5  # of the noise's standard deviation, below which a conditional says little
 
 
@@ -68,6 +70,8 @@ class KME(WeightedPoints):
         How far the computed basis is from orthonormal; it is charged.
     objective : float
         Squared distance of the points from the noisy embedding; F squared standard errors of it are noise.
+    covers : {"limited table"}
+        Intervals of means and expectations are for the table's own rows, limited to the bounds.
     notes : tuple of str
         What to know before trusting the numbers.
     """
@@ -81,6 +85,7 @@ class KME(WeightedPoints):
     represent: str
     defect: float
     objective: float
+    covers: str = "limited table"
 
     sigma = renamed("noise_standard_error")
 
@@ -146,9 +151,9 @@ class KME(WeightedPoints):
         -----
         For any public vector a, :math:`|E f - a'\beta| \le \max_x |f(x) - a'\psi(x)| + |a'(\beta - \alpha)|`. a is
         the ridge solution that makes the sum of the first term and the noise's quantile least; as it is chosen by
-        public numbers only, the coverage is at least nominal. The first term is the largest over a grid of some
-        thousand points, so the interval is for rows between which f does not jump unseen. It is about the mean over
-        the rows of the table; a population's has a sampling error besides.
+        public numbers only, the coverage is at least nominal. The first term is the largest over a grid with some
+        four points to a lengthscale, so the interval is for rows between which f does not jump unseen. It is about
+        the mean over the rows of the table; a population's has a sampling error besides.
         """
         confidence = as_probability(confidence, "confidence")
         at = grid(self._space)
@@ -371,5 +376,23 @@ def interval_of(column: Column, value: object) -> tuple[float, float]:
 
 
 def grid(space: Space) -> NDArray[np.float64]:
-    """Public rows that cover the bounds and categories: 1024 up to three columns, else 4096."""
-    return spread(space.columns, 1024 if len(space.columns) <= 3 else 4096)  # noqa: PLR2004
+    """Public rows that cover the bounds, the bounds themselves and categories: some four to a lengthscale."""
+    fewest = _FEWEST if len(space.columns) <= 3 else _MANY  # noqa: PLR2004
+    rows = spread(space.columns, min(max(rows_needed(space, 4), fewest), _MOST)).copy()
+    for at, column in enumerate(space.columns):
+        if column.bounds is not None:  # some lie on the bounds, where a function is seen least
+            middle = column.low / 2 + column.high / 2
+            rows[:, at] = np.clip(middle + _STRETCH * (rows[:, at] - middle), *column.bounds)
+    return rows
+
+
+def rows_needed(space: Space, to_lengthscale: int) -> int:
+    """Count the rows of a grid with so many to a lengthscale."""
+    kernel = space.kernel
+    halves = np.array([kernel.columns[i].half for i in kernel.numbers])
+    return math.prod(math.ceil(2 * to_lengthscale * wide) for wide in (halves / kernel.lengthscales).tolist())
+
+
+def coarse(space: Space) -> bool:
+    """Whether the rows of `grid` are less than two to a lengthscale."""
+    return rows_needed(space, 2) > _MOST

@@ -487,3 +487,33 @@ def test_an_explanation_costs_nothing():
 
     assert "standard deviation" in str(said)
     assert 0 == view.budget.spent
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("wide", [10, 20])
+def test_bounds_many_lengthscales_wide(wide):
+    """The points fit as well as noise allows, and intervals cover functions as narrow as the kernel."""
+    rng = np.random.default_rng(3)
+    centres = rng.uniform(-1, 1, (5, 2))
+    rows = pd.DataFrame(centres[rng.integers(5, size=50_000)] + rng.normal(0, 0.2, (50_000, 2)), columns=["x", "y"])
+    view = protect(rows, bounds=dict.fromkeys(rows, (-wide / 2, wide / 2)), categories=None)
+    functions = [
+        lambda r, at=at: np.exp(-((r["x"] - at[0]) ** 2 + (r["y"] - at[1]) ** 2) / 2)
+        for at in rng.uniform(-1.5, 1.5, (20, 2))
+    ]
+    with seeded_noise(4):
+        found = view.kme_release(["x", "y"], lengthscale=1, epsilon=1, delta=1e-6, nan_policy="fill")
+    intervals = [found.expectation(f) for f in functions]
+
+    assert found.objective < 1.5 * found.noise_standard_error**2 * found.dimension
+    assert not found.notes
+    assert all(i.low <= f(rows).mean() <= i.high for i, f in zip(intervals, functions, strict=True))
+
+
+def test_bounds_far_wider_than_the_kernel_are_noted():
+    """An interval is for functions that are smooth between the rows at which they are evaluated."""
+    view = protect({"x": X, "y": Y}, bounds={"x": (-5000, 5000), "y": (-5000, 5000)}, categories=None)
+
+    found = view.kme_release(["x", "y"], lengthscale=100, epsilon=1, n_points=8)
+
+    assert any("lengthscales wide" in note for note in found.notes)
