@@ -72,12 +72,16 @@ class Release(AsJson, Displayed):
         What columns are called and measured in, where the schema says so, for axes of pictures.
     column_units : mapping of str to str
         What they are measured in alone, for sentences.
+    covers : {"table", "population", "limited table", "limited population"} or None
+        Which number the intervals cover: the table's own, as a dataframe has it, or that of a population of which
+        the rows are a sample. Limited: of values limited to the declared bounds. None where there is no interval.
     """
 
     privacy: Privacy | None = None
     library: str = "pandas"
     column_words: Mapping[str, str] = field(default_factory=dict, repr=False)
     column_units: Mapping[str, str] = field(default_factory=dict, repr=False)
+    covers: str | None = None
 
     __array_ufunc__ = None  # a NumPy number leaves arithmetic to the release
 
@@ -323,9 +327,9 @@ class Groups(Release, Generic[R_co]):
 
     def _facts(self) -> list[tuple[str, str]]:
         """Say what is true of all groups once, and what is not of each."""
-        every = [release._rows() for release in self.releases]  # noqa: SLF001 - of our own kind
+        every = [release._said() for release in self.releases]  # noqa: SLF001 - of our own kind
         if all(release._grid() is None for release in self.releases):  # noqa: SLF001 - as above
-            every = [[(name, text) for name, text in rows if name in NOTES] for rows in every]
+            every = [[(name, text) for name, text in rows if name in {"covers", *NOTES}] for rows in every]
         common = [row for row in every[0] if all(row in rows for rows in every)]
         own = [
             (label, f"{name} {text}")

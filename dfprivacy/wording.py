@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["between", "clearly_some", "listed", "noise_share", "number", "pvalue", "sure", "with_error"]
+__all__ = [
+    "between",
+    "clearly_some",
+    "covered",
+    "limited",
+    "listed",
+    "noise_share",
+    "number",
+    "pvalue",
+    "sure",
+    "whose",
+    "with_error",
+]
 
 _DIGITS = 6  # significant ones, where nothing is known of the error
 _EXACT = 1e15  # whole numbers below it are written out
@@ -110,6 +122,62 @@ def clearly_some(rows: float | None, error: float | None) -> bool:
     (True, False, False, True)
     """
     return rows is not None and rows > _CLEARLY * (error or 0.0)
+
+
+def whose(covers: str, *, sample: bool = False) -> str:
+    """Write of which rows the number is that an interval covers.
+
+    Examples
+    --------
+    >>> whose("limited table"), whose("table", sample=True), whose("population")
+    ("the table's own", "the sample's own", 'the population')
+    """
+    if not covers.endswith("table"):
+        return "the population"
+    return "the sample's own" if sample else "the table's own"
+
+
+def limited(covers: str | None, bounds: Any = None) -> str:
+    """Write to which bounds values are limited, with a blank before; empty where the number is of values as they are.
+
+    Examples
+    --------
+    >>> limited("limited table", (18.0, 90.0)), limited("limited population"), limited("table")
+    (' limited to [18, 90]', ' limited to their bounds', '')
+    """
+    if covers is None or not covers.startswith("limited"):
+        return ""
+    pair = isinstance(bounds, tuple) and all(isinstance(end, int | float) for end in bounds)
+    return f" limited to [{', '.join(map(number, bounds))}]" if pair else " limited to their bounds"
+
+
+def covered(covers: str, bounds: Any = None, *, sample: bool = False) -> str:
+    """Write which number an interval covers.
+
+    Parameters
+    ----------
+    covers : {"table", "population", "limited table", "limited population"}
+        As `Release.covers`.
+    bounds : tuple of two float, optional
+        The bounds to which values are limited, if they are those of one column.
+    sample : bool
+        Whether the table is a secret sample.
+
+    Returns
+    -------
+    str
+        The words.
+
+    Examples
+    --------
+    >>> covered("table")
+    "the table's own number"
+    >>> covered("limited population", (18, 90))
+    "the population's number, of values limited to [18, 90]"
+    """
+    own = "the population's" if covers.endswith("population") else whose(covers, sample=sample)
+    what = limited(covers, bounds)
+    return f"{own} number" + (f", of values{what}" if what else "")
 
 
 def noise_share(standard_error: float, sampling: float | None) -> float | None:

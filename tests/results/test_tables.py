@@ -29,13 +29,13 @@ def test_every_bundled_method_is_asked(asked):
 
 
 def checked(frame, library, keys=()):
-    """The frame is of the library, and has few columns of scalars beside the keys, named once each."""
+    """The frame is of the library, and has few columns of scalars beside the keys and `covers`, named once each."""
     names = frame.column_names if library == "pyarrow" else list(frame.columns)
     rows = frame.to_pylist() if library == "pyarrow" else frame.to_dicts() if library == "polars" else (
         frame.to_dict("records"))  # fmt: skip
     assert type(frame).__module__.partition(".")[0] == library
     assert list(keys) == names[: len(keys)]
-    assert 1 <= len(names) - len(keys) <= COLUMNS_MAX
+    assert 1 <= len(names) - len(keys) - ("covers" in names) <= COLUMNS_MAX
     assert len(rows) >= 1
     assert {type(cell) for row in rows for cell in row.values()} <= {int, float, str, bool, type(None)}
 
