@@ -192,10 +192,10 @@ def plain_json(value: Any) -> str:
 
 
 def result_of(release: Any) -> dict[str, Any]:
-    """Return the fields of a result by name; what its intervals cover, last, where it has any."""
-    kind: type = type(release)
+    """Return the fields of a result by name; last which number its intervals cover, where a class has intervals."""
+    kind: Any = type(release)
     result = {name: getattr(release, name) for name in _names(kind)}
-    return result if release.covers is None else {**result, "covers": release.covers}
+    return result if release.covers is None is kind.covers else {**result, "covers": release.covers}
 
 
 @cache
