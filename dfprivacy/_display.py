@@ -37,6 +37,9 @@ class Displayed:
         @property
         def covers(self) -> str | None: ...
 
+        @property
+        def _assumes_rows(self) -> bool: ...
+
     _shown: ClassVar[tuple[str, ...]] = ()  # the fields that people look at first; all if empty
     _estimate: ClassVar[str] = "estimate"  # the field with the number that arithmetic is about
 
@@ -98,8 +101,9 @@ class Displayed:
         return [(name, _text(value)) for name, value in values if not isinstance(value, tuple | None) or value]
 
     def _said(self) -> list[tuple[str, str]]:
-        """Return the rows and, before the notes, which number the intervals cover."""
-        rows = self._rows()
+        """Return the rows, which number the intervals cover, and what to know of rows that are not independent."""
+        rows, note = self._rows(), self.privacy.rows_note if self.privacy and self._assumes_rows else ""
+        rows += [("note", note)] if not any(note in text for _, text in rows) else []
         if self.covers is None:
             return rows
         at = next((at for at, (name, _) in enumerate(rows) if name in NOTES), len(rows))

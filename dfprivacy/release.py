@@ -137,8 +137,20 @@ class Release(AsJson, Displayed):
         return _combined("*", -1, self)
 
     def paid(self, privacy: Privacy) -> Self:
-        """Return the same result with the privacy that was paid for it."""
-        return replace(self, privacy=privacy)
+        """Return the same result with the privacy that was paid for it, and what it says of rows in the notes."""
+        return replace(self._noted(privacy.rows_note), privacy=privacy)
+
+    def _noted(self, note: str) -> Self:
+        """Add a note for answers that assume independent rows, where the class has notes and this one does."""
+        notes = self.result.get("notes")
+        if not note or not self._assumes_rows or not isinstance(notes, tuple) or note in notes:
+            return self
+        return replace(self, notes=(*notes, note))  # type: ignore[call-arg]
+
+    @property
+    def _assumes_rows(self) -> bool:
+        """Whether the answer assumes independent rows: intervals for a table's own number do not, p-values do."""
+        return not (self.covers or "").endswith("table") or hasattr(self, "pvalue")
 
     def made_for(
         self, library: str, words: Mapping[str, str] | None = None, units: Mapping[str, str] | None = None
@@ -288,6 +300,13 @@ class Groups(Release, Generic[R_co]):
     def items(self) -> list[tuple[Any, R_co]]:
         """Give each group with its release, in order."""
         return list(zip(self.keys, self.releases, strict=True))
+
+    def _noted(self, note: str) -> Self:
+        return replace(self, releases=tuple(each._noted(note) for each in self.releases))  # noqa: SLF001 - our own
+
+    @property
+    def _assumes_rows(self) -> bool:
+        return any(each._assumes_rows for each in self.releases)  # noqa: SLF001 - of our own kind
 
     def _named(self) -> list[dict[str, Any]]:
         """Give each group's category by column."""

@@ -215,7 +215,6 @@ def _one(measured: Chosen, column: Column, q: float, confidence: float, name: st
         noise_standard_error=None,
         statistic=name,
         column=column.name,
-        covers=None,
         count=None if measured.size is None else float(measured.size),
         bounds=(column.low, column.high),
         notes=notes,
