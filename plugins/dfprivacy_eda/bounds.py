@@ -175,7 +175,7 @@ def find_bounds_asked(columns: tuple[Column, ...]) -> None:
 
 @dataclass(frozen=True)
 class Found:
-    """Noisy counts of the intervals of each column, the scale of their noise, and all rows where they are public."""
+    """Noisy counts of the intervals of each column, the scale of their noise, and all rows if they are public."""
 
     counts: tuple[NDArray[np.float64], ...]
     scale: float
