@@ -38,8 +38,8 @@ def _concluded(
 ) -> ColumnStatistic:
     """Give a number, with the interval in which the table's own lies."""
     drawn = measured.drawn(3 if squares else 2)
-    every, rows = of(drawn, column), drawn[0, :-1]
-    draws, value, count = every[:-1], float(every[-1]), float(drawn[0, -1])
+    rows, draws = drawn[0, :-1], of(drawn[:, :-1], column)
+    value, count = float(of(drawn[:, -1], column)), float(drawn[0, -1])
     low, high = sums.interval(draws, rows, confidence, possible)
     left, error = sums.missing(measured)
     return ColumnStatistic(
