@@ -37,7 +37,6 @@ _RELEASED = {  # what a picture's axis is of
     "difference": "absolute difference of shares",
     "table": "χ²",
 }
-_COVERS = {"covers": "population"}  # the intervals: sampling is in them
 _SURE = 7.0  # scales of noise by which the number of complete rows is raised: exceeded once in two thousand
 _LIKELY = 2.0
 
@@ -259,7 +258,7 @@ class Chi2(Release):
         if self.method in {"difference", "signed"}:
             low, high = self._interval_of(self.confidence)
             known = {"effect": "absolute difference", "estimate": max(number, 0.0), "low": low, "high": high}
-            known |= _COVERS
+            known["covers"] = "population"
         if self.method == "signed":
             known |= {"effect": "difference", "estimate": min(max(number, -1.0), 1.0)}
             known |= {"direction": self._direction(number, clear=low > 0 or high < 0 or pvalue <= self.alpha)}
@@ -289,7 +288,7 @@ class Chi2(Release):
             estimate=min(max(apart, -1.0), 1.0),
             low=low,
             high=high,
-            **_COVERS,
+            covers="population",
             notes=self._remarks(),
         )
 
@@ -300,7 +299,9 @@ class Chi2(Release):
         shares = tuple(tuple(map(float, each)) for each in noisy / totals)
         if table is None:
             note = f"Uninformative: too few rows for this noise in any two categories and groups. {UNDECLARED}"
-            return replace(self, shares=shares, effect="Cramér's V", low=0.0, high=1.0, **_COVERS, notes=(note,))
+            return replace(
+                self, shares=shares, effect="Cramér's V", low=0.0, high=1.0, covers="population", notes=(note,)
+            )
         pvalue = min(max(table.pvalue(table.statistic), 0.0), 1.0)
         low, high = table.interval(self.confidence)
         notes = tuple(
@@ -319,7 +320,7 @@ class Chi2(Release):
             estimate=table.cramers_v(),
             low=low,
             high=high,
-            **_COVERS,
+            covers="population",
             notes=notes,
         )
 

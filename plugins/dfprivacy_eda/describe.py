@@ -130,7 +130,7 @@ class Description(Tabled):
         ]  # fmt: skip
         names = ("column", "statistic", "value", "standard_error", "low", "high")
         columns = {name: [cell[at] for cell in cells] for at, name in enumerate(names)}
-        return {**columns, "covers": [covers_of(statistic) for statistic in columns["statistic"]]}
+        return {**columns, "covers": [covers_of(str(statistic)) for statistic in columns["statistic"]]}
 
     def _ends(self, column: int, row: int) -> tuple[float, float] | None:
         """Return the bounds of the column, where the statistic is a quantile."""
