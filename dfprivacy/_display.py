@@ -5,11 +5,11 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dfprivacy._json import result_names
+from dfprivacy._json import result_of
 from dfprivacy.errors import trimmed
 from dfprivacy.markup import Grid, Text, paragraph
 from dfprivacy.tidy import COLUMNS_MAX, frame_of, leaves, rows_of, scalar, table_of
-from dfprivacy.wording import number, sure
+from dfprivacy.wording import covered, number, sure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,14 +34,19 @@ class Displayed:
         @property
         def library(self) -> str: ...
 
+        @property
+        def covers(self) -> str | None: ...
+
+        @property
+        def _assumes_rows(self) -> bool: ...
+
     _shown: ClassVar[tuple[str, ...]] = ()  # the fields that people look at first; all if empty
     _estimate: ClassVar[str] = "estimate"  # the field with the number that arithmetic is about
 
     @property
     def result(self) -> dict[str, Any]:
         """The fields of the result by name."""
-        kind: type = type(self)
-        return {name: getattr(self, name) for name in result_names(kind)}
+        return result_of(self)
 
     @trimmed
     def to_frame(self, library: str | None = None) -> Any:
@@ -57,8 +62,8 @@ class Displayed:
         Returns
         -------
         pandas.DataFrame, polars.DataFrame or pyarrow.Table
-            At most ten columns. Where they apply: term, estimate, standard_error, noise_standard_error, low, high,
-            statistic, df, pvalue, n.
+            At most ten columns, and `covers`. Where they apply: term, estimate, standard_error,
+            noise_standard_error, low, high, statistic, df, pvalue, n.
         """
         return frame_of(self.records(), library or self.library)
 
@@ -70,7 +75,8 @@ class Displayed:
         list of dict
             Numbers, texts, truth values and None, by column.
         """
-        return [row for columns in self._tidy() for row in rows_of(columns)]
+        rows = [row for columns in self._tidy() for row in rows_of(columns)]
+        return rows if self.covers is None else [{**row, "covers": row.get("covers", self.covers)} for row in rows]
 
     def _tidy(self) -> Sequence[Mapping[str, Any]]:
         """State the estimates: columns of rows, or several such, one below the other.
@@ -79,7 +85,7 @@ class Displayed:
         number within is a row.
         """
         result = {name: getattr(self, name) for name in self._shown} or self.result
-        cells = {name: value for name, value in result.items() if scalar(value)}
+        cells = {name: value for name, value in result.items() if scalar(value) and name != "covers"}
         if cells:
             return [dict(list(cells.items())[:COLUMNS_MAX])]
         places = [*leaves(result)]
@@ -91,8 +97,19 @@ class Displayed:
 
     def _rows(self) -> list[tuple[str, str]]:
         names = self._shown or tuple(self.result)
-        values = ((name, getattr(self, name)) for name in names)
+        values = ((name, getattr(self, name)) for name in names if name != "covers")
         return [(name, _text(value)) for name, value in values if not isinstance(value, tuple | None) or value]
+
+    def _said(self) -> list[tuple[str, str]]:
+        """Return the rows, which number the intervals cover, and what to know of rows that are not independent."""
+        rows, note = self._rows(), self.privacy.rows_note if self.privacy and self._assumes_rows else ""
+        rows += [("note", note)] if not any(note in text for _, text in rows) else []
+        if self.covers is None:
+            return rows
+        at = next((at for at, (name, _) in enumerate(rows) if name in NOTES), len(rows))
+        sample = bool(self.privacy and self.privacy.sample)
+        whose = covered(self.covers, getattr(self, "bounds", None), sample=sample)
+        return [*rows[:at], ("covers", whose), *rows[at:]]
 
     def _grid(self) -> Grid | None:
         """Give a table of many numbers, where the result has one; it is shown above the rows."""
@@ -101,7 +118,7 @@ class Displayed:
     def _brief(self) -> str:
         """Write everything in one line, as one among several."""
         grid = self._grid()
-        rows = [*([] if grid is None else grid.rows), *self._rows()]
+        rows = [*([] if grid is None else grid.rows), *self._said()]
         return "; ".join(" ".join(row) for row in rows)
 
     def _sentence(self) -> str:
@@ -144,7 +161,7 @@ class Displayed:
         return f"{type(self).__name__}: {question}" if question else type(self).__name__
 
     def _grids(self) -> list[Grid]:
-        grid, rows = self._grid(), self._rows()
+        grid, rows = self._grid(), self._said()
         return [*([] if grid is None else [grid]), *([Grid((), rows)] if rows else [])]
 
     def _written(self) -> list[Grid]:
@@ -157,8 +174,8 @@ class Displayed:
         stated = [value for of in columns for value in of]
         fields = {name for name, own in self.result.items() if any(own is each for each in stated)}
         terms = {first for first, *_ in table.rows}
-        shown = {*(rows[0] if rows else ()), *terms, *fields, *self._repeated}
-        facts = [(name, text) for name, text in self._rows() if name not in shown]
+        shown = {*(rows[0] if rows else ()), *terms, *fields, *self._repeated} - {"covers"}
+        facts = [(name, text) for name, text in self._said() if name not in shown]
         return [table, *([Grid((), facts)] if facts else [])]
 
     @property
@@ -244,9 +261,14 @@ def one_row(rows: Sequence[tuple[str, str]]) -> Grid | None:
 
 
 def tabled(rows: Sequence[Mapping[str, Any]], release: Displayed) -> Grid:
-    """Write rows as a table, without columns that say nothing; the ends of intervals say which."""
+    """Write rows as a table, without columns that say nothing; the ends of intervals say which.
+
+    What intervals cover is a column where rows differ, and else said once below.
+    """
     every = dict.fromkeys(name for row in rows for name in row)
     names = [name for name in every if any(row.get(name) is not None for row in rows)]
+    if len({row.get("covers") for row in rows}) == 1:
+        names = [name for name in names if name != "covers"]
     cells = [["" if (cell := row.get(name)) is None else _text(cell) for name in names] for row in rows]
     confidence = getattr(release, "confidence", None)
     ends = {} if confidence is None else {end: f"{100 * confidence:.4g}% {end}" for end in ("low", "high")}

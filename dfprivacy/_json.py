@@ -19,10 +19,10 @@ from dfprivacy.measured import ConfidenceInterval, MeasurementRecord, Privacy
 if TYPE_CHECKING:
     from dfprivacy.release import Release
 
-__all__ = ["AsJson", "loaders", "plain_json", "register", "result_names"]
+__all__ = ["AsJson", "loaders", "plain_json", "register", "result_of"]
 
 _WORDS = ("column_words", "column_units")
-_BESIDE = frozenset({"privacy", "library", *_WORDS})  # fields that are not of the result
+_BESIDE = frozenset({"privacy", "library", "covers", *_WORDS})  # fields that are not of every result
 _BITS_MAX = 14_000  # of a whole number: Python writes no more than 4,300 digits
 
 _types: dict[str, type[Release]] = {}
@@ -44,7 +44,8 @@ class AsJson:
         kind: type = type(self)
         return {
             "type": _kind(kind),
-            **{name: _plain(getattr(self, name)) for name in (*result_names(kind), "privacy")},
+            **{name: _plain(value) for name, value in result_of(self).items()},
+            "privacy": _plain(getattr(self, "privacy", None)),
             **{name: dict(words) for name in _WORDS if (words := getattr(self, name))},
         }
 
@@ -190,8 +191,15 @@ def plain_json(value: Any) -> str:
     return json.dumps(_plain(value), sort_keys=True, allow_nan=False, separators=(",", ":"))
 
 
+def result_of(release: Any) -> dict[str, Any]:
+    """Return the fields of a result by name; last which number its intervals cover, where a class has intervals."""
+    kind: Any = type(release)
+    result = {name: getattr(release, name) for name in _names(kind)}
+    return result if release.covers is None is kind.covers else {**result, "covers": release.covers}
+
+
 @cache
-def result_names(kind: type) -> tuple[str, ...]:
+def _names(kind: type) -> tuple[str, ...]:
     """Name the fields of a result, once for each class: a call by group has hundreds of them."""
     return tuple(f.name for f in dataclasses.fields(kind) if f.name not in _BESIDE)
 

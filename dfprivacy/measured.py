@@ -141,16 +141,19 @@ class Privacy:
 
     @property
     def note(self) -> str:
-        """What misleads who reads the result as if every row of the table were in it, and another person."""
+        """What to know where a sample was asked; empty where no sample was drawn."""
         of = f"the table is here {self.sample}: counts, sums and intervals for its own number are the sample's"
-        notes = [of] if self.sample else []
-        return "; ".join(notes + ([self._several] if self.max_rows > 1 else []))
+        return of if self.sample else ""
 
     @property
-    def _several(self) -> str:
+    def rows_note(self) -> str:
+        """What to know of answers that assume independent rows; empty where no person has several."""
+        if self.max_rows <= 1:
+            return ""
         return (
-            f"up to {self.max_rows} rows are of one {self.unit!r}, and rows of one are alike: standard errors, "
-            f"p-values and intervals take them for different ones and are too small; ask view.per({self.unit!r})"
+            f"Up to {self.max_rows} rows of one {self.unit!r} are correlated, and standard errors, p-values and "
+            "intervals for the population assume independent rows: they are too small. Ask "
+            f"view.per({self.unit!r})."
         )
 
     @property

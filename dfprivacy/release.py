@@ -72,12 +72,16 @@ class Release(AsJson, Displayed):
         What columns are called and measured in, where the schema says so, for axes of pictures.
     column_units : mapping of str to str
         What they are measured in alone, for sentences.
+    covers : {"table", "population", "limited table", "limited population"} or None
+        Which number the intervals cover: the table's own, as a dataframe has it, or that of a population of which
+        the rows are a sample. Limited: of values limited to the declared bounds. None where there is no interval.
     """
 
     privacy: Privacy | None = None
     library: str = "pandas"
     column_words: Mapping[str, str] = field(default_factory=dict, repr=False)
     column_units: Mapping[str, str] = field(default_factory=dict, repr=False)
+    covers: str | None = None
 
     __array_ufunc__ = None  # a NumPy number leaves arithmetic to the release
 
@@ -133,8 +137,20 @@ class Release(AsJson, Displayed):
         return _combined("*", -1, self)
 
     def paid(self, privacy: Privacy) -> Self:
-        """Return the same result with the privacy that was paid for it."""
-        return replace(self, privacy=privacy)
+        """Return the same result with the privacy that was paid for it, and what it says of rows in the notes."""
+        return replace(self._noted(privacy.rows_note), privacy=privacy)
+
+    def _noted(self, note: str) -> Self:
+        """Add a note for answers that assume independent rows, where the class has notes and this one does."""
+        notes = self.result.get("notes")
+        if not note or not self._assumes_rows or not isinstance(notes, tuple) or note in notes:
+            return self
+        return replace(self, notes=(*notes, note))  # type: ignore[call-arg]
+
+    @property
+    def _assumes_rows(self) -> bool:
+        """Whether the answer assumes independent rows: intervals for a table's own number do not, p-values do."""
+        return not (self.covers or "").endswith("table") or hasattr(self, "pvalue")
 
     def made_for(
         self, library: str, words: Mapping[str, str] | None = None, units: Mapping[str, str] | None = None
@@ -285,6 +301,13 @@ class Groups(Release, Generic[R_co]):
         """Give each group with its release, in order."""
         return list(zip(self.keys, self.releases, strict=True))
 
+    def _noted(self, note: str) -> Self:
+        return replace(self, releases=tuple(each._noted(note) for each in self.releases))  # noqa: SLF001 - our own
+
+    @property
+    def _assumes_rows(self) -> bool:
+        return any(each._assumes_rows for each in self.releases)  # noqa: SLF001 - of our own kind
+
     def _named(self) -> list[dict[str, Any]]:
         """Give each group's category by column."""
         if isinstance(self.by, str):
@@ -323,9 +346,9 @@ class Groups(Release, Generic[R_co]):
 
     def _facts(self) -> list[tuple[str, str]]:
         """Say what is true of all groups once, and what is not of each."""
-        every = [release._rows() for release in self.releases]  # noqa: SLF001 - of our own kind
+        every = [release._said() for release in self.releases]  # noqa: SLF001 - of our own kind
         if all(release._grid() is None for release in self.releases):  # noqa: SLF001 - as above
-            every = [[(name, text) for name, text in rows if name in NOTES] for rows in every]
+            every = [[(name, text) for name, text in rows if name in {"covers", *NOTES}] for rows in every]
         common = [row for row in every[0] if all(row in rows for rows in every)]
         own = [
             (label, f"{name} {text}")

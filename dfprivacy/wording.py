@@ -8,13 +8,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["between", "clearly_some", "listed", "noise_share", "number", "pvalue", "sure", "with_error"]
+__all__ = [
+    "between",
+    "beyond",
+    "clearly_some",
+    "covered",
+    "limited",
+    "listed",
+    "noise_share",
+    "number",
+    "pvalue",
+    "sure",
+    "whose",
+    "with_error",
+]
 
 _DIGITS = 6  # significant ones, where nothing is known of the error
 _EXACT = 1e15  # whole numbers below it are written out
 _LEAST = 0.001  # a p-value below it is not written out
 _CLEARLY = 5.0  # standard errors above 0: of a thousand columns that miss nothing less than one is said to
 _WHOLE = 0.995  # a part from which on it is all
+_NEAR = 1e-9  # parts of the width of bounds from one, up to which a number lies on it
 
 
 def _places(error: float | None) -> int | None:
@@ -52,16 +66,35 @@ def with_error(value: Any, error: float | None) -> str:
     return number(value, error) if not error else f"{number(value, error)} ± {number(error, error)}"
 
 
-def between(low: float, high: float) -> str:
-    """Write an interval, with digits by its width.
+def beyond(value: float, bounds: tuple[float, float] | None) -> str:
+    """Write, with a blank before, that a quantile at a bound may lie beyond it: values there were limited to it.
 
     Examples
     --------
-    >>> between(44.9283, 45.1142), between(0.0, 0.0)
-    ('44.928 to 45.114', '0 to 0')
+    >>> beyond(90.0, (18.0, 90.0)), beyond(18.0, (18.0, 90.0)), beyond(45.0, (18.0, 90.0)), beyond(90.0, None)
+    (' or more', ' or less', '', '')
     """
-    width = (high - low) / 4
-    return f"{number(low, width)} to {number(high, width)}"
+    if bounds is None:
+        return ""
+    low, high = bounds
+    near = (high - low) * _NEAR
+    return " or less" if value <= low + near else " or more" if value >= high - near else ""
+
+
+def between(low: float, high: float, unit: str = "", bounds: tuple[float, float] | None = None) -> str:
+    """Write an interval, with digits by its width; one of a quantile with the bounds, beyond which it may reach.
+
+    Examples
+    --------
+    >>> between(44.9283, 45.1142), between(0.0, 0.0), between(20.0, 90.0, "years", (0.0, 90.0))
+    ('44.928 to 45.114', '0 to 0', '20 to 90 years or more')
+    >>> between(90.0, 90.0, "years", (0.0, 90.0))
+    '90 years or more'
+    """
+    width, units = (high - low) / 4, f" {unit}" if unit else ""
+    first = f"{number(low, width)}{beyond(low, bounds)}"
+    last = f"{number(high, width)}{units}{beyond(high, bounds)}"
+    return last if low == high and beyond(high, bounds) else f"{first} to {last}"
 
 
 def pvalue(p: float) -> str:
@@ -112,6 +145,62 @@ def clearly_some(rows: float | None, error: float | None) -> bool:
     return rows is not None and rows > _CLEARLY * (error or 0.0)
 
 
+def whose(covers: str, *, sample: bool = False) -> str:
+    """Write of which rows the number is that an interval covers.
+
+    Examples
+    --------
+    >>> whose("limited table"), whose("table", sample=True), whose("population")
+    ("the table's own", "the sample's own", 'the population')
+    """
+    if not covers.endswith("table"):
+        return "the population"
+    return "the sample's own" if sample else "the table's own"
+
+
+def limited(covers: str | None, bounds: Any = None) -> str:
+    """Write to which bounds values are limited, with a blank before; empty where values count as they are.
+
+    Examples
+    --------
+    >>> limited("limited table", (18.0, 90.0)), limited("limited population"), limited("table")
+    (' limited to [18, 90]', ' limited to their bounds', '')
+    """
+    if covers is None or not covers.startswith("limited"):
+        return ""
+    pair = isinstance(bounds, tuple) and all(isinstance(end, int | float) for end in bounds)
+    return f" limited to [{', '.join(map(number, bounds))}]" if pair else " limited to their bounds"
+
+
+def covered(covers: str, bounds: Any = None, *, sample: bool = False) -> str:
+    """Write which number an interval covers.
+
+    Parameters
+    ----------
+    covers : {"table", "population", "limited table", "limited population"}
+        As `Release.covers`.
+    bounds : tuple of two float, optional
+        The bounds to which values are limited, if they are those of one column.
+    sample : bool
+        Whether the table is a secret sample.
+
+    Returns
+    -------
+    str
+        The words.
+
+    Examples
+    --------
+    >>> covered("table")
+    "the table's own number"
+    >>> covered("limited population", (18, 90))
+    "the population's number, of values limited to [18, 90]"
+    """
+    own = "the population's" if covers.endswith("population") else whose(covers, sample=sample)
+    what = limited(covers, bounds)
+    return f"{own} number" + (f", of values{what}" if what else "")
+
+
 def noise_share(standard_error: float, sampling: float | None) -> float | None:
     """Give the part of an interval's width that is there because of the noise.
 
@@ -146,6 +235,7 @@ def sure(
     whose: str = "",
     noise: float | None = None,
     p: float | None = None,
+    bounds: tuple[float, float] | None = None,
 ) -> str:
     """Write how sure an estimate is, in brackets and with a blank before; empty where nothing is known.
 
@@ -161,6 +251,8 @@ def sure(
         The part of its width that noise makes.
     p : float, optional
         The p-value.
+    bounds : tuple of two float, optional
+        The bounds, for a quantile: where its interval reaches one, it may reach beyond.
 
     Returns
     -------
@@ -175,7 +267,7 @@ def sure(
     parts = []
     if low is not None and high is not None:
         named = "interval" if confidence is None else f"{100 * confidence:.4g}% interval"
-        clause = f"{named} {between(low, high)}" + (f" {unit}" if unit else "") + (f" for {whose}" if whose else "")
+        clause = f"{named} {between(low, high, unit, bounds)}" + (f" for {whose}" if whose else "")
         if noise is not None:
             much = "all of it noise" if noise >= _WHOLE else f"of whose width noise makes {100 * noise:.2g}%"
             clause += f", {much}"

@@ -113,7 +113,7 @@ def test_it_says_what_it_is(two):
     for said in (found.formula, "95% low", "499 draws", "the sampling of rows is not in it"):
         assert said in found._repr_html_().replace("&#x27;", "'")
     row = found.to_frame().iloc[0]
-    assert (row["estimate"], row["low"], row["covers"]) == (found.estimate, found.low, "table")
+    assert (row["estimate"], row["low"], row["covers"]) == (found.estimate, found.low, "limited table")
     assert Release.from_dict(json.loads(json.dumps(found.to_dict()))) == found
     assert found == two[0] - two[1]  # the draws follow from what was released
 

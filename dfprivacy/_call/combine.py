@@ -51,9 +51,9 @@ class Combination(Release):
         Standard deviation of the value over draws of the noise.
     sampling_standard_error : float or None
         Standard deviation that the sampling of rows adds, or a bound of it; None where it is not in the interval.
-    covers : {"table", "population"}
+    covers : {"table", "population", "limited table", "limited population"}
         What the interval is for: the same number of the tables without noise, whatever they are samples of; or that
-        of a population of which the rows are a sample.
+        of a population of which the rows are a sample. Limited: where a release is of values limited to bounds.
     formula : str
         What was combined, and how.
     of : tuple of str
@@ -70,7 +70,7 @@ class Combination(Release):
     confidence: float
     noise_standard_error: float
     sampling_standard_error: float | None
-    covers: str
+    covers: str | None
     formula: str
     of: tuple[str, ...]
     draws: int
@@ -86,21 +86,25 @@ class Combination(Release):
     def _tidy(self) -> list[dict[str, Any]]:
         errors = {"noise_standard_error": self.noise_standard_error, "low": self.low, "high": self.high}
         sampling = {"sampling_standard_error": self.sampling_standard_error}
-        return [{"term": self.formula, "estimate": self.estimate, **sampling, **errors, "covers": self.covers}]
+        return [{"term": self.formula, "estimate": self.estimate, **sampling, **errors}]
 
     def _sentence(self) -> str:
         """Say the number, and what follows of its interval."""
-        table = self.covers == "table"
+        table = self._of_tables
         total = math.hypot(self.noise_standard_error, self.sampling_standard_error or 0.0)
         part = 1.0 if table else noise_share(total, self.sampling_standard_error)
         whose = "the tables' own" if table else "the population"
         how = sure(self.low, self.high, self.confidence, whose=whose, noise=part)
         return f"{self.formula} is {written(self.estimate, (self.high - self.low) / 4)}{how}."
 
+    @property
+    def _of_tables(self) -> bool:
+        return (self.covers or "").endswith("table")
+
     def plot(self, ax: Any = None) -> Any:
         """Draw the number and its interval."""
         ax = axes(ax)
-        whose = "the table" if self.covers == "table" else "the population"
+        whose = "the table" if self._of_tables else "the population"
         label = f"{self.confidence:.0%} interval, for {whose}"
         ax.plot([self.low, self.high], [0, 0], color="tab:orange", lw=3, label=label)
         ax.plot(self.estimate, 0, "o", color=ink(ax), label="estimate")
@@ -109,13 +113,12 @@ class Combination(Release):
         return ax
 
     def _rows(self) -> list[tuple[str, str]]:
-        table = self.covers == "table"
-        whose = "the table's own" if table else "the population"
+        table = self._of_tables
         how = f"percentiles of {self.draws} draws of the recorded noise"
         how += "; the sampling of rows is not in it" if table else " and of the sampling of rows"
         rows = [
             (self.formula, f"{self.estimate:.6g}"),
-            (f"{100 * self.confidence:.4g}% interval", f"{self.low:.6g} to {self.high:.6g}, for {whose}"),
+            (f"{100 * self.confidence:.4g}% interval", f"{self.low:.6g} to {self.high:.6g}"),
             ("made from", how),
             ("noise_standard_error", f"{self.noise_standard_error:.3g}"),
         ]
@@ -248,6 +251,7 @@ def concluded(
         notes += () if apart else (_SAME_ROWS,)
     values = drawn(node, draws)
     refuse_leaning(values, estimate)
+    limited = any((part.release.covers or "").startswith("limited") for part in node.parts())
     tail = (1 - confidence) / 2
     sampled = values if sampling is None else values + sampling * np.random.default_rng(draws).normal(size=draws)
     low, high = np.quantile(sampled, [tail, 1 - tail], method="weibull")
@@ -258,7 +262,7 @@ def concluded(
         confidence=confidence,
         noise_standard_error=float(values.std()),
         sampling_standard_error=sampling,
-        covers=covers,
+        covers=f"limited {covers}" if limited else covers,
         formula=node.words,
         of=tuple(dict.fromkeys(leaf.words for leaf in leaves)),
         draws=draws,

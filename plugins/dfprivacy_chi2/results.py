@@ -258,6 +258,7 @@ class Chi2(Release):
         if self.method in {"difference", "signed"}:
             low, high = self._interval_of(self.confidence)
             known = {"effect": "absolute difference", "estimate": max(number, 0.0), "low": low, "high": high}
+            known["covers"] = "population"
         if self.method == "signed":
             known |= {"effect": "difference", "estimate": min(max(number, -1.0), 1.0)}
             known |= {"direction": self._direction(number, clear=low > 0 or high < 0 or pvalue <= self.alpha)}
@@ -287,6 +288,7 @@ class Chi2(Release):
             estimate=min(max(apart, -1.0), 1.0),
             low=low,
             high=high,
+            covers="population",
             notes=self._remarks(),
         )
 
@@ -297,7 +299,9 @@ class Chi2(Release):
         shares = tuple(tuple(map(float, each)) for each in noisy / totals)
         if table is None:
             note = f"Uninformative: too few rows for this noise in any two categories and groups. {UNDECLARED}"
-            return replace(self, shares=shares, effect="Cramér's V", low=0.0, high=1.0, notes=(note,))
+            return replace(
+                self, shares=shares, effect="Cramér's V", low=0.0, high=1.0, covers="population", notes=(note,)
+            )
         pvalue = min(max(table.pvalue(table.statistic), 0.0), 1.0)
         low, high = table.interval(self.confidence)
         notes = tuple(
@@ -316,6 +320,7 @@ class Chi2(Release):
             estimate=table.cramers_v(),
             low=low,
             high=high,
+            covers="population",
             notes=notes,
         )
 

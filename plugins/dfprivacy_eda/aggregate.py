@@ -21,6 +21,7 @@ from dfprivacy_eda.joint import Summed, split
 from dfprivacy_eda.labels import of_labels, released
 from dfprivacy_eda.possible import Cell, brought, note
 from dfprivacy_eda.reading import Aggregation
+from dfprivacy_eda.results import covers_of
 from dfprivacy_eda.sums import Sums
 
 if TYPE_CHECKING:
@@ -264,6 +265,10 @@ def _(
         confidence=confidence,
         shares=measured.shares,
         notes=(*((note(moved, "raw"),) if moved else ()), *((few,) if wide else ())),
+        covers="limited table" if any(covers_of(each.statistic) != "table" for each in wanted) else "table",
+        bounds=tuple(
+            measured.columns[each.column].bounds if each.column in measured.sums else None for each in wanted
+        ),
     )
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from dfprivacy import ArgumentError, Release
 from dfprivacy.markup import Grid
-from dfprivacy.wording import between, number, sure, with_error
+from dfprivacy.wording import between, beyond, limited, number, sure
 from dfprivacy_eda import plots
-from dfprivacy_eda.results import said, unit_of
+from dfprivacy_eda.results import at_bound, covers_of, is_quantile, said, unit_of
 
 __all__ = ["Aggregates"]
 
-_WHOSE = "Intervals are for the table's own numbers, all of them noise."
+_WHOSE = "Intervals are for the table's own numbers, all of them noise"
 _TOLD = 3  # numbers in a sentence
 
 
@@ -41,6 +41,9 @@ class Aggregates(Release):
         The part of the budget that went to sums, quantiles and categories.
     notes : tuple of str
         What to know before trusting the numbers.
+    bounds : tuple of (float, float) or None
+        For each the bounds of its column, to which values are limited; None of categories and numbers of rows. A
+        quantile at one may lie beyond it.
     """
 
     names: tuple[str, ...]
@@ -54,6 +57,7 @@ class Aggregates(Release):
     confidence: float
     shares: dict[str, float]
     notes: tuple[str, ...]
+    bounds: tuple[tuple[float, float] | None, ...] = ()
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.names:
@@ -81,6 +85,10 @@ class Aggregates(Release):
                 "standard_error": self.standard_errors,
                 "low": self.lows,
                 "high": self.highs,
+                "covers": [
+                    None if low is None else covers_of(statistic)
+                    for low, statistic in zip(self.lows, self.statistics, strict=True)
+                ],
             }
         ]
 
@@ -91,21 +99,31 @@ class Aggregates(Release):
             low, high, unit = self.lows[at], self.highs[at], unit_of(self, statistic, column)
             error = None if low is None or high is None else (high - low) / 4
             what = said(self, statistic, column) if name == f"{column}_{statistic}" else name
-            how = sure(low, high, self.confidence, unit=unit)
-            told.append(f"the {what} is {f'{number(self.values[at], error)} {unit}'.rstrip()}{how}")
+            how = sure(low, high, self.confidence, unit=unit, bounds=self._ends(at))
+            value = f"{number(self.values[at], error)} {unit}".rstrip() + beyond(self.values[at], self._ends(at))
+            told.append(f"the {what} is {value}{how}")
         more = [f"{len(told) - _TOLD} more are below"] if len(told) > _TOLD else []
         about = self._noun(*dict.fromkeys(filter(None, self.columns)))
-        return f"Of {about}: {'; '.join([*told[:_TOLD], *more])}. {_WHOSE}"
+        limits = f", of values{limited(self.covers)}" if limited(self.covers) else ""
+        return f"Of {about}: {'; '.join([*told[:_TOLD], *more])}. {_WHOSE}{limits}."
+
+    def _ends(self, at: int) -> tuple[float, float] | None:
+        """Return the bounds of the column, where the statistic is a quantile."""
+        return self.bounds[at] if self.bounds and is_quantile(self.statistics[at]) else None
 
     def _grid(self) -> Grid:
         cells = zip(self.names, self.values, self.standard_errors, self.lows, self.highs, strict=True)
         rows = [
-            (name, with_error(value, error), "" if low is None or high is None else between(low, high))
-            for name, value, error, low, high in cells
+            (
+                name,
+                at_bound(value, error, self._ends(at)),
+                "" if low is None or high is None else between(low, high, bounds=self._ends(at)),
+            )
+            for at, (name, value, error, low, high) in enumerate(cells)
         ]
         return Grid(("", "value", f"{100 * self.confidence:.4g}% interval"), rows)
 
     def _rows(self) -> list[tuple[str, str]]:
         spent = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
-        rows = [("±", "one standard error, which privacy adds; intervals are for the table"), ("budget", spent)]
+        rows = [("±", "one standard error, which privacy adds"), ("budget", spent)]
         return [*rows, *(("note", note) for note in self.notes)]

@@ -15,12 +15,32 @@ from dfprivacy_eda import plots
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["EDGES", "FoundBounds", "find_bounds", "find_bounds_asked", "threshold"]
+__all__ = [
+    "BETA",
+    "BEYOND",
+    "EDGES",
+    "RUN",
+    "FoundBounds",
+    "find_bounds",
+    "find_bounds_asked",
+    "reached",
+    "rows_beyond",
+    "sums_exceeded",
+    "threshold",
+]
 
 _POWERS = 2.0 ** np.arange(-10, 32)
 EDGES = np.concatenate([-_POWERS[::-1], [0.0], _POWERS])
 _TOLD = 3  # columns in a sentence
-_BETA = 1e-4  # the probability that an empty interval passes, of all columns together
+BETA = 1e-4
+"""The probability that an empty interval passes, and that a run of empty ones does, of all columns together."""
+RUN = 16
+"""Intervals whose rows are looked at together, at most."""
+_SURE = 1.645  # standard errors, which noise exceeds with probability 5 %
+
+
+BEYOND = "Known bounds are better: values beyond these are limited to them, and answers are of limited values."
+"""A note on bounds that were found."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -34,12 +54,13 @@ class FoundBounds(Release):
     low, high : tuple of float or None
         Powers of two, their negatives or 0; None where no interval held enough rows.
     threshold : float
-        What the noisy count of an interval had to exceed. About as many rows of each interval beyond the bounds may
-        lie outside.
+        What the noisy count of an interval had to exceed.
     counts : ndarray of shape (columns, intervals)
         The noisy counts, of the intervals between 0, ±2⁻¹⁰, …, ±2³¹ from the lowest on.
     notes : tuple of str
         What to know before using them.
+    beyond : tuple of float or None
+        At most so many rows lie beyond the bounds, with probability 0.95: from the noisy counts there.
     """
 
     columns: tuple[str, ...]
@@ -48,6 +69,8 @@ class FoundBounds(Release):
     threshold: float
     counts: NDArray[np.float64]
     notes: tuple[str, ...]
+    beyond: tuple[float | None, ...] = ()
+    covers: str | None = "table"
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
@@ -66,36 +89,81 @@ class FoundBounds(Release):
         return self.bounds[column]
 
     def _tidy(self) -> list[dict[str, Any]]:
-        return [{"column": self.columns, "low": self.low, "high": self.high, "threshold": self.threshold}]
+        ends = {"low": self.low, "high": self.high, "beyond": self.beyond or None}
+        return [{"column": self.columns, **ends, "threshold": self.threshold}]
+
+    def _found(self, at: int) -> str:
+        """Write the bounds of a column, and how many rows may lie beyond."""
+        low, high = self.low[at], self.high[at]
+        if low is None or high is None:
+            return "not found"
+        ends = f"{number(low)} to {number(high)} {self._unit(self.columns[at])}".rstrip()
+        rows = self.beyond[at] if self.beyond else None
+        return ends if rows is None else f"{ends}, with at most {rows:,.0f} rows beyond"
 
     def _sentence(self) -> str:
         """Say which bounds were found."""
-        ends = zip(self.columns, self.low, self.high, strict=True)
-        told = [
-            f"{self._noun(name)} "
-            + ("has none" if low is None or high is None else f"{number(low)} to {number(high)} {self._unit(name)}")
-            for name, low, high in ends
-        ]
-        some = "; ".join(each.rstrip() for each in told[:_TOLD])
-        more = f"; and {len(told) - _TOLD} more columns below" if len(told) > _TOLD else ""
-        return f"Bounds that hold all rows but about {self.threshold:,.0f} at each end were found: {some}{more}."
+        told = [f"{self._noun(name)} {self._found(at)}" for at, name in enumerate(self.columns[:_TOLD])]
+        more = f"; and {len(self.columns) - _TOLD} more columns below" if len(self.columns) > _TOLD else ""
+        return f"Bounds were found: {'; '.join(told)}{more} (at 95%)."
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the noisy counts of the intervals, and the threshold that those within the bounds exceed."""
         return plots.bounds(self, EDGES, ax)
 
     def _rows(self) -> list[tuple[str, str]]:
-        ends = zip(self.columns, self.low, self.high, strict=True)
-        rows = [
-            (name, "not found" if low is None or high is None else f"{number(low)} to {number(high)}")
-            for name, low, high in ends
-        ]
+        rows = [(name, self._found(at)) for at, name in enumerate(self.columns)]
         return [*rows, *(("note", note) for note in self.notes)]
 
 
 def threshold(scale: float, columns: int) -> float:
     """Count that an empty interval of some columns exceeds with probability 10⁻⁴ at most, all together."""
-    return scale * math.log(columns * (len(EDGES) - 1) / (2 * _BETA))
+    return scale * math.log(columns * (len(EDGES) - 1) / (2 * BETA))
+
+
+def sums_exceeded(scale: float, columns: int) -> NDArray[np.float64]:
+    """Compute what the noisy rows of 1, 2, … intervals together must exceed, by Chernoff's bound on Laplace noise.
+
+    One interval has `threshold`; any run of several empty ones of some columns exceeds its own with probability
+    10⁻⁴ at most, all together.
+    """
+    u, m = np.linspace(0.01, 0.99, 99), np.arange(1, RUN + 1)[:, None]
+    level = math.log(columns * (len(EDGES) - 1) * RUN / BETA)
+    limits: NDArray[np.float64] = scale * ((level - m * np.log1p(-u * u)) / u).min(axis=1)
+    limits[0] = threshold(scale, columns)
+    return limits
+
+
+def reached(counts: NDArray[np.float64], limits: NDArray[np.float64]) -> int:
+    """Count the intervals beyond some bounds that clearly hold rows, one by one or the next few together.
+
+    Parameters
+    ----------
+    counts : ndarray
+        Noisy rows of the intervals, from the bound outwards.
+    limits : ndarray
+        What the rows of the next 1, 2, … intervals together must exceed.
+
+    Returns
+    -------
+    int
+        How many intervals further the bound belongs.
+
+    Examples
+    --------
+    >>> reached(np.array([60.0, 70, 65, 2, -3]), np.array([100.0, 120, 130, 140, 150]))
+    2
+    """
+    at, most = 0, len(limits)
+    while len(passed := np.flatnonzero((sums := np.cumsum(counts[at : at + most])) > limits[: len(sums)])):
+        at += int(passed[0]) + 1
+    return at
+
+
+def rows_beyond(counts: NDArray[np.float64], error: float, rows: int | None) -> float:
+    """Bound the rows of some intervals at 95 %, from noisy counts with the same error each, and from all rows."""
+    most = float(counts.sum()) + _SURE * error * math.sqrt(counts.size)
+    return min(max(most, 0.0), math.inf if rows is None else rows)
 
 
 def find_bounds_asked(columns: tuple[Column, ...]) -> None:
@@ -107,10 +175,11 @@ def find_bounds_asked(columns: tuple[Column, ...]) -> None:
 
 @dataclass(frozen=True)
 class Found:
-    """Noisy counts of the intervals of each column, and the scale of their noise."""
+    """Noisy counts of the intervals of each column, the scale of their noise, and all rows if they are public."""
 
     counts: tuple[NDArray[np.float64], ...]
     scale: float
+    size: int | None
 
 
 @mechanism(columns={"columns": "all"})
@@ -143,8 +212,9 @@ def find_bounds(curator: Curator, columns: tuple[Column, ...]) -> Found:
 
     **Statistics.** The bounds are the outer ends of the first and the last interval whose noisy count exceeds b
     ln(B/2β), with b the scale of the noise, B the intervals of all columns and β = 10⁻⁴: that is how often an
-    empty interval passes. Bounds that are known are better: rows beyond those found are clipped, up to about
-    the threshold in each interval.
+    empty interval passes. They reach further where up to 16 intervals hold clearly some rows together, and a run
+    of empty ones passes as rarely. Values beyond are limited to the bounds, and so are the answers that follow: of
+    how many rows at most, the noisy counts beyond tell. Known bounds are better.
 
     References
     ----------
@@ -166,19 +236,26 @@ def find_bounds(curator: Curator, columns: tuple[Column, ...]) -> Found:
         wide = replace(column, bounds=(float(EDGES[0]), float(EDGES[-1])), categories=None, other=False, fill=0.0)
         every.append(features.Given(wide, of=features.Bins(wide, EDGES)))
     measured = curator.sum(features.Stack(*every))
-    return Found(tuple(part.values for part in measured.parts), float(np.max(measured.scales)))
+    return Found(tuple(part.values for part in measured.parts), float(np.max(measured.scales)), curator.size)
 
 
 @find_bounds.concludes
 def _(measured: Found, columns: tuple[Column, ...]) -> FoundBounds:
     """Keep what exceeds the threshold."""
-    least = threshold(measured.scale, len(columns))
-    ends: list[tuple[Any, Any]] = []
+    least, limits = threshold(measured.scale, len(columns)), sums_exceeded(measured.scale, len(columns))
+    ends: list[tuple[Any, Any, Any]] = []
     for counts in measured.counts:
         passed = np.flatnonzero(counts > least)
-        ends.append((float(EDGES[passed[0]]), float(EDGES[passed[-1] + 1])) if len(passed) else (None, None))
-    low, high = zip(*ends, strict=True)
-    notes = [f"Up to about {least:.0f} rows of each interval beyond may lie outside; known bounds are better."]
+        if not len(passed):
+            ends.append((None, None, None))
+            continue
+        first, last = int(passed[0]), int(passed[-1]) + 1
+        first, last = first - reached(counts[:first][::-1], limits), last + reached(counts[last:], limits)
+        error = math.sqrt(2) * measured.scale
+        outside = rows_beyond(np.append(counts[:first], counts[last:]), error, measured.size)
+        ends.append((float(EDGES[first]), float(EDGES[last]), outside))
+    low, high, beyond = zip(*ends, strict=True)
+    notes = [BEYOND]
     if None in low:
         notes.append(f"Not found: no interval holds clearly more than {least:.0f} rows. Ask with a larger epsilon.")
     return FoundBounds(
@@ -188,4 +265,5 @@ def _(measured: Found, columns: tuple[Column, ...]) -> FoundBounds:
         threshold=least,
         counts=np.array(measured.counts),
         notes=tuple(notes),
+        beyond=beyond,
     )

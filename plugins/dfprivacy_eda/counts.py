@@ -206,6 +206,7 @@ def _(
         missing_standard_error=measured.missing[1],
         column=column.name,
         edges=edges[inner.start : inner.stop + 1],
+        bounds=(column.low, column.high),
     )
 
 

@@ -13,14 +13,14 @@ from scipy.special import ndtri
 from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid
-from dfprivacy.wording import number, sure, with_error
+from dfprivacy.wording import limited, number, sure
 from dfprivacy_eda import plots, sums
 from dfprivacy_eda.counts import Cells
 from dfprivacy_eda.grown import Grown, Planned
 from dfprivacy_eda.joint import Summed
 from dfprivacy_eda.labels import of_labels, released
 from dfprivacy_eda.possible import Cell, brought, note
-from dfprivacy_eda.results import Tabled, said, tidy, unit_of
+from dfprivacy_eda.results import Tabled, at_bound, covers_of, is_quantile, said, tidy, unit_of
 from dfprivacy_eda.sums import Sums
 
 if TYPE_CHECKING:
@@ -62,6 +62,9 @@ class Description(Tabled):
         Coverage of each interval.
     shares : dict
         The part of the budget that went to moments, quartiles and categories.
+    bounds : tuple of (float, float) or None
+        The bounds of each column, to which its values are limited; None of categories. A quartile at one may lie
+        beyond it.
     """
 
     columns: tuple[str, ...]
@@ -73,6 +76,7 @@ class Description(Tabled):
     raw: tuple[tuple[Any, ...], ...]
     confidence: float
     shares: dict[str, float]
+    bounds: tuple[tuple[float, float] | None, ...] = ()
 
     @property
     def frame(self) -> Any:
@@ -125,7 +129,12 @@ class Description(Tabled):
             if isinstance(self.values[at][row], int | float)
         ]  # fmt: skip
         names = ("column", "statistic", "value", "standard_error", "low", "high")
-        return {name: [cell[at] for cell in cells] for at, name in enumerate(names)}
+        columns = {name: [cell[at] for cell in cells] for at, name in enumerate(names)}
+        return {**columns, "covers": [covers_of(str(statistic)) for statistic in columns["statistic"]]}
+
+    def _ends(self, column: int, row: int) -> tuple[float, float] | None:
+        """Return the bounds of the column, where the statistic is a quantile."""
+        return self.bounds[column] if self.bounds and is_quantile(self.statistics[row]) else None
 
     def _sentence(self) -> str:
         """Name the columns, and say the mean, or the most frequent value, of the first."""
@@ -142,13 +151,18 @@ class Description(Tabled):
                 unit = unit_of(self, statistic, column)
                 told = f"{number(value, (high - low) / 4)} {unit}".rstrip()
                 how = sure(low, high, self.confidence, unit=unit, whose="the table's own", noise=1.0)
-                return f"{about}{names}. The {said(self, statistic, column)} is {told}{how}."
+                what = said(self, statistic, column)
+                what += limited(covers_of(statistic), self.bounds[at] if self.bounds else None)
+                return f"{about}{names}. The {what} is {told}{how}."
         return f"{about}{names}."
 
     def _grid(self) -> Grid:
         columns = [
-            [with_error(*cell) if cell[0] is not None else "" for cell in zip(values, errors, strict=True)]
-            for values, errors in zip(self.values, self.standard_errors, strict=True)
+            [
+                "" if value is None else at_bound(value, error, self._ends(at, row))
+                for row, (value, error) in enumerate(zip(values, errors, strict=True))
+            ]
+            for at, (values, errors) in enumerate(zip(self.values, self.standard_errors, strict=True))
         ]
         return Grid(("", *self.columns), [*zip(self.statistics, *columns, strict=True)])
 
@@ -380,6 +394,8 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
         ),
         confidence=confidence,
         shares=measured.shares,
+        covers="limited table" if measured.sums else "table",
+        bounds=tuple(column.bounds if column.name in measured.sums else None for column in measured.columns),
     )
 
 

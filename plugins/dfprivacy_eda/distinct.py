@@ -150,6 +150,8 @@ def _(measured: Counted, column: Column, *, confidence: Probability = 0.95) -> C
         noise_standard_error=math.sqrt(2) * measured.scale,
         statistic="nunique",
         column=column.name,
+        covers="limited table" if column.categories is None else "table",
+        bounds=column.bounds if column.categories is None else None,
         raw=None if value == noisy else noisy,
         notes=_notes(high - low, measured.most),
     )

@@ -11,7 +11,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError
 from dfprivacy.markup import Grid
-from dfprivacy.wording import number, sure, with_error
+from dfprivacy.wording import limited, number, sure, with_error
 from dfprivacy_eda import plots
 from dfprivacy_eda.results import Tabled, tidy
 from dfprivacy_eda.wording import left_out
@@ -45,6 +45,7 @@ class _Matrix(Tabled):
     missing_standard_error: float | None
     bounds: tuple[tuple[float, float], ...]
     notes: tuple[str, ...]
+    covers: str | None = "limited table"
 
     @property
     def values(self) -> Numbers:
@@ -110,7 +111,7 @@ class _Matrix(Tabled):
         told = f"{number(float(self.values[first, second]), (high - low) / 4)} {' · '.join(units)}".rstrip()
         how = sure(low, high, self.confidence, whose="the table's own", noise=1.0)
         most = f", the strongest of {len(pairs)} pairs" if len(pairs) > 1 else ""
-        return f"The {self._what} of {self._noun(*names)} is {told}{how}{most}."
+        return f"The {self._what} of {self._noun(*names)}{limited(self.covers)} is {told}{how}{most}."
 
     def _scaled(self, first: int, second: int) -> float:
         """Give a number without units."""
@@ -128,7 +129,7 @@ class _Matrix(Tabled):
         hidden = len(self.columns) - _SHOWN
         rows = [("…", f"{hidden:,} more columns, in frame")] if hidden > 0 else []
         rows.append(("±", "one standard error, which privacy adds"))
-        rows.append(("intervals", f"{100 * self.confidence:.4g}%, for the table, in to_frame()"))
+        rows.append(("intervals", f"{100 * self.confidence:.4g}%, in to_frame()"))
         rows.append(("rows", f"{self.count:,.0f}"))
         rows += left_out(self.missing, self.missing_standard_error)
         return [*rows, *(("note", note) for note in self.notes)]

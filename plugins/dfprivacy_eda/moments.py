@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from dfprivacy import ArgumentError, Column, Curator, Probability, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy_eda import centred, sums
-from dfprivacy_eda.results import ColumnStatistic
+from dfprivacy_eda.results import ColumnStatistic, covers_of
 from dfprivacy_eda.sums import Sums
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def _concluded(
 ) -> ColumnStatistic:
     """Give a number, with the interval in which the table's own lies."""
     drawn = measured.drawn(3 if squares else 2)
-    every, rows = of(drawn, column), drawn[0, :-1]
-    draws, value, count = every[:-1], float(every[-1]), float(drawn[0, -1])
+    rows, draws = drawn[0, :-1], of(drawn[:, :-1], column)
+    value, count = float(of(drawn[:, -1], column)), float(drawn[0, -1])
     low, high = sums.interval(draws, rows, confidence, possible)
     left, error = sums.missing(measured)
     return ColumnStatistic(
@@ -53,6 +53,8 @@ def _concluded(
         count=count + min(left or 0.0, 0.0),  # none are missing if fewer than none are
         missing=None if left is None else max(left, 0.0),
         missing_standard_error=error,
+        covers=covers_of(name),
+        bounds=(column.low, column.high),
         notes=_notes(low, high, possible),
     )
 
@@ -134,10 +136,10 @@ def _(
     if covers == "table":
         return release
     if (release.low, release.high) == bounds:
-        return replace(release, covers=covers)
+        return replace(release, covers="limited population")
     low, high = sums.between(sums.sampled(measured, column), confidence)
     notes = _notes(low, high, bounds)
-    return replace(release, low=low, high=high, covers=covers, notes=notes)
+    return replace(release, low=low, high=high, covers="limited population", notes=notes)
 
 
 @mechanism(columns={"column": "numeric"})
@@ -349,5 +351,7 @@ def _(
         statistic="sum",
         column=column.name,
         count=None if rows is None else float(rows),
+        covers=covers_of("sum"),
+        bounds=(column.low, column.high),
         notes=_notes(value - reach, value + reach, possible),
     )

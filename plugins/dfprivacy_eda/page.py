@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy.markup import Grid, escaped
-from dfprivacy.wording import between, clearly_some, number, with_error
+from dfprivacy.wording import between, beyond, clearly_some, number
 from dfprivacy_eda import figures
 from dfprivacy_eda.plots import called
+from dfprivacy_eda.results import is_quantile
 from dfprivacy_eda.style import STYLE
 
 if TYPE_CHECKING:
@@ -119,11 +120,9 @@ def _glance(report: Report) -> str:
     """Write the description with a row for each column of the table: that fits a page best."""
     described = report.description
     names = [called(report, name) for name in described.columns]
-    rows = [
-        (name, *(with_error(*cell) if cell[0] is not None else "" for cell in zip(values, errors, strict=True)))
-        for name, values, errors in zip(names, described.values, described.standard_errors, strict=True)
-    ]
-    table = _table(Grid(("column", *described.statistics), rows), "All columns, ± standard error of the noise")
+    heads, *rows = zip(*((grid := described._grid()).heads, *grid.rows), strict=True)  # noqa: SLF001 - of our own kind
+    rows = [(name, *cells) for name, (_, *cells) in zip(names, rows, strict=True)]
+    table = _table(Grid(("column", *heads[1:]), rows), "All columns, ± standard error of the noise")
     return f'<section aria-labelledby="glance"><h2 id="glance">At a glance</h2>{table}</section>'
 
 
@@ -154,12 +153,18 @@ def _cells(report: Report, at: int) -> dict[str, tuple[Any, Any, Any, Any]]:
     return {name: cell for name, cell in cells if cell[0] is not None}
 
 
-def _facts(cells: dict[str, tuple[Any, Any, Any, Any]], confidence: float, caption: str) -> str:
+def _facts(
+    cells: dict[str, tuple[Any, Any, Any, Any]],
+    confidence: float,
+    caption: str,
+    bounds: tuple[float, float] | None = None,
+) -> str:
     rows = []
     for name, (value, error, low, high) in cells.items():
         least = 0.0 if name in {"count", "missing"} else -math.inf  # the noise knows no least
-        ends = "" if low is None else between(max(low, least), max(high, least))
-        rows.append((name, number(value, error), ends))
+        past = bounds if is_quantile(name) else None
+        ends = "" if low is None else between(max(low, least), max(high, least), bounds=past)
+        rows.append((name, number(value, error) + beyond(value, past), ends))
     return _table(Grid(("statistic", "value", f"{100 * confidence:.4g}% interval"), rows), caption, "plain")
 
 
@@ -177,7 +182,7 @@ def _number(report: Report, at: int, histogram: Histogram, here: str) -> tuple[s
     drawn = figures.histogram(histogram, spans, here)
     picture = f"<figure>{drawn}<figcaption>{escaped(caption)}</figcaption>{more}</figure>"
     return f"{text}. {_missing(cells)}", picture + _facts(
-        cells, report.confidence, f"Statistics of {called(histogram, histogram.column)}"
+        cells, report.confidence, f"Statistics of {called(histogram, histogram.column)}", bounds
     )
 
 

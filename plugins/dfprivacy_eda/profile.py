@@ -8,12 +8,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from dfprivacy import ArgumentError, Column, Curator, Release, features, mechanism
 from dfprivacy.schema import OTHER
 from dfprivacy.wording import listed
 from dfprivacy_eda import plots
-from dfprivacy_eda.bounds import EDGES
+from dfprivacy_eda.bounds import BETA, BEYOND, EDGES, RUN, reached, rows_beyond
 from dfprivacy_eda.simplex import project
 
 if TYPE_CHECKING:
@@ -25,10 +26,12 @@ __all__ = ["Profile", "profile", "profile_asked"]
 
 _SURVEY = Fraction(2, 3)  # of the budget: what the columns hold; the rest is for histograms of numbers
 _BINS = 32
+_NOTHING = (None,) * 6  # of a column without numbers
 _FEW = 20  # different numbers that are codes rather than measurements
 _CODES = 0.95  # of the rows with a number, that such codes make up
 _SHOWN = 4
 _KINDS = {"number": "numbers", "date": "dates", "text": "texts", "nothing seen": "nothing that was seen"}
+_WIDEST = float(EDGES[0]), float(EDGES[-1])
 _DRAWN = 3  # beside a picture, where there is less room
 
 
@@ -62,6 +65,8 @@ class Profile(Release):
         Standard error of each number of rows.
     notes : tuple of str
         What to know before using it.
+    beyond : tuple of float or None
+        At most so many rows with a number or a date lie beyond the bounds, with probability 0.95.
     """
 
     columns: tuple[str, ...]
@@ -79,6 +84,8 @@ class Profile(Release):
     threshold: int
     noise_standard_error: float
     notes: tuple[str, ...]
+    beyond: tuple[float | None, ...] = ()
+    covers: str | None = "table"
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -114,8 +121,8 @@ class Profile(Release):
         return self.to_frame()
 
     def _tidy(self) -> list[dict[str, Any]]:
-        names = ("missing", "low", "high", "mean", "std", "skewness")
-        cells = {name: getattr(self, name) for name in names}
+        names = ("missing", "low", "high", "beyond", "mean", "std", "skewness")
+        cells = {name: getattr(self, name) or (None,) * len(self.columns) for name in names}
         frequent = [", ".join(map(str, values[:_SHOWN])) for values in self.values]
         return [{"column": self.columns, "kind": self.kinds, **cells, "frequent": frequent}]
 
@@ -145,6 +152,8 @@ class Profile(Release):
             words = [self.kinds[at] or "nothing was seen"]
             if self.low[at] is not None:
                 words.append(" to ".join(_written(end, self.kinds[at]) for end in (self.low[at], self.high[at])))
+            if self.beyond and (outside := self.beyond[at]) is not None:
+                words[-1] += f", with at most {outside:,.0f} rows beyond (at 95%)"
             of = {"mean": self.mean[at], "std": self.std[at], "skewness": self.skewness[at]}
             if known := [f"{name} {value:.3g}" for name, value in of.items() if value is not None]:
                 words.append(", ".join(known))
@@ -186,11 +195,16 @@ def within(surveyed: SurveyedColumn) -> tuple[float, float] | None:
     return (float(EDGES[min(held)]), float(EDGES[max(held) + 1])) if held else None
 
 
+def cuts(bounds: tuple[float, float]) -> tuple[NDArray[np.float64], int]:
+    """Return edges of bins of one width between bounds and of the intervals beyond, and how many lie below."""
+    first, last = np.searchsorted(EDGES, bounds).tolist()
+    return np.concatenate([EDGES[:first], np.linspace(*bounds, _BINS + 1), EDGES[last + 1 :]]), first
+
+
 def bins(column: Column, bounds: tuple[float, float]) -> features.RowFeatures:
-    """Count the numbers of a column between bounds."""
-    low, high = bounds
-    bounded = Column(column.name, bounds=bounds, fill=low / 2 + high / 2, public=column.public)
-    return features.Given(bounded, of=features.Bins(bounded, np.linspace(low, high, _BINS + 1)))
+    """Count the numbers of a column in bins between bounds, and in the intervals beyond."""
+    wide = Column(column.name, bounds=_WIDEST, fill=0.0, public=column.public)
+    return features.Given(wide, of=features.Bins(wide, cuts(bounds)[0]))
 
 
 @mechanism(columns={"columns": "all"}, delta=True)
@@ -223,11 +237,12 @@ def profile(curator: Curator, columns: tuple[Column, ...] | None = None) -> Surv
     for how many rows have a number in each interval between 0, ±2⁻¹⁰, …, ±2³¹, a date, a text, nothing, and each
     value: with Gaussian noise, shown from a threshold on [1]_. A row moves four such counts a column, two where
     rows come and go, so noise grows with the root of the number of columns. One third is for histograms of the
-    numbers within the bounds that were found, with Gaussian noise.
+    numbers within the intervals that were seen and in those beyond, with Gaussian noise.
 
     **Statistics.** What fewer rows hold than the threshold is not seen, and counts are too large on average near
-    it. Mean, standard deviation and skewness are those of 32 bins, each left out where the noise in it may be more
-    than a tenth of a standard deviation, or a half in the skewness.
+    it. Bounds reach over the intervals that were seen and, by the search of `find_bounds`, over those beyond that
+    clearly hold rows. Mean, standard deviation and skewness are those of the histogram within them, each left out
+    where the noise in it may be more than a tenth of a standard deviation, or a half in the skewness.
 
     References
     ----------
@@ -246,10 +261,10 @@ def profile(curator: Curator, columns: tuple[Column, ...] | None = None) -> Surv
     """
     chosen = columns or ()
     surveyed = curator.survey(chosen, EDGES.tolist(), share=_SURVEY)
-    widest = float(EDGES[0]), float(EDGES[-1])
-    (measure,) = curator.jointly((features.Stack(*(bins(column, widest) for column in chosen)), 1))
+    least = float(EDGES[0]), float(EDGES[1])  # beyond which there are most intervals
+    (measure,) = curator.jointly((features.Stack(*(bins(column, least) for column in chosen)), 1))
     bounds = {column: ends for column, each in zip(chosen, surveyed, strict=True) if (ends := within(each))}
-    numeric = bounds or {chosen[0]: widest}  # it is paid for in any case
+    numeric = bounds or {chosen[0]: _WIDEST}  # it is paid for in any case
     counted = measure(features.Stack(*(bins(column, ends) for column, ends in numeric.items())))
     histograms = {
         column.name: (ends, part.values, float(np.max(part.scales)))
@@ -267,11 +282,12 @@ def _(measured: Surveyed, columns: tuple[Column, ...]) -> Profile:
     ends = [
         within(each) if kind in {"number", "date"} else None for each, kind in zip(surveyed, kinds, strict=True)
     ]
-    shapes = [
-        shape(*measured.histograms[column.name]) if end else (None, None, None)
+    looked = [
+        within_reach(*measured.histograms[column.name], len(columns), measured.size) if end else _NOTHING
         for column, end in zip(columns, ends, strict=True)
     ]
-    notes = ["Bounds that are known are better than those that were found: rows beyond are clipped."]
+    low, high, beyond, mean, std, skewness = zip(*looked, strict=True)
+    notes = [BEYOND]
     if any(not kind and not each.nothing for kind, each in zip(kinds, surveyed, strict=True)):
         notes.append("Too few rows of some columns hold anything: ask with a larger epsilon, or fewer columns.")
     for column, kind, each in zip(columns, kinds, surveyed, strict=True):
@@ -282,32 +298,46 @@ def _(measured: Surveyed, columns: tuple[Column, ...]) -> Profile:
         kinds=kinds,
         rows=tuple(each[kind] if kind else 0.0 for each, kind in zip(sums, kinds, strict=True)),
         missing=tuple(each.nothing or None for each in surveyed),
-        low=tuple(end and end[0] for end in ends),
-        high=tuple(end and end[1] for end in ends),
-        mean=tuple(each[0] for each in shapes),
-        std=tuple(each[1] for each in shapes),
-        skewness=tuple(each[2] for each in shapes),
+        low=low,
+        high=high,
+        mean=mean,
+        std=std,
+        skewness=skewness,
         values=tuple(tuple(each.values) for each in surveyed),
         counts=tuple(tuple(each.values.values()) for each in surveyed),
         size=measured.size,
         threshold=surveyed[0].threshold,
         noise_standard_error=surveyed[0].scale,
         notes=tuple(notes),
+        beyond=beyond,
     )
 
 
+def within_reach(
+    seen: tuple[float, float], counts: NDArray[np.float64], scale: float, columns: int, rows: int | None
+) -> tuple[float | None, ...]:
+    """Return bounds that reach over all intervals that clearly hold rows, the rows beyond, and the shape within."""
+    runs = np.arange(1, RUN + 1)
+    limits = scale * np.sqrt(runs) * -ndtri(BETA / (columns * (len(EDGES) - 1) * RUN))
+    edges, first = cuts(seen)
+    last = first + _BINS
+    first, last = first - reached(counts[:first][::-1], limits), last + reached(counts[last:], limits)
+    outside = rows_beyond(np.append(counts[:first], counts[last:]), scale, rows)
+    told = shape(edges[first : last + 1], counts[first:last], scale)
+    return float(edges[first]), float(edges[last]), outside, *told
+
+
 def shape(
-    bounds: tuple[float, float], counts: NDArray[np.float64], scale: float
+    edges: NDArray[np.float64], counts: NDArray[np.float64], scale: float
 ) -> tuple[float | None, float | None, float | None]:
     """Give mean, standard deviation and skewness of a noisy histogram; None for what noise may hide."""
     total = float(counts.sum())
-    edges = np.linspace(*bounds, _BINS + 1)
-    if total <= 2 * scale * math.sqrt(_BINS):
+    if total <= 2 * scale * math.sqrt(counts.size):
         return None, None, None
     p, x = project(counts, total) / total, (edges[1:] + edges[:-1]) / 2
     mean = float(p @ x)
     sd = math.sqrt(float(p @ (x - mean) ** 2))
-    z = (x - mean) / max(sd, edges[1] - edges[0])  # within one bin, there is no telling
+    z = (x - mean) / max(sd, float(np.median(np.diff(edges))))  # within one bin, there is no telling
     skewness = float(p @ z**3)
     errors = [scale / total * float(np.linalg.norm(of)) for of in (z, (z**2 - 1) / 2, z**3 - 3 * z)]
     moments = zip((mean, sd, skewness), errors, (0.1, 0.1, 0.5), strict=True)

@@ -216,6 +216,7 @@ def _one(measured: Chosen, column: Column, q: float, confidence: float, name: st
         statistic=name,
         column=column.name,
         count=None if measured.size is None else float(measured.size),
+        bounds=(column.low, column.high),
         notes=notes,
     )
 
@@ -242,6 +243,7 @@ def _several(measured: Grown, column: Column, shares: list[float], covers: Cover
         high=within(high),
         confidence=confidence,
         covers=covers,
+        bounds=(column.low, column.high),
         count=tree.total,
         missing=left,
         missing_standard_error=error,
@@ -263,10 +265,11 @@ def _first(release: Quantiles, name: str) -> ColumnStatistic:
         low=release.low[0],
         high=release.high[0],
         confidence=release.confidence,
-        noise_standard_error=(release.high[0] - release.low[0]) / (2 * z),
+        noise_standard_error=(release.high[0] - release.low[0]) / (2 * z) if any(release.spreads) else 0.0,
         statistic=name,
         column=release.column,
         covers=release.covers,
+        bounds=release.bounds,
         count=release.count,
         missing=release.missing,
         missing_standard_error=release.missing_standard_error,

@@ -12,7 +12,7 @@ import numpy as np
 from dfprivacy import ArgumentError
 from dfprivacy.markup import Grid
 from dfprivacy.schema import as_number
-from dfprivacy.wording import between, number, sure
+from dfprivacy.wording import between, beyond, number, sure, whose
 from dfprivacy_eda import plots
 from dfprivacy_eda.results import Tabled, tidy
 from dfprivacy_eda.tree import Tree
@@ -44,6 +44,8 @@ class Quantiles(Tabled):
         Coverage of each interval.
     covers : {"table", "population"}
         What the intervals are for, as in `ColumnStatistic`.
+    bounds : tuple of two float
+        The column's bounds. A quantile at one may lie beyond it, for values there were limited.
     count : float
         Rows that the quantiles are about; noisy where that is private.
     missing, missing_standard_error : float or None
@@ -70,7 +72,8 @@ class Quantiles(Tabled):
     low: tuple[float, ...]
     high: tuple[float, ...]
     confidence: float
-    covers: str
+    covers: str | None = "table"
+    bounds: tuple[float, float] | None = None
     count: float
     missing: float | None
     missing_standard_error: float | None
@@ -131,27 +134,32 @@ class Quantiles(Tabled):
     def _sentence(self) -> str:
         """Say the quantiles, of many the first, the middle and the last."""
         unit = self._unit(self.column)
-        whose = "the table's own, all of them noise" if self.covers == "table" else "the population"
+        table = self.covers == "table"
+        of = whose(self.covers or "") + ", all of them noise" * (table and any(self.spreads))
         last = len(self.q) - 1
         shown = sorted({0, last // 2, last})
         told = [
             f"the {100 * self.q[at]:.4g}% quantile is "
             + f"{number(self.values[at], (self.high[at] - self.low[at]) / 4)} {unit}".rstrip()
-            + sure(self.low[at], self.high[at], self.confidence)
+            + beyond(self.values[at], self.bounds)
+            + sure(self.low[at], self.high[at], self.confidence, bounds=self.bounds)
             for at in shown
         ]
-        return f"Of {self._noun(self.column)}, {'; '.join(told)}. The intervals are for {whose}."
+        return f"Of {self._noun(self.column)}, {'; '.join(told)}. The intervals are for {of}."
 
     def _grid(self) -> Grid:
         rows = [
-            (f"{q:.4g}", number(value, (high - low) / 4), between(low, high))
+            (
+                f"{q:.4g}",
+                number(value, (high - low) / 4) + beyond(value, self.bounds),
+                between(low, high, bounds=self.bounds),
+            )
             for q, value, low, high in zip(self.q, self.values, self.low, self.high, strict=True)
         ]
         return Grid(("q", self.column, f"{100 * self.confidence:.4g}% interval"), rows)
 
     def _rows(self) -> list[tuple[str, str]]:
-        whose = "the table's own" if self.covers == "table" else "the population"
-        rows = [("intervals", f"for {whose}, each on its own"), ("rows", f"{self.count:,.0f}")]
+        rows = [("intervals", "each on its own"), ("rows", f"{self.count:,.0f}")]
         rows += left_out(self.missing, self.missing_standard_error)
         return [*rows, *(("note", note) for note in self.notes)]
 

@@ -160,6 +160,7 @@ def binned(column: Column, grown: Grown, confidence: float) -> Histogram:
         missing_standard_error=grown.missing[1],
         column=column.name,
         edges=np.clip(tree.edges[np.append(starts, stop)], column.low, column.high),
+        bounds=(column.low, column.high),
     )
 
 
@@ -258,8 +259,10 @@ def _(looked: Looked, *, confidence: Probability = 0.95) -> Report:
     """Describe, count, and divide covariances by standard deviations."""
     measured = looked.measured
     told: dict[str, Any] = {"confidence": confidence}
+    description = describe.conclude(measured, told)
     return Report(
-        description=describe.conclude(measured, told),
+        description=description,
+        covers=description.covers,
         histograms=tuple(
             binned(column, measured.trees[column.name], confidence)
             for column in measured.columns

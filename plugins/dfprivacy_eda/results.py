@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 from scipy.special import ndtri
 
 from dfprivacy import Release
-from dfprivacy.wording import between, noise_share, number, sure
+from dfprivacy.wording import between, beyond, limited, noise_share, number, sure, whose, with_error
 from dfprivacy_eda import plots
 from dfprivacy_eda.wording import left_out
 
-__all__ = ["ColumnStatistic", "Tabled", "said", "tidy", "unit_of"]
+__all__ = ["ColumnStatistic", "Tabled", "at_bound", "covers_of", "is_quantile", "said", "tidy", "unit_of"]
 
 
 class Tabled(Release):
@@ -38,7 +38,7 @@ class ColumnStatistic(Release):
         The answer, in the column's units.
     low, high : float or None
         Ends of its confidence interval; noise is in it, and where `covers` says so sampling. None where the notes
-        say how sure the answer is.
+        say how sure the answer is. Those of a quantile at a bound may lie beyond it, for values there were limited.
     confidence : float
         The interval's coverage.
     noise_standard_error : float or None
@@ -47,9 +47,9 @@ class ColumnStatistic(Release):
         What it is, such as ``"mean"``.
     column : str
         Of which column, or columns.
-    covers : {"table", "population"}
+    covers : {"table", "population", "limited table", "limited population"} or None
         What the interval is for: the table's own number, as a dataframe has it, or that of a population of which
-        the rows are a sample.
+        the rows are a sample; limited: of values limited to the bounds. None where there is no interval.
     count : float or None
         Rows that the answer is about; noisy where that is private.
     missing, missing_standard_error : float or None
@@ -58,6 +58,8 @@ class ColumnStatistic(Release):
     raw : float or None
         The noisy number, unbiased, where `value` is another: it was brought to what is possible, for a number of
         rows is not below 0. None where both are one.
+    bounds : tuple of two float, or None
+        The column's bounds, to which values are limited; None of rows and categories.
     notes : tuple of str
         What to know before trusting the number.
     """
@@ -69,11 +71,12 @@ class ColumnStatistic(Release):
     noise_standard_error: float | None
     statistic: str
     column: str
-    covers: str = "table"
+    covers: str | None = "table"
     count: float | None = None
     missing: float | None = None
     missing_standard_error: float | None = None
     raw: float | None = None
+    bounds: tuple[float, float] | None = None
     notes: tuple[str, ...] = ()
 
     _estimate: ClassVar[str] = "value"
@@ -94,25 +97,33 @@ class ColumnStatistic(Release):
 
     def _sentence(self) -> str:
         """Say the number, what it is of, and how sure it is."""
-        table = self.covers == "table"
-        own = "the sample's own" if self.privacy is not None and self.privacy.sample else "the table's own"
-        low, high = self.low, self.high
+        low, high, ends = self.low, self.high, self._ends
         unit = unit_of(self, self.statistic, self.column)
-        how = sure(
-            low, high, self.confidence, unit=unit, whose=own if table else "the population", noise=self._noise_part
-        )
-        if table and low == high and not self.noise_standard_error:
+        of = whose(self.covers or "", sample=bool(self.privacy and self.privacy.sample))
+        how = sure(low, high, self.confidence, unit=unit, whose=of, noise=self._noise_part, bounds=ends)
+        if self._exact and low is not None and low == high:
             how = ", exactly: it is public"
         error = self.noise_standard_error if low is None or high is None else (high - low) / 4
-        told = f"{number(self.value, error)} {unit}".rstrip()
-        return f"The {said(self, self.statistic, self.column)} is {told}{how}."
+        told = f"{number(self.value, error)} {unit}".rstrip() + beyond(self.value, ends)
+        what = said(self, self.statistic, self.column) + limited(self.covers, self.bounds)
+        return f"The {what} is {told}{how}."
+
+    @property
+    def _ends(self) -> tuple[float, float] | None:
+        """The bounds of a quantile, which may lie beyond them if it lies on one; None of other numbers."""
+        return self.bounds if is_quantile(self.statistic) else None
+
+    @property
+    def _exact(self) -> bool:
+        """Whether nothing that was measured has noise."""
+        return self.privacy is not None and not self.privacy.noise
 
     @property
     def _noise_part(self) -> float | None:
         """All of an interval for the table; of one for the population as far as its width tells."""
-        if self.covers == "table":
-            return 1.0
         noise = self.noise_standard_error
+        if (self.covers or "").endswith("table"):
+            return 1.0 if noise and not self._exact else None
         if self.low is None or self.high is None or noise is None:
             return None
         total = (self.high - self.low) / (2 * float(ndtri((1 + self.confidence) / 2)))
@@ -124,11 +135,11 @@ class ColumnStatistic(Release):
 
     def _rows(self) -> list[tuple[str, str]]:
         question, error = f"{self.statistic} of {self.column}".removesuffix(" of "), self.noise_standard_error
-        rows = [(question, number(self.value, error))]
+        rows = [(question, number(self.value, error) + beyond(self.value, self._ends))]
         if self.low is not None and self.high is not None:
-            own = "the sample's own" if self.privacy is not None and self.privacy.sample else "the table's own"
-            whose = own if self.covers == "table" else "the population"
-            rows += [(f"{100 * self.confidence:.4g}% interval", f"{between(self.low, self.high)}, for {whose}")]
+            interval = between(self.low, self.high, bounds=self._ends)
+            rows += [(f"{100 * self.confidence:.4g}% interval", interval)]
+        if error is not None:
             rows += [("noise_standard_error", number(error, error))]
         if self.count is not None and self.statistic != "count":
             rows.append(("rows", f"{self.count:,.0f}"))
@@ -153,6 +164,29 @@ _WORDS = {
     "count": "number of rows with a value",
 }
 _ROWS = {"missing", "nunique", "count", "freq", "top"}  # in no column's units
+
+
+_QUANTILES = ("median", "quantile ")
+_LIMITED = {"mean", "sum", "var", "std"}
+
+
+def is_quantile(statistic: str) -> bool:
+    """Whether a statistic is a quantile, such as ``"median"``, ``"quantile 0.9"`` or ``"25%"``."""
+    return statistic.startswith(_QUANTILES) or statistic.endswith("%")
+
+
+def at_bound(value: Any, error: float | None, bounds: tuple[float, float] | None) -> str:
+    """Write a number with its error, or a quantile at a bound, with no error, as one that may lie beyond it."""
+    past = beyond(value, bounds)
+    return f"{number(value)}{past}" if past and not error else f"{with_error(value, error)}{past}"
+
+
+def covers_of(statistic: str) -> str:
+    """Return which number of the table an interval of a statistic covers: that of limited values of a mean.
+
+    Limits do not move quantiles within them, nor numbers of rows.
+    """
+    return "limited table" if statistic in _LIMITED else "table"
 
 
 def said(release: Release, statistic: str, column: str) -> str:

@@ -219,6 +219,8 @@ def _var(rows: Numbers) -> Numbers:
     n = np.maximum(rows[0], 2)
     variances: Numbers = rows[2] / n
     variances -= np.square(_mean(rows))
+    if variances.min() < 0:  # draws reach as far above 0 as they do of what was measured, if that is below 0
+        variances -= min(float(np.median(variances)), 0.0)
     variances = np.clip(variances, 0, 1)
     variances *= n
     variances /= n - 1

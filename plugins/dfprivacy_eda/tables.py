@@ -32,6 +32,7 @@ _WHOLE = 10.0  # the least error by which numbers of rows are written: then with
 class _Counted(Tabled):
     """Counts of cells, with what is the same for all of them."""
 
+    covers: str | None = "table"
     raw: NDArray[np.float64]
     total: float
     noise_scale: float
@@ -237,10 +238,14 @@ class Histogram(_Counted):
         As for `Counts`, by bin.
     missing, missing_standard_error : float or None
         Rows without a value, and the standard error; None where that is not known.
+    bounds : tuple of two float
+        The column's bounds: values count as limited to them.
     """
 
+    covers: str | None = "limited table"
     column: str
     edges: NDArray[np.float64]
+    bounds: tuple[float, float] | None = None
 
     @property
     def frame(self) -> Any:

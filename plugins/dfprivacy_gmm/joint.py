@@ -87,6 +87,7 @@ class JointMoments(Release):
     noise_standard_error: Array
     public_sizes: bool
     bounds: tuple[tuple[float, float], ...]
+    covers: str | None = "limited population"
 
     noise_sd = renamed("noise_standard_error")
 

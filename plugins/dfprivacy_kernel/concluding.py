@@ -103,6 +103,7 @@ def _of_mmd(comparison: Comparison, measured: Measured, confidence: float) -> di
         "mmd2": measured.squared if one and informative else None,
         "low": low,
         "high": high,
+        "covers": None if low is None else "limited population",
         "noise_standard_error": noise if one and informative else None,
         "sizes": measured.noisy_sizes,
         "notes": (_FEW,) if not informative else (_RARE,) if doubtful else (),

@@ -10,7 +10,7 @@ import numpy as np
 
 from dfprivacy import ConfidenceInterval, NanPolicy, Release
 from dfprivacy.plotting import axes, below, ink
-from dfprivacy.wording import clearly_some, noise_share, number, sure
+from dfprivacy.wording import clearly_some, limited, noise_share, number, sure
 from dfprivacy_ttest.calibrated import Alternative, Method, Result, one_sample_t, one_sample_z, two_sample_t
 from dfprivacy_ttest.group import SIZE, Array, Group, Real
 from dfprivacy_ttest.notes import notes
@@ -238,6 +238,7 @@ class TTest(Release):
     released: tuple[tuple[float, ...], ...]
     bounds: tuple[float, float]
     queries: Queries = "jointly"
+    covers: str | None = "limited population"
 
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -264,7 +265,7 @@ class TTest(Release):
         """Say the mean, or how far two means are apart, and what the test finds."""
         unit, error = self._unit(self.column), (self.high - self.low) / 4
         how = sure(self.low, self.high, self.confidence, unit=unit, noise=self._noise_part, p=self.pvalue)
-        what = f"mean {self._noun(self.column)}"
+        what = f"mean {self._noun(self.column)}{limited(self.covers, self.bounds)}"
         if self.groups is None or self.by is None:
             found = "" if self.rejected else "not "
             said = f"{number(self.estimate, error)} {unit}".rstrip()

@@ -120,7 +120,9 @@ def test_the_frame_is_of_the_callers_library(make, kind, protect):
     assert isinstance(whole, kind)
     assert isinstance(groups, kind)
     names = list(whole.columns) if kind is not pa.Table else whole.column_names
-    assert [*["name", "column", "statistic", "value", "category", "standard_error", "low", "high"]] == names
+    assert [
+        *["name", "column", "statistic", "value", "category", "standard_error", "low", "high", "covers"]
+    ] == names
     means, missing = (np.asarray(groups["value"])[at::2] for at in (0, 1))
     assert [2.0, 2.0] == pytest.approx(means[:2].tolist(), abs=0.01)
     assert 0 <= means[2] <= 4  # of nobody

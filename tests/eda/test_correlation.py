@@ -122,7 +122,7 @@ def test_every_library(make, protect):
         assert ["column", "x0", "x1", "x2"] == names
     tidy = found.to_frame()
     names = tidy.column_names if make is pa.table else tidy.columns
-    assert ["a", "b", "value", "standard_error", "low", "high"] == list(names)
+    assert ["a", "b", "value", "standard_error", "low", "high", "covers"] == list(names)
     assert 6 == len(tidy)
 
 
@@ -268,7 +268,7 @@ def test_it_says_what_it_is(protect):
     assert NUMBERS in [line.split() for line in text.splitlines()]
     assert "±" in text
     assert "left out" in text
-    assert "95%, for the table" in text
+    assert "the table's own number, of values limited to their bounds" in text
 
 
 def test_a_picture(protect):

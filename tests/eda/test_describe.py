@@ -61,7 +61,7 @@ def test_a_tidy_table(protect):
 
     tidy = found.to_frame()
 
-    assert ["column", "statistic", "value", "standard_error", "low", "high"] == list(tidy.columns)
+    assert ["column", "statistic", "value", "standard_error", "low", "high", "covers"] == list(tidy.columns)
     assert 10 == len(tidy)
     assert (tidy["low"] <= tidy["high"]).all()
 

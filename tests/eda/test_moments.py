@@ -169,6 +169,22 @@ def test_intervals_cover(law, epsilon):
     assert all(abs(count - 0.95 * runs) < 5.5 * spread for count in inside.values()), inside
 
 
+def test_an_interval_of_a_variance_that_noise_took_below_zero():
+    """Of 400 draws of the noise, 95 % intervals hold it (P < 10⁻⁶), and none is a point."""
+    rng, n, small = np.random.default_rng(7), 500, 0.1
+    truth, scale, inside, below = np.array([0.0, n * small**2]), np.array([4.0, 4.0]) / 0.8, 0, 0
+    whole = np.array([[0, 0], [1, 0], [0, 1], [0, 0]], float)
+    for values in truth + rng.laplace(size=(400, 2)) * scale:
+        measured = Sums(values, scale, whole, np.array([n, 0.0, 0, 0]), True)
+        low, high = sums.between(sums.std(measured.possible, COLUMN), 0.95)
+        inside += low - 1e-9 <= small * 50 <= high + 1e-9
+        below += values[1] < 0
+        assert 0 <= low < high
+        assert (sums.std(measured.numbers, COLUMN) == 0) == (values[1] / n - (values[0] / n) ** 2 <= 0)
+    assert inside >= 354
+    assert below > 20
+
+
 ASKED = {
     "mean, rows private": ("add_remove", "income", "mean", 0.1),
     "var, at once": ("replace_one", "visits", "var", 0.1),

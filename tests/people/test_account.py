@@ -7,6 +7,7 @@ import math
 import pickle
 from fractions import Fraction
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -89,10 +90,63 @@ def test_the_result_says_what_misleads():
     release = protected().ttest("x", popmean=4, epsilon=5)
     single = protected("single", max_rows=1).ttest("x", popmean=4, epsilon=5)
 
-    assert "up to 2 rows are of one 'pid'" in repr(release)
-    assert "view.per('pid')" in repr(release)
-    assert (single.privacy.note, single.privacy.unit) == ("", "pid")
+    assert "Up to 2 rows of one 'pid' are correlated" in release.notes[-1]
+    assert repr(release).count("view.per('pid')") == 1
+    assert (single.privacy.rows_note, single.privacy.unit) == ("", "pid")
+    assert "correlated" not in repr(single)
     assert dp.Release.from_dict(json.loads(json.dumps(release.to_dict()))) == release
+
+
+@dp.mechanism(columns={"column": "numeric"})
+def raw_total(curator, column):
+    "A mechanism without a class of its own."
+    return float(curator.sum(features.Moments(column)).values[0])  # noqa: PD011 - no frame's
+
+
+ASSUME = {
+    "ttest": lambda v: v.ttest("x", popmean=4, epsilon=5),
+    "ztest": lambda v: v.ztest("x", popmean=4, sigma=2, epsilon=5),
+    "wilcoxon": lambda v: v.wilcoxon("x", popmean=4, epsilon=5),
+    "kruskal": lambda v: v.kruskal("x", by="o", epsilon=5),
+    "anova": lambda v: v.anova("x", by="o", epsilon=5),
+    "chi2": lambda v: v.chi2("o", by="h", epsilon=5),
+    "proportions": lambda v: v.proportions("o", by="h", success="a", epsilon=5),
+    "ols": lambda v: v.ols("y ~ x", epsilon=5),
+    "logit": lambda v: v.logit("o ~ x", epsilon=20),
+    "mannwhitneyu": lambda v: v.mannwhitneyu("x", by="h", epsilon=5),
+    "kernel": lambda v: v.kernel_two_sample(["x"], by="h", epsilon=5),
+    "moments": lambda v: v.moments(["x", "y"], epsilon=5),
+    "mean": lambda v: v.mean("x", covers="population", epsilon=5),
+    "raw_total": lambda v: v.raw_total("x", epsilon=5),
+}
+DO_NOT = {
+    "mean": lambda v: v.mean("x", epsilon=5),
+    "std": lambda v: v.std("x", epsilon=5),
+    "describe": lambda v: v.describe(epsilon=9),
+    "corr": lambda v: v.corr(["x", "y"], epsilon=5),
+    "value_counts": lambda v: v.value_counts("o", epsilon=5),
+    "median": lambda v: v.median("x", epsilon=5),
+}
+
+
+def test_every_answer_that_assumes_independent_rows_says_so():
+    """Once in the text, and in the notes of a class that has some; intervals for the table do not assume it."""
+    rng = np.random.default_rng(3)
+    table = {"pid": np.arange(4000) // 4, "x": rng.uniform(0, 8, 4000), "y": rng.uniform(0, 8, 4000)}
+    table |= {name: rng.choice(["a", "b"], 4000) for name in "gho"}
+    said = {"bounds": {"x": (0, 8), "y": (0, 8)}, "categories": {name: ["a", "b"] for name in "gho"}}
+    view = dp.protect(pd.DataFrame(table), "rows", epsilon=999, **said, unit="pid", max_rows=4, ledger="memory:")
+    dp.register_mechanism(raw_total)
+
+    for name, ask in ASSUME.items():
+        for asked in (view, view.group_by("g")) if name != "kernel" else (view,):
+            answer = ask(asked)
+            first = answer.releases[0] if asked is not view else answer
+            assert repr(answer).count("are correlated") == 1, name
+            assert not hasattr(first, "notes") or answer.privacy.rows_note == first.notes[-1], name
+            assert dp.Release.from_json(answer.to_json()) == answer, name
+    assert not [name for name, ask in DO_NOT.items() if "are correlated" in repr(ask(view))]
+    unregister("raw_total")
 
 
 def test_an_accounts_promise_is_kept():

@@ -14,6 +14,7 @@ import dfprivacy as dp
 from dfprivacy._plugins.loader import registry
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy.tidy import COLUMNS_MAX
+from dfprivacy.wording import covered
 
 MAKES = {"pandas": lambda rows: rows, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}
 
@@ -29,13 +30,13 @@ def test_every_bundled_method_is_asked(asked):
 
 
 def checked(frame, library, keys=()):
-    """The frame is of the library, and has few columns of scalars beside the keys, named once each."""
+    """The frame is of the library, and has few columns of scalars beside the keys and `covers`, named once each."""
     names = frame.column_names if library == "pyarrow" else list(frame.columns)
     rows = frame.to_pylist() if library == "pyarrow" else frame.to_dicts() if library == "polars" else (
         frame.to_dict("records"))  # fmt: skip
     assert type(frame).__module__.partition(".")[0] == library
     assert list(keys) == names[: len(keys)]
-    assert 1 <= len(names) - len(keys) <= COLUMNS_MAX
+    assert 1 <= len(names) - len(keys) - ("covers" in names) <= COLUMNS_MAX
     assert len(rows) >= 1
     assert {type(cell) for row in rows for cell in row.values()} <= {int, float, str, bool, type(None)}
 
@@ -81,6 +82,48 @@ def test_pages_show_the_rows_of_the_table(method, answers):
         for page in pages:
             assert first in html.unescape(page)
     assert r"\begin{tabular}" in answer.to_latex()
+
+
+COVERS = {  # the intervals of the plugins for exploration and tests; others have tests of their own
+    **dict.fromkeys(
+        ("agg", "corr", "cov", "describe", "histogram", "mean", "report", "std", "sum", "var"), "limited table"
+    ),
+    **dict.fromkeys(
+        ("count", "crosstab", "find_bounds", "median", "missing", "nunique", "profile", "quantile"), "table"
+    ),
+    **dict.fromkeys(("kernel_two_sample", "moments", "ttest", "ztest"), "limited population"),
+    "chi2": "population",
+    "value_counts": "table",
+    **dict.fromkeys(("chi2_many", "chi2_unitcircle", "find_categories", "fourier_sketch", "gmm_fit"), None),
+}
+
+
+def test_intervals_say_what_they_cover(method, answers):
+    """One field, which all looks have in words, every row of an interval holds, and JSON gives back."""
+    answer = answers[method]
+    covers = answer.covers
+    rows = [row for row in answer.records() if isinstance(row.get("low"), float)]
+
+    assert covers == COVERS.get(method, covers)
+    assert covers in {None, "table", "population", "limited table", "limited population"}
+    assert dp.Release.from_json(answer.to_json()).covers == covers
+    if method in COVERS:
+        assert not rows or covers is not None
+        assert all(row["covers"] in {covers, str(covers).removeprefix("limited ")} for row in rows)
+    if covers is not None:
+        said = covered(covers, getattr(answer, "bounds", None))
+        looks = repr(answer), answer.summary(), answer.to_markdown(), html.unescape(answer._repr_html_())
+        assert all(said in look for look in looks)
+        assert ("limited to" in said) == covers.startswith("limited")
+
+
+def test_groups_say_it_once(grouped):
+    """What all groups' intervals cover is said below them, once."""
+    for name in ("agg", "crosstab", "describe", "ttest"):
+        said = covered(COVERS[name], getattr(grouped[name].releases[0], "bounds", None))
+
+        for look in (repr(grouped[name]), html.unescape(grouped[name]._repr_html_())):
+            assert look.count(said) == 1
 
 
 TESTS = [
