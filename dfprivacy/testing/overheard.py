@@ -32,6 +32,7 @@ _VERBS = ("sum", "jointly", "measure", "select", "above_threshold", "permutation
 _KINDS = (RowFeatures, Statistic, RowLabels)
 _FREE_TO_WRITE = {"columns", "describe", "diameter", "radius", "reads", "rows", "shape", "unit", "weights"}
 _HOUSE = ("dfprivacy.features.", "dfprivacy.statistics", "dfprivacy.local")
+_PLACES = ("places",)  # of labels a number, of intervals a method
 _NORMS: dict[Any, tuple[float, ...]] = {RowFeatures: (1, 2), Statistic: (1, 2, np.inf)}
 
 
@@ -124,7 +125,7 @@ def against_the_rules(thing: Any) -> str | None:
 def declared(thing: Any) -> dict[str, str]:
     """Ask for all that a feature, a statistic or labels declare."""
     declarations: dict[str, str] = {}
-    for name in ("columns", "shape", "weights", "places", "error", "lipschitz"):
+    for name in (*("columns", "shape", "weights", "error", "lipschitz"), *_PLACES * isinstance(thing, RowLabels)):
         declarations |= insides(getattr(thing, name, None), name)
     if hasattr(thing, "radius"):
         declarations |= insides([thing.radius(norm) for norm in (1, 2)], "radius()")
