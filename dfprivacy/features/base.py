@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, final
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from dfprivacy._table.batch import described
 from dfprivacy.errors import PluginError
+from dfprivacy.features.frozen import HOUSE, Frozen, refuse_change
 from dfprivacy.features.upward import UP
 
 if TYPE_CHECKING:
@@ -46,10 +47,9 @@ _DERIVED = {
 _PIECE = 1 << 17  # numbers at a time, which fit the cache
 UNIT_SLACK = 2.0**-44  # of a coordinate: what is as near to a whole unit is one
 FEW = 5  # places from which on np.bincount is faster than a product of matrices; both are exact
-_HOUSE = "dfprivacy.features."  # what is written here may override what others may not
 
 
-class RowFeatures(ABC):
+class RowFeatures(metaclass=Frozen):
     """A bounded map from one row to a vector; what a mechanism asks the sum of.
 
     A third party subclasses it, sets `columns` and `shape`, and writes `rows` and `radius`. It is asked for all but
@@ -86,6 +86,7 @@ class RowFeatures(ABC):
     columns: tuple[Column, ...]
     shape: tuple[int, ...]
     weights: float | NDArray[np.float64] = 1.0
+    __setattr__ = refuse_change
 
     @property
     def reads(self) -> Sequence[Read]:
@@ -184,10 +185,10 @@ class RowFeatures(ABC):
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
-        if cls.__module__.startswith(_HOUSE):
+        if cls.__module__.startswith(HOUSE):
             return
-        above = [base for base in cls.__mro__ if base not in {RowFeatures, ABC, object}]
-        bundled = [base.__name__ for base in above if base.__module__.startswith(_HOUSE)]
+        above = [base for base in cls.__mro__ if base not in {RowFeatures, object}]
+        bundled = [base.__name__ for base in above if base.__module__.startswith(HOUSE)]
         if bundled:
             raise PluginError(
                 f"{cls.__name__} extends {bundled[0]}, whose numbers are proved for its own rows only.",
@@ -294,11 +295,8 @@ def enforced(features: RowFeatures) -> RowFeatures:
     if not isinstance(features, RowFeatures):
         raise PluginError(f"A {type(features).__name__} is no row feature.", "Pass one from dfprivacy.features.")
     kind = type(features)
-    own = kind.__module__.startswith(_HOUSE) and getattr(sys.modules[kind.__module__], kind.__name__, None) is kind
-    # An attribute of the object would be found before the method of the same name.
-    if own and not vars(features).keys() & {*_DERIVED, "unit", "rows", "radius", "diameter"}:
-        return features
-    return _Enforced(features)
+    own = kind.__module__.startswith(HOUSE) and getattr(sys.modules[kind.__module__], kind.__name__, None) is kind
+    return features if own else _Enforced(features)
 
 
 @final
