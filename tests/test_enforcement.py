@@ -546,12 +546,134 @@ def test_what_a_feature_keeps_of_rows_is_not_found():
         curator.randomize(labels, share="1/10")
         everything += [looked, labels]
         kept.extend([hasattr(each, "seen") for each in everything])
-        return len(notes)
+        return sum(notes)
 
     with registered(measured):
         found = view().mine("x", epsilon=10).value
 
-    assert (kept, found) == ([False] * 5, 0)
+    assert (kept, found) == ([False] * 5, 0.5)  # the made-up row that it is tried on
+
+
+class Fails(Values):
+    """Numbers of a row, but for one value: of that, whatever `instead` does."""
+
+    def __init__(self, column, instead):
+        super().__init__(column)
+        self.instead = instead
+
+    def rows(self, batch):
+        values = super().rows(batch)
+        return self.instead() if (values == 0.25).any() else values
+
+
+def raises(error):
+    raise error
+
+
+FAILURES = {
+    "error": lambda: raises(ValueError("a row")),
+    "exit": lambda: raises(SystemExit("a row")),
+    "shape": lambda: np.zeros((3, 7)),
+    "nothing": lambda: None,
+    "text": lambda: "a row",
+}
+
+
+@pytest.mark.parametrize("instead", FAILURES.values(), ids=FAILURES)
+def test_a_row_for_which_features_fail_counts_as_zeros(instead):
+    """It alone: no other row counts otherwise, and nobody is told that any did."""
+    values = np.linspace(0.5, 1, 301)
+    values[[7, 150]] = 0.25
+    batch = one_batch(values, X)
+
+    steps = enforced(Fails(X, instead)).steps(batch, 20)[:, 0]
+
+    assert np.array_equal(steps, np.where(values == 0.25, 0, np.rint(values * 2**20)))
+    for last in (0.25, 0.5):
+        asked = view(pd.DataFrame({"x": [1.0] * 99 + [last], "g": "a"}))
+        with registered(lambda curator, column: float(curator.sum(Fails(column, instead)).values[0])):
+            assert abs(asked.mine("x", epsilon=100).value - 99.25) < 1
+        assert asked.budget.spent == 100
+
+
+@pytest.mark.parametrize("instead", FAILURES.values(), ids=FAILURES)
+def test_a_statistic_that_fails_is_zero(instead):
+    """A call goes on, is paid, and answers in the same words, whether a statistic fails on the rows or not."""
+
+    class Least(OfRows):
+        shape = (1,)
+
+        def __init__(self, column):
+            self.columns = (column,)
+
+        def value(self, rows):
+            least = rows.values(self.columns[0]).min()
+            return instead() if least == 0.25 else [least]
+
+        def sensitivity(self, relation, norm, public):
+            return 1.0
+
+    found = []
+    for last in (0.25, 0.5):
+        asked = view(pd.DataFrame({"x": [1.0] * 99 + [last], "g": "a"}))
+        with registered(lambda curator, column: float(curator.measure(Least(column)).values[0])):
+            found.append(asked.mine("x", epsilon=100).value)
+        assert asked.budget.spent == 100
+
+    assert np.allclose(found, [0, 0.5], atol=0.25)
+
+
+@pytest.mark.parametrize("instead", FAILURES.values(), ids=FAILURES)
+def test_a_row_for_which_labels_fail_has_the_first_place(instead):
+    """In the local model too, a row that fails has a message like any other."""
+
+    class Above(dp.local.RowLabels):
+        places = 2
+
+        def __init__(self, column):
+            self.columns = (column,)
+
+        def rows(self, batch):
+            values = batch.values(self.columns[0])
+            return instead() if (values == 0.25).any() else values > 0.1
+
+    asked = view(pd.DataFrame({"x": [1.0] * 99 + [0.25], "g": "a"}))
+    with registered(lambda curator, column: curator.randomize(Above(column)).values.tolist()):
+        assert asked.mine("x", epsilon=40).value == [1] * 99 + [0]
+
+
+def test_features_that_fail_on_any_row_are_refused():
+    """Of a row that is made up, the error is shown, and nothing is paid."""
+    asked = view(ROWS.copy(), bounds={"x": (0, 0.5)})
+    with (
+        registered(lambda curator, column: curator.sum(Fails(column, FAILURES["error"])).values),
+        pytest.raises(dp.PluginError, match="fails on a made-up row with ValueError: a row") as caught,
+    ):
+        asked.mine("x", epsilon=1)
+
+    assert "Nothing was released or spent" in str(caught.value)
+    assert asked.budget.spent == 0
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_features_change_no_rows(raw):
+    """What others see of a batch, and the table itself, stay as they are when features write to them."""
+
+    class Writes(Values):
+        def rows(self, batch):
+            values = batch.raw[number(self.columns[0])] if raw else batch.values(self.columns[0])
+            values *= 1000
+            return np.zeros((batch.size, 1))
+
+    frame = pd.DataFrame({"x": [1.0] * 100, "g": "a"})
+    asked = view(frame)
+
+    def measured(curator, column):
+        return curator.sum(Stack(Writes(column), Moments(column, degree=1))).parts[1].values.tolist()
+
+    with registered(measured), pytest.raises(dp.PluginError, match="read-only") if raw else nullcontext():
+        assert abs(asked.mine("x", epsilon=100).value[0] - 100) < 1
+    assert (frame["x"] == 1).all()
 
 
 def test_what_cannot_be_copied_is_refused():

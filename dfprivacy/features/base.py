@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 import sys
+import warnings
 from abc import abstractmethod
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from dfprivacy._table.batch import described
+from dfprivacy._table.batch import Batch, described, of_each
+from dfprivacy._table.frames import Dictionary
 from dfprivacy.errors import PluginError
 from dfprivacy.features.frozen import HOUSE, Frozen, refuse_change
 from dfprivacy.features.upward import UP
@@ -21,8 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy._table.batch import Batch
-    from dfprivacy._table.frames import Read
+    from dfprivacy._table.frames import Raw, Read
     from dfprivacy.features.integers import Integers
     from dfprivacy.schema import Column
 
@@ -326,10 +328,26 @@ class _Enforced(RowFeatures):
         own = type(features).diameter is not RowFeatures.diameter and _about_its_rows(type(features))
         self._states = own and not vars(features).keys() & {"rows", "diameter"}
         self._diameter: dict[tuple[float, frozenset[str]], float] = {}
+        with contextlib.suppress(Exception):  # what cannot be copied is refused before it sees rows
+            features = copy.deepcopy(features)
+        self._rehearse(features)
+
+    def _rehearse(self, features: RowFeatures) -> None:
+        """Show a row that is made up, where an error tells nothing: of rows, none is shown."""
+        row = Batch(1, {read: _typical(column) for read, column in zip(self.reads, self.columns, strict=True)})
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                np.array(features.rows(row.part(0, 1)), dtype=np.float64).reshape(1, self.dimension)
+        except Exception as error:
+            raise PluginError(
+                f"{self._name} fails on a made-up row with {type(error).__name__}: {error}.",
+                f"Its rows() gives {self.dimension} numbers for each row of a batch.",
+            ) from error
 
     def rows(self, batch: Batch) -> NDArray[Any]:
-        """Vectors of a batch, as they are; `steps` clips them."""
-        return self._features.rows(batch)
+        """Vectors of a batch, as they are; `steps` clips them, and a row without one counts as zeros."""
+        return of_each(self._features.rows, batch, self.dimension)
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""
@@ -372,6 +390,14 @@ class _Enforced(RowFeatures):
     def describe(self) -> str:
         """Name the feature in words."""
         return self._name
+
+
+def _typical(column: Column) -> Raw:
+    """Make up the value of a row: the middle of the bounds, or the first category."""
+    if column.bounds is not None:
+        return np.array([column.mid])
+    categories = column.categories or ()
+    return Dictionary(np.array([0 if categories else -1]), categories[:1])
 
 
 def _power_of_two(unit: Any, name: str) -> float | None:
