@@ -143,6 +143,19 @@ def features_remember_nothing(audit: Audit) -> str:
     return f"{len(things)} features, statistics and labels are the same after they have seen rows"
 
 
+def features_never_fail(audit: Audit) -> str:
+    things = [thing for each in _measurements(audit) for part in each.things for thing in overheard.parts(part)]
+    stage = audit.stage
+    tables = [audit.rows, *(rows for _, rows, _ in audit.distant), *_strange(audit)]
+    for rows in tables:
+        target = stage.question(stage.views(stage.frames(rows), stage.accounts_of([]))).target
+        for thing in things:
+            wrong = overheard.failure(overheard.copied(thing), target.table.gathered(thing.columns))
+            if wrong is not None:
+                raise Failed(f"{thing.describe()} fails on made-up rows, where it counts as zeros:\n{wrong}")
+    return f"{len(things)} features, statistics and labels have a value on {len(tables)} tables"
+
+
 def _strange(audit: Audit) -> list[list[Row]]:
     """Put odd rows in place of the first, which agree with it on what is public."""
     first, *_ = audit.rows

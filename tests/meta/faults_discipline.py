@@ -245,7 +245,7 @@ def explain_shows_an_earlier_sum():
     @numeric
     def found(curator, column):
         noisy, exact = both(curator, Noted(column))
-        if SEEN:  # else nothing was read, for it is being planned
+        if len(SEEN) > 1:  # else nothing was read but a row that is made up, for it is being planned
             last[0] = float(exact)
         return noisy
 
@@ -712,6 +712,63 @@ def diameter_of_one_object():
     return found
 
 
+class Picky(Plain):
+    """A feature that fails on large numbers."""
+
+    def rows(self, batch):
+        y = super().rows(batch)
+        if (y > 0.9).any():
+            raise ValueError("too large")
+        return y
+
+
+def feature_that_fails():
+    @numeric
+    def found(curator, column):
+        return curator.sum(Picky(column)).values
+
+    return found
+
+
+class Share(statistics.OfRows):
+    """The share of the rows above the middle in all that are not below it: none where all are."""
+
+    shape = (1,)
+
+    def __init__(self, column):
+        self.columns = (column,)
+
+    def value(self, rows):
+        y = rows.values(self.columns[0])
+        return [min(1, int((y > 0).sum()) / int((y >= 0).sum()))]
+
+    def sensitivity(self, relation, norm, public):
+        return 1.0
+
+
+def statistic_that_fails():
+    @numeric
+    def found(curator, column):
+        return curator.measure(Share(column)).values
+
+    return found
+
+
+class Ragged(Share):
+    """A statistic whose value has a number for each row."""
+
+    def value(self, rows):
+        return rows.values(self.columns[0])
+
+
+def statistic_of_another_shape():
+    @numeric
+    def found(curator, column):
+        return curator.measure(Ragged(column)).values
+
+    return found
+
+
 def another_coordinate_of_moments():
     @numeric
     def found(curator, column):
@@ -784,6 +841,9 @@ FAULTS = [
     Fault(sensitivity_of_nothing, "features_keep_the_rules"),
     Fault(sensitivity_of_nothing, "noises_what_it_reads"),
     Fault(statistic_that_nothing_moves, "noises_what_it_reads", GROUPS),
+    Fault(feature_that_fails, "features_never_fail"),
+    Fault(statistic_that_fails, "features_never_fail"),
+    Fault(statistic_of_another_shape, "features_never_fail"),
     Fault(diameter_of_one_object, "features_keep_the_rules"),
     Fault(another_coordinate_of_moments, "features_keep_the_rules"),
 ]
