@@ -22,6 +22,7 @@ from dfprivacy.errors import ArgumentError, PluginError
 from dfprivacy.features import Given, OneHot
 from dfprivacy.local import Arc, Messages
 from dfprivacy.release import MeasurementRecord
+from dfprivacy.schema.values import released
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -125,7 +126,7 @@ class Curator(Sums, Decisions, Discovery):
         ReadError
             If the rows could not be read.
         """
-        return self._table.public_values(column)
+        return [released(value) for value in self._table.public_values(column)]
 
     def gaps(self, columns: Iterable[Column], nan_policy: NanPolicy) -> tuple[Column, ...]:
         """Say which columns a row must have a value in, for `~dfprivacy.features.Given`.
