@@ -86,6 +86,10 @@ CHECKS: dict[str, tuple[Callable[[Audit], str], str]] = {
             "files, processes, connections, environment variables, seeds, and state kept in a module",
         ),
         (
+            conduct.own_form_keeps_nothing,
+            "an exact form for the owner that keeps what a release could find",
+        ),
+        (
             conduct.features_keep_the_rules,
             "features that inherit from bundled ones, or define what the core derives, themselves or by a mix-in",
         ),

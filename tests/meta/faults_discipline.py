@@ -236,6 +236,24 @@ def warning_where_the_sum_is_large():
 # What later calls know of earlier ones.
 
 
+class Sum(dp.Exact):
+    """A sum, not private."""
+
+
+def released_from_the_owners_form():
+    exact = [0.0]
+
+    def own(holder, column):
+        exact[0] = float(holder.rows(column).values(column).sum())
+        return Sum()
+
+    @numeric
+    def found(curator, column):
+        return curator.sum(features.Moments(column, degree=1)).values + exact[0]
+
+    return found.holds(own)
+
+
 def explain_shows_an_earlier_sum():
     last = [0.0]
 
@@ -809,6 +827,7 @@ FAULTS = [
     Fault(warning_where_the_sum_is_large, "concludes_from_noise_alone"),
     Fault(explain_shows_an_earlier_sum, "explains_for_nothing"),
     Fault(prepared_from_an_earlier_sum, "keeps_no_state"),
+    Fault(released_from_the_owners_form, "own_form_keeps_nothing"),
     Fault(file_written, "leaves_no_trace"),
     Fault(directory_made, "leaves_no_trace"),
     Fault(variable_set, "leaves_no_trace"),
