@@ -86,8 +86,8 @@ def released(value: object) -> Any:
     kind = type(value)
     if value is None or kind in _OWN:
         return value
-    if kind is tuple:
-        return tuple(map(released, value))  # type: ignore[arg-type]
+    if isinstance(value, tuple):
+        return tuple([released(each) for each in value])
     for own, plain in _OF_SUBCLASSES.items():
         if isinstance(value, own):
             return plain(value)
@@ -102,7 +102,7 @@ def _stamp(value: dt.datetime) -> dt.datetime | None:
         return None
     parts = (getattr(value, name) for name in ("year", "month", "day", "hour", "minute", "second", "microsecond"))
     moved = None if value.tzinfo is None else value.utcoffset()
-    return dt.datetime(*parts, tzinfo=None if moved is None else dt.timezone(moved))  # type: ignore[arg-type,misc]
+    return dt.datetime(*parts, tzinfo=None if moved is None else dt.timezone(moved))  # type: ignore[misc]
 
 
 _OWN = {str, int, float, bool, dt.date}
