@@ -43,6 +43,7 @@ from dfprivacy.protection import power, protect
 from dfprivacy.release import (
     ConfidenceInterval,
     DiscoveredKeys,
+    Exact,
     Groups,
     MeasurementRecord,
     NoisyValue,
@@ -72,6 +73,7 @@ __all__ = [
     "Curator",
     "DPError",
     "DiscoveredKeys",
+    "Exact",
     "Explanation",
     "GroupedView",
     "Groups",

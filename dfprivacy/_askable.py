@@ -12,6 +12,7 @@ from dfprivacy._call.question import Question, held
 from dfprivacy._plugins.loader import registry
 from dfprivacy.column import INSTEAD, ColumnView
 from dfprivacy.errors import ArgumentError, trimmed
+from dfprivacy.mechanism import OWN
 from dfprivacy.release import Groups
 
 if TYPE_CHECKING:
@@ -140,27 +141,29 @@ class Askable:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):  # what Python and notebooks probe for
             raise AttributeError(name)
-        mechanism = registry().mechanisms.get(name)
-        if mechanism is None:
+        known = registry().mechanisms
+        mechanism = known.get(name) or known.get(name.removesuffix(OWN))
+        form = mechanism if mechanism is None or mechanism.name == name else mechanism.own
+        if mechanism is None or form is None:
             raise AttributeError(f"There is no method {name!r}. {_near(name)}")
 
         @trimmed
         def method(*args: Any, **kwargs: Any) -> Any:
-            unpriced = kwargs.get("epsilon") is None and self._target.default_epsilon is None
-            if unpriced and mechanism.holder is not None:
+            if form is not mechanism:
                 self._refuse_tables(mechanism, args, kwargs)
                 return held(self._target, mechanism, args, kwargs, self._by)
             return self._question(mechanism, args, kwargs).ask()
 
         method.__name__ = method.__qualname__ = name
-        method.__doc__ = mechanism.doc
-        signature = mechanism.signature
+        method.__doc__ = form.doc
+        signature = form.signature
         signature = signature.replace(return_annotation=Groups) if self._by else signature
         method.__signature__ = signature  # type: ignore[attr-defined]
         return method
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *registry().mechanisms})
+        own = [each.own.name for each in registry().mechanisms.values() if each.own is not None]
+        return sorted({*super().__dir__(), *registry().mechanisms, *own})
 
     # As of a table: names of columns, and one of them by its name.
     def __iter__(self) -> Iterator[str]:

@@ -390,7 +390,6 @@ class BundledMethods:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> Screening: ...
-    @overload
     def dcor_with(
         self,
         other: DistanceMessage | ProjectionMessage | PrivateFrame,
@@ -401,29 +400,22 @@ class BundledMethods:
         keys: str | Sequence[str | int] | None = None,
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
         confidence: float = 0.95,
-        permutations: int = 999,
-        seed: int | None = None,
-        alpha: float = 0.05,
-        epsilon: float | str,
-        fresh: bool = False,
-    ) -> SharedCorrelation: ...
-    @overload
-    def dcor_with(
-        self,
-        other: DistanceMessage | ProjectionMessage | PrivateFrame,
-        columns: str | Sequence[str],
-        *,
-        asked: Mapping[str, Any] | None = None,
-        protocol: Literal["angle", "paper"] | None = None,
-        keys: str | Sequence[str | int] | None = None,
-        nan_policy: Literal["omit", "fill", "raise"] = "omit",
-        confidence: float = 0.95,
-        permutations: int = 999,
-        seed: int | None = None,
-        alpha: float = 0.05,
         epsilon: float | str | None = None,
         fresh: bool = False,
-    ) -> SharedCorrelation | Estimate: ...
+    ) -> SharedCorrelation: ...
+    def dcor_with_own(
+        self,
+        other: DistanceMessage | ProjectionMessage | PrivateFrame,
+        columns: str | Sequence[str],
+        *,
+        asked: Mapping[str, Any] | None = None,
+        protocol: Literal["angle", "paper"] | None = None,
+        keys: str | Sequence[str | int] | None = None,
+        nan_policy: Literal["omit", "fill", "raise"] = "omit",
+        permutations: int = 999,
+        seed: int | None = None,
+        alpha: float = 0.05,
+    ) -> Estimate: ...
     def hsic(
         self,
         x: str | Sequence[str],
@@ -1156,7 +1148,6 @@ class BundledGroups:
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> Groups[Screening]: ...
-    @overload
     def dcor_with(
         self,
         other: DistanceMessage | ProjectionMessage | PrivateFrame,
@@ -1167,26 +1158,6 @@ class BundledGroups:
         keys: str | Sequence[str | int] | None = None,
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
         confidence: float = 0.95,
-        permutations: int = 999,
-        seed: int | None = None,
-        alpha: float = 0.05,
-        epsilon: float | str,
-        fresh: bool = False,
-    ) -> Groups[SharedCorrelation]: ...
-    @overload
-    def dcor_with(
-        self,
-        other: DistanceMessage | ProjectionMessage | PrivateFrame,
-        columns: str | Sequence[str],
-        *,
-        asked: Mapping[str, Any] | None = None,
-        protocol: Literal["angle", "paper"] | None = None,
-        keys: str | Sequence[str | int] | None = None,
-        nan_policy: Literal["omit", "fill", "raise"] = "omit",
-        confidence: float = 0.95,
-        permutations: int = 999,
-        seed: int | None = None,
-        alpha: float = 0.05,
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> Groups[SharedCorrelation]: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from dfprivacy._public import public_table, refuse_data
 from dfprivacy.arguments import checked, hints
 from dfprivacy.errors import ArgumentError, PluginError, SchemaError
-from dfprivacy.release import Release, Value
+from dfprivacy.release import Exact, Release, Value
 from dfprivacy.schema import Column
 
 if TYPE_CHECKING:
@@ -47,11 +47,6 @@ _PRICE = {
     "    Pay for a new answer even if the ledger holds one to the same question.",
 }
 
-_HELD = (
-    "\n    Where neither is given, the answer is for whoever holds the table, and nobody else: exact, free, not"
-    "\n    private, and no release."
-)
-
 _FIT = "The second half takes what was measured, and leaves the defaults of what both take to the first."
 
 
@@ -69,7 +64,8 @@ class Called:
     maker: Callable[..., Mapping[str, Any]] | None = None
     finder: Callable[[Any], Any] | None = None
     preparer: Callable[..., Mapping[str, Any]] | None = None
-    holder: Callable[..., Any] | None = None
+    own: Called | None = None
+    exact: bool = False
     conclusion: Callable[..., Any] | None = None
     at_once: bool = False
     check: Callable[..., object] | None = None
@@ -97,11 +93,8 @@ class Called:
                 else f"Mechanism {self.name!r} has a parameter {taken!r}, which the core adds.",
                 "Take those of columns= and tables= from the function, which has no epsilon, delta and fresh.",
             )
-        if self.holder is not None and "view" in self.columns.values():
-            raise PluginError(
-                f"Mechanism {self.name!r} takes a second view, which has a holder of its own.",
-                "Leave out holds(), or let prepares() ask the other view.",
-            )
+        if self.own is not None:
+            self._take(self.own)
         for one in parameters:
             gathers = one.kind is one.VAR_KEYWORD and one.name in own
             if one.kind not in {one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY} and not gathers:
@@ -118,6 +111,15 @@ class Called:
                     '"public" for a public one, "view" for a second view.',
                 )
         self._check_defaults(parameters)
+
+    def _take(self, own: Called) -> None:
+        """Check the form for the owner, and let it be of the same distribution."""
+        if "view" in self.columns.values():
+            raise PluginError(
+                f"Mechanism {self.name!r} takes a second view, which has an owner of its own.",
+                "Leave out holds(), or let prepares() ask the other view.",
+            )
+        object.__setattr__(self, "own", replace(own, origin=self.origin))
 
     def _check_defaults(self, parameters: Sequence[inspect.Parameter]) -> None:
         known = self._hinted()  # not those kept: a name may be defined below the function
@@ -176,7 +178,7 @@ class Called:
     def signature(self) -> inspect.Signature:
         """The signature of the method of a view: what a caller gives, the price, and the release's class."""
         given = [each.replace(annotation=self._given(each)) for each in self._parameters]
-        prices = [name for name in _PRICE if name != "delta" or self.delta]
+        prices = [name for name in _PRICE if not self.exact and (name != "delta" or self.delta)]
         added = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool)
             if name == "fresh"
@@ -203,28 +205,26 @@ class Called:
 
     @property
     def _returned(self) -> Any:
-        """What a call returns: the release's class, and that of the form for whoever holds the table."""
+        """The class of what a call returns."""
         returned = self.hints.get("return", Release)
         if self.at_once:
             (returned,) = get_args(returned) or (Release,)
         classes = get_args(returned) or (returned,)
-        if all(isinstance(each, type) and not issubclass(each, Release) for each in classes):
+        if all(isinstance(each, type) and not issubclass(each, Release | Exact) for each in classes):
             returned = Value
-        held = hints(self.holder).get("return") if self.holder else None
-        return returned if held is None or isinstance(returned, str) or isinstance(held, str) else returned | held
+        return returned
 
     @cached_property
     def doc(self) -> str:
         """The docstring of the method of a view: that of the function, with the price's parameters."""
         text = inspect.getdoc(self.function) or ""
-        prices = _PRICE if self.holder is None else {**_PRICE, "epsilon": _PRICE["epsilon"] + _HELD}
-        added = "\n".join(prices[name] for name in prices if name in self.signature.parameters)
+        added = "\n".join(_PRICE[name] for name in _PRICE if name in self.signature.parameters)
         head, mark, tail = text.partition("Parameters\n----------\n")
         if not mark:
             return f"{text}\n\nParameters\n----------\n{added}"
         own, gap, rest = tail.partition("\n\n")
         own, stars, others = own.partition("\n**")  # what gathers others by name stands last
-        return f"{head}{mark}{own}\n{added}{stars}{others}{gap}{rest}"
+        return "".join([head, mark, own, "\n" if added else "", added, stars, others, gap, rest])
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Match the arguments of a call with the parameters and their annotations, defaults filled in.

@@ -7,6 +7,7 @@ from typing import Any
 
 from dfprivacy._table.frames import adapt
 from dfprivacy.errors import ArgumentError
+from dfprivacy.release import Exact
 from dfprivacy.schema.values import plain_number
 
 __all__ = ["public_table", "refuse_data"]
@@ -14,6 +15,11 @@ __all__ = ["public_table", "refuse_data"]
 
 def refuse_data(what: str, value: object) -> None:
     """Refuse a column or a table: nothing that a question is made of may be data, for it is kept and quoted."""
+    if isinstance(value, Exact):
+        raise ArgumentError(
+            f"{what} is exact and for the table's owner alone; questions are made of public values only.",
+            "Ask for it with an epsilon.",
+        )
     library = type(value).__module__.partition(".")[0]
     tables = {"pandas", "polars", "pyarrow", "duckdb", "_duckdb", "dask", "pyspark"}
     if isinstance(value, Sized) and library in tables:

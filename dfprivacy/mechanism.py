@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,10 @@ from dfprivacy.errors import PluginError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["Mechanism", "mechanism", "public_table"]
+__all__ = ["OWN", "Mechanism", "mechanism", "public_table"]
+
+OWN = "_own"
+"""The end of the name of a method for the table's owner alone."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,10 @@ class Mechanism(Called):
         whether it was found; for ``power``.
     preparer : callable or None
         ``preparer(curator, ...) -> dict``: arguments to put in place of those given, before anything is paid.
-    holder : callable or None
-        ``holder(holder, ...)``: what whoever holds the table may compute for themselves, without an epsilon.
+    own : Mechanism or None
+        The form for the table's owner alone, exact and free, which views offer by its own name.
+    exact : bool
+        Whether it is such a form: it gets a `Holder`, takes no epsilon, and returns an `Exact`.
     conclusion : callable or None
         ``conclusion(measured, ...) -> Release``: a pure function of what the function measured, and of arguments.
     at_once : bool
@@ -224,23 +230,31 @@ class Mechanism(Called):
         """
         return replace(self, preparer=preparer)
 
-    def holds(self, holder: Callable[..., Any]) -> Mechanism:
-        """Return the same mechanism with a form for whoever holds the table, which takes no epsilon.
+    def holds(self, form: Callable[..., Any]) -> Mechanism:
+        """Return the same mechanism with a form for the table's owner alone, which is exact and free.
 
         Parameters
         ----------
-        holder : callable
-            ``holder(holder, ...)`` with the same arguments as the function, and a `Holder` for its curator, which
-            shows rows as they are. It is called where neither the call nor the view has an epsilon. Nothing is
-            charged or kept, and what it returns is no `Release`: it is a function of the rows without noise, and
-            has to say so itself.
+        form : callable
+            ``form(holder, ...)`` with arguments of its own, and a `Holder` for its curator, which shows rows as
+            they are. Parameters that the function has too name columns and tables as there, and are prepared as
+            there. It returns an `Exact`, a function of the rows without noise.
 
         Returns
         -------
         Mechanism
-            The mechanism to register.
+            The mechanism to register. Its form is a method of its own, by the name with ``_own`` at the end. It
+            takes no epsilon; nothing is charged, kept or released.
         """
-        return replace(self, holder=holder)
+        shared = inspect.signature(form).parameters
+        own = Mechanism(
+            self.name + OWN,
+            form,
+            columns={name: kind for name, kind in self.columns.items() if name in shared},
+            tables=tuple(name for name in self.tables if name in shared),
+            exact=True,
+        )
+        return replace(self, own=own)
 
 
 def mechanism(

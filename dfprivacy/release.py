@@ -43,6 +43,7 @@ else:
 __all__ = [
     "ConfidenceInterval",
     "DiscoveredKeys",
+    "Exact",
     "Groups",
     "MeasurementRecord",
     "NoisyValue",
@@ -53,6 +54,17 @@ __all__ = [
     "Value",
     "renamed",
 ]
+
+
+class Exact:
+    """A function of the rows without noise, for the table's owner alone: no `Release`, and never a part of one.
+
+    The form of a method for the owner (`dfprivacy.Mechanism.holds`) returns an object of a subclass, which says
+    first of all that it is not private. No question takes one as an argument, and none is written down.
+    """
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}, not private: a function of one's own rows without noise"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -36,8 +36,8 @@ class PrivateFrame(Askable, Terms, BundledMethods):
 
     Its methods are the mechanisms of all installed plugins; each pays from the account and returns a release.
     ``view["age"]`` has those that ask about one column, ``view[["age", "income"]]`` is `select`, and ``filter`` and
-    ``groupby`` are other names of `where` and `group_by`. A few methods have a form without an epsilon, for whoever
-    holds the table, that returns none and says so.
+    ``groupby`` are other names of `where` and `group_by`. A method whose name ends in ``_own`` is exact and free,
+    for the table's owner alone: it takes no epsilon and returns no release.
     The view keeps no count of its own: the account lives in the ledger, under the data set's name.
     """
 

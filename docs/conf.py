@@ -75,8 +75,10 @@ def _method(mechanism):
     return method
 
 
-for _name, _mechanism in registry().mechanisms.items():
-    setattr(PrivateFrame, _name, _method(_mechanism))
+for _mechanism in registry().mechanisms.values():
+    for _form in (_mechanism, _mechanism.own):
+        if _form is not None:
+            setattr(PrivateFrame, _form.name, _method(_form))
 
 
 def _changelog(_app, page, source):

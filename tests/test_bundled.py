@@ -25,6 +25,7 @@ BY_HAND = {  # what a person knows better
     ("dcor_screen", ("target", "any")),
     ("dcor_screen", ("features", "any")),
     ("dcor_with", ("other", "any")),
+    ("dcor_with_own", ("other", "any")),
     ("kme_exponential", ("points", "keyword")),
     ("kme_release", ("points", "keyword")),
 }
@@ -34,8 +35,9 @@ WRITTEN = {node.name: node for node in CLASS.body if isinstance(node, ast.Functi
 
 @pytest.fixture
 def bundled():
-    """The mechanisms of our own distribution by name."""
-    return {name: m for name, m in registry().mechanisms.items() if m.origin.startswith("dfprivacy ")}
+    """The mechanisms of our own distribution by name, and their forms for the owner."""
+    own = [m for m in registry().mechanisms.values() if m.origin.startswith("dfprivacy ")]
+    return {form.name: form for each in own for form in (each, each.own) if form is not None}
 
 
 def test_the_names_are_those_of_the_registry(bundled):

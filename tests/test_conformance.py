@@ -12,9 +12,10 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -27,7 +28,7 @@ from dfprivacy._privacy import conversions
 from dfprivacy._privacy import samplers as noise
 from dfprivacy.cli import main
 from dfprivacy.local import Arc
-from dfprivacy.testing import CHECKS, Case, MechanismConformance, catalogue, check_mechanism
+from dfprivacy.testing import CHECKS, Case, MechanismConformance, catalogue, check_mechanism, discipline
 from dfprivacy.testing.cases import candidates, cases_of, tables
 from dfprivacy.testing.exact import families, loss_between, worst_pair
 from dfprivacy.testing.harness import Harness, Recording, Replay
@@ -457,6 +458,34 @@ def test_the_base_class_has_every_check():
 
     assert CHECKS.keys() == tests.keys()
     assert all(f"Catches {catches}." == tests[name].__doc__ for name, (_, catches) in CHECKS.items())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Ends(dp.Release):
+    """An interval, which may say what it covers."""
+
+    low: float
+    high: float
+    covers: str = "population"
+
+
+@pytest.mark.parametrize(
+    ("covers", "status"),
+    [("population", "passed"), ("limited table", "passed"), (None, "failed"), ("the mean", "failed")],
+)
+def test_an_interval_says_what_it_covers(monkeypatch, covers, status):
+    """Each release with an interval, inside of others too, has one of four words."""
+
+    @dp.mechanism(columns={"column": "numeric"})
+    def found(curator, column):
+        """Two ends."""
+        noisy = float(curator.sum(dp.features.Moments(column, degree=1)).values[0])  # noqa: PD011
+        return dp.Value(value=[Ends(low=noisy - 1, high=noisy + 1, covers=covers)])
+
+    monkeypatch.setattr(discipline, "fields", lambda _: [SimpleNamespace(name="covers")])
+    checks = {check.name: check for check in check_mechanism(found, [CASE])}
+
+    assert checks["says_what_its_interval_covers"].run().status == status
 
 
 def test_the_page_shows_what_each_check_catches():

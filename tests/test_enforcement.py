@@ -7,7 +7,8 @@ import itertools
 import math
 import threading
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -20,7 +21,20 @@ from dfprivacy._measure.query import Query, copied
 from dfprivacy._privacy.grid import exact_exponent
 from dfprivacy._table.batch import BATCH_ROWS, batches, number
 from dfprivacy._table.frames import adapt
-from dfprivacy.features import Count, Moments, Nystrom, OneHot, ProductKernel, RowFeatures
+from dfprivacy.features import (
+    Bins,
+    Count,
+    Fourier,
+    Given,
+    Kernel,
+    Moments,
+    Nystrom,
+    OneHot,
+    Outer,
+    ProductKernel,
+    RowFeatures,
+    Stack,
+)
 from dfprivacy.features.base import enforced
 from dfprivacy.schema import Column, Schema
 from dfprivacy.statistics import OfRows, OfSums
@@ -156,12 +170,78 @@ def test_a_mix_in_cannot_derive(name):
 @pytest.mark.parametrize("name", ["diameter", "sensitivity", "radius"])
 def test_an_attribute_of_the_object_changes_nothing(name):
     """A number that is put in place of a method is not believed beyond the radius that rows are cut to."""
-    for features in (Values(Column("x", (0.0, 1.0))), Moments(Column("x", (0.0, 1.0)), degree=1)):
-        setattr(features, name, lambda *_: 1e-9)
-        taken = enforced(features)
-        steps = taken.steps(one_batch([1.0], taken.columns[0]), 60)
+    features = Values(Column("x", (0.0, 1.0)))
+    setattr(features, name, lambda *_: 1e-9)
+    taken = enforced(features)
+    steps = taken.steps(one_batch([1.0], taken.columns[0]), 60)
 
-        assert abs(steps).max() <= 2.0**60 * taken.diameter(1, frozenset()) / 2 * (1 + 1e-9)
+    assert abs(steps).max() <= 2.0**60 * taken.diameter(1, frozenset()) / 2 * (1 + 1e-9)
+
+
+A, B = Column("x", (0.0, 1.0)), Column("y", (0.0, 9.0))
+G = Column("g", categories=("a", "b"))
+KERNEL = ProductKernel([A, B], 1.0)
+POINTS = np.array([[0.0, 0.0], [1.0, 9.0]])
+FROZEN = [
+    *(
+        Count(),
+        Moments(A),
+        OneHot(G, of=Moments(A)),
+        Given(A, of=Moments(A), tally=(0, 0.5)),
+        Stack(Count(), Moments(A)),
+    ),
+    *(Outer([A, B]), Outer([A, B], radius=1.0), Bins(A, np.linspace(0, 1, 5), widths=(4, 1), weights=(1, 1))),
+    *(Fourier([A, B], np.ones((3, 2))), KERNEL, Kernel(KERNEL, POINTS), Nystrom(KERNEL, POINTS)),
+]
+
+
+@pytest.mark.parametrize("features", FROZEN, ids=lambda each: type(each).__name__)
+def test_bundled_features_are_fixed(features):
+    """What is proved holds for what a feature was made of, so no attribute is set and no array written to."""
+    held = [name for name in vars(features) if not name.startswith("_")]
+    before = {name: np.copy(value) for name, value in vars(features).items() if isinstance(value, np.ndarray)}
+    for name in {*held, "weights", "radius", "diameter", "unit", "columns"}:
+        with pytest.raises(dp.PluginError, match="is fixed"):
+            setattr(features, name, 100)
+    for name in before:
+        with pytest.raises(ValueError, match="read-only"):
+            vars(features)[name] *= 100
+
+    assert all(np.array_equal(vars(features)[name], value) for name, value in before.items())
+
+
+def test_arrays_of_features_are_their_own():
+    """Who made features of an array may change it: it is another one."""
+    edges, frequencies = np.linspace(0, 1, 5), np.ones((3, 2))
+    features = Bins(A, edges), Fourier([A, B], frequencies)
+    edges *= 2
+    frequencies *= 2
+
+    assert (features[0].edges[-1], pytest.approx(features[1].frequencies[0, 0], rel=1e-6)) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("last", [19.0, math.nan])
+@pytest.mark.parametrize(
+    "narrowed",
+    [
+        lambda column: dp.Column(column.name, bounds=(18.0, 20.0)),
+        lambda column: replace(column, bounds=(18.0, 20.0), fill=None),
+        lambda column: replace(column, bounds=(18.0, 20.0)),
+    ],
+    ids=["another", "middle", "old fill"],
+)
+def test_narrower_bounds_hold_what_is_missing(request, narrowed, last):
+    """Where a plugin narrows bounds, a missing value counts as their middle; an old fill outside is refused."""
+    frame = pd.DataFrame({"x": [19.0] * 99 + [last], "g": "a"})
+    asked, refused = view(frame, bounds={"x": (0, 1000)}), "old fill" in request.node.name
+    found = []
+    with (
+        registered(lambda curator, column: float(curator.sum(Moments(narrowed(column), degree=1)).values[0])),
+        pytest.raises(dp.SchemaError, match="outside of") if refused else nullcontext(),
+    ):
+        found.append(abs(asked.mine("x", epsilon=100).value) < 1)
+
+    assert ([], 0) if refused else (found, asked.budget.spent) == ([True], 100)
 
 
 def one_batch(values, column):
@@ -304,12 +384,12 @@ def test_the_norm_of_infinity(says, held):
 # ---- scales ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("exponent", [*range(-300, 301, 25), 306])
+@pytest.mark.parametrize("exponent", [-299, *range(-275, 301, 25), 306])
 @pytest.mark.parametrize("shape", [(-1.0, 1.0), (0.0, 1.0), (0.5, 0.75), (-1e-3, 1.0)])
 def test_numbers_in_natural_units_move_by_what_is_charged(exponent, shape):
     """At every scale, the sum on its grid moves by at most the diameter and a step when one row changes."""
     scale = 10.0**exponent
-    column = Column("x", tuple(end * scale for end in shape), fill=0.0)
+    column = Column("x", tuple(end * scale for end in shape))
     features = enforced(Values(column))
     k = exact_exponent(features.radius(2), BATCH_ROWS)
     inside = [column.low, column.high, column.mid, column.low / 3 + column.high / 1.5, 7 * column.high]
@@ -466,12 +546,134 @@ def test_what_a_feature_keeps_of_rows_is_not_found():
         curator.randomize(labels, share="1/10")
         everything += [looked, labels]
         kept.extend([hasattr(each, "seen") for each in everything])
-        return len(notes)
+        return sum(notes)
 
     with registered(measured):
         found = view().mine("x", epsilon=10).value
 
-    assert (kept, found) == ([False] * 5, 0)
+    assert (kept, found) == ([False] * 5, 0.5)  # the made-up row that it is tried on
+
+
+class Fails(Values):
+    """Numbers of a row, but for one value: of that, whatever `instead` does."""
+
+    def __init__(self, column, instead):
+        super().__init__(column)
+        self.instead = instead
+
+    def rows(self, batch):
+        values = super().rows(batch)
+        return self.instead() if (values == 0.25).any() else values
+
+
+def raises(error):
+    raise error
+
+
+FAILURES = {
+    "error": lambda: raises(ValueError("a row")),
+    "exit": lambda: raises(SystemExit("a row")),
+    "shape": lambda: np.zeros((3, 7)),
+    "nothing": lambda: None,
+    "text": lambda: "a row",
+}
+
+
+@pytest.mark.parametrize("instead", FAILURES.values(), ids=FAILURES)
+def test_a_row_for_which_features_fail_counts_as_zeros(instead):
+    """It alone: no other row counts otherwise, and nobody is told that any did."""
+    values = np.linspace(0.5, 1, 301)
+    values[[7, 150]] = 0.25
+    batch = one_batch(values, X)
+
+    steps = enforced(Fails(X, instead)).steps(batch, 20)[:, 0]
+
+    assert np.array_equal(steps, np.where(values == 0.25, 0, np.rint(values * 2**20)))
+    for last in (0.25, 0.5):
+        asked = view(pd.DataFrame({"x": [1.0] * 99 + [last], "g": "a"}))
+        with registered(lambda curator, column: float(curator.sum(Fails(column, instead)).values[0])):
+            assert abs(asked.mine("x", epsilon=100).value - 99.25) < 1
+        assert asked.budget.spent == 100
+
+
+@pytest.mark.parametrize("instead", FAILURES.values(), ids=FAILURES)
+def test_a_statistic_that_fails_is_zero(instead):
+    """A call goes on, is paid, and answers in the same words, whether a statistic fails on the rows or not."""
+
+    class Least(OfRows):
+        shape = (1,)
+
+        def __init__(self, column):
+            self.columns = (column,)
+
+        def value(self, rows):
+            least = rows.values(self.columns[0]).min()
+            return instead() if least == 0.25 else [least]
+
+        def sensitivity(self, relation, norm, public):
+            return 1.0
+
+    found = []
+    for last in (0.25, 0.5):
+        asked = view(pd.DataFrame({"x": [1.0] * 99 + [last], "g": "a"}))
+        with registered(lambda curator, column: float(curator.measure(Least(column)).values[0])):
+            found.append(asked.mine("x", epsilon=100).value)
+        assert asked.budget.spent == 100
+
+    assert np.allclose(found, [0, 0.5], atol=0.25)
+
+
+@pytest.mark.parametrize("instead", FAILURES.values(), ids=FAILURES)
+def test_a_row_for_which_labels_fail_has_the_first_place(instead):
+    """In the local model too, a row that fails has a message like any other."""
+
+    class Above(dp.local.RowLabels):
+        places = 2
+
+        def __init__(self, column):
+            self.columns = (column,)
+
+        def rows(self, batch):
+            values = batch.values(self.columns[0])
+            return instead() if (values == 0.25).any() else values > 0.1
+
+    asked = view(pd.DataFrame({"x": [1.0] * 99 + [0.25], "g": "a"}))
+    with registered(lambda curator, column: curator.randomize(Above(column)).values.tolist()):
+        assert asked.mine("x", epsilon=40).value == [1] * 99 + [0]
+
+
+def test_features_that_fail_on_any_row_are_refused():
+    """Of a row that is made up, the error is shown, and nothing is paid."""
+    asked = view(ROWS.copy(), bounds={"x": (0, 0.5)})
+    with (
+        registered(lambda curator, column: curator.sum(Fails(column, FAILURES["error"])).values),
+        pytest.raises(dp.PluginError, match="fails on a made-up row with ValueError: a row") as caught,
+    ):
+        asked.mine("x", epsilon=1)
+
+    assert "Nothing was released or spent" in str(caught.value)
+    assert asked.budget.spent == 0
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_features_change_no_rows(raw):
+    """What others see of a batch, and the table itself, stay as they are when features write to them."""
+
+    class Writes(Values):
+        def rows(self, batch):
+            values = batch.raw[number(self.columns[0])] if raw else batch.values(self.columns[0])
+            values *= 1000
+            return np.zeros((batch.size, 1))
+
+    frame = pd.DataFrame({"x": [1.0] * 100, "g": "a"})
+    asked = view(frame)
+
+    def measured(curator, column):
+        return curator.sum(Stack(Writes(column), Moments(column, degree=1))).parts[1].values.tolist()
+
+    with registered(measured), pytest.raises(dp.PluginError, match="read-only") if raw else nullcontext():
+        assert abs(asked.mine("x", epsilon=100).value[0] - 100) < 1
+    assert (frame["x"] == 1).all()
 
 
 def test_what_cannot_be_copied_is_refused():

@@ -1,17 +1,20 @@
-"""A method's form for whoever holds the table: exact rows, no charge, no release."""
+"""A method's form for the table's owner, of a name of its own: exact rows, no charge, no release."""
 
 # ruff: noqa: PD011, SIM300 - no pandas here; expected == actual
 
 from __future__ import annotations
 
+import inspect
+import json
 import pickle
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy._plugins.loader import register_mechanism, unregister
+from dfprivacy._plugins.loader import register_mechanism, registry, unregister
 
 DATA = {"age": [31.0, 45.0, np.nan, 152.0], "smoker": ["yes", "no", "no", "maybe"], "arm": ["a", "a", "a", "b"]}
 TERMS = {
@@ -27,10 +30,24 @@ def average(curator, column, by, *, scale=1.0):
     return scale * curator.sum(dp.features.Moments(column, degree=1)).values[0]
 
 
+@dataclass(frozen=True, repr=False)
+class Seen(dp.Exact):
+    """What the owner sees."""
+
+    is_: object
+
+
+@dataclass(frozen=True)
+class Silent(dp.Exact):
+    """What says nothing of itself."""
+
+    is_: object
+
+
 def own(holder, column, by, *, scale=1.0):
-    """What its holder sees."""
+    """Rows of one's own table."""
     rows = holder.rows(column, by)
-    return [scale * value for value in rows.values(column)], rows.codes(by).tolist(), holder.size
+    return Seen(([scale * value for value in rows.values(column)], rows.codes(by).tolist(), holder.size))
 
 
 @pytest.fixture
@@ -51,13 +68,12 @@ def protect(df=None, **terms):
     return dp.protect(pd.DataFrame(DATA) if df is None else df, "held", **{"epsilon": 1, **TERMS, **terms})
 
 
-def test_without_an_epsilon_the_holder_sees_cleaned_rows(constructor, offer):
+def test_the_owner_sees_cleaned_rows(constructor, offer):
     """Clipped, filled and encoded as for everybody, in order; nothing is charged or kept."""
     offer()
     view = protect(constructor(DATA))
 
-    assert ([62.0, 90.0, 108.0, 180.0], [0, 1, 1, 2], 4) == view.average("age", "smoker", scale=2.0)
-    assert view.average("age", "smoker") == view.average("age", "smoker", epsilon=None, fresh=True)
+    assert ([62.0, 90.0, 108.0, 180.0], [0, 1, 1, 2], 4) == view.average_own("age", "smoker", scale=2.0).is_
     assert (0, []) == (view.budget.spent, list(view.releases))
 
 
@@ -66,8 +82,8 @@ def test_the_holder_sees_the_rows_that_the_view_selects(offer):
     offer()
     view = protect()
 
-    assert ([31.0, 45.0, 54.0], [0, 1, 1], 3) == view.where(arm="a").average("age", "smoker")
-    assert ([45.0, 54.0], [1, 1], None) == view.where(smoker="no").average("age", "smoker")
+    assert ([31.0, 45.0, 54.0], [0, 1, 1], 3) == view.where(arm="a").average_own("age", "smoker").is_
+    assert ([45.0, 54.0], [1, 1], None) == view.where(smoker="no").average_own("age", "smoker").is_
 
 
 def test_a_price_is_a_price(offer):
@@ -80,34 +96,38 @@ def test_a_price_is_a_price(offer):
     assert (0.5, 0.25) == (paid.privacy.epsilon, by_default.privacy.epsilon)
 
 
-def test_other_methods_refuse_a_missing_epsilon(offer):
-    """As ever; and so does an explanation, of any method."""
+def test_a_missing_epsilon_is_refused(offer):
+    """By a method with a form for the owner as by any other, and by an explanation."""
     offer()
     view = protect()
 
-    with pytest.raises(dp.ArgumentError, match="No epsilon was given"):
-        view.ttest("age", popmean=3)
+    for epsilon in ({}, {"epsilon": None}):
+        with pytest.raises(dp.ArgumentError, match="No epsilon was given"):
+            view.average("age", "smoker", **epsilon)
     with pytest.raises(dp.ArgumentError, match="No epsilon was given"):
         view.explain("average", "age", "smoker")
 
 
 def test_groups_are_refused(offer):
-    """A holder's form answers for one table; the refusal shows the way."""
+    """The owner's form answers for one table; the refusal shows the way."""
     offer()
 
     with pytest.raises(dp.ArgumentError, match=r"not by group.*view\.where\(arm="):
-        protect().group_by("arm").average("age", "smoker")
+        protect().group_by("arm").average_own("age", "smoker")
 
 
 @pytest.mark.parametrize(
     ("holder", "said"),
     [
-        (lambda holder, **_: dp.Value(value=1), "failed without an epsilon, with Value"),
-        (lambda holder, column, **_: [0, 1][int(holder.rows(column).values(column)[0])], "with IndexError"),
-        (lambda holder, column, **_: holder.sum(dp.features.Moments(column)), "nothing private is measured"),
+        (lambda holder, column, by: dp.Value(value=1), "failed in average_own.., with Value"),
+        (lambda holder, column, by: holder.rows(column).values(column)[0], "with float64, which is no Exact"),
+        (lambda holder, column, by: None, "with NoneType"),
+        (lambda holder, column, by: Silent(1), "with Silent, which is no Exact whose repr says"),
+        (lambda holder, column, by: [0, 1][int(holder.rows(column).values(column)[0])], "with IndexError"),
+        (lambda holder, column, by: holder.sum(dp.features.Moments(column)), "nothing private is measured"),
         (
-            lambda holder, by, **_: holder.select(dp.features.OneHot(by)),
-            "failed without an epsilon|nothing private",
+            lambda holder, column, by: holder.select(dp.features.OneHot(by)),
+            "failed in average_own|nothing private",
         ),
     ],
 )
@@ -116,7 +136,7 @@ def test_a_holders_form_that_is_none(offer, holder, said):
     offer(holder)
 
     with pytest.raises(dp.PluginError, match=said) as caught:
-        protect().average("age", "smoker")
+        protect().average_own("age", "smoker")
     assert not any(str(value) in str(caught.value) for value in (31, 45, 152))
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
@@ -124,21 +144,21 @@ def test_a_holders_form_that_is_none(offer, holder, said):
 
 def test_what_is_public_is_measured_as_ever(offer):
     """Sums over public columns are exact, and free."""
-    offer(lambda holder, by, **_: holder.sizes(by).tolist())
+    offer(lambda holder, column, by: Seen(holder.sizes(by).tolist()))
 
-    assert [3.0, 1.0] == protect().average("age", "arm")
+    assert [3.0, 1.0] == protect().average_own("age", "arm").is_
 
 
 def test_a_refusal_of_the_holders_form_is_shown(offer):
     """What it says to the caller reaches the caller."""
 
-    def refuse(holder, **_):
+    def refuse(holder, column, by):
         raise dp.ArgumentError("Not today.", "Come back tomorrow.")
 
     offer(refuse)
 
     with pytest.raises(dp.ArgumentError, match="Not today"):
-        protect().average("age", "smoker")
+        protect().average_own("age", "smoker")
 
 
 def test_arguments_are_prepared_for_the_holder_too(offer):
@@ -149,18 +169,70 @@ def test_arguments_are_prepared_for_the_holder_too(offer):
 
     offer(function=average.prepares(prepare))
 
-    assert [15.5, 22.5, 27.0, 45.0] == protect().average("age", "smoker", scale=2)[0]
+    assert [15.5, 22.5, 27.0, 45.0] == protect().average_own("age", "smoker", scale=2).is_[0]
     with pytest.raises(dp.PluginError, match="ZeroDivisionError"):
-        protect().average("age", "smoker", scale=0)
+        protect().average_own("age", "smoker", scale=0)
 
 
-def test_the_documentation_says_what_no_epsilon_means(offer):
-    """The price's paragraph tells it of a method that has such a form, and of no other."""
+def test_the_form_is_a_method_of_its_own(offer):
+    """Its signature has its own arguments and no price; no column, explanation or request knows it."""
     offer()
     view = protect()
 
-    assert "no release" in view.average.__doc__
-    assert "no release" not in view.ttest.__doc__
+    assert "(column: str, by: str, *, scale=1.0)" in str(inspect.signature(view.average_own))
+    assert "Rows of one's own table." in view.average_own.__doc__
+    assert "average_own" in dir(view)
+    assert "average_own" not in dir(view["age"])
+    assert "average_own" not in registry().mechanisms
+    with pytest.raises(dp.ArgumentError, match="no method 'average_own'"):
+        view.explain("average_own", "age", "smoker", epsilon=1)
+    with pytest.raises(dp.ArgumentError, match="unexpected keyword argument 'epsilon'"):
+        view.average_own("age", "smoker", epsilon=1)
+    with pytest.raises(AttributeError, match="ttest_own"):
+        view.ttest_own("age", popmean=3)
+
+
+def test_what_the_owner_sees_enters_no_release(offer):
+    """It is refused as an argument, as what a mechanism releases, and by whatever writes a release down."""
+    offer()
+    seen = protect().average_own("age", "smoker")
+
+    @dp.mechanism(columns={"column": "numeric"})
+    def taken(curator, column, value=0):
+        """What it was given, or what the owner saw."""
+        return seen if value else float(curator.sum(dp.features.Moments(column, degree=1)).values[0])
+
+    register_mechanism(taken)
+    try:
+        view = protect()
+        with pytest.raises(dp.ArgumentError, match="for the table's owner alone"):
+            view.taken("age", seen, epsilon=0.1)
+        assert 0 == view.budget.spent
+        with pytest.raises(dp.PluginError):
+            view.taken("age", 1, epsilon=0.1)
+    finally:
+        unregister("taken")
+    assert "not private" in repr(seen)
+    with pytest.raises(TypeError):
+        dp.Value(value=seen).to_json()
+    with pytest.raises(TypeError):
+        json.dumps(seen)
+
+
+def test_rows_are_shown_while_the_form_runs(offer):
+    """Whatever keeps its curator sees no row afterwards."""
+    kept = []
+
+    def keep(holder, column, by):
+        kept.append((holder, column))
+        return Seen(None)
+
+    offer(keep)
+    protect().average_own("age", "smoker")
+    ((holder, column),) = kept
+
+    with pytest.raises(dp.PluginError, match="has ended"):
+        holder.rows(column)
 
 
 def test_a_copy_without_rows_has_none_to_show(offer):
@@ -169,16 +241,16 @@ def test_a_copy_without_rows_has_none_to_show(offer):
     view = pickle.loads(pickle.dumps(protect()))  # noqa: S301 - its own
 
     with pytest.raises(dp.NotProtected, match="carries no rows"):
-        view.average("age", "smoker")
+        view.average_own("age", "smoker")
 
 
-def test_a_second_view_has_a_holder_of_its_own():
-    """No form for the holder goes with a second view, whose rows another account answers for."""
+def test_a_second_view_has_an_owner_of_its_own():
+    """No form for the owner goes with a second view, whose rows another account answers for."""
 
     @dp.mechanism(columns={"column": "numeric", "other": "view"})
     def compare(curator, column, *, other=None):
         """Two means."""
         return curator.sum(dp.features.Moments(column)).values
 
-    with pytest.raises(dp.PluginError, match="a holder of its own"):
+    with pytest.raises(dp.PluginError, match="an owner of its own"):
         compare.holds(own)

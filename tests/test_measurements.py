@@ -430,7 +430,7 @@ def test_all_that_a_table_and_a_column_are_is_described():
 def test_what_cannot_be_written_down_has_no_description(held):
     """Features that hold what may compute anything are never taken for others."""
     features = Moments(X)
-    features.held = held
+    vars(features)["held"] = held
 
     assert described(features) is None
 
@@ -456,7 +456,7 @@ def test_values_of_different_types_are_different():
     found = []
     for held in kinds:
         features = Moments(X)
-        features.held = held
+        vars(features)["held"] = held
         found.append(described(features))
 
     assert None not in found

@@ -4,6 +4,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import enum
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -13,6 +17,7 @@ import dfprivacy as dp
 from dfprivacy import features
 from dfprivacy._plugins.loader import register_mechanism, unregister
 from dfprivacy._table.frames import Read, adapt
+from dfprivacy.schema.values import released
 
 pytestmark = pytest.mark.pandas
 
@@ -46,6 +51,78 @@ def test_a_public_column_is_read_as_it_is(constructor):
 
     assert DATA["id"] == view.listed("id", epsilon=1).value["values"]
     assert 0 == view.budget.spent
+
+
+class Code(str):
+    """A text that carries something."""
+
+    __slots__ = ("patient",)
+
+
+def code(text="a"):
+    made = Code(text)
+    made.patient = "Ann"
+    return made
+
+
+class Colour(enum.StrEnum):
+    """A text with a name."""
+
+    RED = "a"
+
+
+@dp.mechanism(columns={"column": "any", "public": "public"}, delta=True)
+def exits(curator, column, public):
+    "What each verb that shows values shows."
+    found = curator.discover(column, share="1/4").keys
+    pairs = curator.discover([column, public], share="1/4").keys
+    within = curator.discover(column, domain=[code(), 1], share="1/4").keys
+    (survey,) = curator.survey([column], [0.0, 1.0], share="1/4")
+    SHOWN.append([*found, *(part for pair in pairs for part in pair), *within, *dict(survey.values)])
+    SHOWN.append(curator.public_values(public))
+    return 0
+
+
+SHOWN = []
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["a", np.str_("a"), code(), Colour.RED, b"a", np.float64(1), np.int8(1), np.True_, Decimal(1)],
+    ids=lambda value: type(value).__name__,
+)
+def test_no_object_of_the_rows_leaves(first):
+    """Whatever object a row holds, a verb shows the same one of Python's own, which carries nothing."""
+    register_mechanism(exits)
+    frame = pd.DataFrame({"g": pd.Series([first] + ["a"] * 500 + [1] * 500, dtype=object)}).assign(
+        id=lambda d: d["g"]
+    )
+    try:
+        dp.protect(frame, "exits", epsilon=40, delta=0.01, public=["id"]).exits("g", "id", epsilon=40)
+    finally:
+        unregister("exits")
+    shown, public = SHOWN.pop(-2), SHOWN.pop()
+
+    assert {str, int} == {type(value) for value in shown}
+    assert {"a", 1} == {*shown}
+    assert {type(value) for value in public} <= {str, int, float, bool}
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        (pd.Timestamp("2020-01-02 03:04:05", tz="Europe/Berlin"), "2020-01-02T03:04:05+01:00"),
+        (pd.Timestamp("2020-01-02"), "2020-01-02T00:00:00"),
+        (dt.date(2020, 1, 2), "2020-01-02"),
+        (pd.NaT, None),
+    ],
+)
+def test_dates_leave_as_dates(value, wanted):
+    """A date or a time is one of Python's own."""
+    found = released(value)
+
+    assert type(found) in {dt.date, dt.datetime, type(None)}
+    assert wanted == (None if found is None else found.isoformat())
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,35 @@ def test_bounds_that_cannot_be_used(constructor, schema_of, bounds):
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        {"bounds": (1.0, 1.0)},
+        {"bounds": (math.nan, 1.0)},
+        {"bounds": (0.0, math.inf)},
+        {"bounds": "01"},
+        {"bounds": (0.0, 1.0), "fill": 1.5},
+        {"bounds": (0.0, 1.0), "fill": math.nan},
+        {"categories": ()},
+        {"categories": ("a", "a")},
+        {"categories": (1, True)},
+        {"other": True},
+        {"name": 7},
+    ],
+)
+def test_a_column_checks_itself(said):
+    """What a plugin makes of a column is checked as what a user says of it."""
+    with pytest.raises(SchemaError):
+        Column(**{"name": "x", **said})
+
+
+def test_a_column_without_a_fill_counts_what_is_missing_as_the_middle():
+    """Numbers become floats, lists tuples; the fill is the middle of the bounds."""
+    column = Column("x", bounds=[18, 20], categories=["a"])
+
+    assert (column.bounds, column.categories, column.fill) == ((18.0, 20.0), ("a",), 19.0)
+
+
+@pytest.mark.parametrize(
     "categories",
     [
         [],

@@ -268,7 +268,7 @@ def test_a_value_that_is_no_number_cannot_be_seen(value):
 
 
 def test_a_statistic_that_fails_or_warns_says_nothing_of_the_rows():
-    """The text of an error is withheld, the charge stays, and a warning is swallowed."""
+    """It is zero, the charge stays, and a warning is swallowed."""
 
     class Telling(Largest):
         def value(self, sums):
@@ -282,12 +282,12 @@ def test_a_statistic_that_fails_or_warns_says_nothing_of_the_rows():
     private = view()
     dp.register_mechanism(telling)
     try:
-        with pytest.raises(dp.ReadError) as caught:
-            private.telling("g", epsilon=10)
+        with seeded_noise(6):
+            found = private.telling("g", epsilon=10).value
     finally:
         dp.unregister("telling")
 
-    assert "32" not in str(caught.value)
+    assert abs(found[0]) < 5
     assert private.budget.spent == 10
 
 

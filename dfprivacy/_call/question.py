@@ -29,7 +29,7 @@ from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.amplification import on_sample
 from dfprivacy._privacy.losses import Approximate, Pure
 from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, LedgerError, PluginError, ReadError, quoted
-from dfprivacy.release import Groups, Privacy, Release, Value
+from dfprivacy.release import Exact, Groups, Privacy, Release, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -385,48 +385,55 @@ def _of_a_measurement(error: Exception) -> bool:
 
 def held(
     target: Target, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any], by: tuple[Column, ...]
-) -> Any:
-    """Answer whoever holds the table, from rows as they are: nothing is charged or kept, and nothing released.
+) -> Exact:
+    """Answer the table's owner, from rows as they are: nothing is charged or kept, and nothing released.
 
     Parameters
     ----------
     target, mechanism, args, kwargs, by
-        As for `Question.read`; the mechanism has a form for the holder, and there is no epsilon.
+        As for `Question.read`; the mechanism has a form for the owner.
 
     Returns
     -------
-    object
-        What the mechanism's form for the holder makes of the rows; no `Release`.
+    Exact
+        What the mechanism's form for the owner makes of the rows.
     """
-    own = {name: value for name, value in kwargs.items() if name not in {"epsilon", "fresh"}}
-    given = mechanism.bind(args, own)
+    own = mechanism.own
+    if own is None:
+        raise PluginError(
+            f"Mechanism {mechanism.name!r} has no form for the table's owner.", "Ask with an epsilon."
+        )
+    given = own.bind(args, kwargs)
     if by:
         each = ", ".join(f"{column.name}=..." for column in by)
         raise ArgumentError(
-            f"Without an epsilon, {mechanism.name}() answers for one table, not by group.",
-            f"Give an epsilon, or ask each part: view.where({each}).",
+            f"{own.name}() answers for one table, not by group.",
+            f"Ask each part: view.where({each}).",
         )
     if target.table.sample is not None:
         raise ArgumentError(
-            f"Without an epsilon, {mechanism.name}() shows rows, and a sample is secret.",
+            f"{own.name}() shows rows, and a sample is secret.",
             "Ask it of the whole table.",
         )
-    arguments = mechanism.resolve(target.table.schema, given)
+    arguments = own.resolve(target.table.schema, given)
     arguments |= _changed(mechanism, target, arguments, Fraction(0), Fraction(0))
     holder = Holder(target.table, Unpaid(target, Fraction(0), Fraction(0)))
+    found: object
     try:
-        holding = mechanism.holder(holder, **arguments) if mechanism.holder else None
+        found = own.measure(holder, arguments)
     except DPError:
         raise
     except Exception as error:  # noqa: BLE001 - its text may quote the rows
-        holding = error
-    if isinstance(holding, Exception | Release):
-        what = type(holding).__name__
+        found = error
+    finally:
+        holder.close()
+    if not (isinstance(found, Exact) and "not private" in repr(found)):
         raise PluginError(
-            f"Mechanism {mechanism.name!r} ({mechanism.origin}) failed without an epsilon, with {what}.",
+            f"Mechanism {mechanism.name!r} ({mechanism.origin}) failed in {own.name}(), with "
+            f"{type(found).__name__}, which is no Exact whose repr says that it is not private.",
             "Tell its authors.",
         )
-    return holding
+    return found
 
 
 def _changed(

@@ -22,6 +22,7 @@ from dfprivacy.errors import ArgumentError, PluginError
 from dfprivacy.features import Given, OneHot
 from dfprivacy.local import Arc, Messages
 from dfprivacy.release import MeasurementRecord
+from dfprivacy.schema.values import released
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -125,7 +126,7 @@ class Curator(Sums, Decisions, Discovery):
         ReadError
             If the rows could not be read.
         """
-        return self._table.public_values(column)
+        return [released(value) for value in self._table.public_values(column)]
 
     def gaps(self, columns: Iterable[Column], nan_policy: NanPolicy) -> tuple[Column, ...]:
         """Say which columns a row must have a value in, for `~dfprivacy.features.Given`.
@@ -316,9 +317,9 @@ class Planner(Curator):
 
 
 class Holder(Curator):
-    """A curator for whoever holds the table: it shows rows as they are, and measures nothing private.
+    """A curator for the table's owner: it shows rows as they are, and measures nothing private.
 
-    The form of a method that takes no epsilon (`Mechanism.holds`) receives one.
+    The form of a method for the owner alone (`Mechanism.holds`) receives one, for the time of its call.
     """
 
     def rows(self, *columns: Column) -> Batch:
@@ -339,7 +340,9 @@ class Holder(Curator):
         ReadError
             If the rows could not be read.
         """
+        if not self._left:
+            raise PluginError("The call of this form for the owner has ended.", "Show rows while it runs.")
         return self._table.gathered(columns, limited=False)
 
     def _share(self, share: object, *, gaussian: bool = False) -> tuple[Fraction, Fraction]:  # noqa: ARG002
-        raise PluginError("Without an epsilon nothing private is measured.", "Compute it from rows().")
+        raise PluginError("For the owner alone nothing private is measured.", "Compute it from rows().")

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dfprivacy.features import Given, OneHot, Stack
+from dfprivacy.features.frozen import FROZEN
 from dfprivacy.schema import Column
 
 if TYPE_CHECKING:
@@ -264,7 +265,7 @@ def _described(kind: type, attributes: tuple[str, ...]) -> list[tuple[str, str]]
     return [
         (each, f"{_quoted(each)}:")
         for each in sorted(attributes)
-        if each not in later and not isinstance(getattr(kind, each, None), cached_property)
+        if each not in later and each != FROZEN and not isinstance(getattr(kind, each, None), cached_property)
     ]
 
 

@@ -24,7 +24,7 @@ from dfprivacy._measure.passes import Common, Passes
 from dfprivacy._measure.query import Query, key_of, pickled
 from dfprivacy._measure.tasks import Selected, SumTask, Task
 from dfprivacy._privacy.grid import SUM_MAX, exact_exponent
-from dfprivacy._table.batch import BATCH_ROWS, VALUE_BYTES, batches, gathered, number, reads_of
+from dfprivacy._table.batch import BATCH_ROWS, VALUE_BYTES, batches, gathered, number, of_each, reads_of
 from dfprivacy._table.conditions import IsIn, Satisfies, kept_by, of_private
 from dfprivacy._table.frames import redact_errors
 from dfprivacy._table.frames.engine import ClusterFrame, EngineFrame
@@ -410,7 +410,7 @@ class Table:
         def place(read: Selected) -> None:
             nonlocal seen
             for batch, mask in read:
-                places = np.stack([each.rows(batch).astype(np.float64) for each in maps])
+                places = np.stack([of_each(each.rows, batch, 1)[:, 0] for each in maps])
                 places = places if mask is None else places[:, mask]
                 whose = turns[seen : seen + places.shape[1]]  # rows beyond the known number have no turn
                 own = places[whose, np.arange(len(whose))]
@@ -555,6 +555,12 @@ def _bound(measurand: RowFeatures | Statistic, relation: Relation, norm: float, 
 
 
 def _computed(query: Query, data: Any, *rng: np.random.Generator) -> NDArray[np.float64]:
-    with np.errstate(all="ignore"):
-        value = query.of.value(data, *rng)  # type: ignore[union-attr]
-    return np.array(value, dtype=np.float64).reshape(query.dimension)
+    """Give the value of a statistic, zeros where it fails: whether it does may depend on the rows."""
+    try:
+        with np.errstate(all="ignore"):
+            value = query.of.value(data, *rng)  # type: ignore[union-attr]
+        return np.array(value, dtype=np.float64).reshape(query.dimension)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - a panic of Rust is no Exception
+        return np.zeros(query.dimension)

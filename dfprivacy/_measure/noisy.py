@@ -16,6 +16,7 @@ from dfprivacy.errors import PluginWarning
 from dfprivacy.features import RowFeatures
 from dfprivacy.features.integers import integers
 from dfprivacy.release import DiscoveredKeys, NoisyValue, SurveyedColumn
+from dfprivacy.schema.values import released
 from dfprivacy.statistics import Statistic
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def discovered(
     """Put keys in the order of their noisy counts, which is the only order that tells nothing else."""
     ranked = sorted(ordered(counts).items(), key=lambda item: -item[1])
     return DiscoveredKeys(
-        keys=tuple(key[0] if single else key for key, _ in ranked),
+        keys=tuple(released(key[0] if single else key) for key, _ in ranked),
         counts=np.array([count for _, count in ranked], dtype=np.int64),
         threshold=threshold,
         scale=noise.scale if noise else 0.0,
@@ -131,7 +132,7 @@ def surveyed(
     rows = {key: math.ldexp(steps, -noise.grid) for key, steps in ordered(counts).items()}
 
     def of(place: int, kind: str) -> dict[Any, float]:
-        return {key[2]: count for key, count in rows.items() if key[:2] == (place, kind)}
+        return {released(key[2]): count for key, count in rows.items() if key[:2] == (place, kind)}
 
     return tuple(
         SurveyedColumn(
@@ -151,18 +152,18 @@ def measurement(query: Query, values: NDArray[np.float64], noise: MeasurementRec
     weights = np.asarray(query.of.weights, dtype=np.float64)
     weights = weights if weights.shape == query.shape else np.broadcast_to(weights, query.shape)
     scale = noise.scale if noise else 0.0
-    released = NoisyValue(values.reshape(query.shape) / weights, scale / weights, noise)
-    return _taken_apart(released, query.of) if isinstance(query.of, RowFeatures) else released
+    noisy = NoisyValue(values.reshape(query.shape) / weights, scale / weights, noise)
+    return _taken_apart(noisy, query.of) if isinstance(query.of, RowFeatures) else noisy
 
 
-def _taken_apart(released: NoisyValue, features: RowFeatures) -> NoisyValue:
+def _taken_apart(noisy: NoisyValue, features: RowFeatures) -> NoisyValue:
     """Give a measurement its parts, if it is of a stack, or of one by category."""
     if not (stacked := features.stacked):
-        return released
+        return noisy
     parts, end = [], 0
     for part in stacked:
         start, end = end, end + part.dimension
-        shape = (*released.values.shape[:-1], *part.shape)
-        values, scales = (each[..., start:end].reshape(shape) for each in (released.values, released.scales))
-        parts.append(_taken_apart(NoisyValue(values, scales, released.noise), part))
-    return replace(released, parts=tuple(parts))
+        shape = (*noisy.values.shape[:-1], *part.shape)
+        values, scales = (each[..., start:end].reshape(shape) for each in (noisy.values, noisy.scales))
+        parts.append(_taken_apart(NoisyValue(values, scales, noisy.noise), part))
+    return replace(noisy, parts=tuple(parts))

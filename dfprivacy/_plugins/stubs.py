@@ -11,15 +11,19 @@ from importlib import resources
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
+from dfprivacy.mechanism import OWN
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from dfprivacy._called import Called
     from dfprivacy.mechanism import Mechanism
 
 __all__ = ["methods", "stub"]
 
 _BY_GROUP = "\nclass BundledGroups:\n"
 _RETURNED = re.compile(r"-> (?P<name>[^\n]+): \.\.\.(?=\n|\Z)")
+_OF_OWNERS = re.compile(rf"    def \w+{OWN}\(\n(?: {{8}}.*\n)*    \) -> .*\n")
 _PLAIN = (str, int, bool, bytes, NoneType)
 
 
@@ -37,7 +41,8 @@ def stub(mechanisms: Mapping[str, Mechanism]) -> str:
         What stands in place of ``dfprivacy/_bundled.pyi``.
     """
     bundled = resources.files("dfprivacy").joinpath("_bundled.pyi").read_text(encoding="utf-8")
-    others = [each for each in mechanisms.values() if not each.origin.startswith("dfprivacy ")]
+    foreign = (each for each in mechanisms.values() if not each.origin.startswith("dfprivacy "))
+    others = [form for each in foreign for form in (each, each.own) if form is not None]
     if not others:
         return bundled
     imports, text = methods(others)
@@ -47,7 +52,7 @@ def stub(mechanisms: Mapping[str, Mechanism]) -> str:
 
 
 def by_group(text: str) -> str:
-    """Write the methods of a view by group: the same, and each returns one result for each group.
+    """Write the methods of a view by group: each returns one result for each group; none is for the owner alone.
 
     Parameters
     ----------
@@ -60,16 +65,11 @@ def by_group(text: str) -> str:
         The class that follows it.
     """
     _, _, body = text.partition("class BundledMethods:\n")
-    return f"{_BY_GROUP}{_RETURNED.sub(_grouped, body.rstrip())}\n"
+    grouped = _RETURNED.sub(r"-> Groups[\g<name>]: ...", _OF_OWNERS.sub("", body).rstrip())
+    return f"{_BY_GROUP}{grouped}\n"
 
 
-def _grouped(returned: re.Match[str]) -> str:
-    """Take a result for that of one of several groups; what is no release is not asked by group."""
-    name = returned["name"]
-    return returned[0] if name == "Estimate" else f"-> Groups[{name.removesuffix(' | Estimate')}]: ..."
-
-
-def methods(mechanisms: Iterable[Mechanism]) -> tuple[list[str], str]:
+def methods(mechanisms: Iterable[Called]) -> tuple[list[str], str]:
     """Write methods as they stand in the body of a class.
 
     Parameters
@@ -90,7 +90,7 @@ def methods(mechanisms: Iterable[Mechanism]) -> tuple[list[str], str]:
     return sorted(imports), text
 
 
-def _method(mechanism: Mechanism, imports: set[str]) -> str:
+def _method(mechanism: Called, imports: set[str]) -> str:
     lines, named = ["self"], False
     for each in mechanism.signature.parameters.values():
         if each.kind is each.KEYWORD_ONLY and not named:

@@ -6,14 +6,14 @@ import math
 import sys
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy._table.frames import Raw, Read, Rows
+from dfprivacy._table.frames import Dictionary, Raw, Read, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -48,6 +48,23 @@ class Batch:
     _missing: dict[Column, NDArray[np.bool_]] = field(default_factory=dict)
     _gaps: dict[Column, bool] = field(default_factory=dict)
     _at: tuple[NDArray[np.intp] | None, list[NDArray[np.bool_]]] = (None, [])
+
+    def part(self, start: int, stop: int) -> Batch:
+        """Give some rows, which nobody can write to: what others see of them stays as it is."""
+
+        def view(array: NDArray[Any]) -> NDArray[Any]:
+            seen = array[start:stop]
+            seen.flags.writeable = False  # of the view alone
+            return seen
+
+        def each(arrays: Mapping[Column, NDArray[Any]]) -> dict[Column, NDArray[Any]]:
+            return {column: view(array) for column, array in arrays.items()}
+
+        raw = {
+            read: Dictionary(view(of.codes), of.values) if isinstance(of, Dictionary) else view(of)
+            for read, of in self.raw.items()
+        }
+        return Batch(stop - start, raw, each(self._cleaned), each(self._encoded), each(self._missing))
 
     def mark(self, column: Column, code: int) -> None:
         """Let a column have the same category in every row."""
@@ -231,6 +248,37 @@ def gathered(
     for c, masks in gone.items():
         together._missing[c] = np.concatenate(masks or [np.empty(0, np.bool_)])  # noqa: SLF001
     return together
+
+
+def of_each(work: Callable[[Batch], Any], batch: Batch, width: int) -> NDArray[np.float64]:
+    """Let a plugin's function see the rows of a batch; where it fails, each row alone.
+
+    Whether it fails may depend on a row and must not be seen, and no row may decide what others count.
+
+    Parameters
+    ----------
+    work : callable
+        What gives `width` numbers for each row of a batch, each a pure function of its row.
+    batch : Batch
+        The rows.
+    width : int
+        How many numbers.
+
+    Returns
+    -------
+    ndarray of shape (batch.size, width)
+        The numbers, and nan for a row for which it fails.
+    """
+    try:
+        return np.array(work(batch.part(0, batch.size)), dtype=np.float64).reshape(batch.size, width)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - a panic of Rust is no Exception
+        if batch.size <= 1:
+            return np.full((batch.size, width), np.nan)
+    half = batch.size // 2
+    parts = (batch.part(0, half), batch.part(half, batch.size))
+    return np.concatenate([of_each(work, part, width) for part in parts])
 
 
 def reads_of(columns: Sequence[Column]) -> tuple[Read, ...]:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dfprivacy._table.frames import redact_errors
 from dfprivacy._table.people import check_ids
 from dfprivacy.errors import SchemaError, quoted
-from dfprivacy.schema import OTHER, Category, Column, Schema, Unit, as_number, category_key
+from dfprivacy.schema import OTHER, Category, Column, Schema, Unit, as_number, bounds_of, categories_of
 
 if TYPE_CHECKING:
     from dfprivacy._table.frames import Frame
     from dfprivacy.schema import Neighbors
 
-__all__ = ["ROWS_OF_ONE", "bounds_of", "categories_of", "declared", "read_schema", "read_size", "read_unit"]
+__all__ = ["ROWS_OF_ONE", "declared", "read_schema", "read_size", "read_unit"]
 
 ROWS_OF_ONE = 1 << 20
 """The most rows of one person that may count."""
@@ -196,10 +193,8 @@ def _known(names: Sequence[str], argument: str, keys: Iterable[str]) -> None:
 def _column(name: str, bounds: object, categories: object, missing: object, *, public: bool) -> Column:
     limits = None if bounds is None else bounds_of(name, bounds)
     domain = None if categories is None else categories_of(f"categories[{name!r}]", categories)
-    fill = None
-    if limits is not None:
-        fill = limits[0] / 2 + limits[1] / 2
     other = domain is not None and missing == OTHER
+    fill = None
     if other:
         domain = (*(c for c in domain or () if c != OTHER), OTHER)
     elif missing is not None:
@@ -231,41 +226,3 @@ def _mapping(argument: str, declared: object) -> Mapping[str, Any]:
             f"{argument}= takes a dictionary by column name, not {type(declared).__name__}.",
         )
     return declared
-
-
-def bounds_of(name: str, bounds: object) -> tuple[float, float]:
-    """Read the bounds of a column."""
-    if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:  # noqa: PLR2004
-        raise SchemaError(f"bounds[{name!r}] must be a pair (low, high).")
-    low, high = (as_number(bound, f"bounds[{name!r}]") for bound in bounds)
-    if not low < high:
-        raise SchemaError(
-            f"bounds[{name!r}] = {tuple(bounds)!r} are equal or reversed.", "Give (low, high) with low < high."
-        )
-    if not math.isfinite(high - low) or (high - low) / 2 < 1e-300:  # noqa: PLR2004 - or 1/half overflows
-        raise SchemaError(
-            f"bounds[{name!r}] = {tuple(bounds)!r} are too far apart or too close for float64.",
-            "Narrow or widen them.",
-        )
-    return low, high
-
-
-def categories_of(what: str, categories: object) -> tuple[Category, ...]:
-    """Read a list of values, each once."""
-    if isinstance(categories, str) or not isinstance(categories, Sequence | range | np.ndarray):
-        raise SchemaError(f"{what} must be a list of values.")
-    domain: list[Category] = []
-    for item in categories:
-        value = item.item() if isinstance(item, np.generic) else item
-        if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
-            raise SchemaError(
-                f"{what} may hold strings and finite numbers; found one{quoted(value)}.",
-                "Missing values are in no category, or in one of their own: missing={...: 'other'}.",
-            )
-        if not isinstance(value, str):
-            as_number(value, what)
-        domain.append(value)
-    keys = [category_key(value) for value in domain]
-    if not domain or len(set(keys)) < len(keys):
-        raise SchemaError(f"{what} must be at least one value, each once.")
-    return tuple(domain)

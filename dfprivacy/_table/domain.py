@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfprivacy._table.declare import categories_of
 from dfprivacy._table.keys import LENGTH_MAX
 from dfprivacy.errors import ArgumentError, quoted
-from dfprivacy.schema import category_key, codes_of, number_read
+from dfprivacy.schema import categories_of, category_key, codes_of, number_read
 from dfprivacy.schema.values import written
 
 if TYPE_CHECKING:

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from dfprivacy._table.batch import described
-from dfprivacy._table.declare import bounds_of
 from dfprivacy._table.frames import Dictionary, Read
 from dfprivacy._table.hashing import keyed_numbers
 from dfprivacy._table.ids import NOBODY
 from dfprivacy.errors import SchemaError, quoted
-from dfprivacy.schema import Column
+from dfprivacy.schema import Column, bounds_of
 from dfprivacy.schema.values import plain_number
 
 if TYPE_CHECKING:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 import sys
-from abc import ABC, abstractmethod
+import warnings
+from abc import abstractmethod
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from dfprivacy._table.batch import described
+from dfprivacy._table.batch import Batch, described, of_each
+from dfprivacy._table.frames import Dictionary
 from dfprivacy.errors import PluginError
+from dfprivacy.features.frozen import HOUSE, Frozen, refuse_change
 from dfprivacy.features.upward import UP
 
 if TYPE_CHECKING:
@@ -20,8 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy._table.batch import Batch
-    from dfprivacy._table.frames import Read
+    from dfprivacy._table.frames import Raw, Read
     from dfprivacy.features.integers import Integers
     from dfprivacy.schema import Column
 
@@ -46,10 +49,9 @@ _DERIVED = {
 _PIECE = 1 << 17  # numbers at a time, which fit the cache
 UNIT_SLACK = 2.0**-44  # of a coordinate: what is as near to a whole unit is one
 FEW = 5  # places from which on np.bincount is faster than a product of matrices; both are exact
-_HOUSE = "dfprivacy.features."  # what is written here may override what others may not
 
 
-class RowFeatures(ABC):
+class RowFeatures(metaclass=Frozen):
     """A bounded map from one row to a vector; what a mechanism asks the sum of.
 
     A third party subclasses it, sets `columns` and `shape`, and writes `rows` and `radius`. It is asked for all but
@@ -86,6 +88,7 @@ class RowFeatures(ABC):
     columns: tuple[Column, ...]
     shape: tuple[int, ...]
     weights: float | NDArray[np.float64] = 1.0
+    __setattr__ = refuse_change
 
     @property
     def reads(self) -> Sequence[Read]:
@@ -184,10 +187,10 @@ class RowFeatures(ABC):
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
-        if cls.__module__.startswith(_HOUSE):
+        if cls.__module__.startswith(HOUSE):
             return
-        above = [base for base in cls.__mro__ if base not in {RowFeatures, ABC, object}]
-        bundled = [base.__name__ for base in above if base.__module__.startswith(_HOUSE)]
+        above = [base for base in cls.__mro__ if base not in {RowFeatures, object}]
+        bundled = [base.__name__ for base in above if base.__module__.startswith(HOUSE)]
         if bundled:
             raise PluginError(
                 f"{cls.__name__} extends {bundled[0]}, whose numbers are proved for its own rows only.",
@@ -294,11 +297,8 @@ def enforced(features: RowFeatures) -> RowFeatures:
     if not isinstance(features, RowFeatures):
         raise PluginError(f"A {type(features).__name__} is no row feature.", "Pass one from dfprivacy.features.")
     kind = type(features)
-    own = kind.__module__.startswith(_HOUSE) and getattr(sys.modules[kind.__module__], kind.__name__, None) is kind
-    # An attribute of the object would be found before the method of the same name.
-    if own and not vars(features).keys() & {*_DERIVED, "unit", "rows", "radius", "diameter"}:
-        return features
-    return _Enforced(features)
+    own = kind.__module__.startswith(HOUSE) and getattr(sys.modules[kind.__module__], kind.__name__, None) is kind
+    return features if own else _Enforced(features)
 
 
 @final
@@ -328,10 +328,26 @@ class _Enforced(RowFeatures):
         own = type(features).diameter is not RowFeatures.diameter and _about_its_rows(type(features))
         self._states = own and not vars(features).keys() & {"rows", "diameter"}
         self._diameter: dict[tuple[float, frozenset[str]], float] = {}
+        with contextlib.suppress(Exception):  # what cannot be copied is refused before it sees rows
+            features = copy.deepcopy(features)
+        self._rehearse(features)
+
+    def _rehearse(self, features: RowFeatures) -> None:
+        """Show a row that is made up, where an error tells nothing: of rows, none is shown."""
+        row = Batch(1, {read: _typical(column) for read, column in zip(self.reads, self.columns, strict=True)})
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                np.array(features.rows(row.part(0, 1)), dtype=np.float64).reshape(1, self.dimension)
+        except Exception as error:
+            raise PluginError(
+                f"{self._name} fails on a made-up row with {type(error).__name__}: {error}.",
+                f"Its rows() gives {self.dimension} numbers for each row of a batch.",
+            ) from error
 
     def rows(self, batch: Batch) -> NDArray[Any]:
-        """Vectors of a batch, as they are; `steps` clips them."""
-        return self._features.rows(batch)
+        """Vectors of a batch, as they are; `steps` clips them, and a row without one counts as zeros."""
+        return of_each(self._features.rows, batch, self.dimension)
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""
@@ -374,6 +390,14 @@ class _Enforced(RowFeatures):
     def describe(self) -> str:
         """Name the feature in words."""
         return self._name
+
+
+def _typical(column: Column) -> Raw:
+    """Make up the value of a row: the middle of the bounds, or the first category."""
+    if column.bounds is not None:
+        return np.array([column.mid])
+    categories = column.categories or ()
+    return Dictionary(np.array([0 if categories else -1]), categories[:1])
 
 
 def _power_of_two(unit: Any, name: str) -> float | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from dfprivacy._privacy.conversions import above
 from dfprivacy.errors import ArgumentError
+from dfprivacy.features.frozen import Frozen, refuse_change
 from dfprivacy.features.quasi import sobol
 from dfprivacy.features.upward import UP
 from dfprivacy.schema import as_number
@@ -31,7 +32,7 @@ _NEVER = -64.0  # a logarithm whose exponential is 0 beside any rounding
 
 
 @final
-class ProductKernel:
+class ProductKernel(metaclass=Frozen):
     r"""A Gaussian kernel of the numbers times a factor for each category that differs.
 
     .. math:: k(x, x') = \exp\Bigl(-\sum_i \frac{(x_i - x_i')^2}{2\ell_i^2}\Bigr) \prod_{c\,:\,x_c \ne x_c'} \rho_c
@@ -59,6 +60,8 @@ class ProductKernel:
     position or number of threads it came from. The rounding is part of the map: it moves a row by less than 10\
     :sup:`-8` lengthscales, and a point (`snap`) by less than 10\ :sup:`-4`, for bounds of up to some hundred.
     """
+
+    __setattr__ = refuse_change
 
     def __init__(
         self,

@@ -43,6 +43,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, wraps
@@ -57,7 +58,7 @@ from dfprivacy.schema.values import plain_number, plain_text, written
 from dfprivacy.tidy import table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -85,6 +86,8 @@ _LUT_SPAN = 1 << 16  # widest range of integer categories that is looked up in a
 class Column:
     """What is public about one column.
 
+    It is checked when it is made, and cannot be changed: `dataclasses.replace` makes another one.
+
     Attributes
     ----------
     name : str
@@ -94,7 +97,7 @@ class Column:
     categories : tuple or None
         The categories it may take, in the order of their codes.
     fill : float or None
-        The value a missing number counts as.
+        The value within the bounds that a missing number counts as; default: their middle.
     other : bool
         Whether what is no category counts as the last category, ``"other"``.
     public : bool
@@ -110,6 +113,26 @@ class Column:
     other: bool = False
     public: bool = False
     filled: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise a `SchemaError` for what would let a value be outside of the bounds or the categories."""
+        if not isinstance(self.name, str):
+            raise SchemaError(f"A {type(self.name).__name__} is no name of a column.", "Names are strings.")
+        if self.bounds is not None:
+            low, high = bounds_of(self.name, self.bounds)
+            object.__setattr__(self, "bounds", (low, high))
+            fill = self.mid if self.fill is None else as_number(self.fill, f"fill of column {self.name!r}: ")
+            if not low <= fill <= high:
+                raise SchemaError(
+                    f"Missing values of column {self.name!r} count as {fill:g}, outside of {[low, high]!r}.",
+                    "Give a fill within them, or fill=None for their middle.",
+                )
+            object.__setattr__(self, "fill", fill)
+        if self.categories is not None:
+            known = categories_of(f"categories[{self.name!r}]", self.categories)
+            object.__setattr__(self, "categories", known)
+        if self.other and self.categories is None:
+            raise SchemaError(f"Column {self.name!r} has no categories of which one is {OTHER!r}.", "Name them.")
 
     def __hash__(self) -> int:
         return hash(self.name)  # columns are looked up in every batch, and may have many categories
@@ -215,7 +238,7 @@ class Column:
         """
         if self.bounds is not None:
             return np.isnan(np.asarray(raw, dtype=np.float64))
-        gone: NDArray[np.bool_] = replace(self, other=False).encode(raw) == len(self.categories or ())
+        gone: NDArray[np.bool_] = self._encoded(raw) == len(self.categories or ())
         return gone
 
     def among(self, raw: Raw, code: int) -> NDArray[np.bool_]:
@@ -252,16 +275,20 @@ class Column:
         ndarray of intp
             ``len(categories)`` where a value is none of them.
         """
-        categories = self.categories or ()
-        none = len(categories)
-        if isinstance(raw, np.ndarray):
-            codes = _encode_numbers(raw, categories)
-        else:
-            table = codes_of(categories)
-            lut = np.array([*(table.get(category_key(value), none) for value in raw.values), none], dtype=np.intp)
-            codes = lut[raw.codes]  # the code -1 (missing) is the last entry
+        codes = self._encoded(raw)
         if self.other:
+            none = len(self.categories or ())
             codes[codes == none] = none - 1
+        return codes
+
+    def _encoded(self, raw: Raw) -> Codes:
+        """Codes of raw values, also where what is no category counts as one."""
+        categories = self.categories or ()
+        if isinstance(raw, np.ndarray):
+            return _encode_numbers(raw, categories)
+        none, table = len(categories), codes_of(categories)
+        lut = np.array([*(table.get(category_key(value), none) for value in raw.values), none], dtype=np.intp)
+        codes: Codes = lut[raw.codes]  # the code -1 (missing) is the last entry
         return codes
 
 
@@ -771,6 +798,44 @@ def as_number(value: object, what: str) -> float:
             "Write it as a number, or as a datetime.date.",
         )
     return number
+
+
+def bounds_of(name: str, bounds: object) -> tuple[float, float]:
+    """Read the bounds of a column."""
+    if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:  # noqa: PLR2004
+        raise SchemaError(f"bounds[{name!r}] must be a pair (low, high).")
+    low, high = (as_number(bound, f"bounds[{name!r}]") for bound in bounds)
+    if not low < high:
+        raise SchemaError(
+            f"bounds[{name!r}] = {tuple(bounds)!r} are equal or reversed.", "Give (low, high) with low < high."
+        )
+    if not math.isfinite(high - low) or (high - low) / 2 < 1e-300:  # noqa: PLR2004 - or 1/half overflows
+        raise SchemaError(
+            f"bounds[{name!r}] = {tuple(bounds)!r} are too far apart or too close for float64.",
+            "Narrow or widen them.",
+        )
+    return low, high
+
+
+def categories_of(what: str, categories: object) -> tuple[Category, ...]:
+    """Read a list of values, each once."""
+    if isinstance(categories, str) or not isinstance(categories, Sequence | range | np.ndarray):
+        raise SchemaError(f"{what} must be a list of values.")
+    domain: list[Category] = []
+    for item in categories:
+        value = item.item() if isinstance(item, np.generic) else item
+        if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
+            raise SchemaError(
+                f"{what} may hold strings and finite numbers; found one{quoted(value)}.",
+                "Missing values are in no category, or in one of their own: missing={...: 'other'}.",
+            )
+        if not isinstance(value, str):
+            as_number(value, what)
+        domain.append(value)
+    keys = [category_key(value) for value in domain]
+    if not domain or len(set(keys)) < len(keys):
+        raise SchemaError(f"{what} must be at least one value, each once.")
+    return tuple(domain)
 
 
 def as_probability(value: object, what: str) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["days", "missing", "plain_number", "plain_text", "written"]
+__all__ = ["days", "missing", "plain_number", "plain_text", "released", "written"]
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _DAY_NS = 86_400 * 10**9
@@ -62,6 +62,57 @@ def plain_text(value: object) -> str | None:
         except UnicodeDecodeError:
             return None
     return value if isinstance(value, str) else None
+
+
+def released(value: object) -> Any:
+    """Give a value of the rows as it may leave a curator: an object of Python's own, which holds nothing else.
+
+    Parameters
+    ----------
+    value : object
+        A value, or a tuple of values.
+
+    Returns
+    -------
+    str, int, float, bool, date, datetime, None or tuple
+        Exactly of that class, whatever extends it. What is none of these becomes a text.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [released(value) for value in (np.str_("a"), np.float64(0.5), np.int8(1), b"b")]
+    ['a', 0.5, 1, 'b']
+    """
+    kind = type(value)
+    if value is None or kind in _OWN:
+        return value
+    if isinstance(value, tuple):
+        return tuple([released(each) for each in value])
+    for own, plain in _OF_SUBCLASSES.items():
+        if isinstance(value, own):
+            return plain(value)
+    if isinstance(value, np.generic) and kind.__module__ == "numpy" and value.dtype.kind in "biuf":
+        return released(value.item())
+    text = plain_text(value)
+    return str.__str__(str(value) if text is None else text)
+
+
+def _stamp(value: dt.datetime) -> dt.datetime | None:
+    if value != value:  # noqa: PLR0124 - NaT
+        return None
+    parts = (getattr(value, name) for name in ("year", "month", "day", "hour", "minute", "second", "microsecond"))
+    moved = None if value.tzinfo is None else value.utcoffset()
+    return dt.datetime(*parts, tzinfo=None if moved is None else dt.timezone(moved))  # type: ignore[misc]
+
+
+_OWN = {str, int, float, bool, dt.date}
+_OF_SUBCLASSES: dict[type, Any] = {
+    str: str.__str__,
+    int: int.__pos__,
+    float: float.__pos__,
+    dt.datetime: _stamp,
+    dt.date: lambda value: dt.date(value.year, value.month, value.day),
+}
 
 
 def written(number: float) -> tuple[str, ...]:

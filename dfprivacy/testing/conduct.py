@@ -10,6 +10,7 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dfprivacy._call.question import held
 from dfprivacy._privacy import samplers as noise
 from dfprivacy.errors import PluginError
 from dfprivacy.testing import diameters, overheard, world
@@ -143,6 +144,19 @@ def features_remember_nothing(audit: Audit) -> str:
     return f"{len(things)} features, statistics and labels are the same after they have seen rows"
 
 
+def features_never_fail(audit: Audit) -> str:
+    things = [thing for each in _measurements(audit) for part in each.things for thing in overheard.parts(part)]
+    stage = audit.stage
+    tables = [audit.rows, *(rows for _, rows, _ in audit.distant), *_strange(audit)]
+    for rows in tables:
+        target = stage.question(stage.views(stage.frames(rows), stage.accounts_of([]))).target
+        for thing in things:
+            wrong = overheard.failure(overheard.copied(thing), target.table.gathered(thing.columns))
+            if wrong is not None:
+                raise Failed(f"{thing.describe()} fails on made-up rows, where it counts as zeros:\n{wrong}")
+    return f"{len(things)} features, statistics and labels have a value on {len(tables)} tables"
+
+
 def _strange(audit: Audit) -> list[list[Row]]:
     """Put odd rows in place of the first, which agree with it on what is public."""
     first, *_ = audit.rows
@@ -171,6 +185,23 @@ def leaves_no_trace(audit: Audit) -> str:
         if values[0] == values[1] != values[2]:
             raise Failed(f"it leaves something that depends on the data in {'.'.join(place)}")
     return "no file, process, connection, variable, seed or state is left behind"
+
+
+def own_form_keeps_nothing(audit: Audit) -> str:
+    mechanism, stage, states = audit.mechanism, audit.stage, []
+    if mechanism.own is None:
+        raise Skipped("it has no exact form for the table's owner")
+    other = next((rows for name, rows, _ in audit.distant if name == "highest"), audit.rows)
+    known = mechanism.own.signature.parameters
+    arguments = {name: value for name, value in audit.case.arguments.items() if name in known}
+    for rows in (audit.rows, audit.rows, other):
+        target = stage.question(stage.views(stage.frames(rows), stage.accounts_of([]))).target
+        with listening(), contextlib.suppress(Exception):
+            held(target, mechanism, (), arguments, ())
+        states.append(world.state(mechanism))
+    if where := difference(*states[1:]):
+        raise Failed(f"its form for the owner keeps what a release could find: {where}")
+    return f"{mechanism.own.name} keeps nothing from call to call"
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,10 @@ CHECKS: dict[str, tuple[Callable[[Audit], str], str]] = {
             "files, processes, connections, environment variables, seeds, and state kept in a module",
         ),
         (
+            conduct.own_form_keeps_nothing,
+            "an exact form for the owner that keeps what a release could find",
+        ),
+        (
             conduct.features_keep_the_rules,
             "features that inherit from bundled ones, or define what the core derives, themselves or by a mix-in",
         ),
@@ -96,6 +100,10 @@ CHECKS: dict[str, tuple[Callable[[Audit], str], str]] = {
             "features that keep the rows they see, warn of them, or then declare another radius, shape or weight",
         ),
         (
+            conduct.features_never_fail,
+            "features, statistics and labels that raise, or have another shape, on some rows: these count as zeros",
+        ),
+        (
             discipline.rows_stand_alone,
             "features that look at other rows or at the place in a batch, and arithmetic that depends on the batch",
         ),
@@ -104,6 +112,7 @@ CHECKS: dict[str, tuple[Callable[[Audit], str], str]] = {
             "other sums on pandas, Polars or a LazyFrame, and tables that are changed",
         ),
         (discipline.release_is_plain, "a release with NaN, with rows in it, or that cannot be kept in the ledger"),
+        (discipline.says_what_its_interval_covers, "an interval without a word on what it covers"),
         (discipline.says_no_value, "errors, warnings, logs and output that quote a value of the data"),
         (discipline.is_documented, "a docstring without a guarantee or a reference"),
     ]

@@ -12,7 +12,7 @@ import math
 import re
 import uuid
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.losses import Gaussian
 from dfprivacy._table.frames import adapt
 from dfprivacy.errors import DPError
-from dfprivacy.release import Release
+from dfprivacy.release import ConfidenceInterval, Release
 from dfprivacy.testing.cases import candidates, tables
 from dfprivacy.testing.distant import distant
 from dfprivacy.testing.exact import Family, families, worst
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from dfprivacy.testing.exact import Loss
     from dfprivacy.testing.harness import Draw, Recording
 
-__all__ = ["Audit", "Failed", "Skipped"]
+__all__ = ["COVERS", "Audit", "Failed", "Skipped"]
 
 _PVALUE = 1e-8
 _REPEATS = 5
@@ -58,6 +58,8 @@ _DRAWS = 20_000  # of these; a quarter of them of each scale that a mechanism dr
 _LONG = 200  # rows of a table with large sums
 _EARLIER = 2  # tables that are asked about before something is asked again
 _CANARY = "CANARY-7f3a"
+COVERS = ("population", "table", "limited population", "limited table")
+"""What an interval may be of: the population, the table, or the same of values limited to the bounds."""
 _NUMBER = re.compile(r"-?\d+\.?\d*(?:e[-+]?\d+)?", re.IGNORECASE)
 
 
@@ -591,6 +593,40 @@ def release_is_plain(audit: Audit) -> str:
     if (both := lengths[0] & lengths[1]) and not audit.mechanism.local:
         raise Failed(f"the release holds something as long as the table: {sorted(both)}")
     return "finite or plainly infinite, survives JSON, nothing as long as the table"
+
+
+def says_what_its_interval_covers(audit: Audit) -> str:
+    if audit.first_run.release is None:
+        raise Skipped("it does not answer")
+    if "covers" not in {f.name for f in fields(Release)}:
+        raise Skipped("no release says what its interval covers")
+    found = [each for each in _releases(audit.first_run.release) if _has_interval(each)]
+    for each in found:
+        if (covers := getattr(each, "covers", None)) not in COVERS:
+            raise Failed(
+                f"a {type(each).__name__} has an interval and covers={covers!r}, which is none of {COVERS}"
+            )
+    if not found:
+        raise Skipped("its release has no interval")
+    return f"{len(found)} releases with an interval, of {', '.join(sorted({each.covers for each in found}))}"  # type: ignore[attr-defined]
+
+
+def _releases(value: Any) -> Iterator[Release]:
+    """Give a release and all that it holds."""
+    if isinstance(value, Release):
+        yield value
+        value = list(value.result.values())
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from _releases(each)
+
+
+def _has_interval(release: Release) -> bool:
+    return {"low", "high"} <= release.result.keys() or any(
+        isinstance(value, ConfidenceInterval) for value in release.result.values()
+    )
 
 
 def _floats(plain: Any) -> Iterator[str] | list[str]:

@@ -88,6 +88,7 @@ _HOUSE = (
     "dfprivacy._measure.evaluate",
     "dfprivacy._measure.passes",
     "dfprivacy._measure.tasks",
+    "dfprivacy.features.threads",
     *dict.fromkeys(kind.__module__ for kind in Curator.__mro__ if kind is not object),
 )
 _VERBS = tuple(f"{kind.__name__}." for kind in Curator.__mro__ if kind is not object)

@@ -6,6 +6,8 @@ import contextlib
 import copy
 import functools
 import inspect
+import math
+import traceback
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,12 +28,13 @@ if TYPE_CHECKING:
 
     from dfprivacy._table.batch import Batch
 
-__all__ = ["Measurement", "against_the_rules", "copied", "declared", "evaluated", "overhearing", "parts"]
+__all__ = ["Measurement", "against_the_rules", "copied", "declared", "evaluated", "failure", "overhearing", "parts"]
 
 _VERBS = ("sum", "jointly", "measure", "select", "above_threshold", "permutation_test", "randomize")
 _KINDS = (RowFeatures, Statistic, RowLabels)
 _FREE_TO_WRITE = {"columns", "describe", "diameter", "radius", "reads", "rows", "shape", "unit", "weights"}
 _HOUSE = ("dfprivacy.features.", "dfprivacy.statistics", "dfprivacy.local")
+_PLACES = ("places",)  # of labels a number, of intervals a method
 _NORMS: dict[Any, tuple[float, ...]] = {RowFeatures: (1, 2), Statistic: (1, 2, np.inf)}
 
 
@@ -124,7 +127,7 @@ def against_the_rules(thing: Any) -> str | None:
 def declared(thing: Any) -> dict[str, str]:
     """Ask for all that a feature, a statistic or labels declare."""
     declarations: dict[str, str] = {}
-    for name in ("columns", "shape", "weights", "places", "error", "lipschitz"):
+    for name in (*("columns", "shape", "weights", "error", "lipschitz"), *_PLACES * isinstance(thing, RowLabels)):
         declarations |= insides(getattr(thing, name, None), name)
     if hasattr(thing, "radius"):
         declarations |= insides([thing.radius(norm) for norm in (1, 2)], "radius()")
@@ -137,17 +140,28 @@ def declared(thing: Any) -> dict[str, str]:
 
 def evaluated(thing: Any, batch: Batch) -> list[str]:
     """Let a feature, a statistic or labels see rows; return what they say meanwhile."""
-    with listening() as messages, np.errstate(all="ignore"):
-        try:
-            if isinstance(thing, OfSums):
-                vectors = np.asarray(thing.features.rows(batch), dtype=float).reshape(batch.size, -1)
-                thing.value(vectors.sum(axis=0).reshape(thing.features.shape))
-            elif isinstance(thing, OfPermutations):
-                thing.value(batch, np.random.default_rng(1))
-            elif isinstance(thing, OfRows):
-                thing.value(batch)
-            else:
-                thing.rows(batch)
-        except Exception:  # noqa: BLE001, S110 - the core withholds errors, and so what they say
-            pass
+    with listening() as messages, np.errstate(all="ignore"), contextlib.suppress(Exception):
+        _see(thing, batch)  # the core withholds errors, and so what they say
     return messages
+
+
+def failure(thing: Any, batch: Batch) -> str | None:
+    """Let a feature, a statistic or labels see rows; return the traceback if that fails, None if it does not."""
+    try:
+        with listening(), np.errstate(all="ignore"):
+            seen = np.array(_see(thing, batch), dtype=float)
+            shape = () if isinstance(thing, RowLabels) else tuple(thing.shape)
+            seen.reshape(shape if isinstance(thing, Statistic) else (batch.size, math.prod(shape)))
+    except Exception:  # noqa: BLE001 - whatever it is
+        return traceback.format_exc()
+    return None
+
+
+def _see(thing: Any, batch: Batch) -> Any:
+    if isinstance(thing, OfSums):
+        vectors = np.asarray(thing.features.rows(batch), dtype=float).reshape(batch.size, -1)
+        sums = vectors.sum(axis=0).reshape(thing.features.shape)
+        return thing.value(sums / np.broadcast_to(thing.features.weights, thing.features.shape))
+    if isinstance(thing, OfPermutations):
+        return thing.value(batch, np.random.default_rng(1))
+    return thing.value(batch) if isinstance(thing, OfRows) else thing.rows(batch)

@@ -122,12 +122,13 @@ def random_state() -> tuple[object, object]:
 
 def state(mechanism: Mechanism) -> dict[str, str]:
     """Write down the state of a mechanism: of its functions, and of all modules of their packages."""
-    parts = (mechanism.planner, mechanism.preparer, mechanism.holder, mechanism.conclusion, mechanism.check)
-    functions = [mechanism.function, *parts]
-    own = frozenset(package(function) for function in functions if function is not None) - {"dfprivacy"}
-    modules = [vars(m) for name, m in sorted(sys.modules.items()) if name.partition(".")[0] in own - {"__main__"}]
+    parts = (mechanism.planner, mechanism.preparer, mechanism.conclusion, mechanism.check)
+    own = () if mechanism.own is None else (mechanism.own.function,)
+    functions = [mechanism.function, *own, *parts]
+    of = frozenset(package(function) for function in functions if function is not None) - {"dfprivacy"}
+    modules = [vars(m) for name, m in sorted(sys.modules.items()) if name.partition(".")[0] in of - {"__main__"}]
     roots = [{k: v for k, v in module.items() if not k.startswith("__")} for module in modules]
-    return insides([functions, roots], "state", own=own)
+    return insides([functions, roots], "state", own=of)
 
 
 def everywhere(mechanism: Mechanism) -> dict[tuple[str, str], object]:

@@ -1,7 +1,7 @@
 """Distance correlation: nonlinear dependence within one private table and between two parties.
 
 Mechanisms: ``view.dcor``, ``view.dcor_screen``, ``view.dcor_message``, ``view.dcor_with``,
-``view.hsic``. Without data: `load_message`.
+``view.dcor_with_own``, ``view.hsic``. Without data: `load_message`.
 """
 
 from collections.abc import Callable

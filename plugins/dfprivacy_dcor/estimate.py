@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
-from dfprivacy import ArgumentError
+from dfprivacy import ArgumentError, Exact
 from dfprivacy_dcor.points import blocks
 from dfprivacy_dcor.spaces import PAIRWISE_MAX
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Estimate", "conclude", "of_features", "read_numbers"]
 
 ALONE = (
-    "not private: a function of one's own rows without noise, for whoever holds them and nobody else; the other "
+    "not private: a function of one's own rows without noise, for their owner alone; the other "
     "party's rows stay protected, as all of it follows from their message"
 )
 
@@ -27,8 +27,8 @@ _AT_ONCE = 32  # permutations
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Estimate:
-    """Not private: dependence of one's own rows, taken without noise, on another party's. Only for who holds them.
+class Estimate(Exact):
+    """Not private: dependence of one's own rows, taken without noise, on another party's, for their owner alone.
 
     It is no release. The other party's rows stay protected, as all of it follows from their message.
 

@@ -49,7 +49,7 @@ def dcor_with(
     keys: Keys | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> Compared:
-    r"""Measure how columns depend on those of another party: for anybody to see, or for oneself.
+    r"""Measure how columns depend on those of another party, for anybody to see.
 
     Parameters
     ----------
@@ -70,19 +70,11 @@ def dcor_with(
         ``"fill"``: they count, with the fill value or as a category of their own. ``"raise"``: for public columns.
     confidence : float
         Confidence of the lower bound.
-    permutations : int
-        Without an epsilon: how many, for the p-value.
-    seed : int, optional
-        Of the permutations.
-    alpha : float
-        Without an epsilon: level of the test.
 
     Returns
     -------
-    SharedCorrelation or Estimate
-        The squared distance correlation, which may be shown to anybody. Without an epsilon, a
-        `dfprivacy_dcor.Estimate` with an exact p-value for whoever holds this table, and nobody else: it is a
-        function of the rows without noise.
+    SharedCorrelation
+        The squared distance correlation.
 
     Raises
     ------
@@ -104,10 +96,7 @@ def dcor_with(
     the message bounds them, so the answer has a lower confidence bound and no upper one. The bound includes the
     noise of the message's rows, the noise of the sums, and the dealing of rows to harmonics.
 
-    **Without an epsilon**, and on a view without a ``default_epsilon``, the answer is ``message.estimate`` of the
-    view's rows, each column scaled by its bounds: not private for them, free, not kept in the ledger, and no
-    release. The rows of the other party stay protected, as it is post-processing of their message. Whoever wants to
-    show a result asks with an epsilon.
+    ``dcor_with_own`` is the exact form, with a p-value, for the owner of this table alone.
 
     References
     ----------
@@ -131,13 +120,6 @@ def dcor_with(
     True
     >>> float(alice.budget.spent), float(bob.budget.spent)  # neither was asked anything new
     (2.0, 2.0)
-
-    Without an epsilon, for Bob's eyes only:
-
-    >>> bob.dcor_with(alice.dcor_message("dose", epsilon=2), "effect", permutations=99).pvalue
-    0.01
-    >>> float(bob.budget.spent)
-    2.0
     """
     message, y = _met(curator, other, columns, asked, protocol, keys, nan_policy)
     shown = Shown(message, y)
@@ -149,9 +131,6 @@ def _(
     measured: Compared,
     *,
     confidence: Probability = 0.95,
-    permutations: Annotated[int, Range(1)] = 999,  # noqa: ARG001 - of `estimate_of`
-    seed: Annotated[int, Range(0)] | None = None,  # noqa: ARG001
-    alpha: Probability = 0.05,  # noqa: ARG001
 ) -> SharedCorrelation:
     """Conclude from the numbers and the message."""
     message, sampling = measured.message, measured.sampling
@@ -222,13 +201,63 @@ def estimate_of(
     asked: Mapping[str, Any] | None = None,
     protocol: Protocol | None = None,
     keys: Keys | None = None,
-    permutations: int = 999,
-    seed: int | None = None,
-    alpha: float = 0.05,
     nan_policy: NanPolicy = "omit",
-    **_: Any,
+    permutations: Annotated[int, Range(1)] = 999,
+    seed: Annotated[int, Range(0)] | None = None,
+    alpha: Probability = 0.05,
 ) -> Estimate:
-    """Estimate the same for whoever holds the table, without noise; for `dcor_with`."""
+    """Estimate how columns depend on those of another party, exactly: for the owner of this table alone.
+
+    Parameters
+    ----------
+    other : DistanceMessage, ProjectionMessage or PrivateFrame
+        What the other party's `dcor_message` wrote, or a view of the other table, whose own account pays for that.
+    columns : str or list of str
+        Columns with bounds, or one with categories.
+    asked : dict, optional
+        If ``other`` is a view: what its `dcor_message` is asked, at least ``columns`` and ``epsilon``.
+    protocol : {"angle", "paper"}, optional
+        Which message it must be; default: any, and ``"angle"`` of a view.
+    keys : str or list of str or int, optional
+        As for `dcor_with`.
+    nan_policy : {"omit", "fill", "raise"}
+        As for `dcor_with`.
+    permutations : int
+        How many, for the p-value.
+    seed : int, optional
+        Of the permutations.
+    alpha : float
+        Level of the test.
+
+    Returns
+    -------
+    Estimate
+        ``message.estimate`` of this table's rows, each column scaled by its bounds.
+
+    Raises
+    ------
+    ArgumentError
+        If the rows of message and table do not correspond, or an argument cannot be used.
+
+    Notes
+    -----
+    **Privacy.** None for this table's rows: the answer is a function of them without noise, and a message that
+    somebody made up could ask for single rows. It is free, not kept in the ledger, and no release. The rows of the
+    other party stay protected, as it is post-processing of their message. To show a result, ask `dcor_with`.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, dfprivacy as dp
+    >>> x = np.linspace(-1, 1, 5000)
+    >>> alice = dp.protect(pd.DataFrame({"dose": x}), "own-alice", epsilon=4, ledger="memory:",
+    ...                    bounds={"dose": (-1, 1)})
+    >>> bob = dp.protect(pd.DataFrame({"effect": x}), "own-bob", epsilon=4, ledger="memory:",
+    ...                  bounds={"effect": (-1, 1)})
+    >>> bob.dcor_with_own(alice.dcor_message("dose", epsilon=2), "effect", permutations=99).pvalue
+    0.01
+    >>> float(bob.budget.spent)
+    0.0
+    """
     message, y = _met(holder, other, columns, asked, protocol, keys, nan_policy)
     rows = holder.rows(*y.columns)
     kept = np.flatnonzero(y.complete(rows))

@@ -153,7 +153,7 @@ def test_a_party_decides_for_itself():
     message = protect({"x": values["x"]}, bounds={"x": (-1, 1)}).dcor_message("x", epsilon=5)
     bob = protect({"y": values["y"]}, bounds={"y": (-1, 1)})
 
-    found = bob.dcor_with(message, "y", permutations=99, seed=1, alpha=0.02)
+    found = bob.dcor_with_own(message, "y", permutations=99, seed=1, alpha=0.02)
 
     assert (0.01, 0.02, True) == (found.pvalue, found.alpha, found.rejected)
     assert not message.estimate(values["y"], permutations=9, seed=1, alpha=0.05).rejected

@@ -35,12 +35,12 @@ def both(n=400, **terms):
     return party({"x": x}), party({"y": y, "z": z}, **terms), y, z
 
 
-def test_without_an_epsilon_the_holder_gets_the_estimate():
+def test_the_owner_gets_the_estimate():
     """It is what `estimate` says of the cleaned rows, each column scaled by its bounds, p-value included."""
     alice, bob, y, _ = both()
     message = alice.dcor_message("x", epsilon=5)
 
-    found = bob.dcor_with(message, "y", permutations=99, seed=1, nan_policy="fill")
+    found = bob.dcor_with_own(message, "y", permutations=99, seed=1, nan_policy="fill")
 
     clean = np.where(np.isnan(y), 0.0, np.clip(y, -2, 2)) / 4 + 0.5
     assert message.estimate(clean, permutations=99, seed=1) == found
@@ -53,7 +53,7 @@ def test_rows_with_a_missing_value_are_left_out():
     message = alice.dcor_message("x", epsilon=5)
     there = np.flatnonzero(~np.isnan(y))
 
-    found = bob.dcor_with(message, "y", permutations=99, seed=1)
+    found = bob.dcor_with_own(message, "y", permutations=99, seed=1)
 
     clean = np.clip(y[there], -2, 2) / 4 + 0.5
     assert 0 < len(there) < len(y)
@@ -66,7 +66,7 @@ def test_several_columns_are_scaled_by_their_bounds():
     alice, bob, y, z = both()
     message = alice.dcor_message("x", epsilon=5)
 
-    found = bob.dcor_with(message, ["y", "z"], permutations=9, seed=1, nan_policy="fill")
+    found = bob.dcor_with_own(message, ["y", "z"], permutations=9, seed=1, nan_policy="fill")
 
     clean = [np.where(np.isnan(column), 0.0, np.clip(column, -2, 2)) / 4 + 0.5 for column in (y, z)]
     assert message.estimate(np.stack(clean, axis=1), permutations=9, seed=1) == found
@@ -79,7 +79,7 @@ def test_categories_are_equal_or_not():
     bob = party({"g": labels}, bounds={}, categories={"g": ["a", "b", "c"]})
     message = party({"x": x}).dcor_message("x", epsilon=5)
 
-    found = bob.dcor_with(message, "g", permutations=9, seed=1, nan_policy="fill")
+    found = bob.dcor_with_own(message, "g", permutations=9, seed=1, nan_policy="fill")
 
     codes = np.array([*"abcd"]).searchsorted(labels)
     points = np.eye(4)[codes] / np.sqrt(2)
@@ -92,7 +92,7 @@ def test_nothing_is_charged_or_kept():
     alice, bob, *_ = both()
     message = alice.dcor_message("x", epsilon=1)
     for _ in range(3):
-        bob.dcor_with(message, "y", permutations=9)
+        bob.dcor_with_own(message, "y", permutations=9)
 
     assert 0 == bob.budget.spent
     assert [] == list(bob.releases)
@@ -103,7 +103,7 @@ def test_it_cannot_be_taken_for_a_release():
     """Its class, what it shows first, its notes and its documentation all say so, and it has no way out as one."""
     alice, bob, *_ = both()
 
-    found = bob.dcor_with(alice.dcor_message("x", epsilon=1), "y", permutations=9)
+    found = bob.dcor_with_own(alice.dcor_message("x", epsilon=1), "y", permutations=9)
 
     assert isinstance(found, Estimate)
     assert not isinstance(found, dp.Release)
@@ -160,14 +160,14 @@ def test_another_view_pays_for_its_message():
     """The holder's side is free; the other view is asked for a message as ever, and refuses as ever."""
     alice, bob, *_ = both()
 
-    found = bob.dcor_with(alice, "y", asked=ASKED, permutations=9, seed=1)
+    found = bob.dcor_with_own(alice, "y", asked=ASKED, permutations=9, seed=1)
 
-    assert bob.dcor_with(alice.dcor_message("x", epsilon=3), "y", permutations=9, seed=1) == found
+    assert bob.dcor_with_own(alice.dcor_message("x", epsilon=3), "y", permutations=9, seed=1) == found
     assert (3, 0) == (alice.budget.spent, bob.budget.spent)
     with pytest.raises(dp.ArgumentError, match="what it is to be asked"):
-        bob.dcor_with(alice, "y", asked={"columns": "x"})
+        bob.dcor_with_own(alice, "y", asked={"columns": "x"})
     with pytest.raises(dp.BudgetExceeded):
-        bob.dcor_with(alice, "y", asked={"columns": "x", "epsilon": 1000})
+        bob.dcor_with_own(alice, "y", asked={"columns": "x", "epsilon": 1000})
     assert (3, 0) == (alice.budget.spent, bob.budget.spent)
 
 
@@ -180,7 +180,7 @@ def test_the_papers_message_serves_as_well():
     with seeded_noise(2):
         message = alice.dcor_message("x", protocol="paper", keys="id", epsilon=50, delta=0.01)
 
-    found = bob.dcor_with(message, "y", keys="id", permutations=99, seed=1)
+    found = bob.dcor_with_own(message, "y", keys="id", permutations=99, seed=1)
 
     assert found.squared > 0.5
     assert 0.01 == found.pvalue
@@ -207,7 +207,7 @@ def test_rows_that_are_not_those_of_the_message_are_refused(view, said):
     )
 
     with pytest.raises(dp.ArgumentError, match=said):
-        view(bob).dcor_with(alice.dcor_message("x", epsilon=1), "y")
+        view(bob).dcor_with_own(alice.dcor_message("x", epsilon=1), "y")
     assert 0 == bob.budget.spent
 
 
@@ -216,7 +216,7 @@ def test_rows_that_are_not_those_of_the_message_are_refused(view, said):
     [
         ({"permutations": 0}, "permutations=0 is not a whole number from 1 on"),
         ({"permutations": True}, "permutations=True is not a whole number"),
-        ({"confidence": 2}, "between 0 and 1"),
+        ({"alpha": 2}, "between 0 and 1"),
         ({"protocol": "paper"}, "not 'paper'"),
         ({"asked": ASKED}, "another view"),
         ({"keys": list(range(400))}, "Only one"),
@@ -230,7 +230,7 @@ def test_bad_arguments_are_refused(arguments, said):
     message = alice.dcor_message("x", epsilon=1)
 
     with pytest.raises(dp.ArgumentError, match=said):
-        bob.dcor_with(message, **{"columns": "y", **arguments})
+        bob.dcor_with_own(message, **{"columns": "y", **arguments})
 
 
 def test_a_protected_table_is_no_message():
@@ -240,5 +240,5 @@ def test_a_protected_table_is_no_message():
     view = dp.protect(frame, f"holder {next(COUNT)}", epsilon=1, ledger="memory:", bounds={"x": (0, 1)})
 
     with pytest.raises(dp.ArgumentError, match="protected table"):
-        bob.dcor_with(frame, "y")
+        bob.dcor_with_own(frame, "y")
     assert 0 == view.budget.spent

@@ -236,6 +236,24 @@ def warning_where_the_sum_is_large():
 # What later calls know of earlier ones.
 
 
+class Sum(dp.Exact):
+    """A sum, not private."""
+
+
+def released_from_the_owners_form():
+    exact = [0.0]
+
+    def own(holder, column):
+        exact[0] = float(holder.rows(column).values(column).sum())
+        return Sum()
+
+    @numeric
+    def found(curator, column):
+        return curator.sum(features.Moments(column, degree=1)).values + exact[0]
+
+    return found.holds(own)
+
+
 def explain_shows_an_earlier_sum():
     last = [0.0]
 
@@ -245,7 +263,7 @@ def explain_shows_an_earlier_sum():
     @numeric
     def found(curator, column):
         noisy, exact = both(curator, Noted(column))
-        if SEEN:  # else nothing was read, for it is being planned
+        if len(SEEN) > 1:  # else nothing was read but a row that is made up, for it is being planned
             last[0] = float(exact)
         return noisy
 
@@ -712,6 +730,63 @@ def diameter_of_one_object():
     return found
 
 
+class Picky(Plain):
+    """A feature that fails on large numbers."""
+
+    def rows(self, batch):
+        y = super().rows(batch)
+        if (y > 0.9).any():
+            raise ValueError("too large")
+        return y
+
+
+def feature_that_fails():
+    @numeric
+    def found(curator, column):
+        return curator.sum(Picky(column)).values
+
+    return found
+
+
+class Share(statistics.OfRows):
+    """The share of the rows above the middle in all that are not below it: none where all are."""
+
+    shape = (1,)
+
+    def __init__(self, column):
+        self.columns = (column,)
+
+    def value(self, rows):
+        y = rows.values(self.columns[0])
+        return [min(1, int((y > 0).sum()) / int((y >= 0).sum()))]
+
+    def sensitivity(self, relation, norm, public):
+        return 1.0
+
+
+def statistic_that_fails():
+    @numeric
+    def found(curator, column):
+        return curator.measure(Share(column)).values
+
+    return found
+
+
+class Ragged(Share):
+    """A statistic whose value has a number for each row."""
+
+    def value(self, rows):
+        return rows.values(self.columns[0])
+
+
+def statistic_of_another_shape():
+    @numeric
+    def found(curator, column):
+        return curator.measure(Ragged(column)).values
+
+    return found
+
+
 def another_coordinate_of_moments():
     @numeric
     def found(curator, column):
@@ -752,6 +827,7 @@ FAULTS = [
     Fault(warning_where_the_sum_is_large, "concludes_from_noise_alone"),
     Fault(explain_shows_an_earlier_sum, "explains_for_nothing"),
     Fault(prepared_from_an_earlier_sum, "keeps_no_state"),
+    Fault(released_from_the_owners_form, "own_form_keeps_nothing"),
     Fault(file_written, "leaves_no_trace"),
     Fault(directory_made, "leaves_no_trace"),
     Fault(variable_set, "leaves_no_trace"),
@@ -784,6 +860,9 @@ FAULTS = [
     Fault(sensitivity_of_nothing, "features_keep_the_rules"),
     Fault(sensitivity_of_nothing, "noises_what_it_reads"),
     Fault(statistic_that_nothing_moves, "noises_what_it_reads", GROUPS),
+    Fault(feature_that_fails, "features_never_fail"),
+    Fault(statistic_that_fails, "features_never_fail"),
+    Fault(statistic_of_another_shape, "features_never_fail"),
     Fault(diameter_of_one_object, "features_keep_the_rules"),
     Fault(another_coordinate_of_moments, "features_keep_the_rules"),
 ]

@@ -12,6 +12,7 @@ from dfprivacy_dcor import (
     HSIC,
     DistanceCorrelation,
     DistanceMessage,
+    Estimate,
     IndependenceTest,
     ProjectionMessage,
     Screening,
@@ -106,6 +107,7 @@ message = view.dcor_message("bmi", epsilon=0.1)
 assert_type(message, DistanceMessage)
 assert_type(view.dcor_message("bmi", protocol="paper", epsilon=0.1), ProjectionMessage)
 assert_type(view.dcor_with(message, "age", epsilon=0.1), SharedCorrelation)
+assert_type(view.dcor_with_own(message, "age"), Estimate)
 assert_type(view.dcor_with(message, "age", epsilon=0.1).squared, float)
 
 # Distributions
