@@ -178,7 +178,7 @@ class Askable:
         table = self._target.table
         if not isinstance(name, list):
             return ColumnView(self, table.schema.named(name))
-        return self._of(replace(table, schema=table.schema.select(name)))
+        return self._of(table.select(name))
 
     def _of(self, table: Table) -> Self:
         """Give the same view of another part of the table."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dfprivacy._call.combine import checked_input, concluded, number_in, weighted
+from dfprivacy._call.recalled import asked_again
 from dfprivacy.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -44,10 +45,11 @@ def refined(
             f"Refine all groups: view.refine(groups, lambda g: g[{leaf.key!r}]..., epsilon=...).",
         )
     price = target.price(epsilon, delta, takes_delta=question.mechanism.delta)
-    table = replace(question.target.table, frame=target.table.frame)
+    if question.target.table.frame is None:  # who held the table has gone, or it was another process
+        question = asked_again(question, answered.release) or question
     again = replace(
         question,
-        target=replace(target, table=table),
+        target=replace(target, table=question.target.table),
         epsilon=price[0],
         delta=price[1],
         words=[str(each) for each in price],

@@ -11,7 +11,8 @@ what                the class of the features or the statistic, the distribution
                     and every attribute of the object, those of columns, kernels and other features included;
                     the rule by which a part of it is shown, if not all is
 which rows          the conditions, in any order, with the columns that they look at as they were declared; the
-                    number of rows and all else that the schema says of the whole table; both of two tables
+                    number of rows and all else that the schema says of the whole table; the columns by which
+                    the rows of people with too many are chosen; both of two tables
 =================== ==============================================================================================
 """
 
@@ -180,7 +181,9 @@ def _rows(table: Table, known: Origins) -> str:
             both += [_text(column, known), _text(code, known), _rows(part, known)]
         return _items(both)
     where = {known.once(condition, _condition) for condition in table.conditions}
-    return _members({"where": _items(sorted(where)), "table": known.once(table.schema, _table)})
+    rows = {"where": _items(sorted(where)), "table": known.once(table.schema, _table)}
+    chosen = {"chosen": _brief(_items(_text(column, known) for column in table.known))} if table.known else {}
+    return _members({**rows, **chosen})
 
 
 def _condition(condition: Condition, known: Origins) -> str:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy._table.frames import Frame, Raw
-    from dfprivacy.schema import Column
 
 __all__ = ["SHARE_MAX", "DrawnFrame", "Sample", "SampledFrame"]
 
@@ -81,12 +80,6 @@ class SampledFrame:
     def __init__(self, frame: Frame, sample: Sample) -> None:
         self.frame = frame
         self.sample = sample
-
-    def knowing(self, columns: Sequence[Column]) -> SampledFrame:
-        """Give the same where something else is known of a row."""
-        if not isinstance(self.frame, BoundedFrame):
-            return self
-        return SampledFrame(self.frame.knowing(columns), self.sample)
 
     @property
     def library(self) -> str:
