@@ -396,21 +396,20 @@ def test_a_description_does_not_change_when_features_were_evaluated():
         assert before == described(features)
 
 
-OF_TABLE = {
-    "sample",
-    "memory",
-}  # the first is in the schema too; no value follows from the other
+# What is made of rows, and samples, are in the schema too, and the key is the account's; no value follows from memory.
+OF_TABLE = {"sample", "memory", "_key", "_frame", "_source", "_of", "_made"}
 LEFT_OUT = {"words", "library"}  # of a schema: for people to look at; nothing that is measured follows from them
 
 
 def test_all_that_a_table_and_a_column_are_is_described():
     """A new field of a table, a schema or a column has to be described, or left out knowingly."""
     known = {
-        Table: {"frame", "schema", "conditions", "by", "mark", "parts", "passes", "agreed_sums", *OF_TABLE},
         Schema: {"names", "columns", "neighbors", "size", "unit", "people", "derived", *LEFT_OUT},
         Column: {"name", "bounds", "categories", "fill", "other", "public", "filled"},
     }
 
+    of_rows = {"schema", "conditions", "known", "mark", "parts", "by", "passes", "agreed_sums", *OF_TABLE}
+    assert of_rows == {*vars(Table(None, Schema((), {}, "add_remove", None)))} | {"by", "passes"}
     assert known == {kind: {field.name for field in dataclasses.fields(kind)} for kind in known}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dfprivacy._call.combine import checked_input, concluded, number_in, weighted
+from dfprivacy._call.combine import checked_input, concluded, refuse_undrawable, weighted
 from dfprivacy._call.recalled import asked_again
 from dfprivacy.errors import ArgumentError
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["refined"]
 
 _SAID = "Measured {} times, and pooled with weights in inverse proportion to the variance of the noise."
+_PAID = (
+    "The second answer was measured, and epsilon {:g} is paid: the question gives it at this price, at no charge."
+)
 _STOPPED = "If it was measured again because of what the first answer was, the interval does not know that."
 
 
@@ -27,7 +30,7 @@ def refined(
 ) -> Combination:
     """Ask a question once more at a price, and pool one number of the answers; see `PrivateFrame.refine`."""
     leaf, number, times = checked_input(release, of)
-    number_in(release, number)  # all that can be refused is refused while nothing is paid
+    refuse_undrawable(release, number)  # all that can be refused is refused while nothing is paid
     answered = leaf.answered
     question, account = answered.question, answered.account
     if (account.name, answered.ledger) != (target.account.name, target.account.ledger.where):
@@ -55,5 +58,8 @@ def refined(
         words=[str(each) for each in price],
         fresh=True,
     ).ask()
-    node, estimate = weighted(release, again, number)
-    return concluded(node, estimate, privacy=again.privacy, notes=(_SAID.format(times + 1), _STOPPED))
+    try:
+        node, estimate = weighted(release, again, number)
+        return concluded(node, estimate, privacy=again.privacy, notes=(_SAID.format(times + 1), _STOPPED))
+    except ArgumentError as error:
+        raise error.after(_PAID.format(float(price[0]))) from None

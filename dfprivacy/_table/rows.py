@@ -211,9 +211,11 @@ class Rows:
         """Give the same where other columns choose a person's rows, if any has several."""
         if not self.known:
             return self
+        if isinstance(self._frame, BoundedFrame):
+            return self._with(known=known, _frame=self._frame.knowing(known))
         of = None if self._of is None else self._of._knowing(known)  # noqa: SLF001 - of our own kind
-        frame = self._frame.knowing(known) if isinstance(self._frame, BoundedFrame) else None
-        return self._with(known=known, _of=of, _frame=frame)
+        other = self._with(known=known, _of=of, _frame=None)
+        return other if self._frame is None else other._with(_frame=other._made_again())  # noqa: SLF001
 
     def per_person(self, columns: tuple[OfPerson, ...]) -> Self:
         """Give the table of the people among the view's rows, one row each.
@@ -257,7 +259,8 @@ class Rows:
             people=None,
             derived=plain_json({"sample": sample.describe(), "of": of}),
         )
-        return self._chosen(schema, sample=sample, conditions=tuple(map(of_private, self.conditions)), _frame=None)
+        conditions = tuple(map(of_private, self.conditions))
+        return self._chosen(schema, sample=sample, conditions=conditions, _frame=SampledFrame(self.rows, sample))
 
     def _chosen(self, schema: Schema, **changes: Any) -> Self:
         """Give what is made of these rows."""
