@@ -112,7 +112,7 @@ class Askable:
           all                        0.499999
           the account 'planned' can pay: the most it can pay at once is epsilon 1
         """
-        size = self._target.table.schema.size
+        size, sample = self._target.table.schema.size, self._target.table.sample
 
         def explained(one: Planned) -> Explanation:
             return self.explain(one.method, *one.args, **one.kwargs, epsilon=one.epsilon, fresh=True)
@@ -121,6 +121,7 @@ class Askable:
             self._target.account.name,
             planned(questions, epsilon, error, explained, size),
             float(self._target.account.largest()),
+            "" if sample is None else sample.sampling,
             lambda one: getattr(self, one.method)(*one.args, **one.kwargs, epsilon=one.epsilon),
         )
 

@@ -9,7 +9,7 @@ from dfprivacy._json import result_names
 from dfprivacy.errors import trimmed
 from dfprivacy.markup import Grid, Text, paragraph
 from dfprivacy.tidy import COLUMNS_MAX, frame_of, leaves, rows_of, scalar, table_of
-from dfprivacy.wording import number, sure
+from dfprivacy.wording import number, of_sample, sure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -94,6 +94,15 @@ class Displayed:
         values = ((name, getattr(self, name)) for name in names)
         return [(name, _text(value)) for name, value in values if not isinstance(value, tuple | None) or value]
 
+    def _said(self) -> list[tuple[str, str]]:
+        """Give the rows as they are shown."""
+        return [(name, self._own(text)) for name, text in self._rows()]
+
+    def _own(self, text: str) -> str:
+        """Write of a secret sample what a class writes of a table."""
+        sample = bool(self.privacy and self.privacy.sample) or str(getattr(self, "covers", "")).endswith("sample")
+        return of_sample(text) if sample else text
+
     def _grid(self) -> Grid | None:
         """Give a table of many numbers, where the result has one; it is shown above the rows."""
         return None
@@ -101,7 +110,7 @@ class Displayed:
     def _brief(self) -> str:
         """Write everything in one line, as one among several."""
         grid = self._grid()
-        rows = [*([] if grid is None else grid.rows), *self._rows()]
+        rows = [*([] if grid is None else grid.rows), *self._said()]
         return "; ".join(" ".join(row) for row in rows)
 
     def _sentence(self) -> str:
@@ -134,7 +143,7 @@ class Displayed:
         where = " and ".join(self.privacy.where) if self.privacy else ""
         before = [f"Where {where}: "] if where else []
         before += ["Uninformative: "] if self._uninformative else []
-        sentence = self._sentence()
+        sentence = self._own(self._sentence())
         return "".join([*before, within(sentence) if before else sentence])
 
     @property
@@ -144,7 +153,7 @@ class Displayed:
         return f"{type(self).__name__}: {question}" if question else type(self).__name__
 
     def _grids(self) -> list[Grid]:
-        grid, rows = self._grid(), self._rows()
+        grid, rows = self._grid(), self._said()
         return [*([] if grid is None else [grid]), *([Grid((), rows)] if rows else [])]
 
     def _written(self) -> list[Grid]:
@@ -158,7 +167,7 @@ class Displayed:
         fields = {name for name, own in self.result.items() if any(own is each for each in stated)}
         terms = {first for first, *_ in table.rows}
         shown = {*(rows[0] if rows else ()), *terms, *fields, *self._repeated}
-        facts = [(name, text) for name, text in self._rows() if name not in shown]
+        facts = [(name, text) for name, text in self._said() if name not in shown]
         return [table, *([Grid((), facts)] if facts else [])]
 
     @property

@@ -27,7 +27,7 @@ from dfprivacy.measured import (
 )
 from dfprivacy.plotting import forest, stacked
 from dfprivacy.tidy import keyed
-from dfprivacy.wording import listed
+from dfprivacy.wording import listed, of_sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -133,8 +133,18 @@ class Release(AsJson, Displayed):
         return _combined("*", -1, self)
 
     def paid(self, privacy: Privacy) -> Self:
-        """Return the same result with the privacy that was paid for it."""
-        return replace(self, privacy=privacy)
+        """Return the same result with the privacy that was paid for it; of a secret sample, it says so."""
+        return replace(self._of_sample() if privacy.sample else self, privacy=privacy)
+
+    def _of_sample(self) -> Self:
+        """Say "sample" where the result says "table": its number and notes are those of the rows that were drawn."""
+        changes: dict[str, Any] = {}
+        covers, notes = getattr(self, "covers", None), getattr(self, "notes", None)
+        if isinstance(covers, str) and covers.endswith("table"):
+            changes["covers"] = f"{covers.removesuffix('table')}sample"
+        if isinstance(notes, tuple):
+            changes["notes"] = tuple(of_sample(each) if isinstance(each, str) else each for each in notes)
+        return replace(self, **changes)
 
     def made_for(
         self, library: str, words: Mapping[str, str] | None = None, units: Mapping[str, str] | None = None
@@ -298,7 +308,7 @@ class Groups(Release, Generic[R_co]):
         """Put groups' tables below each other, if all have the same columns; or their facts, one row a group."""
         tables = [release._grid() for release in self.releases]  # noqa: SLF001 - of our own kind
         if facts := all(table is None for table in tables):
-            tables = [one_row(release._rows()) for release in self.releases]  # noqa: SLF001 - as above
+            tables = [one_row(release._said()) for release in self.releases]  # noqa: SLF001 - as above
         grids = [table for table in tables if table is not None]
         heads = list(dict.fromkeys(tuple(grid.heads) for grid in grids))
         if not heads or len(grids) < len(tables) or (len(heads) > 1 and not facts):
@@ -323,7 +333,7 @@ class Groups(Release, Generic[R_co]):
 
     def _facts(self) -> list[tuple[str, str]]:
         """Say what is true of all groups once, and what is not of each."""
-        every = [release._rows() for release in self.releases]  # noqa: SLF001 - of our own kind
+        every = [release._said() for release in self.releases]  # noqa: SLF001 - of our own kind
         if all(release._grid() is None for release in self.releases):  # noqa: SLF001 - as above
             every = [[(name, text) for name, text in rows if name in NOTES] for rows in every]
         common = [row for row in every[0] if all(row in rows for rows in every)]
@@ -347,6 +357,9 @@ class Groups(Release, Generic[R_co]):
         brief = (release._brief() for release in self.releases)  # noqa: SLF001 - of our own kind
         names = (", ".join(f"{name} = {key}" for name, key in named.items()) for named in self._named())
         return list(zip(names, brief, strict=True))
+
+    def _of_sample(self) -> Self:
+        return replace(self, releases=tuple(each._of_sample() for each in self.releases))  # noqa: SLF001 - our own
 
     def made_for(
         self, library: str, words: Mapping[str, str] | None = None, units: Mapping[str, str] | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["between", "clearly_some", "listed", "noise_share", "number", "pvalue", "sure", "with_error"]
+__all__ = ["between", "clearly_some", "listed", "noise_share", "number", "of_sample", "pvalue", "sure", "with_error"]
 
 _DIGITS = 6  # significant ones, where nothing is known of the error
 _EXACT = 1e15  # whole numbers below it are written out
@@ -135,6 +135,19 @@ def noise_share(standard_error: float, sampling: float | None) -> float | None:
     if sampling is None or not 0 <= sampling <= standard_error or not 0 < standard_error < math.inf:
         return None
     return round(1 - sampling / standard_error, 12)
+
+
+def of_sample(text: str) -> str:
+    """Write of a secret sample what was written of a table.
+
+    Examples
+    --------
+    >>> of_sample("95% interval 3 to 4 for the table's own, all of it noise")
+    "95% interval 3 to 4 for the sample's own, all of it noise"
+    """
+    for rows in ("table", "tables"):
+        text = text.replace(f"the {rows}' own", "the sample's own").replace(f"the {rows}'s", "the sample's")
+    return text.replace("for the table", "for the sample").replace("of the table", "of the sample")
 
 
 def sure(

@@ -6,6 +6,7 @@ whoever is not in it has no influence on the answer. docs/explanation/sampling.m
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,15 @@ class Sample:
             return f"a secret sample of {self.rows} of {self.of} rows"
         each = f"of each {self.whose!r}" if self.whose else "of each row"
         return f"a secret sample, with probability {self.share} {each}"
+
+    @property
+    def sampling(self) -> str:
+        """What sampling adds to errors, in words: to a mean, sd times the root of 1/rows - 1/of."""
+        if self.rows is None or self.of is None:
+            add = f"{math.sqrt(1 - self.share):.3g} standard deviations of a column over the root of the rows drawn"
+        else:
+            add = f"{math.sqrt(1 / self.rows - 1 / self.of):.3g} standard deviations of its column"
+        return f"not in these errors: for the table's own mean it adds {add}"
 
     def describe(self) -> dict[str, Any]:
         """Return the same as plain JSON values."""

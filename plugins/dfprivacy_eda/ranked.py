@@ -42,7 +42,7 @@ class Quantiles(Tabled):
         Ends of an interval for each.
     confidence : float
         Coverage of each interval.
-    covers : {"table", "population"}
+    covers : {"table", "population", "sample"}
         What the intervals are for, as in `ColumnStatistic`.
     count : float
         Rows that the quantiles are about; noisy where that is private.
@@ -131,7 +131,7 @@ class Quantiles(Tabled):
     def _sentence(self) -> str:
         """Say the quantiles, of many the first, the middle and the last."""
         unit = self._unit(self.column)
-        whose = "the table's own, all of them noise" if self.covers == "table" else "the population"
+        whose = "the population" if self.covers == "population" else "the table's own, all of them noise"
         last = len(self.q) - 1
         shown = sorted({0, last // 2, last})
         told = [
@@ -150,7 +150,7 @@ class Quantiles(Tabled):
         return Grid(("q", self.column, f"{100 * self.confidence:.4g}% interval"), rows)
 
     def _rows(self) -> list[tuple[str, str]]:
-        whose = "the table's own" if self.covers == "table" else "the population"
+        whose = "the population" if self.covers == "population" else "the table's own"
         rows = [("intervals", f"for {whose}, each on its own"), ("rows", f"{self.count:,.0f}")]
         rows += left_out(self.missing, self.missing_standard_error)
         return [*rows, *(("note", note) for note in self.notes)]

@@ -47,9 +47,9 @@ class ColumnStatistic(Release):
         What it is, such as ``"mean"``.
     column : str
         Of which column, or columns.
-    covers : {"table", "population"}
-        What the interval is for: the table's own number, as a dataframe has it, or that of a population of which
-        the rows are a sample.
+    covers : {"table", "population", "sample"}
+        What the interval is for: the table's own number, as a dataframe has it, that of a population of which the
+        rows are a sample, or of `view.sample(...)` that of the rows that were drawn.
     count : float or None
         Rows that the answer is about; noisy where that is private.
     missing, missing_standard_error : float or None
@@ -94,8 +94,7 @@ class ColumnStatistic(Release):
 
     def _sentence(self) -> str:
         """Say the number, what it is of, and how sure it is."""
-        table = self.covers == "table"
-        own = "the sample's own" if self.privacy is not None and self.privacy.sample else "the table's own"
+        table, own = self.covers != "population", "the table's own"
         low, high = self.low, self.high
         unit = unit_of(self, self.statistic, self.column)
         how = sure(
@@ -110,7 +109,7 @@ class ColumnStatistic(Release):
     @property
     def _noise_part(self) -> float | None:
         """All of an interval for the table; of one for the population as far as its width tells."""
-        if self.covers == "table":
+        if self.covers != "population":
             return 1.0
         noise = self.noise_standard_error
         if self.low is None or self.high is None or noise is None:
@@ -126,8 +125,7 @@ class ColumnStatistic(Release):
         question, error = f"{self.statistic} of {self.column}".removesuffix(" of "), self.noise_standard_error
         rows = [(question, number(self.value, error))]
         if self.low is not None and self.high is not None:
-            own = "the sample's own" if self.privacy is not None and self.privacy.sample else "the table's own"
-            whose = own if self.covers == "table" else "the population"
+            whose = "the population" if self.covers == "population" else "the table's own"
             rows += [(f"{100 * self.confidence:.4g}% interval", f"{between(self.low, self.high)}, for {whose}")]
             rows += [("noise_standard_error", number(error, error))]
         if self.count is not None and self.statistic != "count":
