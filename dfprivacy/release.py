@@ -137,7 +137,7 @@ class Release(AsJson, Displayed):
         return replace(self._of_sample() if privacy.sample else self, privacy=privacy)
 
     def _of_sample(self) -> Self:
-        """Say "sample" where the result says "table": its number and notes are those of the rows that were drawn."""
+        """Say "sample" where the result says "table": what it tells is of the rows that were drawn."""
         changes: dict[str, Any] = {}
         covers, notes = getattr(self, "covers", None), getattr(self, "notes", None)
         if isinstance(covers, str) and covers.endswith("table"):

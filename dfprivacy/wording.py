@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["between", "clearly_some", "listed", "noise_share", "number", "of_sample", "pvalue", "sure", "with_error"]
+__all__ = [
+    "between",
+    "clearly_some",
+    "listed",
+    "noise_share",
+    "number",
+    "of_sample",
+    "pvalue",
+    "sure",
+    "with_error",
+]
 
 _DIGITS = 6  # significant ones, where nothing is known of the error
 _EXACT = 1e15  # whole numbers below it are written out

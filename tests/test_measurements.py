@@ -396,7 +396,7 @@ def test_a_description_does_not_change_when_features_were_evaluated():
         assert before == described(features)
 
 
-# What is made of rows, and samples, are in the schema too, and the key is the account's; no value follows from memory.
+# What was made of rows and the sample are in the schema; the key is the account's; no value follows from memory.
 OF_TABLE = {"sample", "memory", "_key", "_frame", "_source", "_of", "_made"}
 LEFT_OUT = {"words", "library"}  # of a schema: for people to look at; nothing that is measured follows from them
 
@@ -507,6 +507,20 @@ def test_a_third_partys_features_are_described_with_their_version():
 
     assert None not in found
     assert len(found) == len(set(found))
+
+
+def test_an_attribute_of_a_plugins_class_is_described(monkeypatch):
+    """Whoever sets one for all objects asks something else; one that cannot be written down ends reuse."""
+    origins = Origins({__name__.partition(".")[0]: "p 1"})
+    before = describe(Query.read(Installed(X, 1.0)), table(), origins)
+    monkeypatch.setattr(Installed, "threshold", 30, raising=False)
+    low = describe(Query.read(Installed(X, 1.0)), table(), origins)
+    monkeypatch.setattr(Installed, "threshold", 80)
+    high = describe(Query.read(Installed(X, 1.0)), table(), origins)
+    monkeypatch.setattr(Installed, "threshold", object())
+
+    assert len({before, low, high} - {None}) == 3
+    assert describe(Query.read(Installed(X, 1.0)), table(), origins) is None
 
 
 # ---- groups, two tables, noise ---------------------------------------------------------------------------

@@ -49,7 +49,13 @@ def refined(
         )
     price = target.price(epsilon, delta, takes_delta=question.mechanism.delta)
     if question.target.table.frame is None:  # who held the table has gone, or it was another process
-        question = asked_again(question, answered.release) or question
+        found = asked_again(question, answered.release)
+        if found is None:
+            raise ArgumentError(
+                "The rows that this answer is of are not here: they were protected elsewhere, or are others by now.",
+                "Ask its question of the view.",
+            )
+        question = found
     again = replace(
         question,
         target=replace(target, table=question.target.table),
