@@ -113,7 +113,7 @@ class Askable:
           all                        0.499999
           the account 'planned' can pay: the most it can pay at once is epsilon 1
         """
-        size = self._target.table.schema.size
+        size, sample = self._target.table.schema.size, self._target.table.sample
 
         def explained(one: Planned) -> Explanation:
             return self.explain(one.method, *one.args, **one.kwargs, epsilon=one.epsilon, fresh=True)
@@ -122,6 +122,7 @@ class Askable:
             self._target.account.name,
             planned(questions, epsilon, error, explained, size),
             float(self._target.account.largest()),
+            "" if sample is None else sample.sampling,
             lambda one: getattr(self, one.method)(*one.args, **one.kwargs, epsilon=one.epsilon),
         )
 
@@ -181,7 +182,7 @@ class Askable:
         table = self._target.table
         if not isinstance(name, list):
             return ColumnView(self, table.schema.named(name))
-        return self._of(replace(table, schema=table.schema.select(name)))
+        return self._of(table.select(name))
 
     def _of(self, table: Table) -> Self:
         """Give the same view of another part of the table."""

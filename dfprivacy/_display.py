@@ -9,7 +9,7 @@ from dfprivacy._json import result_of
 from dfprivacy.errors import trimmed
 from dfprivacy.markup import Grid, Text, paragraph
 from dfprivacy.tidy import COLUMNS_MAX, frame_of, leaves, rows_of, scalar, table_of
-from dfprivacy.wording import covered, number, sure
+from dfprivacy.wording import covered, number, of_sample, sure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -104,12 +104,15 @@ class Displayed:
         """Return the rows, which number the intervals cover, and what to know of rows that are not independent."""
         rows, note = self._rows(), self.privacy.rows_note if self.privacy and self._assumes_rows else ""
         rows += [("note", note)] if not any(note in text for _, text in rows) else []
-        if self.covers is None:
-            return rows
-        at = next((at for at, (name, _) in enumerate(rows) if name in NOTES), len(rows))
-        sample = bool(self.privacy and self.privacy.sample)
-        whose = covered(self.covers, getattr(self, "bounds", None), sample=sample)
-        return [*rows[:at], ("covers", whose), *rows[at:]]
+        if self.covers is not None:
+            at = next((at for at, (name, _) in enumerate(rows) if name in NOTES), len(rows))
+            rows = [*rows[:at], ("covers", covered(self.covers, getattr(self, "bounds", None))), *rows[at:]]
+        return [(name, self._own(text)) for name, text in rows]
+
+    def _own(self, text: str) -> str:
+        """Write of a secret sample what a class writes of a table."""
+        sample = bool(self.privacy and self.privacy.sample) or (self.covers or "").endswith("sample")
+        return of_sample(text) if sample else text
 
     def _grid(self) -> Grid | None:
         """Give a table of many numbers, where the result has one; it is shown above the rows."""
@@ -151,7 +154,7 @@ class Displayed:
         where = " and ".join(self.privacy.where) if self.privacy else ""
         before = [f"Where {where}: "] if where else []
         before += ["Uninformative: "] if self._uninformative else []
-        sentence = self._sentence()
+        sentence = self._own(self._sentence())
         return "".join([*before, within(sentence) if before else sentence])
 
     @property

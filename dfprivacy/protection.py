@@ -22,7 +22,6 @@ from dfprivacy._measure.evaluate import MEMORY, Table
 from dfprivacy._table.declare import read_schema, read_size, read_unit
 from dfprivacy._table.frames import adapt
 from dfprivacy._table.frames.made_up import MadeUpFrame
-from dfprivacy._table.people import BoundedFrame
 from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, quoted, trimmed
 from dfprivacy.schema import Discover
 from dfprivacy.schema.files import read_file
@@ -31,9 +30,7 @@ from dfprivacy.view import PrivateFrame
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from dfprivacy._ledger.accounts import Account
-    from dfprivacy._table.frames import Frame
-    from dfprivacy.schema import Category, Schema
+    from dfprivacy.schema import Category
     from dfprivacy.schema.files import SchemaFile
 
 __all__ = ["power", "protect", "view_of"]
@@ -227,9 +224,8 @@ def _protected(
         whose=None if whose is None else (whose.column, whose.max_rows, whose.missing),
         shares=shares,
     )
-    table = Table(_bounded(frame, schema, account), schema, memory=memory)
+    table = Table(frame, schema, key=bytes.fromhex(account.key), memory=memory)
     view = PrivateFrame(Target(account, table, default))
-    protected(view._target)  # noqa: SLF001 - its own
     for column, price in wanted.items():
         if price.domain is None:
             view = view.declare(view.find_categories([column], epsilon=price.epsilon, delta=price.delta))
@@ -295,13 +291,6 @@ def power(
     )
 
 
-def _bounded(frame: Frame, schema: Schema, account: Account) -> Frame:
-    """Leave out the rows of a person that are too many, where a person may have several."""
-    if schema.unit is None:
-        return frame
-    return BoundedFrame(frame, schema.unit, bytes.fromhex(account.key), tuple(schema.columns.values()))
-
-
 def _shares(budgets: object, epsilon: Fraction) -> dict[str, Fraction]:
     """Read the parts of the budget that analysts have."""
     if budgets is None:
@@ -330,9 +319,10 @@ def _listed(
 def _remembered(df: object, target: Target) -> PrivateFrame:
     """Make the view that ``df.dp`` finds, for as long as this very object lives."""
     key, view = id(df), PrivateFrame(target)
+    protected(target)
     with suppress(TypeError):  # what cannot be referred to weakly is no frame with a ``dp``
         frame = weakref.ref(df, lambda _: VIEWS.pop(key, None))
-        VIEWS[key] = frame, weakref.ref(view), replace(target, table=replace(target.table, frame=None))
+        VIEWS[key] = frame, weakref.ref(view), replace(target, table=target.table.weakly())
     return view
 
 
@@ -353,6 +343,5 @@ def view_of(df: object) -> PrivateFrame:
         )
     view = known()
     if view is None:  # nobody held it
-        bounded = _bounded(adapt(df), target.table.schema, target.account)
-        view = _remembered(df, replace(target, table=replace(target.table, frame=bounded)))
+        view = _remembered(df, replace(target, table=target.table.over(adapt(df))))
     return view

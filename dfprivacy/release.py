@@ -27,7 +27,7 @@ from dfprivacy.measured import (
 )
 from dfprivacy.plotting import forest, stacked
 from dfprivacy.tidy import keyed
-from dfprivacy.wording import listed
+from dfprivacy.wording import listed, of_sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -84,7 +84,7 @@ class Release(AsJson, Displayed):
         What columns are called and measured in, where the schema says so, for axes of pictures.
     column_units : mapping of str to str
         What they are measured in alone, for sentences.
-    covers : {"table", "population", "limited table", "limited population"} or None
+    covers : {"table", "population", "sample", "limited table", "limited population", "limited sample"} or None
         Which number the intervals cover: the table's own, as a dataframe has it, or that of a population of which
         the rows are a sample. Limited: of values limited to the declared bounds. None where there is no interval.
     """
@@ -149,8 +149,19 @@ class Release(AsJson, Displayed):
         return _combined("*", -1, self)
 
     def paid(self, privacy: Privacy) -> Self:
-        """Return the same result with the privacy that was paid for it, and what it says of rows in the notes."""
-        return replace(self._noted(privacy.rows_note), privacy=privacy)
+        """Return the same result with the privacy that was paid for it: of a secret sample, or of persons, it says so."""
+        result = self._of_sample() if privacy.sample else self
+        return replace(result._noted(privacy.rows_note), privacy=privacy)
+
+    def _of_sample(self) -> Self:
+        """Write "sample" where the result has "table": what it tells is of the rows that were drawn."""
+        changes: dict[str, Any] = {}
+        notes = self.result.get("notes")
+        if self.covers is not None and self.covers.endswith("table"):
+            changes["covers"] = f"{self.covers.removesuffix('table')}sample"
+        if isinstance(notes, tuple):
+            changes["notes"] = tuple(of_sample(each) if isinstance(each, str) else each for each in notes)
+        return replace(self, **changes)
 
     def _noted(self, note: str) -> Self:
         """Add a note for answers that assume independent rows, where the class has notes and this one does."""
@@ -162,7 +173,7 @@ class Release(AsJson, Displayed):
     @property
     def _assumes_rows(self) -> bool:
         """Whether the answer assumes independent rows: intervals for a table's own number do not, p-values do."""
-        return not (self.covers or "").endswith("table") or hasattr(self, "pvalue")
+        return (self.covers or "population").endswith("population") or hasattr(self, "pvalue")
 
     def made_for(
         self, library: str, words: Mapping[str, str] | None = None, units: Mapping[str, str] | None = None
@@ -333,7 +344,7 @@ class Groups(Release, Generic[R_co]):
         """Put groups' tables below each other, if all have the same columns; or their facts, one row a group."""
         tables = [release._grid() for release in self.releases]  # noqa: SLF001 - of our own kind
         if facts := all(table is None for table in tables):
-            tables = [one_row(release._rows()) for release in self.releases]  # noqa: SLF001 - as above
+            tables = [one_row(release._said()) for release in self.releases]  # noqa: SLF001 - as above
         grids = [table for table in tables if table is not None]
         heads = list(dict.fromkeys(tuple(grid.heads) for grid in grids))
         if not heads or len(grids) < len(tables) or (len(heads) > 1 and not facts):
@@ -382,6 +393,9 @@ class Groups(Release, Generic[R_co]):
         brief = (release._brief() for release in self.releases)  # noqa: SLF001 - of our own kind
         names = (", ".join(f"{name} = {key}" for name, key in named.items()) for named in self._named())
         return list(zip(names, brief, strict=True))
+
+    def _of_sample(self) -> Self:
+        return replace(self, releases=tuple(each._of_sample() for each in self.releases))  # noqa: SLF001 - our own
 
     def made_for(
         self, library: str, words: Mapping[str, str] | None = None, units: Mapping[str, str] | None = None

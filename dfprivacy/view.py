@@ -86,7 +86,7 @@ class PrivateFrame(Askable, Terms, BundledMethods):
         conditions += [condition(table.schema, name, wanted) for name, wanted in columns.items()]
         if not conditions:
             raise SchemaError("where() was given no condition.", "For example view.where(age=(30, 40)).")
-        return self._of(replace(table, conditions=(*table.conditions, *conditions)))
+        return self._of(table.where(*conditions))
 
     filter = where
 
@@ -109,8 +109,7 @@ class PrivateFrame(Askable, Terms, BundledMethods):
         SchemaError
             If a column is not there.
         """
-        table = self._target.table
-        return self._of(replace(table, schema=table.schema.select(columns)))
+        return self._of(self._target.table.select(columns))
 
     @trimmed
     def power(
@@ -250,7 +249,7 @@ class PrivateFrame(Askable, Terms, BundledMethods):
                 "declare() was told nothing.", "For example view.declare(bounds={'age': (0, 120)})."
             )
         table = self._target.table
-        part = table.declaring(declared(table.schema, **declarations))
+        part = table.declaring(declared(table.schema, **declarations).columns)
         return PrivateFrame(replace(self._target, table=part))
 
     @trimmed
@@ -486,8 +485,7 @@ class PerPerson:
         """
         table = self._target.table
         made = read_aggregates(table.schema, self._unit, {**(aggregations or {}), **columns})
-        key = bytes.fromhex(self._target.account.key)
-        return PrivateFrame(replace(self._target, table=table.per_person(self._unit, key, made)))
+        return PrivateFrame(replace(self._target, table=table.per_person(made)))
 
     def __repr__(self) -> str:
         return f"{PrivateFrame(self._target)!r}\n  one row for each {self._unit.column!r}, once agg() says of what"

@@ -17,6 +17,7 @@ __all__ = [
     "listed",
     "noise_share",
     "number",
+    "of_sample",
     "pvalue",
     "sure",
     "whose",
@@ -145,17 +146,16 @@ def clearly_some(rows: float | None, error: float | None) -> bool:
     return rows is not None and rows > _CLEARLY * (error or 0.0)
 
 
-def whose(covers: str, *, sample: bool = False) -> str:
+def whose(covers: str) -> str:
     """Write of which rows the number is that an interval covers.
 
     Examples
     --------
-    >>> whose("limited table"), whose("table", sample=True), whose("population")
+    >>> whose("limited table"), whose("sample"), whose("population")
     ("the table's own", "the sample's own", 'the population')
     """
-    if not covers.endswith("table"):
-        return "the population"
-    return "the sample's own" if sample else "the table's own"
+    rows = covers.removeprefix("limited ")
+    return f"the {rows}'s own" if rows in {"table", "sample"} else "the population"
 
 
 def limited(covers: str | None, bounds: Any = None) -> str:
@@ -172,17 +172,15 @@ def limited(covers: str | None, bounds: Any = None) -> str:
     return f" limited to [{', '.join(map(number, bounds))}]" if pair else " limited to their bounds"
 
 
-def covered(covers: str, bounds: Any = None, *, sample: bool = False) -> str:
+def covered(covers: str, bounds: Any = None) -> str:
     """Write which number an interval covers.
 
     Parameters
     ----------
-    covers : {"table", "population", "limited table", "limited population"}
+    covers : {"table", "population", "sample", "limited table", "limited population", "limited sample"}
         As `Release.covers`.
     bounds : tuple of two float, optional
         The bounds to which values are limited, if they are those of one column.
-    sample : bool
-        Whether the table is a secret sample.
 
     Returns
     -------
@@ -196,7 +194,7 @@ def covered(covers: str, bounds: Any = None, *, sample: bool = False) -> str:
     >>> covered("limited population", (18, 90))
     "the population's number, of values limited to [18, 90]"
     """
-    own = "the population's" if covers.endswith("population") else whose(covers, sample=sample)
+    own = "the population's" if covers.endswith("population") else whose(covers)
     what = limited(covers, bounds)
     return f"{own} number" + (f", of values{what}" if what else "")
 
@@ -224,6 +222,19 @@ def noise_share(standard_error: float, sampling: float | None) -> float | None:
     if sampling is None or not 0 <= sampling <= standard_error or not 0 < standard_error < math.inf:
         return None
     return round(1 - sampling / standard_error, 12)
+
+
+def of_sample(text: str) -> str:
+    """Write of a secret sample what was written of a table.
+
+    Examples
+    --------
+    >>> of_sample("95% interval 3 to 4 for the table's own, all of it noise")
+    "95% interval 3 to 4 for the sample's own, all of it noise"
+    """
+    for rows in ("table", "tables"):
+        text = text.replace(f"the {rows}' own", "the sample's own").replace(f"the {rows}'s", "the sample's")
+    return text.replace("for the table", "for the sample").replace("of the table", "of the sample")
 
 
 def sure(

@@ -17,7 +17,7 @@ import pytest
 
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._table.batch import batches, category, number
-from dfprivacy._table.frames import adapt, redact_errors
+from dfprivacy._table.frames import Read, adapt, redact_errors
 from dfprivacy._table.frames.arrow import ArrowFrame
 from dfprivacy._table.frames.pandas import PandasFrame
 from dfprivacy._table.frames.polars import PolarsFrame, PolarsLazyFrame
@@ -715,3 +715,20 @@ def test_a_broken_object_is_missing(numbers_of, categories_of):
 
     assert numbers_of(frame, (0, 10), 2) == [2, 5, 2]
     assert categories_of(frame, [5, "canary-31337"]) == [None, 5, None]
+
+
+def test_a_column_is_found_while_another_thread_finds_one():
+    """In every moment: a column's name that reads the frame when it is written stands for the other thread."""
+    asked = []
+
+    class Name:
+        def __str__(self):
+            if not asked:
+                asked.append("x")
+                asked.extend(rows for rows, _ in frame.batches([Read("x")], 10))
+            return "y"
+
+    frame = PandasFrame(pd.DataFrame({"x": [1.0, 2.0], Name(): [3.0, 4.0]}))
+    rows_of_y = [rows for rows, _ in frame.batches([Read("y")], 10)]
+
+    assert (asked, rows_of_y) == (["x", 2], [2])

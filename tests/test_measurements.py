@@ -166,11 +166,10 @@ def test_no_row_is_read_for_what_is_kept():
             raise AssertionError(name)
 
     held = asked._target.table.frame
-    object.__setattr__(
-        asked._target.table, "frame", type("Ready", (), {"ready": lambda self: None, "library": "pandas"})()
-    )
+    ready = type("Ready", (), {"ready": lambda self: None, "library": "pandas"})()
+    vars(asked._target.table)["_frame"] = ready
     second = asked.ttest("x", epsilon=0.5, popmean=1)
-    object.__setattr__(asked._target.table, "frame", held)
+    vars(asked._target.table)["_frame"] = held
 
     assert first.released == second.released
 
@@ -397,21 +396,20 @@ def test_a_description_does_not_change_when_features_were_evaluated():
         assert before == described(features)
 
 
-OF_TABLE = {
-    "sample",
-    "memory",
-}  # the first is in the schema too; no value follows from the other
+# What was made of rows and the sample are in the schema; the key is the account's; no value follows from memory.
+OF_TABLE = {"sample", "memory", "_key", "_frame", "_source", "_of", "_made"}
 LEFT_OUT = {"words", "library"}  # of a schema: for people to look at; nothing that is measured follows from them
 
 
 def test_all_that_a_table_and_a_column_are_is_described():
     """A new field of a table, a schema or a column has to be described, or left out knowingly."""
     known = {
-        Table: {"frame", "schema", "conditions", "by", "mark", "parts", "passes", "agreed_sums", *OF_TABLE},
         Schema: {"names", "columns", "neighbors", "size", "unit", "people", "derived", *LEFT_OUT},
         Column: {"name", "bounds", "categories", "fill", "other", "public", "filled"},
     }
 
+    of_rows = {"schema", "conditions", "known", "mark", "parts", "by", "passes", "agreed_sums", *OF_TABLE}
+    assert of_rows == {*vars(Table(None, Schema((), {}, "add_remove", None)))} | {"by", "passes"}
     assert known == {kind: {field.name for field in dataclasses.fields(kind)} for kind in known}
 
 
@@ -509,6 +507,20 @@ def test_a_third_partys_features_are_described_with_their_version():
 
     assert None not in found
     assert len(found) == len(set(found))
+
+
+def test_an_attribute_of_a_plugins_class_is_described(monkeypatch):
+    """Whoever sets one for all objects asks something else; one that cannot be written down ends reuse."""
+    origins = Origins({__name__.partition(".")[0]: "p 1"})
+    before = describe(Query.read(Installed(X, 1.0)), table(), origins)
+    monkeypatch.setattr(Installed, "threshold", 30, raising=False)
+    low = describe(Query.read(Installed(X, 1.0)), table(), origins)
+    monkeypatch.setattr(Installed, "threshold", 80)
+    high = describe(Query.read(Installed(X, 1.0)), table(), origins)
+    monkeypatch.setattr(Installed, "threshold", object())
+
+    assert len({before, low, high} - {None}) == 3
+    assert describe(Query.read(Installed(X, 1.0)), table(), origins) is None
 
 
 # ---- groups, two tables, noise ---------------------------------------------------------------------------

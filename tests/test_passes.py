@@ -8,7 +8,6 @@ import itertools
 import json
 import math
 from contextlib import contextmanager
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -140,7 +139,7 @@ def both(whole, keys, made):
     with whole.groups(tuple(columns[name] for name in keys)) as parts, passes() as counted:
         found = [part.total(features, K) for part in parts]
     assert [whole] == counted
-    return [replace(part, passes=None).total(features, K) for part in parts], found
+    return [part.alone().total(features, K) for part in parts], found
 
 
 # The same whole numbers
@@ -179,7 +178,7 @@ def test_another_feature_or_grid_takes_a_pass_of_its_own():
         parts[0].total(first, K)
         found = [parts[1].total(features, k) for features, k in ((first, K), (second, K), (first, K - 1))]
 
-    alone = replace(parts[1], passes=None)
+    alone = parts[1].alone()
     assert [alone.total(first, K), alone.total(second, K), alone.total(first, K - 1)] == found
     assert 3 == len(counted)
 
@@ -378,7 +377,7 @@ def test_statistics_of_the_same_sums_share_a_pass():
         found = [part.value(query, K)[0] for part, query in zip(parts, asked, strict=True)]
 
     assert [whole] == counted
-    alone = [replace(part, passes=None).value(query, K)[0] for part, query in zip(parts, asked, strict=True)]
+    alone = [part.alone().value(query, K)[0] for part, query in zip(parts, asked, strict=True)]
     assert alone == found
 
 

@@ -17,7 +17,16 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy._plugins.loader import RESERVED, Plugin, register, register_mechanism, registry, unregister
+from dfprivacy._plugins.loader import (
+    RESERVED,
+    Loaded,
+    Plugin,
+    Registry,
+    register,
+    register_mechanism,
+    registry,
+    unregister,
+)
 from dfprivacy.accessor import Accessor
 
 if TYPE_CHECKING:
@@ -499,3 +508,13 @@ def test_interrupted_loading_begins_anew(tmp_path: Path, monkeypatch: pytest.Mon
         registry()
 
     assert "alpha 1.0" == registry().mechanisms["rows"].origin
+
+
+def test_a_namespace_of_two_distributions_has_the_versions_of_both():
+    """A measurement is known by them: an upgrade of either must not find what the other version measured."""
+
+    def origins(first, second):
+        plugins = Plugin("a", "acme-a", first, "acme.a:plugin"), Plugin("b", "acme-b", second, "acme.b:plugin")
+        return Registry(loaded=tuple(map(Loaded, plugins))).origins["acme"]
+
+    assert 4 == len({origins(*versions) for versions in (("1", "1"), ("2", "1"), ("1", "2"), ("2", "2"))})

@@ -39,11 +39,13 @@ _CHECKED = 2  # draws in which every measurement is held against its description
 
 @dataclass(frozen=True, eq=False)
 class Answered:
-    """A question that was answered, and its answer: what it takes to draw the noise in it again."""
+    """A question that was answered, and its answer: what it takes to draw the noise in it again.
+
+    It holds no rows for itself.
+    """
 
     question: Question
     release: Release
-    frames: tuple[weakref.ref[Any] | None, ...]
 
     @property
     def account(self) -> Account:
@@ -55,16 +57,10 @@ class Answered:
         """Where its measurements are kept."""
         return self.account.ledger.where
 
-    @cached_property
+    @property
     def table(self) -> Table:
-        """The table, with its rows if somebody still holds them."""
-        rows = [None if frame is None else frame() for frame in self.frames]
-        table = self.question.target.table
-        if not table.parts:
-            return replace(table, frame=rows[0])
-        return replace(
-            table, parts=tuple(replace(part, frame=f) for part, f in zip(table.parts, rows, strict=True))
-        )
+        """The very rows that were asked, if somebody still holds the table."""
+        return self.question.target.table
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -257,14 +253,10 @@ def _remember(release: Release, answered: Answered, key: object) -> None:
 
 def _answered(question: Question, release: Release) -> Answered:
     """Keep a question without its rows."""
-    table = question.target.table
-    every = table.parts or (table,)
-    frames = tuple(None if part.frame is None else weakref.ref(part.frame) for part in every)
-    bare = replace(table, frame=None, parts=tuple(replace(part, frame=None) for part in table.parts))
-    question = replace(question, target=replace(question.target, table=bare))
+    question = replace(question, target=replace(question.target, table=question.target.table.weakly()))
     if question.words[0] == "rest" and release.privacy is not None:  # which was more, before it was paid
         question = replace(question, epsilon=exact(release.privacy.epsilon), delta=exact(release.privacy.delta))
-    return Answered(question, replace(release), frames)  # a copy: the release itself is held weakly
+    return Answered(question, replace(release))  # a copy: the release itself is held weakly
 
 
 def _recorded(answered: Answered, table: Table, reader: _Reader) -> Tape:

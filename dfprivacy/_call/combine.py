@@ -27,7 +27,7 @@ from dfprivacy.wording import number as written
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Combination", "checked_input", "combine", "concluded", "number_in", "weighted"]
+__all__ = ["Combination", "checked_input", "combine", "concluded", "refuse_undrawable", "weighted"]
 
 _DRAWS = 999
 _LEAST = 499  # draws: the share of them below the value is known to 2 %
@@ -314,6 +314,13 @@ def number_in(release: Release, of: Callable[..., float] | None) -> float:
     for part in dict.fromkeys(part for leaf in entered.leaves() for part in leaf.parts()):
         part.check()
     return main(release) if of is None or isinstance(entered, Node) else number(of(release), "The function")
+
+
+def refuse_undrawable(release: Release, of: Callable[..., float] | None) -> None:
+    """Refuse a number of a release if its noise cannot be drawn again, or draws of it lean to one side."""
+    value, entered = number_in(release, of), _input(release)
+    node = entered if isinstance(entered, Node) else Node(of or float, (entered,), entered.words)
+    refuse_leaning(drawn(node, _LEAST), value)
 
 
 def weighted(first: Release, second: Release, of: Callable[..., float] | None) -> tuple[Node, float]:

@@ -37,6 +37,8 @@ class Explanation:
         may measure more from numbers. Empty where the plan is whole.
     sample : str
         Of which secret sample it would measure, and with which epsilon there; empty where it is of all rows.
+    sampling : str
+        What the errors to expect leave out there.
     find, afford : callable
         Work out the findings, and the largest epsilon.
     """
@@ -49,6 +51,7 @@ class Explanation:
     measurements: tuple[MeasurementRecord, ...]
     ended: str = ""
     sample: str = ""
+    sampling: str = ""
     find: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False, compare=False)
     afford: Callable[[], float] = field(default=float, repr=False, compare=False)
 
@@ -79,14 +82,19 @@ class Explanation:
             *(("reuses" if noise.reused else "measures", str(noise)) for noise in self.measurements),
             *([("may measure more", f"without data it ends here, with {self.ended}")] if self.ended else []),
             *(
-                (name, f"{value:.4g}" if isinstance(value, float) else str(value))
+                (f"{name}{self._whose(name)}", f"{value:.4g}" if isinstance(value, float) else str(value))
                 for name, value in self.findings.items()
             ),
+            *([("sampling", self.sampling)] if any(map(self._whose, self.findings)) else []),
             (
                 f"the account {self.account!r}",
                 f"{afford} pay: the most it can pay at once is epsilon {self.largest:g}",
             ),
         ]
+
+    def _whose(self, name: str) -> str:
+        """Say of which rows an error to expect is."""
+        return ", for the sample's own number" if self.sampling and name.startswith("expected") else ""
 
     def __repr__(self) -> str:
         first_line = (

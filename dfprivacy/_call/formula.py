@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from dfprivacy._json import result_names
 from dfprivacy._measure.redraw import World
 from dfprivacy.errors import ArgumentError, DPError
 from dfprivacy.release import Groups, Release
@@ -189,6 +190,9 @@ def drawn(node: Node, draws: int) -> NDArray[np.float64]:
     return values
 
 
+_ABOUT = {"estimates", "params", "statistic", "raw", "values", "correlation"}  # fields that are more than settings
+
+
 class NotFiniteError(ArgumentError):
     """A value is infinite, or no number."""
 
@@ -202,9 +206,23 @@ def main(release: Release) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise ArgumentError(
             f"A {kind} has no one number to calculate with.",
-            f"Point at it: dp.combine(lambda a, b: ..., first, second), with fields of a {kind}.",
+            f"Point at one of its numbers, such as {_example(release)}: view.refine(release, number, epsilon=...), "
+            "or dp.combine(number, release).",
         )
     return number(value, f"The {name} of this {kind}")
+
+
+def _example(release: Release) -> str:
+    """Write a function that points at a number of a release."""
+    names = result_names(type(release))
+    for name in sorted(names, key=lambda each: (each not in _ABOUT, names.index(each))):
+        value, place = getattr(release, name), ""
+        while isinstance(value, dict | list | tuple | np.ndarray) and len(value):
+            key = next(iter(value)) if isinstance(value, dict) else -1 if place else 0
+            value, place = value[key], f"{place}[{key!r}]"
+        if isinstance(value, float) and math.isfinite(value):
+            return f"number = lambda r: r.{name}{place}"
+    return "number = lambda r: r.estimate"
 
 
 def number(value: Any, what: str) -> float:

@@ -58,11 +58,14 @@ class Plan:
         The questions in order, each with ``question``, ``epsilon`` and ``error``.
     largest : float
         The largest epsilon the account can still pay at once.
+    sampling : str
+        What the errors leave out where a secret sample is asked; else empty.
     """
 
     account: str
     questions: tuple[Planned, ...]
     largest: float
+    sampling: str
     _ask: Callable[[Planned], Any]
 
     @property
@@ -93,7 +96,8 @@ class Plan:
     @property
     def _afford(self) -> str:
         afford = "can" if self.epsilon <= self.largest else "CANNOT"
-        return f"the account {self.account!r} {afford} pay: the most it can pay at once is epsilon {self.largest:g}"
+        paid = f"the account {self.account!r} {afford} pay: the most it can pay at once is epsilon {self.largest:g}"
+        return f"sampling: {self.sampling}\n  {paid}" if self.sampling else paid
 
     def __repr__(self) -> str:
         lines = self._grid.lines(_WIDTH)

@@ -93,6 +93,8 @@ class Question:
         if not isinstance(fresh, bool):
             raise ArgumentError(f"fresh{quoted(fresh)} is neither True nor False.", "Use fresh=True to pay again.")
         given = mechanism.bind(args, rest)
+        if target.table.sample is not None and "covers" not in rest and given.get("covers") == "table":
+            given["covers"] = "population"  # whose interval has the sampling of rows in it, and holds for the table
         other = second_view(mechanism, given)
         if other is None:
             arguments = mechanism.resolve(target.table.schema, given)
@@ -330,6 +332,7 @@ class Question:
             measurements=tuple(planner.measured),
             ended="" if void is None else type(void).__name__,
             sample="" if sample is None else f"{sample}, on which it has epsilon {float(self.spending[0]):g}",
+            sampling="" if sample is None else sample.sampling,
             find=lambda: self._findings(planner),
             afford=lambda: float(account.largest(*about)),
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dfprivacy._call.combine import checked_input, concluded, number_in, weighted
+from dfprivacy._call.combine import checked_input, concluded, refuse_undrawable, weighted
+from dfprivacy._call.recalled import asked_again
 from dfprivacy.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["refined"]
 
 _SAID = "Measured {} times, and pooled with weights in inverse proportion to the variance of the noise."
+_PAID = (
+    "The second answer was measured, and epsilon {:g} is paid: the question gives it at this price, at no charge."
+)
 _STOPPED = "If it was measured again because of what the first answer was, the interval does not know that."
 
 
@@ -26,7 +30,7 @@ def refined(
 ) -> Combination:
     """Ask a question once more at a price, and pool one number of the answers; see `PrivateFrame.refine`."""
     leaf, number, times = checked_input(release, of)
-    number_in(release, number)  # all that can be refused is refused while nothing is paid
+    refuse_undrawable(release, number)  # all that can be refused is refused while nothing is paid
     answered = leaf.answered
     question, account = answered.question, answered.account
     if (account.name, answered.ledger) != (target.account.name, target.account.ledger.where):
@@ -44,14 +48,24 @@ def refined(
             f"Refine all groups: view.refine(groups, lambda g: g[{leaf.key!r}]..., epsilon=...).",
         )
     price = target.price(epsilon, delta, takes_delta=question.mechanism.delta)
-    table = replace(question.target.table, frame=target.table.frame)
+    if question.target.table.frame is None:  # who held the table has gone, or it was another process
+        found = asked_again(question, answered.release)
+        if found is None:
+            raise ArgumentError(
+                "The rows that this answer is of are not here: they were protected elsewhere, or are others by now.",
+                "Ask its question of the view.",
+            )
+        question = found
     again = replace(
         question,
-        target=replace(target, table=table),
+        target=replace(target, table=question.target.table),
         epsilon=price[0],
         delta=price[1],
         words=[str(each) for each in price],
         fresh=True,
     ).ask()
-    node, estimate = weighted(release, again, number)
-    return concluded(node, estimate, privacy=again.privacy, notes=(_SAID.format(times + 1), _STOPPED))
+    try:
+        node, estimate = weighted(release, again, number)
+        return concluded(node, estimate, privacy=again.privacy, notes=(_SAID.format(times + 1), _STOPPED))
+    except ArgumentError as error:
+        raise error.after(_PAID.format(float(price[0]))) from None

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from dfprivacy._measure.evaluate import Table
     from dfprivacy.mechanism import Mechanism
-    from dfprivacy.schema import Schema
 
 __all__ = ["columns_among", "written"]
 
@@ -73,20 +72,25 @@ def _names(by: Sequence[Column]) -> str | list[str] | None:
 
 
 def _of_which_rows(table: Table, named: Sequence[Column]) -> dict[str, Any]:
-    columns = [*named, *(column for condition in table.conditions for column in condition.columns)]
+    selected = [column for condition in table.conditions for column in condition.columns]
+    columns = {column.name: column.describe() for column in (*selected, *named)}
+    otherwise = any(columns[column.name] != column.describe() for column in selected)  # they were declared then
     return {
         "where": [condition.describe() for condition in table.conditions],
-        "columns": {column.name: column.describe() for column in columns},
+        "columns": columns,
+        **({"selected": [[column.name, column.describe()] for column in selected]} if otherwise else {}),
         "rows": table.schema.size,
-        **_of_whom(table.schema),
+        **_of_whom(table),
     }
 
 
-def _of_whom(schema: Schema) -> dict[str, Any]:
-    """Say whose the rows are, where a person may have several, and how they were made of these."""
-    unit = schema.unit
-    unit_facts = {} if unit is None else {"unit": [unit.column, unit.max_rows, unit.missing]}
-    return unit_facts if schema.derived is None else {**unit_facts, "derived": schema.derived}
+def _of_whom(table: Table) -> dict[str, Any]:
+    """Say whose the rows are and what chooses a person's, where one may have several; and how they were made."""
+    unit, derived = table.schema.unit, table.schema.derived
+    facts: dict[str, Any] = {}
+    if unit is not None:
+        facts = {"unit": [unit.column, unit.max_rows, unit.missing], "chosen": table.chosen}
+    return facts if derived is None else {**facts, "derived": derived}
 
 
 def _same(value: Any) -> Any:

@@ -8,10 +8,12 @@ description, and what was measured is never taken for anything else.
 part                what is written
 =================== ==============================================================================================
 what                the class of the features or the statistic, the distribution and version that it comes from,
-                    and every attribute of the object, those of columns, kernels and other features included;
+                    and every attribute of the object, those of columns, kernels and other features included, and
+                    of a plugin's class;
                     the rule by which a part of it is shown, if not all is
 which rows          the conditions, in any order, with the columns that they look at as they were declared; the
-                    number of rows and all else that the schema says of the whole table; both of two tables
+                    number of rows and all else that the schema says of the whole table; the columns by which
+                    the rows of people with too many are chosen; both of two tables
 =================== ==============================================================================================
 """
 
@@ -50,6 +52,7 @@ T = TypeVar("T")
 
 _LONG = 1024  # characters, beyond which a digest stands for a value
 _HOUSE = "dfprivacy"
+_NO_PLUGINS = frozenset({_HOUSE, "builtins", "abc", "typing"})
 _WORKED_OUT = {  # attributes of the house's own classes that follow from others, some only once they are asked for
     "dfprivacy.features.base:_Enforced": frozenset({"_diameter", "_unit"}),
     "dfprivacy.features.onehot:OneHot": frozenset({"groups", "columns", "shape", "weights", "_codes", "_place"}),
@@ -181,7 +184,9 @@ def _rows(table: Table, known: Origins) -> str:
             both += [_text(column, known), _text(code, known), _rows(part, known)]
         return _items(both)
     where = {known.once(condition, _condition) for condition in table.conditions}
-    return _members({"where": _items(sorted(where)), "table": known.once(table.schema, _table)})
+    rows = {"where": _items(sorted(where)), "table": known.once(table.schema, _table)}
+    chosen = {"chosen": _brief(_items(_text(column, known) for column in table.known))} if table.known else {}
+    return _members({**rows, **chosen})
 
 
 def _condition(condition: Condition, known: Origins) -> str:
@@ -251,11 +256,21 @@ def _object(value: Any, known: Origins) -> str:
     name = known.kind(kind)
     if name is None or not hasattr(value, "__dict__"):
         raise _UndescribedError
-    had = vars(value)
+    had = {**_of_class(kind), **vars(value)}
     attributes = [f"{head}{_text(had[each], known)}" for each, head in _described(kind, tuple(had))]  # type: ignore[arg-type]
     if kind is OneHot:
         attributes.append(f'"groups":{_text(sorted(value.by.codes(value.groups)), known)}')
     return f"{{{_quoted(name)}:{{{','.join(attributes)}}}}}"
+
+
+def _of_class(kind: type) -> dict[str, object]:
+    """Give the attributes of a plugin's classes that are no code: whoever sets one measures something else."""
+    bases = (base for base in reversed(kind.__mro__) if base.__module__.partition(".")[0] not in _NO_PLUGINS)
+    return {name: value for base in bases for name, value in vars(base).items() if not _is_code(name, value)}
+
+
+def _is_code(name: str, value: object) -> bool:
+    return name.startswith("__") or name == "_abc_impl" or callable(value) or hasattr(type(value), "__get__")
 
 
 @lru_cache(maxsize=1024)

@@ -8,31 +8,25 @@ tables, so what the union costs is what each of the two accounts is charged.
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from dfprivacy._json import plain_json
 from dfprivacy._measure.passes import Common, Passes
 from dfprivacy._measure.query import Query, key_of, pickled
 from dfprivacy._measure.tasks import Selected, SumTask, Task
 from dfprivacy._privacy.grid import SUM_MAX, exact_exponent
-from dfprivacy._table.batch import BATCH_ROWS, VALUE_BYTES, batches, gathered, number, of_each, reads_of
-from dfprivacy._table.conditions import IsIn, Satisfies, kept_by, of_private
+from dfprivacy._table.batch import BATCH_ROWS, VALUE_BYTES, gathered, number, of_each, reads_of
+from dfprivacy._table.conditions import IsIn, Satisfies, kept_by
 from dfprivacy._table.frames import redact_errors
 from dfprivacy._table.frames.engine import ClusterFrame, EngineFrame
 from dfprivacy._table.keys import held, key_read, ordered, surveyed
-from dfprivacy._table.people import BoundedFrame
-from dfprivacy._table.per import PerFrame
-from dfprivacy._table.sample import Sample, SampledFrame
-from dfprivacy.errors import ArgumentError, NotProtected, PluginError, ReadError
+from dfprivacy._table.rows import MEMORY, Rows
+from dfprivacy.errors import ArgumentError, PluginError, ReadError
 from dfprivacy.features import Count, RowFeatures
 from dfprivacy.features.integers import integers
 from dfprivacy.features.upward import UP, root
@@ -47,13 +41,10 @@ if TYPE_CHECKING:
 
     from dfprivacy._measure.passes import Law
     from dfprivacy._table.batch import Batch
-    from dfprivacy._table.conditions import Condition
     from dfprivacy._table.frames import Frame, Read
     from dfprivacy._table.keys import Key
-    from dfprivacy._table.per import OfPerson
     from dfprivacy.features.integers import Integers
     from dfprivacy.local import RowLabels
-    from dfprivacy.schema import Unit
     from dfprivacy.statistics import Statistic
 
 __all__ = ["L2", "MEMORY", "Table", "union"]
@@ -62,36 +53,30 @@ T = TypeVar("T")
 Relation = Literal["replace_one", "add_remove"]
 L2 = 2
 _SMALLER = "Ask a sample, view.sample(0.1), or protect the table with a larger memory=, in bytes."
-MEMORY = 2e9
 _AGREED, _AGREED_WIDTH = 64, 4096  # how many sums of public columns are remembered, and how long ones
 
 
-@dataclass(frozen=True)
-class Table:
-    """A protected table as the curator sees it: the frame, what is public about it, and a view's conditions.
+class Table(Rows):
+    """A protected table as the curator sees it: which rows are asked, and what can be computed of them.
 
     With `by`, the table is one group of these columns, the same is asked of the others, and `passes` is what they
-    share. With `mark`, it is part of a union: the column that tells the tables apart, and this one's code in it. A
-    union has `parts`, no frame. With `sample`, every question sees another secret sample of the rows. Whole columns
-    take at most `memory` bytes of this process. `agreed_sums` are of the frame's public columns, as they were last
-    read, for plans.
+    share. `agreed_sums` are of the table's public columns, as they were last read, for plans.
     """
 
-    frame: Frame | None
-    schema: Schema
-    conditions: tuple[Condition, ...] = ()
     by: tuple[Column, ...] = ()
-    mark: tuple[Column, int] | None = None
-    parts: tuple[Table, ...] = ()
-    passes: Passes | None = field(default=None, repr=False, compare=False)
-    sample: Sample | None = None
-    memory: float = MEMORY
-    agreed_sums: dict[object, Integers] = field(default_factory=dict, repr=False, compare=False)
+    passes: Passes | None = None
+    agreed_sums: dict[object, Integers]
 
-    def __reduce__(self) -> tuple[type[Table], tuple[Any, ...]]:
-        # What is pickled or copied, a view, a call or whatever holds a table, carries no rows.
-        public = (self.schema, self.conditions, self.by, self.mark, self.parts)
-        return Table, (None, *public, None, self.sample, self.memory)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        vars(self).update(agreed_sums={})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        restored, (kind, state) = super().__reduce__()
+        return restored, (kind, {**state, "passes": None, "agreed_sums": {}})
+
+    def _chosen(self, schema: Schema, **changes: Any) -> Table:
+        return super()._chosen(schema, agreed_sums={}, **changes)
 
     @contextmanager
     def groups(self, by: tuple[Column, ...]) -> Iterator[list[Table]]:
@@ -103,12 +88,15 @@ class Table:
         parts = []
         for place, key in enumerate(itertools.product(*(column.categories or () for column in by))):
             chosen = (IsIn(column, (value,)) for column, value in zip(by, key, strict=True))
-            where, passes = (*self.conditions, *chosen), Passes(self, by, place, common)
-            parts.append(Table(self.frame, self.schema, where, by, self.mark, self.parts, passes))
+            parts.append(self.where(*chosen)._with(by=by, passes=Passes(self, by, place, common)))  # noqa: SLF001
         try:
             yield parts
         finally:
             common.clear()
+
+    def alone(self) -> Table:
+        """Give the same group, which shares no pass with others."""
+        return self._with(passes=None)
 
     def read(self, measurand: RowFeatures | Statistic) -> Query:
         """Ask features or a statistic what they look at: of the groups of a call, the first alone."""
@@ -121,90 +109,6 @@ class Table:
     def made(self, make: Callable[..., T], arguments: tuple[Any, ...]) -> T:
         """Make something of public arguments: once for all groups of a call."""
         return self.passes.made(make, arguments) if self.passes else make(*arguments)
-
-    def per_person(self, unit: Unit, key: bytes, columns: tuple[OfPerson, ...]) -> Table:
-        """Give the table of the people among the view's rows, one row each.
-
-        Their number is public where it was said, and the view has no condition.
-        """
-        derived = {
-            "unit": [unit.column, unit.max_rows, unit.missing],
-            "where": [[each.describe(), [c.describe() for c in each.columns]] for each in self.conditions],
-            "columns": [each.describe() for each in columns],
-        }
-        schema = Schema(
-            tuple(each.name for each in columns),
-            {each.name: each.column for each in columns},
-            self.schema.neighbors,
-            None if self.conditions else self.schema.people,
-            derived=plain_json(derived),
-        )
-
-        frame = self.rows
-        if not isinstance(frame, BoundedFrame):
-            raise TypeError
-
-        def read(reads: Sequence[Read]) -> Selected:
-            return batches(frame, reads, self.conditions)
-
-        return Table(PerFrame(frame, read, unit, key, columns), schema, memory=self.memory)
-
-    def sampled(self, share: Fraction) -> Table:
-        """Give the table of which every question sees another secret sample: docs/explanation/sampling.md.
-
-        Of a public number of rows, a public number is drawn; else everybody is, by chance. Neighbouring samples
-        agree on no column: where a row is not drawn, another one may be in its place.
-        """
-        schema, rows = self.schema, self.schema.size
-        drawn = None if rows is None else math.floor(share * rows)
-        if drawn is not None and rows is not None:
-            share = Fraction(drawn, rows)
-        sample = Sample(share, "" if schema.unit is None else schema.unit.column, drawn, rows)
-        of = None if schema.derived is None else json.loads(schema.derived)
-        schema = replace(
-            schema,
-            columns={name: replace(column, public=False) for name, column in schema.columns.items()},
-            size=drawn,
-            people=None,
-            derived=plain_json({"sample": sample.describe(), "of": of}),
-        )
-        frame, conditions = SampledFrame(self.rows, sample), tuple(map(of_private, self.conditions))
-        return replace(self, frame=frame, schema=schema, conditions=conditions, sample=sample)
-
-    def drawn(self) -> Table:
-        """Draw the sample that one question sees; a table that is none is seen as it is."""
-        if not isinstance(self.frame, SampledFrame):
-            return self
-        return replace(self, frame=self.frame.drawn(self._held, self.memory))
-
-    @property
-    def _held(self) -> tuple[Read, ...]:
-        """What may be read of a sample: all columns of which something is known."""
-        selected = (column for condition in self.conditions for column in condition.columns)
-        return tuple(dict.fromkeys(reads_of((*self.schema.columns.values(), *selected))))
-
-    def declaring(self, schema: Schema) -> Table:
-        """Give the same rows with other columns declared: by what is known of them, a person's rows are chosen."""
-        frame = self.frame
-        if isinstance(frame, BoundedFrame | SampledFrame):
-            selected = (column for each in self.conditions for column in each.columns)
-            frame = frame.knowing(tuple(dict.fromkeys([*schema.columns.values(), *selected])))
-        return replace(self, schema=schema, frame=frame)
-
-    def present(self) -> None:
-        """Raise `NotProtected` if this is a copy without rows, `ReadError` if they cannot be read here."""
-        for part in self.parts or (self,):
-            part.rows.ready()
-
-    @property
-    def rows(self) -> Frame:
-        """The frame; `NotProtected` if this is a copy without one."""
-        if self.frame is None:
-            raise NotProtected(
-                "This view came from a copy that carries no rows.",
-                "Protect the table under the same name where the rows are.",
-            )
-        return self.frame
 
     @cached_property
     def public(self) -> frozenset[str]:
@@ -232,7 +136,11 @@ class Table:
         public = tuple(condition for condition in self.conditions if condition.public)
         if self.schema.size is None or self.schema.neighbors != "replace_one" or not public or self.frame is None:
             return self.schema.size
-        return replace(self, conditions=public).total(Count(), 0)[0]
+        return self._with(conditions=public).total(Count(), 0)[0]
+
+    def _joining(self, tables: Sequence[Table], which: Column) -> Table:
+        """Give the union of tables, which have columns, conditions and relation in common."""
+        return self._with(parts=tuple(table._with(mark=(which, code)) for code, table in enumerate(tables)))  # noqa: SLF001
 
     @property
     def rows_each(self) -> int:
@@ -538,9 +446,9 @@ def union(first: Table, second: Table, names: tuple[str, str]) -> tuple[Table, C
         first.schema.neighbors,
         None if first.schema.size is None or second.schema.size is None else first.schema.size + second.schema.size,
     )
-    parts = tuple(replace(table, mark=(which, code)) for code, table in enumerate((first, second)))
     memory = min(first.memory, second.memory)
-    return Table(None, schema, (*first.conditions, *second.conditions), parts=parts, memory=memory), which
+    both = Table(None, schema, (*first.conditions, *second.conditions), memory=memory)
+    return both._joining((first, second), which), which  # noqa: SLF001 - of our own kind
 
 
 def _bound(measurand: RowFeatures | Statistic, relation: Relation, norm: float, public: frozenset[str]) -> float:

@@ -286,5 +286,6 @@ def played(slot: Slot, query: Query, world: World) -> NoisyValue:
 def _not_redrawn(why: str) -> ArgumentError:
     return ArgumentError(
         f"The noise in this answer cannot be drawn again. {why}.",
-        "Combine answers that follow from noisy sums: means, counts, tests of means, regressions.",
+        "Combine answers that follow from noisy sums: means, counts, tests of means, regressions. Another one is "
+        "made more accurate by asking it anew, with fresh=True and a larger epsilon.",
     )

@@ -151,9 +151,12 @@ class Registry:
 
     @cached_property
     def origins(self) -> Mapping[str, str]:
-        """Distribution and version of each package with plugins that were loaded."""
-        known = (each for each in self.plugins if each.distribution and each.status == "loaded")
-        return MappingProxyType({each.module.partition(":")[0].partition(".")[0]: each.origin for each in known})
+        """Distributions and versions of each package with plugins that were loaded: of a namespace, all in it."""
+        known: dict[str, set[str]] = {}
+        for each in self.plugins:
+            if each.distribution and each.status == "loaded":
+                known.setdefault(each.module.partition(":")[0].partition(".")[0], set()).add(each.origin)
+        return MappingProxyType({package: ", ".join(sorted(origins)) for package, origins in known.items()})
 
     @property
     def problems(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfprivacy._json import plain_json
 from dfprivacy._table.batch import Batch, reads_of
 from dfprivacy._table.choice import Choice, Chosen, counting, parts
 from dfprivacy._table.frames import Dictionary, Frame, Read
@@ -21,7 +22,7 @@ from dfprivacy._table.ids import NOBODY, UNKNOWN, People
 from dfprivacy.errors import SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from dfprivacy._table.hashing import Hashes
     from dfprivacy.schema import Column, Unit
 
-__all__ = ["BoundedFrame", "check_ids"]
+__all__ = ["BoundedFrame", "check_ids", "in_order"]
 
 _ALL = np.uint64(2**64 - 1)  # no number within bounds is written so
 _HIGH = np.uint64(32)
@@ -46,6 +47,11 @@ def check_ids(frame: Frame, name: str) -> None:
             "Fractions are rounded, and two people may become one. In pandas, one missing number makes fractions "
             "of a column of whole ones: use astype('Int64'), or text.",
         )
+
+
+def in_order(columns: Iterable[Column]) -> tuple[Column, ...]:
+    """Sort columns by name and by what is declared of them: hashes of rows must not depend on who asks."""
+    return tuple(sorted(columns, key=lambda column: (column.name, plain_json(column.describe()))))
 
 
 class BoundedFrame:
@@ -75,7 +81,7 @@ class BoundedFrame:
         self._frame = frame
         self._unit = unit
         self.key = key
-        self._known = tuple(sorted(columns, key=lambda column: column.name))
+        self._known = in_order(columns)
 
     def knowing(self, columns: Sequence[Column]) -> BoundedFrame:
         """Give the same frame where something else is known of a row."""

@@ -6,6 +6,7 @@ whoever is not in it has no influence on the answer. docs/explanation/sampling.m
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy._table.frames import Frame, Raw
-    from dfprivacy.schema import Column
 
 __all__ = ["SHARE_MAX", "DrawnFrame", "Sample", "SampledFrame"]
 
@@ -62,6 +62,15 @@ class Sample:
         each = f"of each {self.whose!r}" if self.whose else "of each row"
         return f"a secret sample, with probability {self.share} {each}"
 
+    @property
+    def sampling(self) -> str:
+        """What sampling adds to errors, in words: to a mean, sd times the root of 1/rows - 1/of."""
+        if self.rows is None or self.of is None:
+            add = f"{math.sqrt(1 - self.share):.3g} standard deviations of a column over the root of the rows drawn"
+        else:
+            add = f"{math.sqrt(1 / self.rows - 1 / self.of):.3g} standard deviations of its column"
+        return f"not in these errors: for the table's own mean it adds {add}"
+
     def describe(self) -> dict[str, Any]:
         """Return the same as plain JSON values."""
         return {"share": str(self.share), "whose": self.whose, "rows": self.rows, "of": self.of}
@@ -81,12 +90,6 @@ class SampledFrame:
     def __init__(self, frame: Frame, sample: Sample) -> None:
         self.frame = frame
         self.sample = sample
-
-    def knowing(self, columns: Sequence[Column]) -> SampledFrame:
-        """Give the same where something else is known of a row."""
-        if not isinstance(self.frame, BoundedFrame):
-            return self
-        return SampledFrame(self.frame.knowing(columns), self.sample)
 
     @property
     def library(self) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from dfprivacy._call.target import Target
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._table.declare import read_schema
-from dfprivacy._table.people import BoundedFrame
 from dfprivacy.schema import Unit
 from dfprivacy.testing.cases import few
 from dfprivacy.testing.discipline import Audit, Failed, Skipped
@@ -65,8 +64,7 @@ class _OfPeople(Harness):
             unit=_UNIT,
             size=self.people if case.neighbors == "replace_one" else None,
         )
-        rows = BoundedFrame(frame, _UNIT, _KEY, tuple(schema.columns.values()))
-        view = PrivateFrame(Target(account, Table(rows, schema)))
+        view = PrivateFrame(Target(account, Table(frame, schema, key=_KEY)))
         if self.per:
             view = view.per(_WHO).agg(
                 {name: "last" if name in case.categories else "mean" for name in case.columns}

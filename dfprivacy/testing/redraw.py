@@ -259,4 +259,4 @@ def _drawn() -> int:
 def _moved(table: Table, frames: Mapping[int, MemoryFrame]) -> Table:
     """Put other frames in place of those of a table."""
     parts = tuple(_moved(part, frames) for part in table.parts)
-    return replace(table, frame=frames.get(id(table.frame)), parts=parts, passes=None)
+    return table.alone().over(frames.get(id(table.frame)))._with(parts=parts)  # noqa: SLF001 - of another reading

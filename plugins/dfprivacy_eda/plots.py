@@ -290,7 +290,7 @@ def quantiles(release: Quantiles, ax: Any) -> Any:
         release.high,
         color=SURE,
         lw=2.5,
-        label=_interval(release.confidence, noise=release.covers == "table"),
+        label=_interval(release.confidence, noise=release.covers != "population"),
     )
     ax.plot(release.values, release.q, "o", ms=4, color=SURE)
     first, last = tree.quantiles([_TAIL, 1 - _TAIL])

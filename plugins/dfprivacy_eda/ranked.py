@@ -42,7 +42,7 @@ class Quantiles(Tabled):
         Ends of an interval for each.
     confidence : float
         Coverage of each interval.
-    covers : {"table", "population"}
+    covers : {"table", "population", "sample"}
         What the intervals are for, as in `ColumnStatistic`.
     bounds : tuple of two float
         The column's bounds. A quantile at one may lie beyond it, for values there were limited.
@@ -134,8 +134,8 @@ class Quantiles(Tabled):
     def _sentence(self) -> str:
         """Say the quantiles, of many the first, the middle and the last."""
         unit = self._unit(self.column)
-        table = self.covers == "table"
-        of = whose(self.covers or "") + ", all of them noise" * (table and any(self.spreads))
+        noisy = self.covers != "population" and any(self.spreads)
+        of = whose(self.covers or "") + ", all of them noise" * noisy
         last = len(self.q) - 1
         shown = sorted({0, last // 2, last})
         told = [

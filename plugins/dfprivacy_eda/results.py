@@ -47,9 +47,10 @@ class ColumnStatistic(Release):
         What it is, such as ``"mean"``.
     column : str
         Of which column, or columns.
-    covers : {"table", "population", "limited table", "limited population"} or None
-        What the interval is for: the table's own number, as a dataframe has it, or that of a population of which
-        the rows are a sample; limited: of values limited to the bounds. None where there is no interval.
+    covers : {"table", "population", "sample", "limited table", "limited population", "limited sample"} or None
+        What the interval is for: the table's own number, as a dataframe has it, that of a population of which the
+        rows are a sample, or of `view.sample(...)` that of the rows that were drawn; limited: of values limited to
+        the bounds. None where there is no interval.
     count : float or None
         Rows that the answer is about; noisy where that is private.
     missing, missing_standard_error : float or None
@@ -99,7 +100,7 @@ class ColumnStatistic(Release):
         """Say the number, what it is of, and how sure it is."""
         low, high, ends = self.low, self.high, self._ends
         unit = unit_of(self, self.statistic, self.column)
-        of = whose(self.covers or "", sample=bool(self.privacy and self.privacy.sample))
+        of = whose(self.covers or "")
         how = sure(low, high, self.confidence, unit=unit, whose=of, noise=self._noise_part, bounds=ends)
         if self._exact and low is not None and low == high:
             how = ", exactly: it is public"
@@ -122,7 +123,7 @@ class ColumnStatistic(Release):
     def _noise_part(self) -> float | None:
         """All of an interval for the table; of one for the population as far as its width tells."""
         noise = self.noise_standard_error
-        if (self.covers or "").endswith("table"):
+        if not (self.covers or "population").endswith("population"):
             return 1.0 if noise and not self._exact else None
         if self.low is None or self.high is None or noise is None:
             return None

@@ -22,7 +22,6 @@ from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import unregister
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
-from dfprivacy._table.people import BoundedFrame
 from dfprivacy.schema import Unit
 from dfprivacy.statistics import OfSums
 
@@ -41,7 +40,7 @@ def table_of(rows, neighbors, most=2, missing="omit", key=KEY, known=None):
     frame = adapt(frame_of(rows))
     said = {**SAID, "public": (), "missing": None, "neighbors": neighbors}
     schema = read_schema(frame, **said, unit=unit)
-    return Table(BoundedFrame(frame, unit, key, [*schema.columns.values()][:known]), schema)
+    return Table(frame, schema, key=key, known=[*schema.columns.values()][:known])
 
 
 def by_category(table):

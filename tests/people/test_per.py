@@ -16,7 +16,6 @@ from dfprivacy._measure.evaluate import Table
 from dfprivacy._table.conditions import condition
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
-from dfprivacy._table.people import BoundedFrame
 from dfprivacy._table.per import read_aggregates
 from dfprivacy.schema import Unit
 
@@ -36,7 +35,7 @@ def table_of(rows, neighbors, most=2, missing="omit", key=KEY, known=None):
     frame = adapt(frame_of(rows))
     said = {**SAID, "public": (), "missing": None, "neighbors": neighbors}
     schema = read_schema(frame, **said, unit=unit)
-    return Table(BoundedFrame(frame, unit, key, [*schema.columns.values()][:known]), schema)
+    return Table(frame, schema, key=key, known=[*schema.columns.values()][:known])
 
 
 def rows_with(state, name=9):
@@ -55,9 +54,9 @@ def people_of(rows, neighbors="add_remove", asked=AGGREGATES, most=2, missing="o
     table = table_of(rows, neighbors, most, missing, key)
     if where is not None:
         name, wanted = where
-        table = Table(table.frame, table.schema, (condition(table.schema, name, wanted),))
+        table = table.where(condition(table.schema, name, wanted))
     unit = table.schema.unit
-    return table.per_person(unit, key, read_aggregates(table.schema, unit, asked))
+    return table.per_person(read_aggregates(table.schema, unit, asked))
 
 
 def rows_of(table):
@@ -138,8 +137,8 @@ def test_means_and_sums_do_not_depend_on_the_order_of_rows(make, bounds):
         frame = adapt(make({"pid": who[order], "x": values[order]}))
         said = {"categories": None, "public": (), "missing": None, "neighbors": "add_remove"}
         schema = read_schema(frame, bounds={"x": bounds}, **said, unit=unit)
-        table = Table(BoundedFrame(frame, unit, KEY, tuple(schema.columns.values())), schema)
-        people = table.per_person(unit, KEY, read_aggregates(schema, unit, asked))
+        table = Table(frame, schema, key=KEY)
+        people = table.per_person(read_aggregates(schema, unit, asked))
         rows = people.gathered(tuple(people.schema.columns.values()))
         found.append([rows.values(people.schema.columns[name]) for name in asked])
 

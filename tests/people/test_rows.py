@@ -35,7 +35,7 @@ def table_of(rows, neighbors, most=2, missing="omit", key=KEY, known=None):
     frame = adapt(frame_of(rows))
     said = {**SAID, "public": (), "missing": None, "neighbors": neighbors}
     schema = read_schema(frame, **said, unit=unit)
-    return Table(BoundedFrame(frame, unit, key, [*schema.columns.values()][:known]), schema)
+    return Table(frame, schema, key=key, known=[*schema.columns.values()][:known])
 
 
 def by_category(table):

@@ -62,7 +62,7 @@ def of_the_table(monkeypatch):
 
     def sampled(self, share):
         found = real(self, share)
-        return replace(found, schema=replace(found.schema, columns=self.schema.columns))
+        return found._with(schema=replace(found.schema, columns=self.schema.columns))
 
     monkeypatch.setattr(Table, "sampled", sampled)
 

@@ -31,8 +31,7 @@ class PandasFrame:
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame
-        self._index: pd.Index[Any] | None = None
-        self._places: dict[str, int] = {}
+        self._places: tuple[pd.Index[Any] | None, dict[str, int]] = None, {}  # of one index: threads share both
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -62,10 +61,11 @@ class PandasFrame:
         return _names_people(self._column(name).dtype)
 
     def _column(self, name: str) -> pd.Series[Any]:
-        if not self._frame.columns.is_(self._index):  # a frame may get other columns, an index may not change
-            self._index = self._frame.columns
-            self._places = {known: at for at, known in reversed(list(enumerate(self.columns)))}
-        return self._frame.iloc[:, self._places[name]]  # by position: a name need not be a string in pandas
+        index, (known, places) = self._frame.columns, self._places
+        if not index.is_(known):  # a frame may get other columns, an index may not change
+            places = {str(each): at for at, each in reversed(list(enumerate(index)))}
+            self._places = index, places
+        return self._frame.iloc[:, places[name]]  # by position: a name need not be a string in pandas
 
 
 def _whole_column(column: pd.Series[Any], read: Read) -> Any:

@@ -1,0 +1,295 @@
+"""Which rows are asked: one value that is made whole, and of which no part is exchanged.
+
+How far one person moves a sum follows from all of it together: the frame, the column that names people and how many
+rows of one count, the key and the columns by which these are chosen, what was made of them, the sample, and the
+conditions. So nothing outside of this module pairs one of them with others: a table gives another one by its own
+verbs, `where`, `select`, `declaring`, `per_person` and `sampled`, and each sets all that follows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import weakref
+from dataclasses import replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from dfprivacy._json import plain_json
+from dfprivacy._table.batch import batches, reads_of
+from dfprivacy._table.conditions import of_private
+from dfprivacy._table.people import BoundedFrame, in_order
+from dfprivacy._table.per import PerFrame
+from dfprivacy._table.sample import Sample, SampledFrame
+from dfprivacy.errors import NotProtected
+from dfprivacy.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dfprivacy._table.batch import Batch
+    from dfprivacy._table.conditions import Condition
+    from dfprivacy._table.frames import Frame, Read
+    from dfprivacy._table.per import OfPerson
+    from dfprivacy.schema import Column
+
+__all__ = ["MEMORY", "Rows"]
+
+MEMORY = 2e9
+
+
+class Rows:
+    """Rows of a table, and all that chooses them.
+
+    Parameters
+    ----------
+    frame : Frame or None
+        The whole table as its adapter gives it; None for a copy without rows.
+    schema : Schema
+        What is public about the table.
+    conditions : tuple of Condition
+        Which of its rows are asked.
+    key : bytes
+        The account's, by which rows of people with too many are chosen.
+    known : sequence of Column, optional
+        The columns by which they are chosen; default: all of the schema.
+    memory : float
+        The most bytes that whole columns may take in this process.
+
+    Attributes
+    ----------
+    known : tuple of Column
+        The columns by which a person's rows are chosen, in an order of their own; none where each has one row.
+    mark : tuple of (Column, int) or None
+        Of a part of a union: the column that tells the tables apart, and this one's code in it.
+    parts : tuple of Rows
+        The tables of a union, which has no frame.
+    sample : Sample or None
+        With one, every question sees another secret sample of the rows.
+    """
+
+    schema: Schema
+    conditions: tuple[Condition, ...]
+    known: tuple[Column, ...]
+    sample: Sample | None
+    mark: tuple[Column, int] | None
+    parts: tuple[Self, ...]
+    memory: float
+    _key: bytes
+    _frame: Frame | None  # what is read
+    _source: Frame | weakref.ref[Frame] | None  # the whole table
+    _of: Self | None  # what people or samples are made of
+    _made: tuple[OfPerson, ...]
+
+    def __init__(
+        self,
+        frame: Frame | None,
+        schema: Schema,
+        conditions: tuple[Condition, ...] = (),
+        *,
+        key: bytes = b"",
+        known: Sequence[Column] | None = None,
+        memory: float = MEMORY,
+    ) -> None:
+        if schema.derived is not None and frame is not None:
+            raise TypeError(_MIXED)
+        chosen_by = schema.columns.values() if known is None else known
+        vars(self).update(
+            schema=schema,
+            conditions=conditions,
+            known=in_order(chosen_by) if schema.unit is not None else (),
+            sample=None,
+            mark=None,
+            parts=(),
+            memory=memory,
+            _key=key,
+            _frame=None,
+            _source=None,
+            _of=None,
+            _made=(),
+        )
+        vars(self).update(self.over(frame)._state())  # noqa: SLF001 - of our own kind
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{name} is one with all the rest.")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What is pickled or copied, a view, a call or whatever holds a table, carries no rows and no key.
+        return _restored, (type(self), {**self._state(), **_NO_ROWS})
+
+    def _state(self) -> dict[str, Any]:
+        """Give all that it is, without what follows."""
+        kind = type(self)
+        return {n: v for n, v in vars(self).items() if not isinstance(getattr(kind, n, None), cached_property)}
+
+    def _with(self, **changes: Any) -> Self:
+        """Give another one: for verbs alone."""
+        other = object.__new__(type(self))
+        vars(other).update({**self._state(), **changes})
+        return other
+
+    @property
+    def frame(self) -> Frame | None:
+        """The rows to choose from; None in a copy without any, and when no view holds them any more."""
+        return self._made_again() if self._frame is None else self._frame
+
+    @property
+    def rows(self) -> Frame:
+        """The frame; `NotProtected` if this is a copy without one."""
+        frame = self.frame
+        if frame is None:
+            raise NotProtected(
+                "This view came from a copy that carries no rows.",
+                "Protect the table under the same name where the rows are.",
+            )
+        return frame
+
+    def present(self) -> None:
+        """Raise `NotProtected` if this is a copy without rows, `ReadError` if they cannot be read here."""
+        for part in self.parts or (self,):
+            part.rows.ready()
+
+    def over(self, source: Frame | None) -> Self:
+        """Choose the same rows of the whole table where it is read anew."""
+        if isinstance(source, (BoundedFrame, PerFrame, SampledFrame)):
+            raise TypeError(_MIXED)
+        of = None if self._of is None else self._of.over(source)
+        other = self._with(_source=source if of is None else None, _of=of, _frame=None)
+        return other._with(_frame=other._made_again())  # noqa: SLF001 - of our own kind
+
+    def weakly(self) -> Self:
+        """Give the same rows for as long as somebody else holds the table."""
+        source, of = self._source, self._of
+        return self._with(
+            _frame=None,
+            _source=source if source is None or isinstance(source, weakref.ref) else weakref.ref(source),
+            _of=None if of is None else of.weakly(),
+            parts=tuple(part.weakly() for part in self.parts),
+        )
+
+    def _made_again(self) -> Frame | None:
+        """Make the frame of what it follows from."""
+        if self._of is not None:
+            return self._of._sampled(self.sample) if self.sample is not None else self._of._people(self._made)  # noqa: SLF001
+        source = self._source() if isinstance(self._source, weakref.ref) else self._source
+        unit = self.schema.unit
+        return source if source is None or unit is None else BoundedFrame(source, unit, self._key, self.known)
+
+    def _sampled(self, sample: Sample) -> Frame | None:
+        frame = self.frame
+        return None if frame is None else SampledFrame(frame, sample)
+
+    def _people(self, columns: tuple[OfPerson, ...]) -> Frame | None:
+        frame, unit, conditions = self.frame, self.schema.unit, self.conditions
+        if not isinstance(frame, BoundedFrame) or unit is None:
+            return None
+
+        def read(reads: Sequence[Read]) -> Iterator[tuple[Batch, NDArray[np.bool_] | None]]:
+            return batches(frame, reads, conditions)
+
+        return PerFrame(frame, read, unit, self._key, columns)
+
+    def where(self, *conditions: Condition) -> Self:
+        """Give the rows for which these conditions hold, too."""
+        return self._with(conditions=(*self.conditions, *conditions))
+
+    def select(self, names: Sequence[str]) -> Self:
+        """Give the same rows with these columns only; a person's rows are those that they were."""
+        return self._with(schema=self.schema.select(names))
+
+    def declaring(self, columns: Mapping[str, Column]) -> Self:
+        """Give the table with other columns declared: by what is known of them, a person's rows are chosen anew."""
+        selected = (column for each in self.conditions for column in each.columns)
+        known = in_order({*columns.values(), *selected})
+        return self._knowing(known)._with(schema=replace(self.schema, columns=columns))  # noqa: SLF001
+
+    def _knowing(self, known: tuple[Column, ...]) -> Self:
+        """Give the same where other columns choose a person's rows, if any has several."""
+        if not self.known:
+            return self
+        if isinstance(self._frame, BoundedFrame):
+            return self._with(known=known, _frame=self._frame.knowing(known))
+        of = None if self._of is None else self._of._knowing(known)  # noqa: SLF001 - of our own kind
+        other = self._with(known=known, _of=of, _frame=None)
+        return other if self._frame is None else other._with(_frame=other._made_again())  # noqa: SLF001
+
+    def per_person(self, columns: tuple[OfPerson, ...]) -> Self:
+        """Give the table of the people among the view's rows, one row each.
+
+        Their number is public where it was said, and the view has no condition.
+        """
+        unit = self.schema.unit
+        if unit is None:
+            raise TypeError
+        derived = {
+            "unit": [unit.column, unit.max_rows, unit.missing],
+            "chosen": self.chosen,
+            "where": [[each.describe(), [c.describe() for c in each.columns]] for each in self.conditions],
+            "columns": [each.describe() for each in columns],
+        }
+        schema = Schema(
+            tuple(each.name for each in columns),
+            {each.name: each.column for each in columns},
+            self.schema.neighbors,
+            None if self.conditions else self.schema.people,
+            derived=plain_json(derived),
+        )
+        return self._chosen(schema, _made=columns, known=(), conditions=(), _frame=self._people(columns))
+
+    def sampled(self, share: Fraction) -> Self:
+        """Give the table of which every question sees another secret sample: docs/explanation/sampling.md.
+
+        Of a public number of rows, a public number is drawn; else everybody is, by chance. Neighbouring samples
+        agree on no column: where a row is not drawn, another one may be in its place.
+        """
+        schema, rows = self.schema, self.schema.size
+        drawn = None if rows is None else math.floor(share * rows)
+        if drawn is not None and rows is not None:
+            share = Fraction(drawn, rows)
+        sample = Sample(share, "" if schema.unit is None else schema.unit.column, drawn, rows)
+        of = None if schema.derived is None else json.loads(schema.derived)
+        schema = replace(
+            schema,
+            columns={name: replace(column, public=False) for name, column in schema.columns.items()},
+            size=drawn,
+            people=None,
+            derived=plain_json({"sample": sample.describe(), "of": of}),
+        )
+        conditions = tuple(map(of_private, self.conditions))
+        return self._chosen(schema, sample=sample, conditions=conditions, _frame=SampledFrame(self.rows, sample))
+
+    def _chosen(self, schema: Schema, **changes: Any) -> Self:
+        """Give what is made of these rows."""
+        return self._with(schema=schema, _source=None, _of=self, **changes)
+
+    def drawn(self) -> Self:
+        """Draw the sample that one question sees; a table that is none is seen as it is."""
+        frame = self.frame
+        if not isinstance(frame, SampledFrame):
+            return self
+        return self._with(_frame=frame.drawn(self._held, self.memory))
+
+    @property
+    def _held(self) -> tuple[Read, ...]:
+        """What may be read of a sample: all columns of which something is known."""
+        selected = (column for condition in self.conditions for column in condition.columns)
+        return tuple(dict.fromkeys(reads_of((*self.schema.columns.values(), *selected))))
+
+    @property
+    def chosen(self) -> list[list[Any]]:
+        """The columns by which a person's rows are chosen, as plain JSON values."""
+        return [[column.name, column.describe()] for column in self.known]
+
+
+_MIXED = "These rows were chosen, and what is public of them goes with how they were."
+_NO_ROWS: dict[str, object] = {"_frame": None, "_source": None, "_of": None, "_key": b""}
+
+
+def _restored(kind: type[Rows], state: dict[str, Any]) -> Rows:
+    copy = object.__new__(kind)
+    vars(copy).update(state)
+    return copy
