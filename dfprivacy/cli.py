@@ -239,8 +239,8 @@ def _accounts(options: argparse.Namespace, name: str | None) -> int:
             for account in accounts
         ]
         records = [{**vars(each), "at": each.at.isoformat(timespec="seconds")} for each in ledger.records()]
-        shown = {"ledger": ledger.where, "accounts": entries, "records": records, "problems": problems}
-        print(json.dumps(shown, indent=2))
+        found = {"ledger": ledger.where, "accounts": entries, "records": records, "problems": problems}
+        print(json.dumps(found, indent=2))
     else:
         shown = name is not None or any(wanted.values())
         print(f"{ledger.where}: {len(accounts)} account{'' if len(accounts) == 1 else 's'}")

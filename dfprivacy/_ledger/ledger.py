@@ -315,16 +315,20 @@ class Ledger:
         try:
             engine = self._usable()
             # Before the transaction begins, for a server may show it what was committed until then.
-            known = self._remembered(failure) if write else []
+            known = self._remembered() if write else []
             with turn_of(engine), engine.connect() as connection:
                 begin(connection, write=write)
-                self._refuse_loss(connection, known, failure)
+                self._refuse_loss(connection, known)
                 yield connection
                 if write:
                     failure = ChargeStandsError  # a commit that fails may have reached the disk all the same
                     connection.commit()
         except (forks.TornError, SQLAlchemyError, OSError) as error:
             raise self._failed(error, failure, "written" if write else "read") from error
+        except LedgerError as error:
+            if isinstance(error, failure):
+                raise
+            raise failure(error.what, error.hint) from error
 
     def rows(self, query: Select[Any], *several: Mapping[str, object]) -> list[list[tuple[Any, ...]]]:
         """Read the rows of a query once for each of several sets of its parameters.
@@ -420,40 +424,38 @@ class Ledger:
                 with suppress(LedgerError):  # a ledger that is only read
                     self.record(*event)
 
-    def _remembered(self, failure: type[LedgerError]) -> list[Seen]:
+    def _remembered(self) -> list[Seen]:
         """Return what the ledger must have to be written; refuse one that is not safe to write."""
         if self._outdated:
-            raise failure(
+            raise LedgerError(
                 f"The ledger {self.where} was made by an older dfprivacy, and can only be read from here.",
                 "Open it once where tables can be made.",
             )
         if self.memory is None or not self._id:  # a passing copy, or not yet open
             return []
         if self.memory.lost:
-            raise self._lost(failure)
-        self._refuse_links(failure)
+            raise self._lost()
+        self._refuse_links()
         return [each for each in ({self._id: Seen(self._id)} | self.memory.recall()).values() if each.ledger]
 
-    def _refuse_loss(
-        self, connection: Connection, known: Iterable[Seen], failure: type[LedgerError] = LedgerError
-    ) -> None:
+    def _refuse_loss(self, connection: Connection, known: Iterable[Seen]) -> None:
         if any(lacks(connection.exec_driver_sql, seen) for seen in known):
-            raise self._lost(failure)
+            raise self._lost()
 
-    def _lost(self, failure: type[LedgerError] = LedgerError) -> LedgerError:
+    def _lost(self) -> LedgerError:
         again = "Put the file back, or restore a newer backup with `dfprivacy ledger restore SOURCE`. If it was "
         again += "deleted on purpose, with all that was released from it, say so: "
         again += f"`dfprivacy ledger forget {self.where}`."
-        return failure(
+        return LedgerError(
             f"The ledger {self.where} was lost, or replaced by an older or another one: it lacks charges or shares "
             "that were seen in it.",
             again if self.file else "Restore a newer backup of the server, and start this process again.",
         )
 
-    def _refuse_links(self, failure: type[LedgerError] = LedgerError) -> None:
+    def _refuse_links(self) -> None:
         """Refuse a file of several names: SQLite keeps what it writes ahead beside the name that it was given."""
         if self.file is not None and self.file.stat().st_nlink > 1:
-            raise failure(
+            raise LedgerError(
                 f"The ledger {self.where} has several names (hard links), and each would be a budget.",
                 "Delete the other names.",
             )

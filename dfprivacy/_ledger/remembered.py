@@ -86,7 +86,7 @@ def lacks(execute: Callable[[str], Any], seen: Seen) -> bool:
     """Return whether a ledger is another one than was seen, or misses a charge or a share that it had then."""
     call = f"(SELECT call FROM charges WHERE id = {seen.charge:d})"  # noqa: S608 - a number
     row = execute(f"SELECT {_ID}, {call}, {_SHARES}").fetchone()
-    return row[0] != seen.ledger or (seen.charge > 0 and row[1] != seen.call) or row[2] < seen.shares
+    return bool(row[0] != seen.ledger or (seen.charge > 0 and row[1] != seen.call) or row[2] < seen.shares)
 
 
 class Memory:
