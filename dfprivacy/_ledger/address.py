@@ -113,7 +113,9 @@ def engine_of(url: URL, where: str) -> Engine:
     # Without a pool no connection outlives its transaction, so that a fork has to wait for no more than that.
     try:
         if url.get_backend_name() != "sqlite":
-            return create_engine(url, poolclass=NullPool, hide_parameters=True)
+            # Charges lock the rows that they read; a stricter level undoes those of other accounts for nothing.
+            level = "READ COMMITTED" if url.get_backend_name() == "postgresql" else None
+            return create_engine(url, poolclass=NullPool, hide_parameters=True, isolation_level=level)
         if url.get_dialect().driver != "pysqlite":
             raise LedgerError(f"{url.drivername!r} is not known to be safe where processes fork.", ELSEWHERE)
     except NoSuchModuleError as error:

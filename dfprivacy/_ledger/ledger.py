@@ -96,7 +96,7 @@ class Ledger:
         self.file = None if file is None else Path(os.path.realpath(file))
         self.memory = None if passing or where == MEMORY else memory_of(self.file or where)
         self._glance = None if self.file is None else Glance(self.file)
-        self._make_file()
+        self._make_file(reading="immutable" in url.query or url.query.get("mode") == "ro")
         fresh = self._prepare(backup=not passing)
         self._recognise(fresh=fresh)
 
@@ -288,9 +288,10 @@ class Ledger:
 
     def add_key(self, fingerprint: str, analyst: str) -> None:
         """Write down that a key belongs to an analyst, for good; an `ArgumentError` if it is another one's."""
+        name = analysts.checked_name(analyst)
         if self.analyst_of(fingerprint) is None:
-            self.record("key", fingerprint, analysts.checked_name(analyst))
-        if (known := self.analyst_of(fingerprint)) != analyst:
+            self.record("key", fingerprint, name)
+        if (known := self.analyst_of(fingerprint)) != name:
             raise ArgumentError(f"The key belongs to {known!r}.", "Make a key for each analyst.")
 
     def note(self, *, charge: int = 0, call: str = "", shares: int = 0) -> None:
@@ -384,14 +385,15 @@ class Ledger:
             )
         return self._engine
 
-    def _make_file(self) -> None:
+    def _make_file(self, *, reading: bool) -> None:
         """Make the file, for its owner alone, unless it is there; refuse a lost file, and one of several names."""
         if self.file is None:
             return
         if self.memory is not None and self.memory.lost and self.memory.recall():
             raise self._lost()
-        with suppress(OSError, forks.TornError), forks.turn():  # else SQLite says why not
-            os.close(os.open(self.file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        if not reading:
+            with suppress(OSError, forks.TornError), forks.turn():  # else SQLite says why not
+                os.close(os.open(self.file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         with suppress(FileNotFoundError):
             self._refuse_links()
 
