@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dfprivacy._call.requests import new_file, read_key
+from dfprivacy._call.requests import fingerprint, new_file, read_key
 from dfprivacy._ledger.backup import backup, forget, restore
 from dfprivacy._ledger.budget import Budget, questions_grid
 from dfprivacy._ledger.history import calls_of, matching
@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _WIDE = 1000  # characters of a line: questions are shown in full
+_RECORDS = {
+    "found": "opened where nothing was remembered of the ledger",
+    "forgotten": "the custodian gave up the ledger",
+    "restored": "restored from a backup of the ledger",
+    "key": "key",
+}
 _FORMULAS = {"=", "+", "-", "@", "\t", "\r"}
 
 
@@ -89,9 +95,9 @@ def _parser() -> argparse.ArgumentParser:
     ledger.add_argument(
         "account",
         nargs="*",
-        metavar="ACCOUNT | backup TARGET | restore SOURCE | forget PATH",
+        metavar="ACCOUNT | backup TARGET | restore SOURCE | forget PATH | key ANALYST KEYFILE",
         help="show the entries of an account; copy the ledger to a new file; put such a copy back, which never "
-        "lowers what was spent; forget a ledger file that was deleted on purpose",
+        "lowers what was spent; give up a ledger that was deleted on purpose; say to which analyst a key belongs",
     )
     ledger.add_argument("--ledger", help="a SQLite file or database URL; default: DFPRIVACY_LEDGER, or the user's")
     ledger.add_argument("--method", help="questions of this method only")
@@ -197,8 +203,11 @@ def _ledger(options: argparse.Namespace) -> int:
             print(f"{restore(source, ledger_file(options.ledger))}: restored")
         case ["forget", path]:
             known = forget(path)
-            outcome = "forgotten; a ledger made there is a new budget" if known else "nothing was known of it"
-            print(f"{path}: {outcome}")
+            outcome = "given up; a ledger made there is a new budget, and holds a record of this"
+            print(f"{path}: {outcome if known else 'nothing was known of it'}")
+        case ["key", analyst, path]:
+            open_ledger(options.ledger).add_key(fingerprint(read_key(path)), analyst)
+            print(f"{path}: requests that are signed with it are asked by {analyst}")
         case words:
             options.usage(f"{' '.join(words)!r} is neither an account nor a command")
     return 0
@@ -229,12 +238,18 @@ def _accounts(options: argparse.Namespace, name: str | None) -> int:
             }
             for account in accounts
         ]
-        print(json.dumps({"ledger": ledger.where, "accounts": entries, "problems": problems}, indent=2))
+        records = [{**vars(each), "at": each.at.isoformat(timespec="seconds")} for each in ledger.records()]
+        found = {"ledger": ledger.where, "accounts": entries, "records": records, "problems": problems}
+        print(json.dumps(found, indent=2))
     else:
         shown = name is not None or any(wanted.values())
         print(f"{ledger.where}: {len(accounts)} account{'' if len(accounts) == 1 else 's'}")
         for account in accounts:
             _print_account(account, calls[account.name] if shown else [])
+        for each in [] if name else ledger.records()[1:]:  # the first says when it was made
+            print(
+                f"\n{each.at:%Y-%m-%d %H:%M}  {_RECORDS.get(each.event, each.event)} {each.subject}: {each.value}"
+            )
         for problem in problems:
             print(f"\nproblem: {problem}")
     return int(bool(problems))
@@ -284,15 +299,14 @@ def _print_csv(calls: Mapping[str, Sequence[CallRecord]]) -> None:
 def _answer(options: argparse.Namespace) -> int:
     key = read_key(options.key)
     received = Received.read(options.request, options.schema, key)
-    if options.analyst is not None and received.analyst != options.analyst:
-        raise ArgumentError(
-            f"The request is of {received.analyst!r}, not of {options.analyst!r}.", "Ask whom it is of."
-        )
+    analyst = received.signer(open_ledger(options.ledger))
+    if options.analyst is not None and analyst != options.analyst:
+        raise ArgumentError(f"The key is of {analyst!r}, not of {options.analyst!r}.", "Check the key.")
     _refuse_output(options.output)
     view = protect(opened(options.data), received.data_set, schema=options.schema, ledger=options.ledger)
     pending = received.pending(view)
     due = float(sum(each.due for each in pending))
-    print(f"{received.analyst} asks {len(pending)} questions of {received.data_set!r}, for epsilon {due:g} in all")
+    print(f"{analyst} asks {len(pending)} questions of {received.data_set!r}, for epsilon {due:g} in all")
     print(view.budget)
     items = []
     for each in pending:

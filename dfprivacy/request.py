@@ -23,6 +23,7 @@ from dfprivacy._call.requests import (
     decoded,
     digest,
     encoded,
+    fingerprint,
     new_file,
     read_key,
     read_signed,
@@ -114,7 +115,8 @@ class Request:
         key : str or path, optional
             The file of the key that analyst and custodian share; default: the one that ``DFPRIVACY_KEY`` names.
         analyst : str, optional
-            Who asks; default: whom ``DFPRIVACY_ANALYST`` names, or else the user of the operating system.
+            A name for people to read; default: the one in ``DFPRIVACY_ANALYST``, or else the user of the operating
+            system. The request is that analyst's to whom the key belongs in the custodian's ledger.
 
         Raises
         ------
@@ -249,13 +251,15 @@ def request(schema: Path) -> Request:
 
 
 @trimmed
-def answers(path: Path, *, key: Path | None = None) -> Answers:
-    """Read what a custodian answered.
+def answers(path: Path, *, request: Path, key: Path | None = None) -> Answers:
+    """Read the answers to a request.
 
     Parameters
     ----------
     path : str or path
         The file of answers.
+    request : str or path
+        The file of the request, as it was saved.
     key : str or path, optional
         The file of the key that analyst and custodian share; default: the one that ``DFPRIVACY_KEY`` names.
 
@@ -267,10 +271,24 @@ def answers(path: Path, *, key: Path | None = None) -> Answers:
     Raises
     ------
     ArgumentError
-        If it cannot be read, or was signed with another key, or was changed since.
+        If a file cannot be read, was signed with another key or changed since, or if the answers are to another
+        request, or of another schema.
     """
-    plain = read_signed(path, ANSWERS, read_key(key))
+    secret = read_key(key)
+    plain, asked = read_signed(path, ANSWERS, secret), read_signed(request, REQUEST, secret)
     try:
+        questions = [item["question"] for item in plain["answers"]]
+        if (plain["data_set"], plain["schema"]) != (asked["data_set"], asked["schema"]):
+            raise ArgumentError(
+                f"The answers in {path} are about another data set than the request in {request}, or another "
+                "version of its schema file.",
+                "Name the request that they answer.",
+            )
+        if (plain["request"], questions) != (digest(asked), asked["questions"]):
+            raise ArgumentError(
+                f"The answers in {path} are to another request than that in {request}.",
+                "Name the request that they answer.",
+            )
         each = [(Wanted.read(item["question"], place), item) for place, item in enumerate(plain["answers"], 1)]
         return Answers(
             str(plain["data_set"]),
@@ -370,7 +388,7 @@ class Received:
     Attributes
     ----------
     analyst : str
-        Who asks.
+        The name in the file, which anybody can write; see `signer`.
     data_set : str
         What is asked about.
     wanted : tuple of Wanted
@@ -382,6 +400,7 @@ class Received:
     wanted: tuple[Wanted, ...]
     _digest: str
     _schema: str
+    _key: str
 
     @classmethod
     def read(cls, path: Path, schema: Path, key: bytes) -> Received:
@@ -417,7 +436,23 @@ class Received:
             raise ArgumentError(
                 f"The file {path} holds no request that can be read.", "Ask for it again."
             ) from None
-        return cls(analyst, name, wanted, digest(plain), file.digest)
+        return cls(analyst, name, wanted, digest(plain), file.digest, fingerprint(key))
+
+    def signer(self, ledger: Ledger) -> str:
+        """Return the analyst to whom the key of the signature belongs in a ledger.
+
+        Raises
+        ------
+        ArgumentError
+            If the ledger does not know the key.
+        """
+        analyst = ledger.analyst_of(self._key)
+        if analyst is None:
+            raise ArgumentError(
+                f"The ledger {ledger.where} does not know to which analyst the key of the request belongs.",
+                "Say so once: dfprivacy ledger key ANALYST KEYFILE.",
+            )
+        return analyst
 
     def pending(self, view: PrivateFrame) -> list[Pending]:
         """Check every question against a view of the data, and plan it. Nothing is charged or read.
@@ -429,22 +464,22 @@ class Received:
         BudgetExceeded
             If they cost more than is left.
         """
-        waiting = []
+        waiting, analyst = [], self.signer(view._target.account.ledger)  # noqa: SLF001 - a view of ours
         for wanted in self.wanted:
             try:
-                waiting.append(self._pending(view, wanted))
+                waiting.append(self._pending(view, wanted, analyst))
             except DPError as error:
                 what = f"Question {wanted.number} of the request cannot be asked: {error.what}"
                 raise type(error)(what, error.hint) from None
         self._refuse_excess(waiting)
         return waiting
 
-    def _pending(self, view: PrivateFrame, wanted: Wanted) -> Pending:
+    def _pending(self, view: PrivateFrame, wanted: Wanted, analyst: str) -> Pending:
         mechanism = registry().mechanisms.get(wanted.method)
         if mechanism is None:
             raise ArgumentError(f"There is no method {wanted.method!r} here.", "Install the plugin that has it.")
         target = view._target  # noqa: SLF001 - a view of ours
-        account = replace(target.account, analyst=self.analyst, request=f"{self._digest}#{wanted.number}")
+        account = replace(target.account, analyst=analyst, request=f"{self._digest}#{wanted.number}")
         part = PrivateFrame(replace(target, account=account))
         for rule in wanted.where:
             part = part.where({name: _selected(bound) for name, bound in rule.items()})
@@ -494,7 +529,6 @@ class Received:
         plain = {
             "format": ANSWERS,
             "request": self._digest,
-            "analyst": self.analyst,
             "data_set": self.data_set,
             "schema": self._schema,
             "answered": _now(),

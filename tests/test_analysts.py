@@ -173,6 +173,19 @@ def test_backups_hold_shares(ledger, tmp_path, ask):
     assert {"ana"} == set(again._target.account.askers().values())
 
 
+def test_a_backup_from_before_the_shares_is_refused(ledger, tmp_path, ask):
+    """Shares are carried by backups: an older one would let everybody ask."""
+    view = dp.protect(ROWS, "survey", epsilon=10, **SAID)
+    ask(view, "ana", 0.5)
+    copy = backup(open_ledger(ledger), tmp_path / "copy.sqlite")
+    dp.protect(ROWS, "survey", epsilon=10, budgets={"ana": 1}, **SAID)
+
+    with pytest.raises(dp.LedgerError, match="lower what was spent"):
+        restore(copy, ledger)
+    with pytest.raises(dp.BudgetExceeded, match="share"):
+        ask(view, "bo", 0.5)
+
+
 @pytest.fixture
 def view(ask):
     """A view of which two have asked."""

@@ -442,6 +442,7 @@ def test_a_question_about_a_range_goes_through_a_file(tmp_path, monkeypatch):
     for domain in (range(10**9), ICD, ["J45", "E11"]):
         asked.value_counts("icd", domain=domain, epsilon=1)
     asked.save("asked.json", key="ana.key")
+    main(["ledger", "key", "ana", "ana.key"])
 
     done = main(
         ["answer", "asked.json", "--data", "codes.parquet", "--schema", "codes.toml", "--key", "ana.key", "--yes"]

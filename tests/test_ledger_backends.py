@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import pwd
 import shutil
@@ -17,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dfprivacy._ledger import remembered
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._ledger.measurements import Measurement, digest
 from dfprivacy._ledger.tables import SCHEMA_VERSION, tables
@@ -449,6 +451,20 @@ def test_a_server_gone_is_a_ledger_error(new_database):
     assert account.accountant.nothing == account.spent()
 
 
+def test_an_older_dump_under_an_open_account_is_refused(new_database):
+    """If an administrator puts back what the server had before, an account that is open is not charged again."""
+    where = new_database()
+    account = open_ledger(where).open_account("x", epsilon=Fraction(1), **TERMS)
+    pay(account, "0.5")
+    nothing = json.dumps(account.accountant.nothing.to_list())
+    on_server(where, "DELETE FROM charges", f"UPDATE accounts SET spent = '{nothing}'")  # noqa: S608 - our own
+
+    with pytest.raises(LedgerError, match=r"replaced by an older.*newer backup of the server"):
+        pay(account, "0.5")
+    with pytest.raises(LedgerError, match="was lost"):
+        open_ledger(where)
+
+
 def a_pair(where):
     """Two accounts of one ledger."""
     ledger = open_ledger(where)
@@ -577,7 +593,7 @@ def test_measurements_are_kept_to_the_last_bit(account, ledger):
     assert account.answers() == []
 
 
-def test_an_old_ledger_on_a_server_goes_on(new_database):
+def test_an_old_ledger_on_a_server_goes_on(new_database, monkeypatch):
     """On a server what schema 1 had not is made in one transaction, and no other row changes."""
     url = new_database()
     ledger = open_ledger(url)
@@ -585,10 +601,11 @@ def test_an_old_ledger_on_a_server_goes_on(new_database):
     pay(account, "1/4")
     account.keep(call="c", mechanism="mean", question='"?"', release={"mean": 1.0})
     with ledger.transaction(write=True) as connection:
-        for table in (tables().shares, tables().askers, tables().measurements):
+        for table in (tables().records, tables().shares, tables().askers, tables().measurements):
             table.drop(connection)
         connection.execute(tables().ledger.update().values(schema_version=1))
 
+    monkeypatch.setattr(remembered, "_memories", {})
     again = open_ledger(url)
 
     assert (again._version(), again.keeps_measurements) == (SCHEMA_VERSION, True)

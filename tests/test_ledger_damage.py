@@ -17,8 +17,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from dfprivacy._ledger import remembered
 from dfprivacy._ledger.budget import Budget, Releases
 from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._ledger.tables import SCHEMA_VERSION
 from dfprivacy._privacy.losses import Pure
 from dfprivacy.errors import ArgumentError, BudgetError, LedgerError
 
@@ -91,13 +93,14 @@ def _ours(found):
 
 
 @pytest.mark.parametrize(("table", "column"), COLUMNS)
-def test_junk_in_a_column_is_said(whole, tmp_path, table, column):
+def test_junk_in_a_column_is_said(whole, tmp_path, monkeypatch, table, column):
     """Whatever stands in a column, all works or raises an error of ours; what matters is noticed."""
     path, written = tmp_path / "ledger.sqlite", []
     for junk in JUNK:
         for file in tmp_path.iterdir():
             file.unlink()
         shutil.copy(whole, path)
+        monkeypatch.setattr(remembered, "_memories", {})  # of the file before
         held = open_ledger(path).account("survey")
         with suppress(sqlite3.IntegrityError), closing(sqlite3.connect(path)) as connection, connection:
             connection.execute(f"UPDATE {table} SET {column} = ?", [junk])  # noqa: S608 - our own
@@ -162,7 +165,7 @@ def test_a_ledger_that_cannot_be_written_can_be_read(locked, whole):
     for path in paths:
         shutil.copy(whole, path)
     writer = sqlite3.connect(in_use)
-    writer.execute("UPDATE ledger SET schema_version = 3")
+    writer.execute("UPDATE ledger SET schema_version = ?", [SCHEMA_VERSION])
     writer.commit()
     for folder in locked:
         for file in folder.iterdir():

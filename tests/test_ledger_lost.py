@@ -5,13 +5,16 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import sqlite3
+from contextlib import closing
 from fractions import Fraction
 
 import pytest
 
+from dfprivacy._ledger import remembered
 from dfprivacy._ledger.backup import backup, forget, restore
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._privacy.losses import Gaussian, Laplace, Pure
@@ -98,24 +101,14 @@ def test_a_lost_ledger_is_no_fresh_budget(path, lose):
 
     with pytest.raises(LedgerError) as caught:
         opened(path)
-    assert "'survey'" in str(caught.value)
-    assert "dfprivacy ledger restore" in str(caught.value)
-    assert f"dfprivacy ledger forget {path}" in str(caught.value)
+    if lose is made_anew:
+        assert "holds 'other', which belongs to no ledger" in str(caught.value)
+    else:
+        assert "it lacks charges or shares that were seen in it" in str(caught.value)
+        assert "dfprivacy ledger restore" in str(caught.value)
+        assert f"dfprivacy ledger forget {path}" in str(caught.value)
     if lose in {deleted, emptied, emptied_with_its_log}:
         assert before == [file.read_bytes() if file.exists() else None for file in files(path)]
-
-
-def test_an_older_copy_is_refused(path, tmp_path):
-    """A copy of the file from before the last charge does not come back as the ledger."""
-    account = opened(path)
-    pay(account)
-    shutil.copy(path, tmp_path / "older")
-    pay(account)
-    deleted(path)
-    shutil.copy(tmp_path / "older", path)
-
-    with pytest.raises(LedgerError, match="'survey' is not in it"):
-        open_ledger(path)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +137,7 @@ def test_other_files_are_not_concerned(path, tmp_path):
     assert [] == opened(tmp_path / "new.sqlite").entries()
 
 
-def test_a_copy_that_knows_more_is_used(path, tmp_path):
+def test_a_copy_that_knows_more_is_used(path, tmp_path, monkeypatch):
     """A file with more charges than are remembered, such as one that another machine went on with, is used."""
     account = opened(path)
     pay(account)
@@ -152,6 +145,7 @@ def test_a_copy_that_knows_more_is_used(path, tmp_path):
     shutil.copy(memory, tmp_path / "older")
     pay(account)
     shutil.copy(tmp_path / "older", memory)
+    monkeypatch.setattr(remembered, "_memories", {})  # as in another process
 
     assert 2 == len(opened(path).entries())
     assert memory.stat().st_size > (tmp_path / "older").stat().st_size
@@ -186,15 +180,16 @@ def test_a_damaged_memory_loses_lines_only(path):
 
 
 def test_the_memory_stays_small(path, monkeypatch):
-    """However many charges leave no more lines than are kept, and the newest sum."""
-    monkeypatch.setattr("dfprivacy._ledger.remembered._LINES", 20)
+    """However many charges leave a short file, with the newest number."""
+    monkeypatch.setattr(remembered, "_LARGEST", 2000)
     account = opened(path)
-    for _ in range(30):
+    for _ in range(40):
         pay(account, "0.001")
-    memory = open_ledger(path).memory
+    memory = account.ledger.memory
 
-    assert len(memory.path.read_bytes().splitlines()) < 10
-    assert [account.spent()] == [known.spent for known in memory.recall().values()]
+    assert memory.path.stat().st_size < 2500
+    monkeypatch.setattr(remembered, "_memories", {})
+    assert [40] == [seen.charge for seen in open_ledger(path).memory.recall().values()]
 
 
 def test_a_memory_that_cannot_be_written(path):
@@ -214,6 +209,195 @@ def test_forgetting_is_for_what_was_meant(path, capsys):
     assert "new budget" in capsys.readouterr().out
     assert [] == opened(path).entries()
     assert not forget(path.with_name("never"))
+
+
+# Ways back, under an open account
+
+
+def older(path):
+    """The ledger as it was after its first charge, which a copy of the file alone may lack."""
+    return path.with_name("backup")
+
+
+def copied_over(path):
+    deleted(path)
+    shutil.copy(older(path), path)
+
+
+def written_over(path):
+    for file in files(path)[1:]:
+        file.unlink(missing_ok=True)
+    path.write_bytes(older(path).read_bytes())
+
+
+def moved_over(path):
+    shutil.copy(older(path), path.with_name("moved"))
+    path.with_name("moved").replace(path)
+
+
+def replaced_by_another(path):
+    deleted(path)
+    other = path.with_name("other.sqlite")
+    for _ in range(3):
+        pay(opened(other))
+    shutil.copy(backup(open_ledger(other), path.with_name("of-other")), path)
+
+
+def linked(path):
+    path.with_name("second").hardlink_to(path)
+
+
+def remembers_all(path, monkeypatch):
+    pass
+
+
+def remembers_in_the_process(path, monkeypatch):
+    path.with_name("ledger.sqlite.remembered").unlink()
+
+
+def remembers_beside(path, monkeypatch):
+    monkeypatch.setattr(remembered, "_memories", {})
+
+
+@pytest.mark.parametrize("memory", [remembers_all, remembers_in_the_process, remembers_beside])
+@pytest.mark.parametrize("way", [copied_over, written_over, moved_over, replaced_by_another, deleted, linked])
+def test_no_way_back_is_a_fresh_budget(path, monkeypatch, way, memory):
+    """Nothing more is charged or kept, by an open account or a new one, by this process or another."""
+    account = opened(path)
+    pay(account)
+    backup(account.ledger, older(path))
+    for _ in range(3):
+        pay(account)
+    way(path)
+    memory(path, monkeypatch)
+
+    if memory is not remembers_beside:  # as the account of another process has its own memory
+        for write in (pay, kept):
+            with pytest.raises(LedgerError, match=r"was lost, or replaced|several names") as caught:
+                write(account)
+            assert ("stays charged" in str(caught.value)) == (write is kept)
+    with pytest.raises(LedgerError, match=r"was lost, or replaced|several names"):
+        opened(path)
+
+
+def kept(account):
+    account.keep(call="c1", mechanism="mean", question=None, release={})
+
+
+def test_an_account_stays_with_its_ledger(path):
+    """Another ledger is not written by an account of the one before it, even if nothing was charged there."""
+    account = opened(path)
+    deleted(path)
+    opened(path)
+
+    with pytest.raises(LedgerError, match="replaced"):
+        pay(account)
+    pay(opened(path))
+
+
+def test_only_a_lost_ledger_can_be_given_up(path, monkeypatch, capsys):
+    """A complete ledger is not forgotten; what is given up is on record in the ledger that comes in its place."""
+    account = opened(path)
+    pay(account)
+    backup(account.ledger, older(path))
+    pay(account)
+    with pytest.raises(LedgerError, match="is there, with all that is remembered"):
+        forget(path)
+    deleted(path)
+    with pytest.raises(LedgerError, match="lower"):
+        restore(older(path), path)
+
+    assert forget(path)
+    restore(older(path), path)
+
+    (made, *said) = open_ledger(path).records()
+    assert [each.event for each in said] == ["restored", "forgotten"]
+    assert said[1].subject == made.subject
+    assert said[1].value.startswith("charge 2, 20")
+    assert 0 == main(["ledger", "--ledger", str(path)])
+    assert "the custodian gave up the ledger" in capsys.readouterr().out
+    pay(account)  # the custodian's word counts for an open account too
+    monkeypatch.setattr(remembered, "_memories", {})
+    assert 2 == len(opened(path).entries())
+    assert len(said) + 1 == len(open_ledger(path).records())
+    copied_over(path)
+    with pytest.raises(LedgerError, match="was lost"):  # it was given for what was lost then
+        open_ledger(path)
+
+
+def test_a_copy_of_which_nothing_is_remembered_is_on_record(path, monkeypatch):
+    """Where both files were deleted, an older copy can be used, and holds a record of it."""
+    account = opened(path)
+    pay(account)
+    backup(account.ledger, older(path))
+    pay(account)
+    copied_over(path)
+    account.ledger.memory.path.unlink()
+    monkeypatch.setattr(remembered, "_memories", {})
+
+    assert [each.event for each in open_ledger(path).records()] == ["made", "found"]
+    assert [each.value for each in open_ledger(path).records()] == ["", "charge 1"]
+
+
+def test_a_damaged_ledger_of_which_nothing_is_remembered(path, monkeypatch):
+    """Whether a backup has all that it had cannot be known: it has to be moved away first."""
+    account = opened(path)
+    pay(account)
+    backup(account.ledger, older(path))
+    account.ledger.memory.path.unlink()
+    deleted(path)
+    path.write_bytes(b"no ledger" * 1000)
+    monkeypatch.setattr(remembered, "_memories", {})
+
+    with pytest.raises(LedgerError, match=r"cannot be read.*move it away"):
+        restore(older(path), path)
+    path.rename(path.with_name("damaged"))
+    restore(older(path), path)
+    assert [each.event for each in open_ledger(path).records()] == ["made", "restored"]
+
+
+FOREIGN = [
+    "CREATE TRIGGER t AFTER UPDATE OF spent ON accounts BEGIN UPDATE accounts SET spent = old.spent; END",
+    "CREATE TRIGGER t BEFORE INSERT ON charges BEGIN SELECT raise(IGNORE); END",
+    "CREATE VIEW v AS SELECT * FROM accounts",
+    "CREATE TABLE t (id INTEGER)",
+    "CREATE UNIQUE INDEX t ON charges (account)",
+    "DROP TABLE shares; CREATE TABLE shares (id INTEGER PRIMARY KEY ON CONFLICT IGNORE, account, analyst, opened)",
+    "DROP INDEX charges_of; CREATE UNIQUE INDEX charges_of ON charges (account)",
+]
+
+
+@pytest.mark.parametrize("foreign", FOREIGN)
+def test_foreign_objects_are_refused(path, foreign):
+    """A file with a trigger, a view, or a table or an index of others is neither opened nor restored."""
+    account = opened(path)
+    backup(account.ledger, older(path))
+    with closing(sqlite3.connect(older(path))) as connection:
+        connection.executescript(foreign)
+
+    for use in (open_ledger, lambda source: restore(source, path)):
+        with pytest.raises(LedgerError, match="belongs to no ledger"):
+            use(older(path))
+    pay(account)
+    assert 1 == len(opened(path).entries())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are POSIX's")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o660])
+def test_files_keep_their_mode(path, tmp_path, mode):
+    """A ledger holds keys: it is made for its owner alone, and no copy is open to more people than it is."""
+    account = opened(path)
+    assert 0o600 == path.stat().st_mode & 0o777
+    path.chmod(mode)
+    pay(account)
+    copy = backup(account.ledger, tmp_path / "copy")
+    modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    deleted(path)
+    restore(copy, path)
+
+    assert set(modes.values()) == {mode}
+    assert len(modes) >= 3
+    assert mode == path.stat().st_mode & 0o777
 
 
 # Spent and charged
@@ -248,7 +432,6 @@ def test_each_sum_is_held_against_the_charges(path):
 
     for i, count in enumerate(spent):
         for factor, refused in ((Fraction(99, 100), int(count) > 0), (1 - Fraction(1, 10**12), False)):
-            account.ledger.memory.path.unlink()
             less = [*spent[:i], str(int(int(count) * factor)), *spent[i + 1 :]]
             less_spent(path, less)
             if refused:
@@ -312,7 +495,7 @@ def test_a_backup_after_a_kill_has_every_charge(forked, path, tmp_path, capsys):
     shutil.copy(tmp_path / "copy", path)
     with pytest.raises(LedgerError, match="was lost"):
         open_ledger(path)
-    with pytest.raises(LedgerError, match="lower what was spent of 'survey'"):
+    with pytest.raises(LedgerError, match="lower what was spent"):
         restore(tmp_path / "copy", path)
     assert 0 == main(["ledger", "restore", str(tmp_path / "backup"), "--ledger", str(path)])
     assert spent == opened(path).spent()
@@ -340,7 +523,7 @@ def test_an_old_backup_is_refused(path, tmp_path):
     backup(account.ledger, tmp_path / "backup")
     pay(account)
 
-    with pytest.raises(LedgerError, match=r"lower what was spent of 'survey'.*newer backup"):
+    with pytest.raises(LedgerError, match=r"lower what was spent in the ledger .*newer backup"):
         restore(tmp_path / "backup", path)
     assert 2 == len(opened(path).entries())
     deleted(path)
@@ -355,7 +538,7 @@ def test_a_backup_without_an_account_is_refused(path, tmp_path):
     pay(opened(path, "other"))
     open_ledger(path).memory.path.unlink()
 
-    with pytest.raises(LedgerError, match="'other'"):
+    with pytest.raises(LedgerError, match="lower what was spent"):
         restore(tmp_path / "backup", path)
     assert 1 == len(opened(path, "other").entries())
 

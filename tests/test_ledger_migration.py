@@ -42,7 +42,7 @@ def dumped(path, *, old_only=False):
     """All that a file holds, as SQL."""
     with closing(sqlite3.connect(path)) as connection:
         lines = list(connection.iterdump())
-    new = ("measurements", "ledger", "askers", "shares")
+    new = ("measurements", "ledger", "askers", "shares", "records")
     return [line for line in lines if not (old_only and any(name in line for name in new))]
 
 

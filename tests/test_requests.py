@@ -47,7 +47,9 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setenv("DFPRIVACY_LEDGER", str(tmp_path / "ledger.sqlite"))
     monkeypatch.setenv("DFPRIVACY_ANALYST", "ana")
     Path("clinic.toml").write_text(SCHEMA)
-    Path("ana.key").write_text("a" * 64)
+    for analyst in ("ana", "bo"):
+        Path(f"{analyst}.key").write_text(analyst[0] * 64)
+        assert main(["ledger", "key", analyst, f"{analyst}.key"]) == 0
     ages = [31.0, 45.0, 28.0, 987654.25] * 500
     pd.DataFrame({"age": ages, "sex": ["f", "m"] * 1000, "name": [CANARY] * 2000}).to_parquet("clinic.parquet")
     return tmp_path
@@ -66,6 +68,10 @@ def wanted():
 def answer(*more, request="requests.json", key="ana.key", data="clinic.parquet"):
     """Let a custodian answer; the exit code."""
     return main(["answer", request, "--data", data, "--schema", "clinic.toml", "--key", key, *more])
+
+
+def read(answers="answers.json", request="requests.json", key="ana.key"):
+    return dp.answers(answers, request=request, key=key)
 
 
 def account():
@@ -89,7 +95,7 @@ def test_a_round_trip(place, capsys):
     assert answer("--yes", "--analyst", "ana") == 0
 
     shown = capsys.readouterr().out
-    found = dp.answers("answers.json", key="ana.key")
+    found = read()
     assert "ana asks 4 questions of 'clinic', for epsilon 0.833333 in all" in shown
     assert shown.count("would cost and measure (nothing was charged or read)") == 4
     assert [each.text for each in asked.questions] == list(found.questions)
@@ -112,11 +118,11 @@ def test_a_replay_is_free(place, capsys):
     spent = account().spent()
 
     assert answer("--yes", "--output", "again.json") == 0
-    wanted().save("more.json", key="ana.key", analyst="bo")
-    assert answer("--yes", "--output", "third.json", request="more.json") == 0
+    wanted().save("more.json", key="bo.key")
+    assert answer("--yes", "--output", "third.json", request="more.json", key="bo.key") == 0
 
     assert account().spent() == spent
-    first, again, third = (dp.answers(name, key="ana.key") for name in ("answers.json", "again.json", "third.json"))
+    first, again, third = read(), read("again.json"), read("third.json", "more.json", "bo.key")
     assert [list(first)] * 2 == [list(again), list(third)]
     assert capsys.readouterr().out.count("answered before, at no charge") == 8
     with pytest.raises(SystemExit):
@@ -151,7 +157,7 @@ def test_the_custodian_says_no(place, capsys, monkeypatch):
     monkeypatch.setattr("builtins.input", reply)
     assert answer() == 0
 
-    found = dp.answers("answers.json", key="ana.key")
+    found = read()
     assert (len(found), len(found.refused)) == (1, 3)
     assert {"The custodian did not answer it."} == {why for _, why in found.refused}
     assert sum((entry.epsilon for entry in account().entries()), Fraction(0)) == Fraction(1, 4)
@@ -166,21 +172,20 @@ def test_what_was_changed_or_forged_is_refused(place, capsys, file):
     """A file that was edited, signed with another key, cut off, or that is the other kind of file."""
     wanted().save("requests.json", key="ana.key")
     assert answer("--yes") == 0
-    Path("bo.key").write_text("b" * 64)
     good, spent = Path(file).read_text(), account().spent()
 
     def refused(text, expected, key="ana.key"):
         Path(file).write_text(text)
         if file == "answers.json":
             with pytest.raises(dp.ArgumentError, match=expected):
-                dp.answers(file, key=key)
+                read(key=key)
         else:
             assert answer("--yes", "--output", "new.json", key=key) == 1
             assert re.search(expected, capsys.readouterr().err)
             assert not Path("new.json").exists()
 
     refused(good.replace("0.25", "0.26").replace('"1/4"', '"1/5"'), "signature of .* is wrong")
-    refused(good.replace('"ana"', '"bo"'), "signature of .* is wrong")
+    refused(good.replace('"clinic"', '"klinic"'), "signature of .* is wrong")
     refused(good, "signature of .* is wrong", key="bo.key")
     refused(good[: len(good) // 2], "can be read")
     refused("[]", "can be read")
@@ -191,6 +196,73 @@ def test_what_was_changed_or_forged_is_refused(place, capsys, file):
     refused(good.replace('"signature": "', '"signature": "é'), "signature of .* is wrong")
     refused(good.replace('"data_set"', '"data_set": "x",\n "data_set"', 1), "can be read")
     assert account().spent() == spent
+
+
+@pytest.mark.parametrize("options", [(), ("--analyst", "ana")])
+def test_a_request_is_of_the_analyst_whose_key_has_signed_it(place, capsys, options):
+    """Whatever name stands in it, the share of the key's analyst pays; the ledger does not hold the key."""
+    asked = dp.request("clinic.toml")
+    asked.mean("age", epsilon=0.75)
+    asked.save("requests.json", key="ana.key", analyst="bo")
+
+    assert answer("--yes", *options) == 0
+
+    shares = {each.analyst: each.accountant.largest(each.spent) for each in account().shares()}
+    assert shares == {"ana": Fraction(1, 4), "bo": 1}
+    assert set(account().askers().values()) == {"ana"}
+    assert answer("--yes", "--analyst", "bo", "--output", "more.json") == 1
+    assert "The key is of 'ana', not of 'bo'" in capsys.readouterr().err
+    assert b"a" * 64 not in b"".join(file.read_bytes() for file in place.glob("ledger*"))
+
+
+def test_keys_belong_to_analysts(place, capsys):
+    """A key that the ledger does not know is refused with the command, a known one stays with its analyst."""
+    Path("cy.key").write_text("c" * 64)
+    wanted().save("requests.json", key="cy.key", analyst="ana")
+
+    assert answer("--yes", key="cy.key") == 1
+    assert "dfprivacy ledger key ANALYST KEYFILE" in capsys.readouterr().err
+    assert main(["ledger", "key", "cy", "cy.key"]) == main(["ledger", "key", "cy", "cy.key"]) == 0
+    assert main(["ledger", "key", "ana", "cy.key"]) == 1
+    assert "The key belongs to 'cy'" in capsys.readouterr().err
+    assert answer("--yes", key="cy.key") == 1
+    assert "can be paid at once is 0" in capsys.readouterr().err  # for cy has no share
+    assert main(["ledger"]) == 0
+    assert capsys.readouterr().out.count("  key ") == 3
+    assert account().entries() == []
+
+
+OTHERS = {
+    "request": (lambda asked: asked.mean("age", epsilon=0.5), SCHEMA, "another request"),
+    "schema": (lambda asked: asked.mean("age", epsilon=0.25), SCHEMA.replace("90", "91"), "another version"),
+    "data set": (
+        lambda asked: asked.mean("age", epsilon=0.25),
+        SCHEMA.replace("clinic", "school"),
+        "another data set",
+    ),
+    "copy": (lambda asked: asked.mean("age", epsilon=0.25), SCHEMA, "another request"),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_answers_to_another_request_are_refused(place, other):
+    """Answers are read beside their request: signed alike, to the same questions, of the same schema."""
+    ask, schema, expected = OTHERS[other]
+    first = dp.request("clinic.toml")
+    first.mean("age", epsilon=0.25)
+    first.save("requests.json", key="ana.key")
+    assert answer("--yes") == 0
+    Path("clinic.toml").write_text(schema)
+    second = dp.request("clinic.toml")
+    ask(second)
+    second.save("other.json", key="ana.key")
+    second.save("bos.json", key="bo.key")
+
+    assert len(read()) == 1
+    with pytest.raises(dp.ArgumentError, match=expected):
+        read(request="other.json")
+    with pytest.raises(dp.ArgumentError, match="signature"):
+        read(request="bos.json")
 
 
 def change(**values):
@@ -230,7 +302,6 @@ BAD = {
     "more": (change(code="1"), "can be read"),
     "an empty name": (lambda plain: plain.update(analyst=" "), "analyst's name"),
     "an escape": (lambda plain: plain.update(analyst="\x1b[2J"), "analyst's name"),
-    "no share": (lambda plain: plain.update(analyst="cy"), "can be paid at once is 0"),
 }
 
 
@@ -334,7 +405,8 @@ if what == "ask":
     asked.mean("age", epsilon=0.25)
     asked.save("from-ana/requests.json", key="keys/ana.key")
 else:
-    print(round(float(dp.answers("public/answers.json", key="keys/ana.key")[0])))
+    asked = {"request": "from-ana/requests.json", "key": "keys/ana.key"}
+    print(round(float(dp.answers("public/answers.json", **asked)[0])))
 for file in ("private/clinic.parquet", "private/ledger.sqlite"):
     try:
         open(file, "rb")
@@ -362,6 +434,7 @@ def test_two_users_of_one_machine(forked, place, tmp_path_factory, capsys):
             return forked(ANALYST, str(nobody.pw_uid), what, str(home)).stdout.decode().split()
 
         ledger = ["--ledger", str(home / "private/ledger.sqlite")]
+        assert main(["ledger", "key", "ana", str(home / "keys/ana.key"), *ledger]) == 0
         assert as_analyst("ask") == ["refused"] * 2
         data, output = str(home / "private/clinic.parquet"), str(home / "public/answers.json")
         request, key = str(home / "from-ana/requests.json"), str(home / "keys/ana.key")

@@ -1,8 +1,8 @@
 """Questions and answers in files: JSON that is signed, read strictly, and never run.
 
 A request names methods of the registry and gives them plain values; an answer is a release as `Release.to_dict`
-writes it. Both are signed with HMAC-SHA256 by a key that analyst and custodian share: who has no key can neither
-ask in the analyst's name nor change an answer unseen. Who has it can do both, so each analyst has a key of his own.
+writes it. Both are signed with HMAC-SHA256 by a key that analyst and custodian share: without the key, nobody can
+ask in the analyst's name, or change an answer unseen. With it, both can be done, so each analyst has a key.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ __all__ = [
     "Wanted",
     "decoded",
     "encoded",
+    "fingerprint",
     "new_file",
     "read_key",
     "read_signed",
@@ -196,6 +197,11 @@ def read_key(path: str | os.PathLike[str] | None) -> bytes:
     if len(key) < _KEY_LEAST:
         raise ArgumentError(f"The key in {where} has {len(key)} bytes, fewer than {_KEY_LEAST}.", make)
     return key
+
+
+def fingerprint(key: bytes) -> str:
+    """Return the number by which a ledger knows a key, and from which the key cannot be found."""
+    return hmac.new(key, b"dfprivacy key of an analyst", hashlib.sha256).hexdigest()
 
 
 def digest(plain: Mapping[str, Any]) -> str:

@@ -24,7 +24,6 @@ from dfprivacy._ledger.records import (
     read_text,
     relation_of,
 )
-from dfprivacy._ledger.remembered import Known
 from dfprivacy._privacy.losses import Gaussian, PrivacyLoss, Pure, loss_from_dict
 from dfprivacy.errors import BudgetExceeded, LedgerError
 
@@ -280,10 +279,9 @@ class Account:
                     price = {"epsilon": str(loss.epsilon), "delta": str(loss.delta)}
                     entry = {**account._event(call, mechanism), "loss": json.dumps(loss.to_dict()), **price}  # noqa: SLF001
                     key = connection.execute(statements.add("charges"), entry).inserted_primary_key
-        self.ledger.note(
-            *(Known(each.name, each.opened.isoformat(timespec="microseconds"), after[each.name]) for each in every)
-        )
-        return int(cast("Row[Any]", key)[0])
+        number = int(cast("Row[Any]", key)[0])
+        self.ledger.note(charge=number, call=call)
+        return number
 
     def _charge_share(
         self,
@@ -342,7 +340,7 @@ class Account:
         """
         key = {"question": question, "question_sha256": None if question is None else digest(question)}
         answers = [] if release is None else [{**key, "release": json.dumps(release)}]
-        kept = [written(each) for each in measurements] if self.ledger.keeps_measurements else []
+        kept = [written(each) for each in measurements]
         with self.ledger.transaction(write=True, failure=ChargeStandsError) as connection:
             note(connection, self._in_order(also), self._event(call, mechanism), self)
             for account in self._in_order(also):  # a new row locks its account too

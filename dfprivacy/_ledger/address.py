@@ -55,13 +55,13 @@ def file_of(url: URL) -> Path | None:
 
 
 def readable(url: URL) -> URL:
-    """Return the address of a file that cannot be written, such as on a read-only mount, for reading alone."""
+    """Return the address of a file that SQLite never makes, and reads alone where it cannot be written."""
     path = Path(str(url.database))
-    if not path.is_file() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
-        return url
     ahead = path.with_name(f"{path.name}-wal")
-    # Reading what was written ahead needs SQLite's shared memory, which a file without a writer must do without.
-    how = {"mode": "ro"} if ahead.is_file() and ahead.stat().st_size else {"immutable": "1"}
+    if not path.is_file() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        how = {"mode": "rw"}
+    else:  # reading the log needs SQLite's shared memory, which a file without a writer must do without
+        how = {"mode": "ro"} if ahead.is_file() and ahead.stat().st_size else {"immutable": "1"}
     return url.set(database=f"file:{quote(str(path))}", query={**how, "uri": "true"})
 
 
@@ -113,7 +113,9 @@ def engine_of(url: URL, where: str) -> Engine:
     # Without a pool no connection outlives its transaction, so that a fork has to wait for no more than that.
     try:
         if url.get_backend_name() != "sqlite":
-            return create_engine(url, poolclass=NullPool, hide_parameters=True)
+            # Charges lock the rows that they read; a stricter level undoes those of other accounts for nothing.
+            level = "READ COMMITTED" if url.get_backend_name() == "postgresql" else None
+            return create_engine(url, poolclass=NullPool, hide_parameters=True, isolation_level=level)
         if url.get_dialect().driver != "pysqlite":
             raise LedgerError(f"{url.drivername!r} is not known to be safe where processes fork.", ELSEWHERE)
     except NoSuchModuleError as error:

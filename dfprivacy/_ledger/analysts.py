@@ -132,9 +132,8 @@ def spend(connection: Connection, share: Share, spent: Spent) -> None:
 def note(connection: Connection, accounts: Sequence[Account], event: Mapping[str, str], asker: Account) -> None:
     """Write down who makes a call, and for which request, once for each account."""
     for account in accounts:
-        if account.ledger.keeps_analysts:
-            row = {"account": account.name, "analyst": asker.asker, "request": asker.request or None}
-            connection.execute(statements.add_asker(), {**event, **row})
+        row = {"account": account.name, "analyst": asker.asker, "request": asker.request or None}
+        connection.execute(statements.add_asker(), {**event, **row})
 
 
 def less_than_charged(connection: Connection, account: Account) -> list[str]:

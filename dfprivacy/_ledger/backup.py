@@ -1,4 +1,4 @@
-"""Backups of a ledger file, and the way back, which never lowers what was spent.
+"""Backups of a ledger file, and the way back, which loses no charge that is known of.
 
 A copy of the file alone is no backup: the newest charges are in the file that SQLite writes ahead. These copies are
 made by SQLite itself, while the ledger is in use, and stand alone.
@@ -7,16 +7,17 @@ made by SQLite itself, while the ledger is in use, and stand alone.
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dfprivacy import _forks as forks
+from dfprivacy._ledger.accounts import now
 from dfprivacy._ledger.address import place
 from dfprivacy._ledger.copies import address, connect, copied, sync
 from dfprivacy._ledger.ledger import Ledger, open_ledger
-from dfprivacy._ledger.records import covers
-from dfprivacy._ledger.remembered import Known, Memory
+from dfprivacy._ledger.remembered import Seen, lacks, memory_of, newest
 from dfprivacy.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["backup", "forget", "restore"]
 
-_TABLES = ("shares", "askers", "measurements", "answers", "charges", "accounts", "ledger")
+_TABLES = ("records", "shares", "askers", "measurements", "answers", "charges", "accounts", "ledger")
 
 
 def backup(ledger: Ledger, target: str | os.PathLike[str]) -> Path:
@@ -51,12 +52,12 @@ def backup(ledger: Ledger, target: str | os.PathLike[str]) -> Path:
     path = Path(target).absolute()
     if path.exists():
         raise LedgerError(f"The file {path} exists.", "Name a new one: a backup takes no other's place.")
-    if ledger.memory is None:
+    if ledger.file is None:
         raise LedgerError(f"The ledger {ledger.where} is not in a file.", "Use the tools of its server.")
     with (
         _errors(f"The ledger {ledger.where} cannot be copied to {path}"),
         forks.turn(),
-        copied(ledger.memory.ledger, path) as new,
+        copied(ledger.file, path) as new,
     ):
         _refuse_damage(new)
         new.replace(path)
@@ -82,11 +83,16 @@ def restore(source: str | os.PathLike[str], where: str | os.PathLike[str]) -> Pa
     Raises
     ------
     LedgerError
-        If less was spent of any account in the backup than in the ledger, or than is remembered beside it; or if
-        either cannot be used. Then nothing changes.
+        If the backup lacks a charge or a share that the ledger has, or that was seen in it; or if either cannot be
+        used. Then nothing changes.
+
+    Notes
+    -----
+    The restored ledger holds a record of it. A ledger that cannot be read, and of which nothing is remembered, has
+    to be moved away first: then what was charged since the backup is given up.
     """
-    memory = Memory(Path(where).absolute())
-    path = memory.ledger
+    path = Path(where).resolve()
+    memory = memory_of(path)
     if not Path(source).is_file():
         raise LedgerError(f"The backup {source} does not exist.", "Check the path.")
     with (
@@ -94,11 +100,24 @@ def restore(source: str | os.PathLike[str], where: str | os.PathLike[str]) -> Pa
         forks.turn(),
         copied(Path(source).absolute(), path) as new,
     ):
-        accounts = _refuse_damage(new)
-        _refuse_less(accounts, memory.recall().values(), path)
-        if _works(path):
-            _exchange(new, path, accounts)
-        else:  # nobody can have charged anything there
+        _refuse_damage(new)
+        known, works = [*memory.recall().values()], _works(path)
+        if not (known or works or memory.lost):
+            raise LedgerError(
+                f"The ledger {path} cannot be read, and how far it had come is not remembered beside it.",
+                "To give up what was charged since the backup, move it away, and restore again.",
+            )
+        if path.exists():
+            new.chmod(path.stat().st_mode & 0o777)
+        with closing(connect(new, mode="rw")) as copy:
+            restored = newest(copy.execute)
+            _refuse_less(copy, known, path)
+            event = now(), "restored", restored.ledger, f"charge {restored.charge}, {now()}"
+            copy.execute("INSERT INTO records (at, event, subject, value) VALUES (?, ?, ?, ?)", event)
+        memory.note(restored)
+        if works:
+            _exchange(new, path)
+        else:  # no process can have charged anything there
             new.replace(path)
             for more in ("-wal", "-shm", "-journal"):
                 path.with_name(path.name + more).unlink(missing_ok=True)
@@ -108,7 +127,9 @@ def restore(source: str | os.PathLike[str], where: str | os.PathLike[str]) -> Pa
 
 
 def forget(where: str | os.PathLike[str]) -> bool:
-    """Forget what is remembered of a ledger file that was deleted on purpose.
+    """Give up a ledger file that was deleted or replaced on purpose, with all that was charged in it.
+
+    The ledger that is made or restored in its place holds a record of it.
 
     Parameters
     ----------
@@ -123,25 +144,38 @@ def forget(where: str | os.PathLike[str]) -> bool:
     Raises
     ------
     LedgerError
-        If it cannot be deleted.
+        If the ledger is there with all that is remembered of it, or nothing can be written beside it.
     """
-    memory = Memory(Path(where).absolute())
-    known = bool(memory.recall())
-    with _errors(f"What is remembered of the ledger {where} cannot be deleted"):
-        memory.forget()
-    return known
+    path = Path(where).resolve()
+    memory = memory_of(path)
+    known = [*memory.recall().values()]
+    if not known:
+        return False
+    with _errors(f"The ledger {where} cannot be given up"), forks.turn():
+        if not memory.lost and _works(path):
+            with closing(connect(path, mode="ro")) as live:
+                complete = not any(lacks(live.execute, each) for each in known if each.ledger)
+            if complete:
+                raise LedgerError(
+                    f"The ledger {where} is there, with all that is remembered of it.",
+                    "Only a ledger that was deleted or replaced can be given up.",
+                )
+        if not memory.note(*(replace(each, forgotten=now()) for each in known)):
+            raise LedgerError(
+                f"Nothing can be written beside the ledger {where}.", "Check the folder's permissions."
+            )
+    return True
 
 
-def _exchange(new: Path, path: Path, accounts: dict[str, Known]) -> None:
-    """Exchange all rows, in one transaction that whoever charges has to wait for."""
-    with closing(connect(path, mode="rw")) as live:
+def _exchange(new: Path, path: Path) -> None:
+    """Exchange all rows, in one transaction for which every charge has to wait."""
+    Ledger(place(path), str(path), passing=True).close()  # an older one gets the tables of today
+    with closing(connect(path, mode="rw")) as live, closing(connect(new, mode="ro")) as copy:
         live.execute("PRAGMA synchronous = FULL")
         live.execute("ATTACH ? AS new", [address(new, "ro")])
         live.execute("BEGIN IMMEDIATE")
-        _refuse_less(accounts, _rows(live), path)
-        there = "SELECT name FROM main.sqlite_master"
-        for (made,) in live.execute(f"SELECT sql FROM new.sqlite_master WHERE name NOT IN ({there})").fetchall():  # noqa: S608
-            live.execute(made)
+        seen = newest(live.execute)
+        _refuse_less(copy, [seen] if seen.charge or seen.shares else [], path)
         for table in _TABLES:
             live.execute(f"DELETE FROM main.{table}")  # noqa: S608 - names of ours
         for table in reversed(_TABLES):
@@ -149,38 +183,33 @@ def _exchange(new: Path, path: Path, accounts: dict[str, Known]) -> None:
         live.execute("COMMIT")
 
 
-def _refuse_damage(copy: Path) -> dict[str, Known]:
-    """Read a copy through, as a ledger of its own; its accounts by name."""
-    ledger = Ledger(place(copy), str(copy), backup=False)
+def _refuse_damage(copy: Path) -> None:
+    """Read a copy through, as a ledger of its own."""
+    ledger = Ledger(place(copy), str(copy), passing=True)
     for account in ledger.accounts():
         account.check()
     ledger.close()
-    with closing(connect(copy, mode="rw")) as connection:
-        connection.execute("PRAGMA journal_mode = DELETE")  # nothing stays beside it
-        return {each.name: each for each in _rows(connection)}
 
 
-def _refuse_less(accounts: dict[str, Known], known: Iterable[Known], path: Path) -> None:
-    for each in known:
-        same = accounts.get(each.name)
-        if same is None or same.opened != each.opened or not covers(same.spent, each.spent):
-            raise LedgerError(
-                f"To restore this backup would lower what was spent of {each.name!r} in the ledger {path}.",
-                "Take a newer backup: with this one, what was released since then would not be accounted for.",
-            )
-
-
-def _rows(connection: sqlite3.Connection) -> list[Known]:
-    rows = connection.execute("SELECT name, opened, spent FROM main.accounts").fetchall()
-    return [Known.read(*row) for row in rows]
+def _refuse_less(copy: sqlite3.Connection, known: Iterable[Seen], path: Path) -> None:
+    if any(lacks(copy.execute, each) for each in known if each.ledger):
+        raise LedgerError(
+            f"To restore this backup would lower what was spent in the ledger {path}: charges or shares that were "
+            "seen there are not in it.",
+            "Take a newer backup: with this one, what was released since then would not be accounted for.",
+        )
 
 
 def _works(path: Path) -> bool:
-    """Whether there is a ledger that somebody may be charging."""
-    with suppress(sqlite3.DatabaseError, ValueError, TypeError), closing(connect(path, mode="rw")) as live:
-        _rows(live)
-        return live.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    return False
+    """Return whether there is a ledger that some process may be charging."""
+    try:
+        with closing(connect(path, mode="rw")) as live:
+            live.execute("SELECT name, opened, spent FROM main.accounts").fetchall()
+            return live.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+            raise
+        return False
 
 
 @contextmanager

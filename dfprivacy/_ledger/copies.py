@@ -20,10 +20,13 @@ __all__ = ["address", "connect", "copied", "sync"]
 
 @contextmanager
 def copied(source: Path, beside: Path) -> Iterator[Path]:
-    """Copy a SQLite file, with what was written ahead, to a passing name in a folder; it is on the disk."""
+    """Copy a SQLite file, with what was written ahead and its mode, to a passing name; it is on the disk."""
     new = beside.with_name(f"{beside.name}.{os.getpid()}.copy")
     try:
-        with closing(connect(source, mode="ro")) as old, closing(connect(new, mode="rwc")) as copy:
+        new.unlink(missing_ok=True)
+        os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        new.chmod(source.stat().st_mode & 0o777)
+        with closing(connect(source, mode="ro")) as old, closing(connect(new, mode="rw")) as copy:
             old.backup(copy)
             copy.execute("PRAGMA journal_mode = DELETE")
             if copy.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
@@ -31,7 +34,7 @@ def copied(source: Path, beside: Path) -> Iterator[Path]:
         sync(new)
         yield new
     finally:
-        for more in ("", "-wal", "-shm", "-journal", ".remembered"):
+        for more in ("", "-wal", "-shm", "-journal"):
             new.with_name(new.name + more).unlink(missing_ok=True)
 
 

@@ -18,6 +18,7 @@ import os
 import secrets
 import sqlite3
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dfprivacy import _forks as forks
@@ -36,10 +37,11 @@ from dfprivacy._ledger.address import (
 )
 from dfprivacy._ledger.copies import copied, sync
 from dfprivacy._ledger.glance import Glance
+from dfprivacy._ledger.measurements import digest
 from dfprivacy._ledger.names import has_invisible, look_alikes, name_key
 from dfprivacy._ledger.records import (
     KEY_BYTES,
-    covers,
+    Record,
     read_accountant,
     read_fraction,
     read_moment,
@@ -49,7 +51,7 @@ from dfprivacy._ledger.records import (
     relation_of,
     written_relation,
 )
-from dfprivacy._ledger.remembered import Known, Memory
+from dfprivacy._ledger.remembered import Seen, lacks, memory_of, newest
 from dfprivacy._ledger.tables import NAME_LENGTH, SCHEMA_VERSION, tables
 from dfprivacy._privacy.filters import Accountant, Accounting
 from dfprivacy.errors import AccountMismatch, ArgumentError, LedgerError
@@ -57,7 +59,6 @@ from dfprivacy.errors import AccountMismatch, ArgumentError, LedgerError
 if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
     from fractions import Fraction
-    from pathlib import Path
 
     from sqlalchemy import URL, Connection, Engine, Row, Select
 
@@ -73,8 +74,10 @@ class Ledger:
     ----------
     where : str
         The file, the address without its password, or ``"memory:"``.
+    file : Path or None
+        Its file, without symbolic links; None where there is none.
     memory : Memory or None
-        What is remembered of it beside its file; None where there is no file.
+        How far it had come when it was last seen here; None for the ledger in memory, and for a passing copy.
     keeps_measurements, keeps_analysts : bool
         False for a ledger of an older dfprivacy that could not be brought up to date.
     """
@@ -82,18 +85,20 @@ class Ledger:
     keeps_measurements = True
     keeps_analysts = True
 
-    def __init__(self, url: URL, where: str, *, backup: bool = True) -> None:
+    def __init__(self, url: URL, where: str, *, passing: bool = False) -> None:
         self.where = where
-        self._backup = backup
+        self._id = ""
+        self._outdated = False
         self._process = os.getpid()
         self._engine: Engine | None = engine_of(url, where)
         self._driver = driver_of(self._engine, where)
         file = file_of(url)
-        self.memory = None if file is None else Memory(file)
-        self._glance = None if self.memory is None else Glance(self.memory.ledger)
-        self._recognise_file()
-        self._prepare()
-        self._recognise_accounts()
+        self.file = None if file is None else Path(os.path.realpath(file))
+        self.memory = None if passing or where == MEMORY else memory_of(self.file or where)
+        self._glance = None if self.file is None else Glance(self.file)
+        self._make_file(reading="immutable" in url.query or url.query.get("mode") == "ro")
+        fresh = self._prepare(backup=not passing)
+        self._recognise(fresh=fresh)
 
     def __repr__(self) -> str:
         return f"Ledger({self.where!r})"
@@ -181,11 +186,6 @@ class Ledger:
         return account
 
     def _give(self, account: Account, shares: Mapping[str, Fraction]) -> None:
-        if not self.keeps_analysts:
-            raise LedgerError(
-                f"The ledger {self.where} is of an older dfprivacy and keeps no shares of analysts.",
-                "Open it once where tables can be made.",
-            )
         with self.transaction() as connection:  # most often nothing is new
             known = {share.analyst: share.epsilon for share in analysts.shares(connection, account).values()}
         if known.items() >= shares.items():
@@ -193,6 +193,8 @@ class Ledger:
         with self.transaction(write=True) as connection:
             connection.execute(statements.account(lock=True), {"name": account.name})
             analysts.give(connection, account, shares, now())
+            seen = newest(connection.exec_driver_sql)
+        self.note(shares=seen.shares)
 
     def _known(self, name: str) -> Row[Any] | None:
         with self.transaction() as connection:
@@ -214,7 +216,8 @@ class Ledger:
             every = (
                 accounts.select().with_only_columns(accounts.c.name).order_by(accounts.c.opened, accounts.c.name)
             )
-            names = [row.name for row in connection.execute(every)]
+            with self.decoding():
+                names = [read_text(row.name) for row in connection.execute(every)]
             same = [known for known in names if name_key(known) == name_key(name)]
             if same and name not in same:
                 raise AccountMismatch(
@@ -225,10 +228,7 @@ class Ledger:
             # A process of an older dfprivacy takes no turn, and may insert it at this moment: then its terms count.
             with suppress(IntegrityError), connection.begin_nested():
                 connection.execute(accounts.insert().values(name=name, **values))
-            row = connection.execute(statements.account(), {"name": name}).one()
-        with self.decoding():
-            self.note(Known.read(row.name, row.opened, row.spent))
-        return row
+            return connection.execute(statements.account(), {"name": name}).one()
 
     def account(self, name: str) -> Account:
         """Return the account of a data set; a `LedgerError` if there is none of this name."""
@@ -256,10 +256,9 @@ class Ledger:
             f"{len(names)} budgets, and what was lost of it adds up."
             for names in alike
         ]
-        if not self.keeps_analysts:
-            less = "who asks is not" if self.keeps_measurements else "neither measurements nor who asks are"
+        if self._outdated:
             problems.append(
-                f"It was made by an older dfprivacy and cannot be brought up to date from here: {less} kept in it. "
+                "It was made by an older dfprivacy, cannot be brought up to date from here, and can only be read. "
                 "Open it once where tables can be made."
             )
         for account in accounts:
@@ -269,10 +268,36 @@ class Ledger:
                 problems.append(f"{error.what} {error.hint}")
         return problems
 
-    def note(self, *known: Known) -> None:
-        """Remember beside the file what was spent."""
+    def records(self) -> list[Record]:
+        """Return how it was made, restored and moved, which losses were accepted, and whose keys are known."""
+        with self.transaction() as connection:
+            table = tables().records
+            rows = [] if self._outdated else list(connection.execute(table.select().order_by(table.c.id)))
+        with self.decoding():
+            return [Record(read_moment(row.at), *map(read_text, row[2:])) for row in rows]
+
+    def record(self, event: str, subject: str, value: str) -> None:
+        """Write a record, unless the same is there."""
+        with self.transaction(write=True) as connection:
+            self._record(connection, event, subject, value)
+
+    def analyst_of(self, fingerprint: str) -> str | None:
+        """Return the analyst to whom a key belongs, by the key's fingerprint; None for an unknown key."""
+        keys = [each for each in self.records() if (each.event, each.subject) == ("key", fingerprint)]
+        return keys[0].value if keys else None
+
+    def add_key(self, fingerprint: str, analyst: str) -> None:
+        """Write down that a key belongs to an analyst, for good; an `ArgumentError` if it is another one's."""
+        name = analysts.checked_name(analyst)
+        if self.analyst_of(fingerprint) is None:
+            self.record("key", fingerprint, name)
+        if (known := self.analyst_of(fingerprint)) != name:
+            raise ArgumentError(f"The key belongs to {known!r}.", "Make a key for each analyst.")
+
+    def note(self, *, charge: int = 0, call: str = "", shares: int = 0) -> None:
+        """Remember how far it has come, in this process and beside its file."""
         if self.memory is not None:
-            self.memory.note(*known)
+            self.memory.note(Seen(self._id, charge, call, shares))
 
     def close(self) -> None:
         """Close the ledger: every later use of it, or of its accounts, is a `LedgerError`."""
@@ -282,19 +307,29 @@ class Ledger:
 
     @contextmanager
     def transaction(self, *, write: bool = False, failure: type[LedgerError] = LedgerError) -> Iterator[Connection]:
-        """Open one transaction; with `write`, it takes the writers' lock now and is committed at the end."""
+        """Open one transaction; with `write`, it takes the writers' lock now and is committed at the end.
+
+        No transaction writes a ledger that is another one than was seen before, or lacks what it had then.
+        """
         from sqlalchemy.exc import SQLAlchemyError
 
         try:
             engine = self._usable()
+            # Before the transaction begins, for a server may show it what was committed until then.
+            known = self._remembered() if write else []
             with turn_of(engine), engine.connect() as connection:
                 begin(connection, write=write)
+                self._refuse_loss(connection, known)
                 yield connection
                 if write:
                     failure = ChargeStandsError  # a commit that fails may have reached the disk all the same
                     connection.commit()
         except (forks.TornError, SQLAlchemyError, OSError) as error:
             raise self._failed(error, failure, "written" if write else "read") from error
+        except LedgerError as error:
+            if isinstance(error, failure):
+                raise
+            raise failure(error.what, error.hint) from error
 
     def rows(self, query: Select[Any], *several: Mapping[str, object]) -> list[list[tuple[Any, ...]]]:
         """Read the rows of a query once for each of several sets of its parameters.
@@ -350,75 +385,140 @@ class Ledger:
             )
         return self._engine
 
-    def _recognise_file(self) -> None:
-        """Refuse a file that was lost, before SQLite makes a new one."""
-        if self.memory is not None and self.memory.lost:
-            self._refuse_loss(self.memory.recall().values())
+    def _make_file(self, *, reading: bool) -> None:
+        """Make the file, for its owner alone, unless it is there; refuse a lost file, and one of several names."""
+        if self.file is None:
+            return
+        if self.memory is not None and self.memory.lost and self.memory.recall():
+            raise self._lost()
+        if not reading:
+            with suppress(OSError, forks.TornError), forks.turn():  # else SQLite says why not
+                os.close(os.open(self.file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        with suppress(FileNotFoundError):
+            self._refuse_links()
 
-    def _recognise_accounts(self) -> None:
-        """Hold the accounts against those that are remembered, and remember what is new."""
+    def _recognise(self, *, fresh: bool) -> None:
+        """Refuse a ledger that lacks what was seen of it; remember how far it has come."""
         from sqlalchemy.exc import OperationalError
 
-        if self.memory is None:
+        if self.memory is None or self._outdated:
             return
-        known, accounts = self.memory.recall(), tables().accounts
-        columns = accounts.select().with_only_columns(accounts.c.name, accounts.c.opened, accounts.c.spent)
+        known, written = self.memory.recall(), False
         with self.transaction() as connection:
-            rows = list(connection.execute(columns))
-            # Writing ahead is a matter of speed, not of safety: who finds the file busy leaves it as it is.
+            self._refuse_loss(connection, [each for each in known.values() if each.ledger])
+            seen = newest(connection.exec_driver_sql)
+            # Writing ahead is a matter of speed, not of safety: a busy file is left as it is.
             with suppress(OperationalError):
-                connection.exec_driver_sql("PRAGMA journal_mode = WAL")
-        with self.decoding():
-            now = {(row.name, row.opened): Known.read(*row) for row in rows}
-        self._refuse_loss(
-            each for key, each in known.items() if key not in now or not covers(now[key].spent, each.spent)
-        )
-        self.note(*(each for key, each in now.items() if known.get(key) != each))
+                if self.file is not None:
+                    connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+        self._id, before = seen.ledger, known.get(seen.ledger, Seen(seen.ledger))
+        gone = self.memory.path is not None and not self.memory.path.exists()
+        if seen.charge > before.charge or seen.shares > before.shares or (gone and seen.charge):
+            written = self.memory.note(seen)
+        events = [
+            ("forgotten", each.ledger, f"charge {each.charge}, {each.forgotten}") for each in self.memory.forgotten
+        ]
+        if written and not (known or events or fresh):
+            events = [("found", seen.ledger, f"charge {seen.charge}")]
+        there = {(each.event, each.subject, each.value) for each in self.records()} if events else set()
+        for event in events:
+            if event not in there:
+                with suppress(LedgerError):  # a ledger that is only read
+                    self.record(*event)
 
-    def _refuse_loss(self, lost: Iterable[Known]) -> None:
-        names = sorted({each.name for each in lost})
-        if names:
+    def _remembered(self) -> list[Seen]:
+        """Return what the ledger must have to be written; refuse one that is not safe to write."""
+        if self._outdated:
             raise LedgerError(
-                f"The ledger {self.where} was lost, or replaced by another one: what was spent of "
-                f"{', '.join(map(repr, names))} is not in it.",
-                "Put the file back, or restore a backup with `dfprivacy ledger restore SOURCE`. If it was deleted "
-                f"on purpose, with all that was released from it, say so: `dfprivacy ledger forget {self.where}`.",
+                f"The ledger {self.where} was made by an older dfprivacy, and can only be read from here.",
+                "Open it once where tables can be made.",
+            )
+        if self.memory is None or not self._id:  # a passing copy, or not yet open
+            return []
+        if self.memory.lost:
+            raise self._lost()
+        self._refuse_links()
+        return [each for each in ({self._id: Seen(self._id)} | self.memory.recall()).values() if each.ledger]
+
+    def _refuse_loss(self, connection: Connection, known: Iterable[Seen]) -> None:
+        if any(lacks(connection.exec_driver_sql, seen) for seen in known):
+            raise self._lost()
+
+    def _lost(self) -> LedgerError:
+        again = "Put the file back, or restore a newer backup with `dfprivacy ledger restore SOURCE`. If it was "
+        again += "deleted on purpose, with all that was released from it, say so: "
+        again += f"`dfprivacy ledger forget {self.where}`."
+        return LedgerError(
+            f"The ledger {self.where} was lost, or replaced by an older or another one: it lacks charges or shares "
+            "that were seen in it.",
+            again if self.file else "Restore a newer backup of the server, and start this process again.",
+        )
+
+    def _refuse_links(self) -> None:
+        """Refuse a file of several names: SQLite keeps what it writes ahead beside the name that it was given."""
+        if self.file is not None and self.file.stat().st_nlink > 1:
+            raise LedgerError(
+                f"The ledger {self.where} has several names (hard links), and each would be a budget.",
+                "Delete the other names.",
             )
 
-    def _prepare(self) -> None:
-        version = self._version()
+    def _refuse_foreign(self) -> None:
+        """Refuse a file with triggers, views, tables or indices of others, which could change or hide rows."""
+        if self.file is None:
+            return
+        with self.transaction() as connection:
+            ours = {_bare(text) for text in statements.schema(connection.dialect)}
+            found = connection.exec_driver_sql(
+                "SELECT name, sql FROM sqlite_master WHERE substr(name, 1, 7) <> 'sqlite_'"
+            ).fetchall()
+        foreign = [str(name) for name, sql in found if _bare(str(sql)) not in ours]
+        if foreign:
+            raise LedgerError(
+                f"The file of the ledger {self.where} holds {ascii(foreign[0])[:50]}, which belongs to no ledger.",
+                "Name another file, or restore a backup without it.",
+            )
+
+    def _prepare(self, *, backup: bool) -> bool:
+        """Make the tables, or those that an older schema had not; return whether any was made."""
+        version = first = self._version()
+        self._refuse_foreign()
         if version is None:
             try:
                 with self.transaction(write=True) as connection:
                     for text in statements.schema(connection.dialect):
                         connection.exec_driver_sql(text)
                     connection.execute(tables().ledger.insert(), {"schema_version": SCHEMA_VERSION})
+                    self._record(connection, "made", secrets.token_hex(16), "")
             except LedgerError:
                 if self._version() is None:  # else another process made it at this moment
                     raise
             version = self._version()
         if version in _OLDER:
             with suppress(LedgerError):  # such as a file or a server that may only be read: it is used as it is
-                self._bring_up_to_date(version)
+                self._bring_up_to_date(version, backup=backup)
             version = self._version()
             self.keeps_measurements = version != 1
-            self.keeps_analysts = version == SCHEMA_VERSION
-        if version not in {*_OLDER, SCHEMA_VERSION}:
-            raise LedgerError(
-                f"The ledger {self.where} is of a newer dfprivacy (schema {version}, not {SCHEMA_VERSION}).",
-                "Upgrade dfprivacy, or choose another ledger.",
-            )
+            self.keeps_analysts = version not in {1, 2}
+            self._outdated = version != SCHEMA_VERSION
+        return version != first
 
-    def _bring_up_to_date(self, version: int) -> None:
+    def _bring_up_to_date(self, version: int, *, backup: bool) -> None:
         """Add what an older schema had not, after a backup of the file; what was spent and released stays."""
-        copy = self._copy(version) if self._backup and self.memory is not None else None
-        ledger = tables().ledger
+        copy = self._copy(version) if backup and self.file is not None else None
+        ledger, accounts = tables().ledger, tables().accounts
+        oldest = accounts.select().order_by(accounts.c.opened, accounts.c.name)
         try:
             with self.transaction(write=True) as connection:
                 now_there = connection.execute(ledger.select().with_for_update()).scalar_one()
                 if now_there == version:  # else another was faster
-                    for table in (tables().measurements, tables().askers, tables().shares)[version - 1 :]:
+                    for table in (tables().measurements, tables().askers, tables().shares, tables().records)[
+                        _OLDER[version] :
+                    ]:
                         table.create(connection)
+                    first = connection.execute(oldest).first()
+                    # An older backup gets the same id.
+                    made = secrets.token_hex(16) if first is None else digest(f"{first.name} {first.opened}")[:32]
+                    self._record(connection, "made", made, f"schema {version}")
                     connection.execute(ledger.update().values(schema_version=SCHEMA_VERSION))
         except LedgerError:
             if copy is not None:
@@ -427,7 +527,7 @@ class Ledger:
 
     def _copy(self, version: int) -> Path:
         """Make a backup of the file beside it."""
-        file = cast("Memory", self.memory).ledger
+        file = cast("Path", self.file)
         kept = file.with_name(f"{file.name}.schema-{version}.{now().translate(str.maketrans('', '', '-:.+'))}")
         try:
             with forks.turn(), copied(file, file) as copy:
@@ -437,13 +537,25 @@ class Ledger:
             raise LedgerError(f"The ledger {self.where} cannot be copied: {error}.", ELSEWHERE) from error
         return kept
 
+    def _record(self, connection: Connection, event: str, subject: str, value: str) -> None:
+        table, row = tables().records, {"event": event, "subject": subject, "value": value}
+        same = table.select().where(*(table.c[name] == each for name, each in row.items()))
+        if connection.execute(same).first() is None:
+            connection.execute(statements.add("records"), {"at": now(), **row})
+
     def _version(self) -> int | None:
         with self.transaction() as connection:
             if not connection.dialect.has_table(connection, "ledger"):
                 return None
             version = connection.execute(tables().ledger.select()).scalar_one()
         with self.decoding():
-            return int(version)
+            version = int(version)
+        if version not in {*_OLDER, SCHEMA_VERSION}:
+            raise LedgerError(
+                f"The ledger {self.where} is of a newer dfprivacy (schema {version}, not {SCHEMA_VERSION}).",
+                "Upgrade dfprivacy, or choose another ledger.",
+            )
+        return version
 
     def _account(self, row: Row[Any]) -> Account:
         with self.decoding():
@@ -466,6 +578,11 @@ class Ledger:
                 whose=whose,
                 key=key,
             )
+
+
+def _bare(sql: str) -> str:
+    """Write a definition without spaces and quotation marks."""
+    return "".join(sql.split()).replace('"', "")
 
 
 @functools.cache
@@ -524,5 +641,5 @@ def ledger_file(where: str | os.PathLike[str] | None = None) -> Path:
     return file
 
 
-_OLDER = {1, 2}
+_OLDER = {1: 0, 2: 1, 3: 3}  # how many of the later tables each older schema has
 _in_memory: dict[str, Ledger] = {}

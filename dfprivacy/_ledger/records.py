@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from dfprivacy._privacy.losses import PrivacyLoss
 
 __all__ = [
+    "Record",
     "charged",
     "covers",
     "read_accountant",
@@ -37,6 +39,16 @@ KEY_BYTES = 32
 _RELATIONS = ("replace_one", "add_remove")
 _FRACTION = re.compile(r"[0-9]{1,4000}(/[0-9]{1,4000})?", re.ASCII)
 _SUMS = {"basic": 2, "gdp": 1, "rdp": 1, "mix": 2}
+
+
+@dataclass(frozen=True)
+class Record:
+    """An event in the life of a ledger: made, found, forgotten, restored, or a key that belongs to an analyst."""
+
+    at: datetime
+    event: str
+    subject: str
+    value: str
 
 
 def read_text(value: object, *choices: str) -> str:

@@ -1,11 +1,12 @@
-"""What is remembered beside a ledger file, so that a file that was lost does not become a fresh budget.
+"""How far a ledger had come when it was last seen, remembered in the process and in a file beside the ledger's.
 
-SQLite makes an empty file where it finds none: a ledger that was deleted, truncated, or replaced by an older copy
-would forget what was spent, and say nothing. So every opening and every charge adds a line to a file beside it: the
-account, when it was opened, and what was spent of it. `Ledger` compares at each opening.
+A ledger has an id, and its charges have numbers. Every charge leaves its number and the id of its call in the
+memory of the process, and in a line of the file beside the ledger. A ledger passes for the one that was seen if it
+has the same id, the same call under that number, and as many shares of analysts: then no charge and no share is
+missing, for rows are only ever added. `Ledger` asks this in every transaction that writes; the highest number wins.
 
-This is a net, not a lock. The ledger alone is what a charge waits for: a line that cannot be written is left out,
-a line that cannot be read is passed over, and who deletes both files has a fresh budget.
+This is a net for accidents, not a lock. A line that cannot be written is left out, and a line that cannot be read
+is passed over. With both files deleted and every process ended, nothing is remembered.
 """
 
 from __future__ import annotations
@@ -13,107 +14,169 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from dfprivacy._privacy.filters import Spent
+from dfprivacy import _forks as forks
 
-__all__ = ["Known", "Memory"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-_LINES = 200  # more are written anew, one for each account
+__all__ = ["Memory", "Seen", "lacks", "memory_of", "newest"]
+
+_LARGEST = 20_000  # bytes of the file beside a ledger; a longer one is written anew
+_lock = forks.Lock()
+_memories: dict[str, Memory] = {}
+_ID = "(SELECT subject FROM records WHERE event = 'made' ORDER BY id LIMIT 1)"
+_SHARES = "(SELECT coalesce(max(id), 0) FROM shares)"
 
 
 @dataclass(frozen=True)
-class Known:
-    """What was once seen of an account: its name, when it was opened, and what was spent of it."""
+class Seen:
+    """How far a ledger had come.
 
-    name: str
-    opened: str
-    spent: Spent
+    Attributes
+    ----------
+    ledger : str
+        The ledger's id; empty where dfprivacy before schema 4 wrote the line.
+    charge, call : int, str
+        The number of its last charge, and the id of the call that was charged; 0 where there is none.
+    shares : int
+        The number of the last share of an analyst.
+    forgotten : str
+        The moment at which a custodian gave up all this; empty where it still counts.
+    """
+
+    ledger: str
+    charge: int = 0
+    call: str = ""
+    shares: int = 0
+    forgotten: str = ""
 
     @classmethod
-    def read(cls, name: str, opened: str, spent: str) -> Known:
-        """Read it from the columns of an account."""
-        return cls(str(name), str(opened), Spent.from_list(json.loads(spent)))
-
-    def or_more(self, other: Spent) -> Known:
-        """Return the same with the larger of each two sums."""
-        if len(other.counts) != len(self.spent.counts):
-            return self
-        pairs = zip(self.spent.counts, other.counts, strict=True)
-        return Known(
-            self.name,
-            self.opened,
-            Spent(tuple(None if a is None or b is None else max(a, b) for a, b in pairs)),
-        )
+    def read(cls, line: bytes) -> Seen:
+        """Read a line; an ordinary error for a damaged one."""
+        plain = json.loads(line)
+        if "account" in plain:
+            return cls("")
+        seen = cls(**plain)
+        if not all(type(value) is type(getattr(_NOTHING, name)) for name, value in vars(seen).items()):
+            raise ValueError
+        return seen
 
     def line(self) -> bytes:
-        """Return it as a line; the line break comes first, so that a line torn by a crash spoils no other."""
-        plain = {"account": self.name, "opened": self.opened, "spent": self.spent.to_list()}
-        return b"\n" + json.dumps(plain).encode()
+        """Return the line; its break comes first, so that a line torn by a crash spoils no other."""
+        return b"\n" + json.dumps(vars(self)).encode()
+
+
+_NOTHING = Seen("")
+
+
+def newest(execute: Callable[[str], Any]) -> Seen:
+    """Read how far a ledger has come, by a connection's way to run SQL."""
+    last = "(SELECT {} FROM charges ORDER BY id DESC LIMIT 1)"
+    row = execute(
+        f"SELECT {_ID}, coalesce({last.format('id')}, 0), coalesce({last.format('call')}, ''), {_SHARES}"
+    ).fetchone()
+    return Seen(str(row[0]), int(row[1]), str(row[2]), int(row[3]))
+
+
+def lacks(execute: Callable[[str], Any], seen: Seen) -> bool:
+    """Return whether a ledger is another one than was seen, or misses a charge or a share that it had then."""
+    call = f"(SELECT call FROM charges WHERE id = {seen.charge:d})"  # noqa: S608 - a number
+    row = execute(f"SELECT {_ID}, {call}, {_SHARES}").fetchone()
+    return bool(row[0] != seen.ledger or (seen.charge > 0 and row[1] != seen.call) or row[2] < seen.shares)
 
 
 class Memory:
-    """The file beside a ledger.
+    """What is remembered of the ledger in one place.
 
     Parameters
     ----------
-    ledger : Path
-        The ledger's file, which need not exist.
+    ledger : Path or None
+        The ledger's file, which need not exist, without symbolic links; None on a server.
     """
 
-    def __init__(self, ledger: Path) -> None:
-        self.ledger = Path(os.path.realpath(ledger))
-        self.path = self.ledger.with_name(f"{self.ledger.name}.remembered")
+    def __init__(self, ledger: Path | None) -> None:
+        self.path = None if ledger is None else ledger.with_name(f"{ledger.name}.remembered")
+        self.forgotten: dict[Seen, None] = {}
+        self._ledger = ledger
+        self._known: dict[str, Seen] = {}
+        self._read = 0, 0  # the file's number, and how much of it was read
 
     @property
     def lost(self) -> bool:
-        """Whether the ledger has nothing in it, or is not there."""
+        """Return whether the ledger's file is missing or empty."""
+        return self._ledger is not None and not (self._ledger.exists() and self._ledger.stat().st_size)
+
+    def recall(self) -> dict[str, Seen]:
+        """Return the most that was seen of each ledger in this place, by its id."""
+        with _lock:
+            for line in self._new_lines():
+                with suppress(ValueError, TypeError, RecursionError):
+                    self._learn(Seen.read(line))
+            if self._read[1] > _LARGEST:
+                self._rewrite()
+            return dict(self._known)
+
+    def note(self, *seen: Seen) -> bool:
+        """Remember how far ledgers have come; return whether it could be written beside the file."""
+        with _lock:
+            for each in seen:
+                self._learn(each)
+        if self.path is None or self._ledger is None or not seen:
+            return False
         try:
-            return self.ledger.stat().st_size == 0
-        except OSError:
-            return True
-
-    def recall(self) -> dict[tuple[str, str], Known]:
-        """Return every account that is remembered, with the most that was ever spent of it."""
-        known: dict[tuple[str, str], Known] = {}
-        lines = self._lines()
-        for line in lines:
-            with suppress(ValueError, TypeError, KeyError, AttributeError):
-                plain = json.loads(line)
-                each = Known(str(plain["account"]), str(plain["opened"]), Spent.from_list(plain["spent"]))
-                before = known.get((each.name, each.opened), each)
-                known[each.name, each.opened] = before.or_more(each.spent)
-        if len(lines) > _LINES + len(known):
-            self._rewrite(known)
-        return known
-
-    def note(self, *known: Known) -> None:
-        """Remember accounts; nothing is said where nothing can be written."""
-        if not known:
-            return
-        with suppress(OSError):
             # One write at the end of the file: lines of several processes do not mix.
-            file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+            file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
-                os.write(file, b"".join(each.line() for each in known))
+                if os.fstat(file).st_size == 0 and self._ledger.exists():
+                    self.path.chmod(self._ledger.stat().st_mode & 0o666)
+                os.write(file, b"".join(each.line() for each in seen))
             finally:
                 os.close(file)
+        except OSError:
+            return False
+        return True
 
-    def forget(self) -> None:
-        """Remember nothing of this ledger."""
-        self.path.unlink(missing_ok=True)
+    def _learn(self, seen: Seen) -> None:
+        before = self._known.get(seen.ledger, seen)
+        if not seen.forgotten:
+            last = max(before, seen, key=lambda each: each.charge)
+            self._known[seen.ledger] = replace(last, shares=max(before.shares, seen.shares))
+            return
+        self.forgotten[seen] = None
+        if before.charge <= seen.charge:
+            self._known.pop(seen.ledger, None)
 
-    def _lines(self) -> list[bytes]:
+    def _new_lines(self) -> list[bytes]:
+        """Read the lines that were added since the last look, or all of another file."""
+        if self.path is None:
+            return []
         try:
-            return self.path.read_bytes().split(b"\n")
+            with self.path.open("rb") as file:
+                found = os.fstat(file.fileno())
+                number, length = self._read
+                file.seek(length if (found.st_ino == number and found.st_size >= length) else 0)
+                text = file.read()
+                self._read = found.st_ino, file.tell()
         except OSError:
             return []
+        return text.split(b"\n")
 
-    def _rewrite(self, known: dict[tuple[str, str], Known]) -> None:
-        # A line that another process adds meanwhile is lost here; the ledger is read after this, and has it.
+    def _rewrite(self) -> None:
+        # A line that another process adds meanwhile is lost here; that process remembers, and the ledger has it.
+        if self.path is None:
+            return
         new = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         with suppress(OSError):
-            new.write_bytes(b"".join(each.line() for each in known.values()))
+            new.write_bytes(b"".join(each.line() for each in [*self.forgotten, *self._known.values()]))
             new.chmod(self.path.stat().st_mode)
             new.replace(self.path)
+
+
+def memory_of(place: Path | str) -> Memory:
+    """Return what this process remembers of a ledger's file, or of the ledger at an address."""
+    file = Path(os.path.realpath(place)) if isinstance(place, Path) else None
+    return _memories.setdefault(str(file or place), Memory(file))

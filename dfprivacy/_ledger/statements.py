@@ -60,7 +60,7 @@ def set_spent(kind: Literal["accounts", "shares"]) -> Update:
 
 
 @functools.cache
-def add(kind: Literal["charges", "answers", "measurements", "shares"]) -> Insert:
+def add(kind: Literal["charges", "answers", "measurements", "shares", "records"]) -> Insert:
     """Add rows."""
     table: Table = getattr(tables(), kind)
     return table.insert()

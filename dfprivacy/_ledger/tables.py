@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits fo
 
 __all__ = ["NAME_LENGTH", "SCHEMA_VERSION", "Tables", "tables"]
 
-SCHEMA_VERSION = 3  # 1 had no measurements, and 2 nothing about analysts
+SCHEMA_VERSION = 4  # 1 had no measurements, 2 nothing about analysts, and 3 no records
 NAME_LENGTH = 200
 
 
@@ -23,6 +23,7 @@ class Tables(NamedTuple):
     measurements: Table
     askers: Table
     shares: Table
+    records: Table
 
 
 @functools.cache
@@ -62,4 +63,7 @@ def tables() -> Tables:
         Table("measurements", metadata, *event(), *description, *numbers, steps, by_description),
         Table("askers", metadata, *event(), *text("analyst"), Column("request", Text), by_call),
         Table("shares", metadata, number, whose, *text("analyst", "opened", "accountant", "spent"), by_analyst),
+        Table(
+            "records", metadata, Column("id", Integer, primary_key=True), *text("at", "event", "subject", "value")
+        ),
     )
