@@ -149,9 +149,9 @@ class Release(AsJson, Displayed):
         return _combined("*", -1, self)
 
     def paid(self, privacy: Privacy) -> Self:
-        """Return the same result with the privacy that was paid for it: of a secret sample, or of persons, it says so."""
+        """Return the same result with the privacy that was paid for it; of a sample, or of persons, it says so."""
         result = self._of_sample() if privacy.sample else self
-        return replace(result._noted(privacy.rows_note), privacy=privacy)
+        return replace(result._noted(privacy.rows_note), privacy=privacy)  # noqa: SLF001 - its own
 
     def _of_sample(self) -> Self:
         """Write "sample" where the result has "table": what it tells is of the rows that were drawn."""

@@ -58,8 +58,8 @@ _DRAWS = 20_000  # of these; a quarter of them of each scale that a mechanism dr
 _LONG = 200  # rows of a table with large sums
 _EARLIER = 2  # tables that are asked about before something is asked again
 _CANARY = "CANARY-7f3a"
-COVERS = ("population", "table", "limited population", "limited table")
-"""What an interval may be of: the population, the table, or the same of values limited to the bounds."""
+COVERS = tuple(f"{limited}{rows}" for limited in ("", "limited ") for rows in ("population", "table", "sample"))
+"""What an interval may be of: population, table or secret sample, or the same of values limited to the bounds."""
 _NUMBER = re.compile(r"-?\d+\.?\d*(?:e[-+]?\d+)?", re.IGNORECASE)
 
 

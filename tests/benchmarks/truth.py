@@ -49,7 +49,10 @@ def tables() -> Iterator[tuple[str, pd.DataFrame]]:
     """Ten tables with numbers x and y, groups b (two) and c, and times t with events e where there are some."""
     data = sm.datasets
     loaded: dict[str, tuple[Callable[[], pd.DataFrame], dict[str, Any]]] = {
-        "randhie": (lambda: data.randhie.load_pandas().data, {"x": "disea", "y": "mdvis", "b": "idp", "c": "lncoins"}),
+        "randhie": (
+            lambda: data.randhie.load_pandas().data,
+            {"x": "disea", "y": "mdvis", "b": "idp", "c": "lncoins"},
+        ),
         "fair": (
             lambda: data.fair.load_pandas().data,
             {"x": "yrs_married", "y": "affairs", "b": lambda d: d.affairs > 0, "c": "occupation"},
@@ -93,7 +96,14 @@ def tables() -> Iterator[tuple[str, pd.DataFrame]]:
         ),
         "democracies": (
             clinical.load_dd,
-            {"x": "start_year", "y": "duration", "b": "democracy", "c": "un_continent_name", "t": "duration", "e": "observed"},
+            {
+                "x": "start_year",
+                "y": "duration",
+                "b": "democracy",
+                "c": "un_continent_name",
+                "t": "duration",
+                "e": "observed",
+            },
         ),
     }
     for name, (load, columns) in loaded.items():
@@ -105,7 +115,9 @@ def tables() -> Iterator[tuple[str, pd.DataFrame]]:
             table["e"] = (table.e == table.e.max()).astype(int)
         for column in "bc":
             gaps = table[column].isna()
-            table[column] = table[column].map(lambda value: f"{value:g}" if isinstance(value, float) else str(value))
+            table[column] = table[column].map(
+                lambda value: f"{value:g}" if isinstance(value, float) else str(value)
+            )
             table[column] = table[column].mask(gaps)
         yield name, table.astype({"x": float, "y": float})
 
@@ -119,7 +131,10 @@ def protect(table: pd.DataFrame) -> dp.PrivateFrame:
         epsilon=10**6,
         ledger="memory:",
         accounting="basic",
-        bounds={name: (0.0 if name == "t" else math.floor(table[name].min()), math.ceil(table[name].max())) for name in numbers},
+        bounds={
+            name: (0.0 if name == "t" else math.floor(table[name].min()), math.ceil(table[name].max()))
+            for name in numbers
+        },
         categories={name: sorted(table[name].dropna().unique().tolist()) for name in "bce" if name in table},
     )
 
@@ -158,7 +173,9 @@ def groups(table: pd.DataFrame, column: str, by: str) -> list[pd.Series]:
     return [whole.loc[whole[by] == name, column] for name in sorted(whole[by].unique())]
 
 
-def single(column: str, function: Callable[[pd.Series], float]) -> Callable[[pd.DataFrame], list[Mapping[str, float]]]:
+def single(
+    column: str, function: Callable[[pd.Series], float]
+) -> Callable[[pd.DataFrame], list[Mapping[str, float]]]:
     """A number of one column."""
     return lambda table: [{"value": float(function(table[column].dropna()))}]
 
@@ -250,7 +267,10 @@ def distance(table: pd.DataFrame) -> list[Mapping[str, float]]:
 
 
 def described(table: pd.DataFrame) -> list[Mapping[str, float]]:
-    return [{"value": float(each)} for each in (table.x.notna().sum(), table.x.isna().sum(), table.x.mean(), table.x.std())]
+    return [
+        {"value": float(each)}
+        for each in (table.x.notna().sum(), table.x.isna().sum(), table.x.mean(), table.x.std())
+    ]
 
 
 def pair(function: Callable[[pd.DataFrame], pd.DataFrame]) -> Callable[[pd.DataFrame], list[Mapping[str, float]]]:
@@ -326,13 +346,29 @@ def main() -> int:
             if asked.only in (None, case.method) and set(case.needs) <= set(table):
                 measure(case, name, table, tallies[f"{case.method} {case.note}".strip()], asked.runs)
     failed = 0
-    heads = ("method", "tables", "off at ε 10⁵", "where", "held at ε 1", "said", "p and interval agree", "forecast / error")
+    heads = (
+        "method",
+        "tables",
+        "off at ε 10⁵",
+        "where",
+        "held at ε 1",
+        "said",
+        "p and interval agree",
+        "forecast / error",
+    )
     with recorded("truth", *heads, keep=asked.only is None) as row:
         for name, seen in tallies.items():
             near = next(case.near for case in CASES if f"{case.method} {case.note}".strip() == name)
             failed += seen.off > near or (bool(seen.held) and np.mean(seen.held) < LEAST)
             ratio = f"{np.median(seen.forecast):.2f}" if seen.forecast else "–"
-            row(name, seen.tables, f"{seen.off:.1e}", seen.worst, *map(share, (seen.held, seen.said, seen.alike)), ratio)
+            row(
+                name,
+                seen.tables,
+                f"{seen.off:.1e}",
+                seen.worst,
+                *map(share, (seen.held, seen.said, seen.alike)),
+                ratio,
+            )
     print(f"\n{failed} methods are off, or do not cover.")
     return int(failed > 0)
 
@@ -366,11 +402,20 @@ def measure(case: Case, name: str, table: pd.DataFrame, seen: Tally, runs: int) 
                 seen.held.append(told["low"] <= value + SMALL and value - SMALL <= told["high"])
             if case.null is not None and told.get("pvalue") is not None and told.get("low") is not None:
                 seen.alike.append((told["pvalue"] <= LEVEL) != (told["low"] <= case.null <= told["high"]))
-        number = next((rows[0][what] for what in ("estimate", "value", "count") if rows[0].get(what) is not None), None)
+        number = next(
+            (rows[0][what] for what in ("estimate", "value", "count") if rows[0].get(what) is not None), None
+        )
         if number is not None and len(truth) == 1:
-            seen.said.append(any(abs(abs(float(each.replace(",", ""))) - abs(number)) <= 0.51 * 10.0 ** -places(each) for each in NUMBER.findall(str(answer).split("\n\n")[0])))
+            seen.said.append(
+                any(
+                    abs(abs(float(each.replace(",", ""))) - abs(number)) <= 0.51 * 10.0 ** -places(each)
+                    for each in NUMBER.findall(str(answer).split("\n\n")[0])
+                )
+            )
             errors.append(number - next(iter(truth[0].values())))
-    expected = re.search(r"expected standard error[^:]*: ([\d.e+-]+)", str(view.explain(case.method, *args, **kwargs, epsilon=USUAL)))
+    expected = re.search(
+        r"expected standard error[^:]*: ([\d.e+-]+)", str(view.explain(case.method, *args, **kwargs, epsilon=USUAL))
+    )
     if expected and errors and (rms := float(np.sqrt(np.mean(np.square(errors))))) > 0:
         seen.forecast.append(float(expected[1]) / rms)
 
