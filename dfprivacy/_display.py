@@ -103,7 +103,7 @@ class Displayed:
     def _said(self) -> list[tuple[str, str]]:
         """Return the rows, which number the intervals cover, and what to know of rows that are not independent."""
         rows, note = self._rows(), self.privacy.rows_note if self.privacy and self._assumes_rows else ""
-        rows += [("note", note)] if not any(note in text for _, text in rows) else []
+        rows += [("note", note)] if note and not any(note in text for _, text in rows) else []
         if self.covers is not None:
             at = next((at for at, (name, _) in enumerate(rows) if name in NOTES), len(rows))
             rows = [*rows[:at], ("covers", covered(self.covers, getattr(self, "bounds", None))), *rows[at:]]
