@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 import sqlite3
 import threading
 from contextlib import closing, suppress
@@ -183,6 +184,11 @@ def test_a_backup_from_before_the_shares_is_refused(ledger, tmp_path, ask):
     with pytest.raises(dp.LedgerError, match="lower what was spent"):
         restore(copy, ledger)
     with pytest.raises(dp.BudgetExceeded, match="share"):
+        ask(view, "bo", 0.5)
+    for more in ("", "-wal", "-shm"):
+        ledger.with_name(ledger.name + more).unlink(missing_ok=True)
+    shutil.copy(copy, ledger)
+    with pytest.raises(dp.LedgerError, match="lacks charges or shares"):
         ask(view, "bo", 0.5)
 
 

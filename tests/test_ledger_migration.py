@@ -149,3 +149,22 @@ def test_an_old_backup_is_restored_in_a_new_ledger_and_a_new_one_in_an_old_file(
     again = open_ledger(other)
     assert (again._version(), again.keeps_measurements) == (SCHEMA_VERSION, True)
     assert ANSWERS["mixed"] == len(again.account("mixed").answers())
+
+
+@both
+def test_what_an_older_version_remembered_counts(old, schema):
+    """A lost file of an older version is missed; one that is there is brought up to date, under the same id again."""
+    line = '{"account": "survey", "opened": "2026-11-22T19:39:18.159653+00:00", "spent": ["1", "0", "0"]}'
+    old.with_name("ledger.sqlite.remembered").write_text(f"\n{line}")
+    content = old.read_bytes()
+    old.unlink()
+
+    with pytest.raises(dp.LedgerError, match="was lost"):
+        open_ledger(old)
+    old.write_bytes(content)
+    ledger = open_ledger(old)
+    ledger.account("survey").check()
+    (made,) = ledger.records()
+    assert (made.event, made.value) == ("made", f"schema {schema}")
+    backups(old)[0].replace(old)  # as it was before: no charge is missing
+    assert made.subject == open_ledger(old).records()[0].subject
