@@ -220,6 +220,7 @@ def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability 
         released=information.H,
         stages=str(measured.stages),
         informative=informative,
+        covers=design.covers,
         notes=_notes(measured, informative=informative),
     )
 
