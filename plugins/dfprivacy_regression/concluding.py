@@ -157,8 +157,8 @@ def _notes(measured: Measured, fit: Estimate | None, *, informative: bool) -> tu
     if measured.outlying is not None:
         reach = known.design.outcome.half * measured.outlying
         notes.append(
-            f"Outliers: some residuals are beyond ±{number(reach)}, where the score is clipped. Errors are larger, and "
-            "hold what the clip cuts off."
+            f"Outliers: some residuals are beyond ±{number(reach)}, where the score is clipped. Errors are larger, "
+            "and hold what the clip cuts off."
         )
     if measured.stages in {"one", "again"} and informative:
         notes.append("Errors are classical: they hold if residuals vary alike in all rows.")
