@@ -157,7 +157,7 @@ class Regression(Release):
     def _sentence(self) -> str:
         """Say the coefficient that is farthest from 0 for its standard error, the intercept left out."""
         names = [name for name in self.params if name != "Intercept"] or [*self.params]
-        known = [name for name in names if self.params[name] is not None]
+        known = [name for name in names if self.params[name] is not None and math.isfinite(self.bse[name])]
         of, unit = self._outcome()
         if not known:
             return f"No coefficient of {of} is known."
@@ -387,9 +387,21 @@ class Logit(Regression):
     """A logistic regression.
 
     `released` is the noisy information, numbers mapped from their bounds to [-1, 1].
+
+    Attributes
+    ----------
+    converged : bool
+        Whether Newton's steps settled. If not, nothing is known: intervals have no ends, and p-values are 1.
     """
 
+    converged: bool
+
     _coefficient = "change of the log-odds"
+
+    def _sentence(self) -> str:
+        if self.converged:
+            return super()._sentence()
+        return f"The logistic regression of {self._outcome()[0]} did not converge."
 
     def _quality(self) -> str:
         return "log-odds"
