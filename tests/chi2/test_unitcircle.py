@@ -160,7 +160,7 @@ def test_any_noise_is_concluded_from(how, scales, steady):
 
 @pytest.mark.statistical
 def test_missing_values_are_left_out():
-    """Of 2,000 rows of one group three in ten have no X: that is no evidence, as it was when they counted as one."""
+    """Three in ten of one group have no X: that is no evidence, as it was when they counted as a category."""
     rng = np.random.default_rng(0)
     ill = (rng.random(4000) < 0.4).astype(object)
     ill[:2000][rng.random(2000) < 0.3] = None
