@@ -18,6 +18,7 @@ _LARGER = {"categories": {"x": ["u", "v", "w"], "by": ["a", "b"]}}
 _GROUPED = {"categories": {"x": [0, 1], "by": ["a", "b"], "g": [1, 2]}}
 _MANY = {"categories": {"x": [0, 1], "z": [0, 1], "by": ["a", "b"]}}
 
+_EXACT = {"margin": "invariant", "rate": 0.5, "nan_policy": "fill"}
 _CIRCLE = {"statistic": "unitcircle", "nan_policy": "fill"}
 
 
@@ -33,8 +34,9 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             case(arguments={**columns, "sensitivity": "paper"}, **_TWO, **public, tightness=0.6),
             case(arguments={**columns, "margin": "public_rate", "rate": 0.3}, **_TWO, **public),
             # The noise is for two rows that exchange their x, and the pairs of an audit differ in one.
-            case(arguments={**columns, "margin": "invariant", "rate": 0.5}, **_TWO, **public, tightness=0.4),
-            case(arguments={**columns, "margin": "invariant", "rate": 0.5, "tau": 1e4}, **_TWO, **public),
+            case(arguments={**columns, **_EXACT}, **_TWO, **public, tightness=0.4),
+            case(arguments={**columns, **_EXACT, "tau": 1e4}, **_TWO, **public),
+            case(arguments={**columns, "nan_policy": "fill"}, **_TWO, **public),
             case(arguments=columns, **_GROUPED, public=["by", "g"], where={"g": [1]}),
             case(arguments=columns, **_GROUPED, public=["by", "g"], group_by="g"),
         ]
@@ -44,6 +46,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             case(arguments=some, **_MANY, **public),
             case(arguments={**some, "nan_policy": "fill"}, **_MANY, **public),
             case(arguments={**some, "method": "select", "max_rejections": 2}, **_MANY, **public),
+            case(arguments={**some, "statistic": "unitcircle", "method": "select"}, **_MANY, **public),
             case(arguments={**some, **_CIRCLE, "method": "select", "score": "distance"}, **_MANY, **public),
         ]
     return [

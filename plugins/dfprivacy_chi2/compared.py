@@ -112,11 +112,11 @@ class Norms(Compared):
 
     def of(self, xs: Sequence[Column]) -> UnitCircleNorm:
         """Return the numbers of some columns."""
-        return UnitCircleNorm(xs, self.by, self.groups, self.sizes, self.tau, self.unit)
+        return UnitCircleNorm(xs, self.by, self.groups, self.sizes, self.tau, self.unit, fill=self.fill)
 
     def null(self, rate: nulls.Rate) -> nulls.Null:
         """Return the null hypothesis of a column."""
-        return nulls.norm(self.sizes[0], self.sizes[1], self.tau, rate)
+        return nulls.norm(self.sizes[0], self.sizes[1], self.tau, rate, complete=self.fill)
 
     def law(self, p1: float, p0: float) -> Law:
         """Return the law of the number."""

@@ -66,7 +66,7 @@ def of_a_number(
         rate=rate,
         alpha=alpha,
         confidence=confidence,
-        omitted=not measured.fill and measured.method in {"difference", "signed"},
+        omitted=not measured.fill and measured.method in {"difference", "signed", "unit_circle"},
     ).judged()
 
 

@@ -60,6 +60,21 @@ def _by_one_each(statistic: _OfCounts | Difference, relation: str, norm: float, 
     return 1.0 if norm == math.inf else float(dimension) if norm == 1 else math.sqrt(dimension)
 
 
+def _of_groups(xs: Sequence[Column], by: Column, groups: Sequence[object], *, fill: bool) -> RowFeatures:
+    """Count X = 1, and X = 0 too where rows without X are left out, of each column in each group."""
+    kept = [(x.categories or ())[1:2] if fill else (x.categories or ())[::-1] for x in xs]
+    of_x = [OneHot(x, groups=(value,)) for x, values in zip(xs, kept, strict=True) for value in values]
+    return OneHot(by, groups=groups) * Stack(*of_x)
+
+
+def _split(sums: NDArray[np.float64], sizes: Sequence[int] | NDArray[np.float64], *, fill: bool) -> Any:
+    """Give X = 1 in each group, and how many rows of it count."""
+    if fill:
+        return tuple(sums), tuple(sizes)
+    (c, m), (d, k) = ((group[:, 0], group.sum(axis=1)) for group in sums.reshape(2, -1, 2))
+    return (c, d), (m, k)
+
+
 def _ones(xs: Sequence[Column], by: Column, groups: Sequence[object]) -> RowFeatures:
     """Count X = 1 of each column in each group: shape (2, columns)."""
     return OneHot(by, groups=groups) * Stack(*(OneHot(x, groups=(x.categories or ())[1:2]) for x in xs))
@@ -100,9 +115,7 @@ class Difference(OfSums):
     ) -> None:
         self.sizes = np.array(sizes, dtype=np.float64)
         self.fill = fill
-        kept = [(x.categories or ())[1:2] if fill else (x.categories or ())[::-1] for x in xs]
-        of_x = [OneHot(x, groups=(value,)) for x, values in zip(xs, kept, strict=True) for value in values]
-        self.features = OneHot(by, groups=groups) * Stack(*of_x)
+        self.features = _of_groups(xs, by, groups, fill=fill)
         self.columns = self.features.columns
         self.by, self.signed = by, signed
         self.shape = (len(xs),)
@@ -114,10 +127,7 @@ class Difference(OfSums):
 
     def value(self, sums: NDArray[np.float64]) -> Any:
         """Compute it from the counts; the numerator is a whole number."""
-        if self.fill:
-            (c, d), (m, k) = sums, self.sizes
-        else:
-            (c, m), (d, k) = ((group[:, 0], group.sum(axis=1)) for group in sums.reshape(2, -1, 2))
+        (c, d), (m, k) = _split(sums, self.sizes, fill=self.fill)
         larger = np.maximum(m, k)
         apart = np.where(np.minimum(m, k) > 0, c * k - d * m, 0.0) / np.maximum(larger, 1.0)
         return apart if self.signed else np.abs(apart)
@@ -162,9 +172,11 @@ class UnitCircleNorm(_OfCounts):
         sizes: Sequence[int],
         tau: float,
         sensitivity: float,
+        *,
+        fill: bool = False,
     ) -> None:
-        super().__init__(_ones(xs, by, groups), by, sizes, len(xs))
-        self.tau = tau
+        super().__init__(_of_groups(xs, by, groups, fill=fill), by, sizes, len(xs))
+        self.tau, self.fill = tau, fill
         self.weights = 1 / sensitivity
         n1, n0 = self.sizes
         self.error = _ROUNDING * self.weights * (2 + 2 * math.sqrt(n1 * n0 / (tau * (n1 + n0))))
@@ -172,8 +184,8 @@ class UnitCircleNorm(_OfCounts):
     def value(self, sums: NDArray[np.float64]) -> Any:
         """Compute it from the counts."""
         n1, n0 = self.sizes
-        c11, c10 = sums
-        return unit_circle_norm(c11, c10, n1, n0, self.tau) * self.weights
+        (c11, c10), complete = _split(sums, self.sizes, fill=self.fill)
+        return unit_circle_norm(c11, c10, n1, n0, self.tau, complete) * self.weights
 
 
 class Distance(_OfCounts):

@@ -85,7 +85,7 @@ def chi2_many(
         ``"omit"``: in each column, rows without a value are left out and not counted. How many are left is not
         released, so groups of unequal sizes are judged as if as few were left of the larger one as the smaller one
         has; ``"fill"``, which counts them as the first category, finds more there. ``"raise"``: refused, where all
-        columns are public. Circle and distance need one of these two.
+        columns are public. The distance needs one of these two.
 
     Returns
     -------
@@ -302,14 +302,12 @@ def _agree(
         raise ArgumentError(
             f"max_rejections={max_rejections} of max_tests={max_tests} cannot be.", "Give at least as many tests."
         )
-    if statistic == "difference" and score == "statistic":
-        if tau is not None:
-            raise ArgumentError("tau= is of the circle and of the distance.", "Leave it out.")
-    elif nan_policy == "omit":
+    if statistic == "difference" and score == "statistic" and tau is not None:
+        raise ArgumentError("tau= is of the circle and of the distance.", "Leave it out.")
+    if score == "distance" and nan_policy == "omit":
         raise ArgumentError(
-            f"statistic={statistic!r} with score={score!r} needs public sizes, and how many rows are left out is "
-            "private.",
-            'Use nan_policy="fill", which counts them as the first category, or statistic="difference".',
+            "score='distance' needs public sizes, and how many rows are left out is private.",
+            'Use nan_policy="fill", which counts them as the first category, or score="statistic".',
         )
 
 

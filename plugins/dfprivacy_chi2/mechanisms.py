@@ -48,13 +48,12 @@ def chi2_unitcircle(
     tau: Annotated[float, Range(1e-6, 1e6)] | None = None,
     margin: Margin = "private",
     sensitivity: Literal["tight", "paper"] = "tight",
-    nan_policy: Literal["fill", "raise"] = "fill",
+    nan_policy: NanPolicy = "omit",
 ) -> Measured:
     r"""Test a 2 x 2 table by the unit circle mechanism.
 
     The norm of a vector that is longer than 1 where chi² exceeds tau is released with Laplace noise. It is here for
-    comparison with the literature: `chi2` finds more with the same budget, leaves out missing values, and tells the
-    direction.
+    comparison with the literature: `chi2` finds more with the same budget, and tells the direction.
 
     Parameters
     ----------
@@ -73,9 +72,11 @@ def chi2_unitcircle(
         with the same margins, in which two rows of different groups exchange their X.
     sensitivity : {"tight", "paper"}
         ``"paper"``: the bound of the reference, up to √2 times too large.
-    nan_policy : {"fill", "raise"}
-        ``"fill"``: missing values count as the first category. ``"raise"``: refused, where `x` is public too. They
-        cannot be left out: the sensitivity is proved for public sizes.
+    nan_policy : {"omit", "fill", "raise"}
+        ``"omit"``: rows without X are left out and not counted. How many are left is not released, so groups of
+        unequal sizes are judged as if as few were left of the larger one as the smaller one has, if that is the
+        less significant. ``"fill"``: they count as the first category. ``"raise"``: refused, where `x` is public
+        too. ``margin="invariant"`` needs one of these two.
     rate : float or tuple of two, optional
         The share of X = 1 in both groups together, or a range.
     alpha : float
@@ -96,12 +97,13 @@ def chi2_unitcircle(
     Notes
     -----
     **Privacy.** Pure ε-differential privacy for tables that differ in X of one row: the norm moves by
-    :math:`2\sqrt{N_{max}/(\tau N_{min} N) + 1/N^2}` at most. Thresholds and p-values use public numbers only. With
-    ``margin="invariant"`` the noise is scaled to an exchange, :math:`2\sqrt{N/(\tau N_1 N_0)}`, if that is more; no
-    protection is claimed for the published margin itself.
+    :math:`2\sqrt{N_{max}/(\tau N_{min} N) + 1/N^2}` at most, also if its X is left out. Thresholds and p-values use
+    public numbers only. With ``margin="invariant"`` the noise is scaled to an exchange,
+    :math:`2\sqrt{N/(\tau N_1 N_0)}`, if that is more; no protection is claimed for the published margin itself.
 
     **Statistics.** Levels are exact for products of binomials (up to 2,000 rows; a mixture of hypergeometric laws
-    beyond); with a private margin the p-value is the largest over a grid of shares.
+    beyond); with a private margin the p-value is the largest over a grid of shares. Where rows may be left out, it
+    is the larger of that of all rows and of groups as small as the smaller one (seen in small tables, not proved).
 
     References
     ----------
@@ -126,8 +128,9 @@ def chi2_unitcircle(
     bound = (tight_sensitivity if sensitivity == "tight" else paper_sensitivity)(n1, n0, tau)
     if margin == "invariant":  # one row is protected too: what the account says holds for the noise
         bound = max(bound, swap_sensitivity(n1, n0, tau))
-    norm = curator.measure(counts.UnitCircleNorm((x,), by, kept, sizes, tau, bound))
-    return Measured("unit_circle", (norm,), kept, sizes)
+    fill = nan_policy != "omit"
+    norm = curator.measure(counts.UnitCircleNorm((x,), by, kept, sizes, tau, bound, fill=fill))
+    return Measured("unit_circle", (norm,), kept, sizes, fill=fill)
 
 
 @chi2_unitcircle.concludes
@@ -155,7 +158,7 @@ def _(
     )
 
 
-def circle_arguments(x: Column, by: Column, *, margin: str, rate: Any, **_: Any) -> None:
+def circle_arguments(x: Column, by: Column, *, margin: str, rate: Any, nan_policy: NanPolicy, **_: Any) -> None:
     """Refuse arguments before anything is paid."""
     two_categories(x)
     different(x, by)
@@ -164,6 +167,11 @@ def circle_arguments(x: Column, by: Column, *, margin: str, rate: Any, **_: Any)
         raise ArgumentError(
             f"rate={rate!r} does not go with margin={margin!r}.",
             'Give a number for "invariant", a number or a range for "public_rate", and nothing for "private".',
+        )
+    if margin == "invariant" and nan_policy == "omit":
+        raise ArgumentError(
+            'margin="invariant" needs public sizes, and how many rows are left out is private.',
+            'Use nan_policy="fill", which counts them as the first category.',
         )
 
 

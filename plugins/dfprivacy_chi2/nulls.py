@@ -128,33 +128,40 @@ def difference(n1: int, n0: int, rate: Rate, *, complete: bool = True) -> Widest
     return Widest(tuple(Shares(*each, low, high) for each in sorted(sizes)))
 
 
-def norm_law(n1: int, n0: int, tau: float, p1: float, p0: float) -> Law:
+def norm_law(n1: int, n0: int, tau: float, p1: float, p0: float, complete: tuple[int, int] | None = None) -> Law:
     """Return the law of the norm of the unit circle mechanism."""
-    return by_binomials(lambda c11, c10: unit_circle_norm(c11, c10, n1, n0, tau), n1, n0, p1, p0)
+    rows = complete or (n1, n0)
+    return by_binomials(lambda c11, c10: unit_circle_norm(c11, c10, n1, n0, tau, rows), *rows, p1, p0)
 
 
-def norm(n1: int, n0: int, tau: float, rate: Rate) -> Null:
-    """Return the null hypothesis of the norm; a constant X, p = 0, has the norm 1."""
+def norm(n1: int, n0: int, tau: float, rate: Rate, *, complete: bool = True) -> Null:
+    """Return the null hypothesis of the norm; a constant X, p = 0, has the norm 1.
 
-    def law(p: float) -> Law:
-        if n1 + n0 <= _EXACT:
-            return norm_law(n1, n0, tau, p, p)
+    Where rows are left out it holds the laws of all rows, and of as many of the larger group as the smaller one
+    has, as that of a difference does.
+    """
+
+    def law(p: float, rows: tuple[int, int]) -> Law:
+        if sum(rows) <= _EXACT:
+            return norm_law(n1, n0, tau, p, p, rows)
         # Given M1 the law is hypergeometric; it changes slowly with M1, so that five values stand for all.
         nodes, weights = _HERMITE
-        n = n1 + n0
+        n = sum(rows)
         m1 = np.clip(np.rint(n * p + math.sqrt(n * p * (1 - p)) * nodes), 0, n).astype(int)
-        parts = [norm_given_margin(n1, n0, tau, int(m)) for m in m1]
+        parts = [norm_given_margin(n1, n0, tau, int(m), rows) for m in m1]
         points = np.concatenate([part.points for part in parts])
         shares = weights / weights.sum()
         return Discrete(points, np.concatenate([w * part.weights for w, part in zip(shares, parts, strict=True)]))
 
     constant = (Discrete(np.ones(1), np.ones(1)),) if rate is None else ()
-    return Null((*constant, *(law(p) for p in _shares(rate, n1 + n0))))
+    left = {(n1, n0)} if complete else {(n1, n0), (min(n1, n0),) * 2}
+    return Null((*constant, *(law(p, rows) for rows in sorted(left) for p in _shares(rate, n1 + n0))))
 
 
-def norm_given_margin(n1: int, n0: int, tau: float, m1: int) -> Discrete:
+def norm_given_margin(n1: int, n0: int, tau: float, m1: int, complete: tuple[int, int] | None = None) -> Discrete:
     """Return the law of the norm if M1 is known."""
-    return by_margin(lambda c11, c10: unit_circle_norm(c11, c10, n1, n0, tau), n1, n0, m1)
+    rows = complete or (n1, n0)
+    return by_margin(lambda c11, c10: unit_circle_norm(c11, c10, n1, n0, tau, rows), *rows, m1)
 
 
 def distance_law(table: NDArray[np.int64], p1: float, p0: float) -> Law:

@@ -43,7 +43,7 @@ def power(
     alpha: float = 0.05,
     bound: bool = False,
 ) -> float:
-    """Probability that a private test of a 2 x 2 table finds a difference of shares.
+    """Probability that a private test of a 2 x 2 table of complete rows finds a difference of shares.
 
     Parameters
     ----------

@@ -367,7 +367,7 @@ class Chi2(Release):
             return nulls.distance(n1, n0, tau, self.rate)
         if self.margin == "invariant":
             return nulls.Null((nulls.norm_given_margin(n1, n0, tau, round(self.rate * (n1 + n0))),))
-        return nulls.norm(n1, n0, tau, self.rate)
+        return nulls.norm(n1, n0, tau, self.rate, complete=not self.omitted)
 
     def _noisy_table(self) -> tuple[NoisyTable | None, list[list[int]], list[list[int]]]:
         counts = np.reshape(self.released, (len(self.groups), len(self.categories))).T
@@ -524,7 +524,7 @@ class Chi2(Release):
             )
             if self.released[0] < -3 * self._scale:
                 notes.append("uninformative: the noise outweighs the number released, which cannot be negative")
-        if self.omitted:
+        if self.omitted and self.method != "unit_circle":
             notes.append("how many rows are complete was not released: differences are at least as large as these")
         if self.method == "spread" and min(self.sizes) < 20:  # noqa: PLR2004
             notes.append("a group has fewer than 20 rows: the p-value's chi-squared law is an approximation")

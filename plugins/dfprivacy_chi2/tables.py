@@ -28,11 +28,20 @@ __all__ = [
 _NEVER = 2**40  # farther than any table
 
 
-def unit_circle_norm(c11: ArrayLike, c10: ArrayLike, n1: int, n0: int, tau: float) -> NDArray[np.float64]:
+def unit_circle_norm(
+    c11: ArrayLike,
+    c10: ArrayLike,
+    n1: int,
+    n0: int,
+    tau: float,
+    complete: tuple[ArrayLike, ArrayLike] | None = None,
+) -> NDArray[np.float64]:
     r"""Return the norm ‖V‖ that exceeds 1 where chi² exceeds tau.
 
     Two squares: :math:`\lVert V\rVert^2 = \frac{4 N_1 N_0}{\tau N}\,\delta^2 + (2q-1)^2`, which is
-    :math:`1 + 4q(1-q)\,(\chi^2/\tau - 1)`.
+    :math:`1 + 4q(1-q)\,(\chi^2/\tau - 1)`. Where only m and k rows have an X, δ is
+    :math:`(c_{11} k - c_{10} m)/(\max(m, k) \min(N_1, N_0))`, as in `counts.Difference`, and 2q - 1 is
+    :math:`(2 c_{11} + 2 c_{10} - m - k)/N`.
 
     Parameters
     ----------
@@ -42,6 +51,8 @@ def unit_circle_norm(c11: ArrayLike, c10: ArrayLike, n1: int, n0: int, tau: floa
         Sizes of the groups.
     tau : float
         Value of chi² that the circle stands for.
+    complete : tuple of two array_like, optional
+        Rows with an X in each group; default: all.
 
     Returns
     -------
@@ -49,8 +60,10 @@ def unit_circle_norm(c11: ArrayLike, c10: ArrayLike, n1: int, n0: int, tau: floa
         The norm.
     """
     n, c11, c10 = n1 + n0, np.asarray(c11, dtype=np.float64), np.asarray(c10, dtype=np.float64)
-    across = (n0 * c11 - n1 * c10) * (2 / math.sqrt(tau * n * n1 * n0))
-    along = 2 * (c11 + c10) / n - 1
+    m, k = np.asarray((n1, n0) if complete is None else complete, dtype=np.float64)
+    apart = np.where(np.minimum(m, k) > 0, c11 * k - c10 * m, 0.0) / np.maximum(np.maximum(m, k), 1.0)
+    across = apart * (max(n1, n0) * 2 / math.sqrt(tau * n * n1 * n0))
+    along = (2 * (c11 + c10) - (m + k)) / n
     norm: NDArray[np.float64] = np.hypot(across, along)
     return norm
 
@@ -59,7 +72,8 @@ def tight_sensitivity(n1: int, n0: int, tau: float) -> float:
     r"""Return how far one row can move ‖V‖: :math:`2\sqrt{N_{\max}/(\tau N_{\min} N) + 1/N^2}`.
 
     It is the length of the step of V, so never too small (triangle inequality); it is attained where the larger
-    group is even.
+    group is even. It holds where a row gains or loses its X as well: the difference times the smaller group moves
+    by 1 at most (`counts.Difference`), and 2q - 1 by 1/N.
     """
     n = n1 + n0
     return 2 * math.sqrt(max(n1, n0) / (tau * min(n1, n0) * n) + 1 / n**2)

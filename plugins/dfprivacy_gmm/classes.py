@@ -18,7 +18,7 @@ from dfprivacy.schema import as_number
 from dfprivacy.wording import listed
 from dfprivacy_gmm.estimates import Method, estimates
 from dfprivacy_gmm.gaussians import GaussianClassifier, Predicts, fitted
-from dfprivacy_gmm.repair import Repair, moved
+from dfprivacy_gmm.repair import Repair
 from dfprivacy_gmm.scalars import Queries
 from dfprivacy_gmm.sums import Sums, left_out
 
@@ -336,13 +336,9 @@ class GaussianClasses(Predicts, Release):
         method, repair, grid_minimum = model
         half = self._half
         units = half[:, None] * half
-        method, own, covariances = fitted(sums, half, method=method, repair=repair, grid_minimum=grid_minimum)
-        doubts = own.doubts(self.radius)
-        places = [None] if method == "lda" else range(len(self.classes))
-        noise = own.covariance_errors("none")
-        for place, before, after, errors in zip(places, own.covariances, covariances, noise, strict=True):
-            if move := moved(before, after, errors, self.columns):
-                doubts.append((place, f"to be positive definite, the covariance was moved by up to {move}"))
+        method, own, covariances, doubts = fitted(
+            sums, half, self.columns, self.radius, method=method, repair=repair, grid_minimum=grid_minimum
+        )
         notes = [
             f"{self.label} = {self.classes[group]}: {what}" if group is not None else f"all classes: {what}"
             for group, what in doubts

@@ -9,7 +9,7 @@ from scipy.special import log_softmax
 
 from dfprivacy import ArgumentError
 from dfprivacy_gmm.estimates import Estimates, Method, differ, estimates
-from dfprivacy_gmm.repair import Repair, repaired
+from dfprivacy_gmm.repair import Repair, moved, repaired
 from dfprivacy_gmm.sums import Sums
 
 if TYPE_CHECKING:
@@ -279,7 +279,8 @@ class GaussianClassifier(Predicts):
             np.array([part.T @ part for part in parts]),
             *(0.0, 0.0, np.zeros((d, d))),
         )
-        _, own, covariances = fitted(sums, half, **self.get_params())
+        names = tuple(str(place) for place in range(d))
+        _, own, covariances, _ = fitted(sums, half, names, None, **self.get_params())
         self.priors_ = sums.sizes / len(rows)
         self.means_ = mid + half * own.means
         self.covariances_ = np.broadcast_to(covariances * half[:, None] * half, (len(parts), d, d))
@@ -287,9 +288,16 @@ class GaussianClassifier(Predicts):
 
 
 def fitted(
-    sums: Sums, units: Array, *, method: Method, repair: Repair, grid_minimum: float
-) -> tuple[Method, Estimates, Array]:
-    """Fit classes to noisy sums, in units of y.
+    sums: Sums,
+    units: Array,
+    names: tuple[str, ...],
+    radius: float | None,
+    *,
+    method: Method,
+    repair: Repair,
+    grid_minimum: float,
+) -> tuple[Method, Estimates, Array, list[tuple[int | None, str]]]:
+    """Fit classes to noisy sums, in units of y; ``"auto"`` is ``"qda"`` where that is called for and not doubted.
 
     Parameters
     ----------
@@ -297,6 +305,10 @@ def fitted(
         Of each class.
     units : ndarray of shape (columns,)
         Half widths of the bounds.
+    names : tuple of str
+        The columns.
+    radius : float or None
+        To which longer rows were scaled down.
     method, repair, grid_minimum
         As for `gmm_fit`.
 
@@ -308,15 +320,25 @@ def fitted(
         Before the repair: pooled for ``"lda"``.
     covariances : ndarray of shape (1 or classes, columns, columns)
         Repaired.
+    doubts : list of tuple
+        As `Estimates.doubts` gives them, and by how much repairs moved covariances.
     """
-    own = estimates(sums)
-    quadratic = method == "qda" or (method == "auto" and differ(own))
-    own = own if quadratic else own.pooled()
+    every = estimates(sums)
+    quadratic = method == "qda" or (method == "auto" and differ(every))
+    own = every if quadratic else every.pooled()
+    errors = own.covariance_errors("none")
     covariances = [
         repaired(covariance, noise, repair=repair, grid_minimum=grid_minimum, units=units)
-        for covariance, noise in zip(own.covariances, own.covariance_errors("none"), strict=True)
+        for covariance, noise in zip(own.covariances, errors, strict=True)
     ]
-    return "qda" if quadratic else "lda", own, np.array(covariances)
+    doubts = own.doubts(radius)
+    for group, (before, after, noise) in enumerate(zip(own.covariances, covariances, errors, strict=True)):
+        if move := moved(before, after, noise, names):
+            place = group if quadratic else None
+            doubts.append((place, f"to be positive definite, the covariance was moved by up to {move}"))
+    if method == "auto" and quadratic and doubts:
+        return fitted(sums, units, names, radius, method="lda", repair=repair, grid_minimum=grid_minimum)
+    return "qda" if quadratic else "lda", own, np.array(covariances), doubts
 
 
 def matrix(X: Any, names: tuple[str, ...] | None = None, width: int | None = None) -> Array:

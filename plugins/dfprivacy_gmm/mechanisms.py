@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check_by", "check_fit", "findings", "gmm_fit", "moments"]
 
-_RADIUS = 0.6  # times the square root of d
-
 
 @mechanism(columns={"columns": ["numeric"], "label": "category"}, delta=True)
 def gmm_fit(
@@ -56,9 +54,8 @@ def gmm_fit(
     restarts : int
         Of a mixture: most batches of starts. They cost time, and no privacy.
     radius : float, optional
-        With a delta: rows longer than this, with all columns mapped to [-1, 1], are scaled down to it; at most √d
-        for d columns, which changes none, and is better where many values lie at an end of their bounds; default
-        0.6 √d.
+        With a delta: rows longer than this, with all columns mapped to [-1, 1], are scaled down to it, which takes
+        less noise and some bias; default: √d for d columns, which changes none.
     queries : {"jointly", "separately"}
         With a label: ``"jointly"``: all sums are one measurement, which finds far more. ``"separately"``: each sum
         is a query of its own, as in the reference, with Laplace noise and an equal part of ε; what is charged is
@@ -67,7 +64,8 @@ def gmm_fit(
         Rows with a missing value in one of the columns are left out, and not counted; or filled, as declared; or
         refused, where all columns are public.
     method : {"lda", "qda", "auto"}
-        One covariance for all classes, one for each, or one for each if they differ by more than the noise.
+        One covariance for all classes, one for each, or one for each if they differ by more than the noise and
+        no note would doubt them.
     repair : {"noise_aware", "shrink", "paper", "clip"}
         How a noisy matrix is made a covariance. ``"noise_aware"``: the nearest one, in standard deviations of the
         noise, that has no less variance in any direction than the noise could hide. ``"shrink"``: the same after
@@ -131,7 +129,7 @@ def gmm_fit(
     [[0.5]]
     """
     if label is not None:
-        return measure_sums(curator, columns, label, radius, share=_RADIUS, nan_policy=nan_policy, queries=queries)
+        return measure_sums(curator, columns, label, radius, nan_policy=nan_policy, queries=queries)
     counts = check_components(n_components)
     return measure_mixture(curator, columns, counts, covariance_type, restarts, nan_policy)
 
@@ -273,7 +271,7 @@ def moments(
     >>> bool(0.65 < found.correlations[0, 0, 1] < 0.75)
     True
     """
-    return measure_sums(curator, columns, by, radius, share=1.0, nan_policy=nan_policy)
+    return measure_sums(curator, columns, by, radius, nan_policy=nan_policy)
 
 
 @moments.concludes

@@ -129,7 +129,6 @@ def measure_sums(
     by: Column | None,
     radius: float | None,
     *,
-    share: float,
     nan_policy: NanPolicy,
     queries: Queries = "jointly",
 ) -> MeasuredSums:
@@ -144,9 +143,7 @@ def measure_sums(
     by : Column or None
         The groups.
     radius : float or None
-        As the caller gave it.
-    share : float
-        Of the largest radius, where none is given.
+        As the caller gave it; default: the largest.
     nan_policy : {"omit", "fill", "raise"}
         What becomes of rows with a missing value.
     queries : {"jointly", "separately"}
@@ -165,7 +162,7 @@ def measure_sums(
                 'Leave it out; or give a delta, and queries="jointly".',
             )
     elif gaussian:
-        radius = share * math.sqrt(len(columns))
+        radius = math.sqrt(len(columns))
     features.Outer(columns, radius=radius)  # what cannot be measured is refused before sizes are read
     if nan_policy == "raise" and by is not None and not by.filled:
         curator.refuse_missing(by)  # to others a row of no group counts nowhere

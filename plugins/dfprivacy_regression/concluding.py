@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
+from dfprivacy.wording import number
 from dfprivacy_regression.least_squares import CLEAR
 from dfprivacy_regression.result import OLS, named
 
@@ -52,8 +53,11 @@ def conclude(measured: Measured, alpha: float, confidence: float) -> OLS:
                     errors > 0, 2 * stdtr(fit.degrees, -np.abs(params) / errors), (params == 0) * 1.0
                 )
         else:
-            possible = start + draws @ change.T
-            low, high = np.quantile(possible, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+            found = np.isfinite(draws).all(axis=1)
+            possible = np.concatenate([start + draws[found] @ change.T, draws[~found]])
+            tail = (1 - confidence) / 2
+            low = np.quantile(possible, tail, axis=0, method="lower")
+            high = np.quantile(possible, 1 - tail, axis=0, method="higher")
             below = np.mean(possible <= 0, axis=0)
             pvalues = np.clip(2 * np.minimum(below, 1 - below), 1 / len(possible), 1)
         scale = fit.variance * design.outcome.half**2
@@ -85,6 +89,7 @@ def conclude(measured: Measured, alpha: float, confidence: float) -> OLS:
         stages=measured.stages,
         robust=measured.squares is not None,
         informative=informative,
+        covers=design.covers,
         notes=_notes(measured, fit, informative=informative),
     )
 
@@ -149,6 +154,12 @@ def _notes(measured: Measured, fit: Estimate | None, *, informative: bool) -> tu
         )
     elif fit is not None and not (fit.b @ fit.M[:-1, -1]) < fit.M[-1, -1]:
         notes.append("The residuals' variance is lost in the noise: errors are upper bounds.")
+    if measured.outlying is not None:
+        reach = known.design.outcome.half * measured.outlying
+        notes.append(
+            f"Outliers: some residuals are beyond ±{number(reach)}, where the score is clipped. Errors are larger, "
+            "and hold what the clip cuts off."
+        )
     if measured.stages in {"one", "again"} and informative:
         notes.append("Errors are classical: they hold if residuals vary alike in all rows.")
     return tuple(notes)

@@ -60,6 +60,11 @@ class Design:
         return self.success is not None
 
     @property
+    def covers(self) -> str:
+        """The number that intervals cover: numbers are limited to their bounds."""
+        return "population" if self._binary and not self.numbers else "limited population"
+
+    @property
     def dummies(self) -> range:
         """Places of the regressors that are 0 or 1, but for the constant."""
         return range(1 + len(self.numbers), self.width)

@@ -10,6 +10,7 @@ from dfprivacy_regression import formula
 from dfprivacy_regression.least_squares import cube_variance
 from dfprivacy_regression.logistic import ENOUGH
 from dfprivacy_regression.mechanisms import SHARES, first_share, known_columns, rows_wanted
+from dfprivacy_regression.score import coordinates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +44,7 @@ def findings(
         noise = math.sqrt(cube_variance(dimension, width / curator.epsilon)) / scatter
     else:
         rest = curator.epsilon * float(1 - share)
-        noise = 3 * sd * math.sqrt(cube_variance(2 * q + 1 if robust else q + 1, width / rest)) / scatter
+        noise = 3 * sd * math.sqrt(cube_variance(coordinates(q, robust=robust), width / rest)) / scatter
     error = math.hypot(noise, sd / math.sqrt(scatter))
     out = design.outcome
     given = f"with probability 0.8, if residuals have the standard deviation {sd * out.half:.3g}"

@@ -114,7 +114,8 @@ class Known:
         Returns
         -------
         ndarray of shape (draws, q) or None
-            None if most matrices that the noise leaves possible are not positive definite.
+            Infinite, every other one negative, where the matrix that the noise leaves possible is not positive
+            definite; None if most are.
         """
         values, vectors = np.linalg.eigh(self.covariance)
         root = vectors * np.sqrt(np.maximum(values, 0))
@@ -122,13 +123,14 @@ class Known:
         M = M[np.linalg.eigvalsh(M[:, :-1, :-1])[:, 0] > 0]
         if len(M) < DRAWS / 2:
             return None
+        lost = np.full((DRAWS - len(M), len(M[0]) - 1), np.inf)
+        lost[::2] *= -1
         products = M[:, :-1, -1]
         inverse = np.asarray(np.linalg.inv(M[:, :-1, :-1]), dtype=np.float64)
         b: Numbers = np.einsum("rij,rj->ri", inverse, products)
         rest = np.maximum(M[:, -1, -1] - np.einsum("ri,ri->r", b, products), 0) / degrees
         spread = np.linalg.cholesky(inverse) * np.sqrt(rest)[:, None, None]
-        draws: Numbers = b + np.einsum("rij,rj->ri", spread, rng.normal(size=b.shape))
-        return draws
+        return np.concatenate([b + np.einsum("rij,rj->ri", spread, rng.normal(size=b.shape)), lost])
 
 
 @dataclass(frozen=True)
@@ -210,7 +212,7 @@ class Estimate:
 
 
 def score_of(known: Known, b: Numbers, c: float) -> tuple[Numbers, Numbers]:
-    """Say what a score at b is the sum of, if no residual is clipped: it is linear in the moments.
+    """Return the linear map from the moments to the score at b, if no residual is clipped.
 
     Returns
     -------

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["Information", "LogisticScore", "discriminant", "sigmoid", "stepped"]
+__all__ = ["LONG", "Information", "LogisticScore", "discriminant", "length", "sigmoid", "stepped"]
 
 _FAR = 8.0  # L1 length of a start, in units of the bounds
-_LONG = 4.0  # and of a step
+LONG = 4.0  # and of a step
 _FLOOR = 0.7  # noise standard errors below which no eigenvalue of the scatter is taken to be
 
 
@@ -58,8 +58,13 @@ def _floored(matrix: Numbers, least: float) -> Numbers:
     return floored
 
 
+def length(vector: Numbers) -> float:
+    """Return the L1 norm."""
+    return float(np.abs(vector).sum())
+
+
 def _shortened(vector: Numbers, longest: float) -> Numbers:
-    shortened: Numbers = vector * min(1.0, longest / max(float(np.abs(vector).sum()), 1e-12))
+    shortened: Numbers = vector * min(1.0, longest / max(length(vector), 1e-12))
     return shortened
 
 
@@ -173,5 +178,5 @@ class Information:
 
 
 def stepped(information: Information, score: Numbers) -> Numbers:
-    """Give a step of Newton, of limited length."""
-    return _shortened(information.inverse @ score, _LONG)
+    """Return a step of Newton, of an L1 norm of at most `LONG`."""
+    return _shortened(information.inverse @ score, LONG)

@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 
 from dfprivacy import ArgumentError, Curator, NanPolicy, Probability, features, mechanism
 from dfprivacy_regression import formula
-from dfprivacy_regression.likelihood import Information, LogisticScore, discriminant, stepped
+from dfprivacy_regression.likelihood import LONG, Information, LogisticScore, discriminant, length, stepped
 from dfprivacy_regression.mechanisms import Sums, known_columns, moments_of, rows_wanted
 from dfprivacy_regression.result import Logit, named
 
@@ -34,7 +34,11 @@ ENOUGH = 2.5  # signal to noise, below which there is none
 _CLEAR = 2.0  # noise standard errors by which the smallest eigenvalue of the information must stand out
 _SEEN = 1.0  # below which nothing is known in its direction: there Newton's steps correct nothing
 _PART = 0.1  # of a coefficient that lies in that direction, from which on nothing is known of it either
-_SETTLED = 2.0  # L1 length of the last step, in units of the bounds
+_SETTLED = (
+    2.0  # standard errors that the last step may leave open, if information changes along it as much as it may
+)
+_EVENTS = 10.0  # rows of the rarer outcome for each coefficient, and
+_SURE = 3.0  # noise standard errors by which they must be more
 
 
 @dataclass(frozen=True)
@@ -53,8 +57,10 @@ class Measured:
         How far it is from where the information was measured.
     bent : float
         The part of it that the information, which changes on the way, may be wrong by.
-    last : float
-        Length of the last step.
+    longest : float
+        L1 length of the longest step.
+    events : tuple of two float
+        Rows of the rarer outcome, and the noise standard error of that.
     information : Information
         And
     variance : float
@@ -68,7 +74,8 @@ class Measured:
     b: Numbers
     moved: Numbers
     bent: float
-    last: float
+    longest: float
+    events: tuple[float, float]
     information: Information
     variance: float
     stages: int
@@ -123,9 +130,12 @@ def logit(
     post-processing. docs/explanation/regression.md has the proofs.
 
     **Statistics.** The first estimate is that of the linear discriminant, from which two steps of Newton lead near
-    the maximum of the likelihood; where n or ε is small, one. Standard errors hold the sampling of rows and the
-    noise in score and information. Where the noise leaves open whether the regressors can be told apart,
-    ``informative`` is False, and where they may be one, their intervals have no ends.
+    the maximum of the likelihood; where n or ε is small, one. Standard errors hold the sampling of rows, the
+    noise in score and information, and how much the information may have changed on the way; intervals are for the
+    population's coefficients of values limited to their bounds. Where the steps do not settle (``converged``), or
+    the rarer outcome has fewer than ten rows for each coefficient, ``informative`` is False and intervals have no
+    ends. Where the noise leaves open whether the regressors can be told apart, ``informative`` is False, and where
+    they may be one, their intervals have no ends.
 
     References
     ----------
@@ -162,18 +172,27 @@ def logit(
         score: features.RowFeatures = LogisticScore(design, b, information=information)
         return Sums.of(curator.sum(features.Given(*gaps, of=score) if gaps else score, noise="cube", share=share))
 
+    events = _events(known)
     b1 = discriminant(known)
     sums = score_at(b1, second, information=True)
     information = Information.of(design, sums.values[q:], float(sums.variances[0]), rows)
     moved = stepped(information, sums.values[:q])
     b2 = b1 + moved
     if not three:
-        bent, last = _bent(known, moved), float(np.abs(moved).sum())
-        return Measured(design, rows, b2, moved, bent, last, information, float(sums.variances[0]), 2)
+        bent, longest = _bent(known, moved), length(moved)
+        return Measured(design, rows, b2, moved, bent, longest, events, information, float(sums.variances[0]), 2)
     score = score_at(b2, None, information=False)
     step = stepped(information, score.values)
-    bent, last = _bent(known, moved + step), float(np.abs(step).sum())
-    return Measured(design, rows, b2 + step, step, bent, last, information, float(score.variances[0]), 3)
+    bent, longest = _bent(known, moved + step), max(length(moved), length(step))
+    return Measured(design, rows, b2 + step, step, bent, longest, events, information, float(score.variances[0]), 3)
+
+
+def _events(known: Known) -> tuple[float, float]:
+    """Return the noisy number of rows of the rarer outcome, and its noise standard error."""
+    index = known.design.index()
+    n, ones = known.moments[[0, index[0, -1]]]
+    variances = np.diag(known.covariance)[[0, index[0, -1]]]
+    return float(min(ones, n - ones)), math.sqrt(max(float(variances.sum()), 0.0))
 
 
 def _bent(known: Known, way: Numbers) -> float:
@@ -192,15 +211,21 @@ def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability 
     start, change = design.natural()
     clarity = information.clarity
     params = start + change @ measured.b
+    sampling, noise = information.sampling, information.noise_alone(measured.moved, measured.variance)
     bent = measured.bent * measured.moved
-    noise = information.noise_alone(measured.moved, measured.variance) + np.outer(bent, bent)
-    covariance = change @ (information.sampling + noise) @ change.T
+    settled = _SETTLED * np.sqrt(np.diag(sampling + noise))
+    converged = measured.longest < LONG * (1 - 1e-9) and bool((np.abs(bent) <= settled).all())
+    events, unsure = measured.events
+    enough = events - _SURE * unsure >= _EVENTS * design.width
+    left = max(1 - measured.bent, 1e-9)  # of the information, at least, in a typical row
+    noise = noise / left + np.outer(bent, bent)
+    covariance = change @ (sampling / left + noise) @ change.T
     noise = change @ noise @ change.T
-    lost = _lost(information, change)
+    lost = _lost(information, change) | (not (converged and enough))
     errors, spread = (np.where(lost, math.inf, np.sqrt(np.diag(each))) for each in (covariance, noise))
     covariance = np.where(lost[:, None] | lost, math.inf, covariance)
     reach = float(ndtri((1 + confidence) / 2)) * errors
-    names, informative = design.names, clarity >= _CLEAR
+    names, clear = design.names, clarity >= _CLEAR
     return Logit(
         formula=design.formula(),
         params=named(names, params),
@@ -219,8 +244,10 @@ def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability 
         factors=tuple((factor.name, factor.categories or ()) for factor in design.factors),
         released=information.H,
         stages=str(measured.stages),
-        informative=informative,
-        notes=_notes(measured, informative=informative),
+        informative=clear and converged and enough,
+        converged=converged,
+        covers=design.covers,
+        notes=_notes(measured, clear=clear, converged=converged, enough=enough),
     )
 
 
@@ -232,9 +259,21 @@ def _lost(information: Information, change: Numbers) -> NDArray[np.bool_]:
     return lost
 
 
-def _notes(measured: Measured, *, informative: bool) -> tuple[str, ...]:
+def _notes(measured: Measured, *, clear: bool, converged: bool, enough: bool) -> tuple[str, ...]:
     notes = []
-    if not informative:
+    if not converged:
+        notes.append(
+            "Uninformative: the fit did not converge, so nothing is known of its coefficients. Tighter bounds, "
+            "logarithms of skewed regressors, more rows or more epsilon would help."
+        )
+    if not enough:
+        events, unsure = measured.events
+        notes.append(
+            f"Uninformative: {max(events, 0):,.0f} ± {unsure:,.0f} rows have the rarer outcome, and "
+            f"{measured.design.width} coefficients need {_EVENTS * measured.design.width:,.0f} beyond doubt. More "
+            "rows, more epsilon or fewer regressors would help."
+        )
+    if not clear:
         values, vectors = np.linalg.eigh(measured.information.H)
         least = np.abs(vectors[:, int(np.argmin(values))])
         blamed = [measured.design.names[at] for at in np.flatnonzero(least > least.max() / 2)]
@@ -242,6 +281,4 @@ def _notes(measured: Measured, *, informative: bool) -> tuple[str, ...]:
             f"Uninformative: the noise leaves open whether {', '.join(blamed)} can be told apart. More rows, more "
             "epsilon, tighter bounds or fewer regressors would help."
         )
-    if measured.last > _SETTLED:
-        notes.append("Not converged: the last step was long, so the estimate may be biased.")
     return tuple(notes)

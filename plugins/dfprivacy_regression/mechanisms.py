@@ -14,7 +14,7 @@ from dfprivacy_regression import formula
 from dfprivacy_regression.concluding import conclude
 from dfprivacy_regression.least_squares import Known, cube_variance, score_of
 from dfprivacy_regression.result import OLS
-from dfprivacy_regression.score import Score
+from dfprivacy_regression.score import Score, coordinates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +41,8 @@ __all__ = [
 
 FIRST = Fraction(2, 5)  # of the budget, for the second moments where there are many rows
 SHARES = ((5.6, FIRST), (3.2, Fraction(3, 5)), (2.3, Fraction(3, 4)))  # from a signal to noise on; below it is all
+_ONE_SIDED = 1.645  # noise standard errors that the clipped part of the residuals is taken to be larger by
+_NOTED, _FEW = 2.5, 0.002  # from so many on, and so much of c a row, a note says that residuals were clipped
 SEEN = 1.0  # noise standard errors of the smallest eigenvalue, below which they are measured again
 
 
@@ -59,7 +61,9 @@ class Measured:
     spread : float
         Their noise standard error.
     sizes : ndarray of shape (q,)
-        c times the sizes.
+        c times the sizes, and times the root of how much larger the sum of squares is than that of the clipped.
+    outlying : float or None
+        Where residuals were clipped, in units of half the bounds, if some were beyond.
     """
 
     known: Known
@@ -67,6 +71,7 @@ class Measured:
     squares: Numbers | None = None
     spread: float = 0.0
     sizes: Numbers | None = None
+    outlying: float | None = None
 
 
 @dataclass(frozen=True)
@@ -146,15 +151,18 @@ def ols(
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. The first stage measures the
     second moments of the row (1, x, y), every number mapped to [-1, 1], with noise of the cube [1]_: one row moves
     each by 2 at most (by 1 where rows come and go). The second, with a quarter of ε or up to three fifths, measures
-    the score of the residuals at the first estimate, clipped where few are, in the same norm. Both are noisy sums;
+    the score of the residuals at the first estimate, clipped where few are, and how much of them is beyond, in the
+    same norm. Both are noisy sums;
     what the second is of follows from what the first released. All else is post-processing.
     docs/explanation/regression.md has the proofs.
 
     **Statistics.** The two measurements are of one matrix, up to clipping, and are put together as such (Kalman's
-    update). Where n or ε is small, or regressors are nearly collinear, all goes to the second moments. Standard
-    errors and intervals hold the noise as well as the sampling of rows; where the noise leaves open whether the
-    regressors can be told apart, ``informative`` is False and intervals are as wide as that makes them. Nothing is
-    shrunk. Outside the two stages errors are the classical ones.
+    update). Errors hold what clipping may have cut off the score: with outliers the first stage decides. Where n or
+    ε is small, or regressors are nearly collinear, all goes to the second moments. Standard errors and intervals
+    hold the noise as well as the sampling of rows, for the population's coefficients of values limited to their
+    bounds; where the noise leaves open whether the regressors can be told apart, ``informative`` is False and
+    intervals are as wide as that makes them. Nothing is shrunk. Outside the two stages errors are the classical
+    ones.
 
     References
     ----------
@@ -195,21 +203,39 @@ def ols(
         return Measured(sums.pooled(Sums.of(curator.sum(of, noise="cube"))).known(design, exact), "again")
     directions = first.directions()
     sizes = np.abs(directions).sum(axis=1)
-    noise = _noise_of(curator, 2 * q + 1 if robust else q + 1, 1 - share)
+    noise = _noise_of(curator, coordinates(q, robust=robust), 1 - share)
     b = np.clip(first.b, -3, 3)
     c = first.clip(noise)
-    score: features.RowFeatures = Score(design, b, c, directions / sizes[:, None] if robust else None)
-    if gaps:
-        score = features.Given(*gaps, of=score)
-    scored = Sums.of(curator.sum(score, noise="cube"))
+    score = Score(design, b, c, directions / sizes[:, None] if robust else None)
+    scored = Sums.of(curator.sum(features.Given(*gaps, of=score) if gaps else score, noise="cube"))
     if planned:  # nothing follows
         return Measured(known, "two")
-    means, scales = score_of(known, b, c)
-    known = known.updated(scales * scored.values[: q + 1], means, scales**2 * scored.variances[: q + 1])
-    if not robust:
-        return Measured(known, "two")
-    squares = (scored.values[q + 1 :] + known.moments[0]) / 2
-    return Measured(known, "two", squares, math.sqrt(scored.variances[-1]) / 2, c * sizes)
+    return _updated(known, score, scored, sizes if robust else None)
+
+
+def _updated(known: Known, score: Score, scored: Sums, sizes: Numbers | None) -> Measured:
+    """Put both stages together, and let the errors hold the part of the residuals that was clipped.
+
+    W = Σ(|e| - c)₊ was measured. Clipping moves the score of x_j by W max|x_j| at most, for which W times the root
+    mean square of x_j is one more standard error of it. It takes between 2cW and (2c + top)W off the squares.
+    """
+    q, c, n = score.design.width, score.c, max(float(known.moments[0]), 1.0)
+    shares = (scored.values[q:] + n) / 2  # sums of what is in [0, 1] in each row
+    error = math.sqrt(scored.variances[-1] + float(known.covariance[0, 0])) / 2
+    beyond = max(float(shares[1]), 0.0) * score.top
+    most = beyond + _ONE_SIDED * error * score.top
+    lengths = np.sqrt(np.clip(np.diag(known.matrix(known.moments))[:q] / n, 0.01, 1))
+    cut = most * np.append(lengths, c + score.top / 2)
+    means, scales = score_of(known, score.b, c)
+    observed = scales * scored.values[: q + 1]
+    observed[q] += 2 * c * beyond
+    known = known.updated(observed, means, scales**2 * scored.variances[: q + 1] + cut**2)
+    outlying = c if beyond > _NOTED * error * score.top + _FEW * n * c else None
+    fit = known.estimate()
+    if sizes is None or fit is None:
+        return Measured(known, "two", outlying=outlying)
+    inflated = max(1.0, fit.variance * fit.degrees / (c**2 * max(float(shares[0]), error)))
+    return Measured(known, "two", shares[2:], error, c * math.sqrt(inflated) * sizes, outlying)
 
 
 def moments_of(design: Design, n: int | None, gaps: tuple[Column, ...]) -> tuple[features.RowFeatures, int | None]:

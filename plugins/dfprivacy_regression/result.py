@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["OLS", "Logit", "Regression", "named"]
 
+_COVERS = {
+    "population": "for the population",
+    "limited population": "for the population, of values limited to their bounds",
+}
 _STAGES = {
     "exact": "public columns, without noise",
     "one": "second moments, with all of the budget",
@@ -42,9 +46,11 @@ class Regression(Release):
     params, bse, tvalues, pvalues : dict of str to float
         For each coefficient, in the columns' units: its estimate, the standard error of sampling and noise
         together, their ratio, and the p-value for a coefficient of 0. Where the noise leaves everything possible,
-        estimates are None and errors infinite.
+        estimates are None and errors infinite. Coefficients are those of values limited to their bounds, as a fit
+        of the clipped columns has them.
     low, high : dict of str to float
-        Ends of each interval; infinite where the data leave everything possible.
+        Ends of each interval, which covers the population's coefficient; infinite where the data leave everything
+        possible.
     noise_standard_errors : dict of str to float
         The part of each standard error that privacy adds.
     alpha : float
@@ -65,6 +71,9 @@ class Regression(Release):
         How it was measured.
     informative : bool
         Whether the noise leaves the regressors distinguishable. If not, `notes` names those in doubt.
+    covers : {"limited population", "population"}
+        Which coefficient the intervals cover: that of a population of which the rows are a sample, with numbers
+        limited to their bounds; "population" where all columns are categories.
     notes : tuple of str
         What to know before trusting the numbers.
     """
@@ -87,6 +96,7 @@ class Regression(Release):
     released: NDArray[np.float64]
     stages: str
     informative: bool
+    covers: str | None = "limited population"
     notes: tuple[str, ...] = ()
 
     @property
@@ -147,7 +157,7 @@ class Regression(Release):
     def _sentence(self) -> str:
         """Say the coefficient that is farthest from 0 for its standard error, the intercept left out."""
         names = [name for name in self.params if name != "Intercept"] or [*self.params]
-        known = [name for name in names if self.params[name] is not None]
+        known = [name for name in names if self.params[name] is not None and math.isfinite(self.bse[name])]
         of, unit = self._outcome()
         if not known:
             return f"No coefficient of {of} is known."
@@ -208,6 +218,7 @@ class Regression(Release):
             self.formula,
             f"No. Observations: {self.nobs:,.0f}    {self._quality()}",
             f"Measured: {_STAGES[self.stages]}",
+            f"Intervals: {_COVERS[self.covers or 'population']}",
         ]
         return "\n".join(
             [
@@ -303,7 +314,8 @@ class OLS(Regression):
     Attributes
     ----------
     rsquared, rsquared_low, rsquared_high : float or None
-        The share of the outcome's variance that is explained, with its interval.
+        The share of the outcome's variance that is explained, with its interval, for the population. Of sampling
+        it holds the error for normal residuals.
     scale : float or None
         Variance of the residuals.
     robust : bool
@@ -375,9 +387,21 @@ class Logit(Regression):
     """A logistic regression.
 
     `released` is the noisy information, numbers mapped from their bounds to [-1, 1].
+
+    Attributes
+    ----------
+    converged : bool
+        Whether Newton's steps settled. If not, nothing is known: intervals have no ends, and p-values are 1.
     """
 
+    converged: bool
+
     _coefficient = "change of the log-odds"
+
+    def _sentence(self) -> str:
+        if self.converged:
+            return super()._sentence()
+        return f"The logistic regression of {self._outcome()[0]} did not converge."
 
     def _quality(self) -> str:
         return "log-odds"

@@ -16,16 +16,22 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["Score"]
+__all__ = ["Score", "coordinates"]
 
 _STEPS = float(2**24)  # in 1: products of two whole numbers of steps, and sums of norm 1 of them, fit 53 bits
 
 
+def coordinates(q: int, *, robust: bool) -> int:
+    """Return the number of sums in a `Score` of q coefficients."""
+    return 2 * q + 2 if robust else q + 2
+
+
 @final
 class Score(features.RowFeatures):
-    """Score of clipped residuals: x_j ψ/c, then 2ψ²/c² - 1, and for robust errors 2 u_j² ψ²/c² - 1.
+    """Score of clipped residuals: x_j ψ/c, 2ψ²/c² - 1, 2w/top - 1, and for robust errors 2 u_j² ψ²/c² - 1.
 
-    With e = y - xᵀb, ψ is e clipped to ±c, and u_j = a_jᵀx. Every coordinate is in [-1, 1].
+    With e = y - xᵀb, ψ is e clipped to ±c, w = (|e| - c)₊ is the part beyond, at most top = 1 + |b|₁ - c, and
+    u_j = a_jᵀx. Every coordinate is in [-1, 1].
 
     Parameters
     ----------
@@ -45,9 +51,9 @@ class Score(features.RowFeatures):
         self.design = design
         self.columns = design.columns
         self.b, self.c = b, c
+        self.top = max(1 + float(np.abs(b).sum()) - c, 1e-9)
         self.tilt = None if tilt is None else np.trunc(tilt * _STEPS)
-        q = design.width
-        self.shape = (q + 1 + (0 if tilt is None else q),)
+        self.shape = (coordinates(design.width, robust=tilt is not None),)
 
     def rows(self, batch: features.Batch) -> Numbers:
         """Return the vectors of a batch. Sums over j are one by one, so that a row does not depend on others."""
@@ -55,15 +61,17 @@ class Score(features.RowFeatures):
         x, e = z[:-1], z[-1] - self.b[0]
         for b, xj in zip(self.b[1:], x, strict=True):
             e -= b * xj
+        rows = np.empty((self.dimension, batch.size))
+        np.clip(np.abs(e) - self.c, 0, self.top, out=rows[q + 1])
+        rows[q + 1] /= self.top
         psi = np.clip(e, -self.c, self.c, out=e)
         psi /= self.c
-        rows = np.empty((self.dimension, batch.size))
         rows[0] = psi
         np.multiply(x, psi, out=rows[1:q])
         np.multiply(psi, psi, out=rows[q])
         if self.tilt is not None:
             x *= _STEPS
-            u = np.matmul(self.tilt[:, 1:], np.rint(x, out=x), out=rows[q + 1 :])
+            u = np.matmul(self.tilt[:, 1:], np.rint(x, out=x), out=rows[q + 2 :])
             u += _STEPS * self.tilt[:, :1]
             u /= _STEPS**2
             u *= u

@@ -167,7 +167,6 @@ def test_a_release_survives_json_and_has_a_picture(method):
 
 REFUSED = [
     ({"statistic": "circle", "nan_policy": "fill"}, "statistic='circle' is unknown"),
-    ({"statistic": "unitcircle"}, "needs public sizes"),
     ({"score": "distance", "method": "select"}, "needs public sizes"),
     ({"score": "distance", "nan_policy": "fill"}, 'what method="select" selects by'),
     ({"max_tests": 0}, "max_tests=0 is not a whole number from 1 on"),

@@ -25,12 +25,14 @@ TERMS = {
     "categories": {"ill": [False, True], "arm": ["drug", "placebo"], "grade": [1, 2, 3]},
     "public": ["arm"],
 }
+INVARIANT = {"margin": "invariant", "nan_policy": "fill"}
 MARGINS = [
     {},
     {"sensitivity": "paper"},
     {"margin": "public_rate", "rate": 0.2},
     {"margin": "public_rate", "rate": (0.1, 0.3)},
-    {"margin": "invariant", "rate": 0.2},
+    {**INVARIANT, "rate": 0.2},
+    {"nan_policy": "fill"},
     {"tau": 0.01},
 ]
 
@@ -57,7 +59,8 @@ def scale_of(found):
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
 def test_the_statistic_is_the_norm(engine):
     """At a huge epsilon the statistic is the norm, and its p-value that of the chi² test at the share."""
-    found = protect(engine=engine).chi2_unitcircle("ill", "arm", margin="public_rate", rate=0.2, epsilon=10**5)
+    how = {"margin": "public_rate", "rate": 0.2, "nan_policy": "fill"}
+    found = protect(engine=engine).chi2_unitcircle("ill", "arm", **how, epsilon=10**5)
 
     assert found.released == pytest.approx([2.359312491498], abs=1e-4)
     assert found.statistic == pytest.approx(31.25, rel=1e-3)  # at the share given, which is the true one
@@ -73,7 +76,7 @@ def test_the_statistic_is_the_norm(engine):
         ({"sensitivity": "paper"}, paper_sensitivity(N1, N0, TAU)),
         ({"tau": 0.5}, tight_sensitivity(N1, N0, 0.5)),
         ({"margin": "public_rate", "rate": 0.2}, tight_sensitivity(N1, N0, TAU)),
-        ({"margin": "invariant", "rate": 0.2}, swap_sensitivity(N1, N0, TAU)),
+        ({**INVARIANT, "rate": 0.2}, swap_sensitivity(N1, N0, TAU)),
     ],
 )
 def test_the_noise_is_what_the_sensitivity_asks_for(how, sensitivity, epsilon):
@@ -91,9 +94,7 @@ def test_a_large_tau_never_makes_the_noise_of_swaps_too_small():
     """Where a single row moves the norm further than an exchange does, the noise is for that row."""
     n1, n0, tau = 10, 10, 1e4
 
-    found = protect(table(n1, n0, 4, 2)).chi2_unitcircle(
-        "ill", "arm", tau=tau, margin="invariant", rate=0.3, epsilon=1
-    )
+    found = protect(table(n1, n0, 4, 2)).chi2_unitcircle("ill", "arm", tau=tau, **INVARIANT, rate=0.3, epsilon=1)
 
     assert swap_sensitivity(n1, n0, tau) < tight_sensitivity(n1, n0, tau) <= scale_of(found)
 
@@ -103,7 +104,7 @@ def test_a_guarantee_for_swaps_says_so():
     view = protect()
 
     swaps, plain = (
-        view.chi2_unitcircle("ill", "arm", **how, epsilon=1) for how in ({"margin": "invariant", "rate": 0.2}, {})
+        view.chi2_unitcircle("ill", "arm", **how, epsilon=1) for how in ({**INVARIANT, "rate": 0.2}, {})
     )
 
     assert "same margins" in swaps.guarantee
@@ -113,9 +114,7 @@ def test_a_guarantee_for_swaps_says_so():
 
 def test_the_margin_is_judged_by_itself():
     """With the invariant margin the null law is hypergeometric, given the published share."""
-    found = protect(table(100, 100, 40, 20)).chi2_unitcircle(
-        "ill", "arm", margin="invariant", rate=0.3, epsilon=0.5
-    )
+    found = protect(table(100, 100, 40, 20)).chi2_unitcircle("ill", "arm", **INVARIANT, rate=0.3, epsilon=0.5)
 
     law = nulls.norm_given_margin(100, 100, TAU, 60)
     assert found.pvalue == pytest.approx(law.sf(found.released[0], scale_of(found)), rel=1e-9)
@@ -157,6 +156,44 @@ def test_any_noise_is_concluded_from(how, scales, steady):
 
     assert 0 <= found.pvalue <= 1
     assert (found.pvalue > 0.99) if scales < 0 else (found.pvalue < 1e-6) if scales > 0 else True
+
+
+@pytest.mark.statistical
+def test_missing_values_are_left_out():
+    """Three in ten of one group have no X: that is no evidence, as it was when they counted as a category."""
+    rng = np.random.default_rng(0)
+    ill = (rng.random(4000) < 0.4).astype(object)
+    ill[:2000][rng.random(2000) < 0.3] = None
+    rows = {"ill": ill, "arm": ["drug"] * 2000 + ["placebo"] * 2000}
+    views = [
+        protect(rows, categories={"ill": values, "arm": ["drug", "placebo"]})
+        for values in ([False, True], [True, False])
+    ]
+
+    with seeded_noise(1):
+        omitted = [view.chi2_unitcircle("ill", "arm", epsilon=1) for view in views]
+        filled = [view.chi2_unitcircle("ill", "arm", nan_policy="fill", epsilon=1) for view in views]
+
+    assert min(one.pvalue for one in omitted) > 0.05
+    assert min(one.pvalue for one in filled) < 1e-6
+    assert views[0].chi2_many(["ill"], "arm", statistic="unitcircle", epsilon=1).discoveries == ()
+
+
+@pytest.mark.parametrize("tau", [0.3, 3.84])
+@pytest.mark.parametrize(("n1", "n0"), [(6, 6), (6, 14)])
+def test_the_level_holds_whatever_rows_are_left_out(n1, n0, tau):
+    """Of all numbers of complete rows; tables are small, and levels up to a twentieth too large by their steps."""
+    scale = tight_sensitivity(n1, n0, tau) / 2
+    critical = nulls.norm(n1, n0, tau, None, complete=False).critical_value(0.05, scale)
+
+    levels = [
+        nulls.norm_law(n1, n0, tau, p, p, (m, k)).sf(critical, scale)
+        for m in range(1, n1 + 1)
+        for k in range(1, n0 + 1)
+        for p in (0.01, 0.1, 0.3, 0.5)
+    ]
+
+    assert 0.02 < max(levels) <= 0.0525
 
 
 @pytest.mark.statistical
@@ -230,6 +267,7 @@ REFUSED = [
     ({"margin": "public_rate", "rate": 0}, "no share between 0 and 1"),
     ({"margin": "public_rate", "rate": 1}, "no share between 0 and 1"),
     ({"margin": "public_rate", "rate": (0.3, 0.1)}, "no range"),
+    ({"margin": "invariant", "rate": 0.2}, "needs public sizes"),
     ({"margin": "invariant", "rate": math.nan}, "rate"),
     ({"margin": "invariant", "rate": "a fifth"}, "rate"),
     ({"x": "grade"}, "'grade' has 3 categories, where two are needed"),

@@ -79,7 +79,7 @@ RELATIONS = {
 @pytest.mark.parametrize(("neighbors", "sensitivity"), [("add_remove", 1.5), ("replace_one", math.sqrt(4.5))])
 def test_the_noise_is_the_analytic_gaussian(delta, epsilon, scale, neighbors, sensitivity):
     """One scale for all sums: that of the analytic Gaussian mechanism at 1.5 r, or √4.5 r, over the weights."""
-    r = 0.6 * math.sqrt(2)
+    r = math.sqrt(2)
 
     found = fit(*SMALL, epsilon=epsilon, delta=delta, terms={"neighbors": neighbors})
 
@@ -302,14 +302,14 @@ def test_explain_says_how_exact_the_means_would_be():
     asked = {"columns": ["x0", "x1"], "label": "y", "epsilon": 0.5, "delta": 1e-6}
     public, _ = protect(*SMALL, epsilon=1)
     private, _ = protect(*SMALL, epsilon=1, neighbors="add_remove")
-    noise = 8.0576 * 0.6 * math.sqrt(2) * math.sqrt(4.5) / 1500 * 3.2
+    noise = 8.0576 * math.sqrt(2) * math.sqrt(4.5) / 1500 * 3.2
 
     found = public.explain("gmm_fit", **asked)
 
     (said,) = found.findings.values()
     assert said == pytest.approx({"x0": noise, "x1": noise}, rel=1e-3)
     (rows,) = private.explain("gmm_fit", **asked).findings.values()
-    assert rows == pytest.approx(100 * 8.0576 * 0.6 * math.sqrt(2) * 1.5, rel=2e-3)
+    assert rows == pytest.approx(100 * 8.0576 * math.sqrt(2) * 1.5, rel=2e-3)
     assert public.budget.spent == private.budget.spent == 0
 
 
@@ -411,15 +411,15 @@ def test_a_constant_column_changes_little():
 
 
 def test_rows_at_the_end_of_their_bounds_are_noted():
-    """Columns that are 0 for most make rows long: with the default radius a note says so, with √d none does."""
+    """Columns that are 0 for most make rows long: with a radius that scales them down a note says so."""
     rng = np.random.default_rng(6)
     X = np.where(rng.random((5000, 3)) < 0.9, 0, rng.uniform(0, 100, (5000, 3)))
     terms = {"bounds": dict.fromkeys(["x0", "x1", "x2"], (0, 100))}
     y = rng.choice(["one", "two"], 5000)
 
-    default, whole = fit(X, y, terms=terms), fit(X, y, terms=terms, radius=math.sqrt(3))
+    whole, scaled = fit(X, y, terms=terms), fit(X, y, terms=terms, radius=0.6 * math.sqrt(3))
 
-    assert any("middle of the bounds: use radius=3**0.5" in note for note in default.notes)
+    assert any("middle of the bounds: use radius=3**0.5" in note for note in scaled.notes)
     assert whole.notes == ()
 
 

@@ -102,9 +102,24 @@ def test_the_score_is_linear_in_the_moments(robust):
 
     q = design.width
     assert scales * sums[: q + 1] == pytest.approx(means @ entries, rel=1e-9, abs=1e-9)
+    assert sums[q + 1] == -rows.size
     if robust:
         residuals = z[-1] - b @ z[:-1]
-        assert (sums[q + 1 :] + rows.size) / 2 == pytest.approx(((tilt @ z[:-1]) ** 2 * residuals**2).sum(1) / c**2)
+        assert (sums[q + 2 :] + rows.size) / 2 == pytest.approx(((tilt @ z[:-1]) ** 2 * residuals**2).sum(1) / c**2)
+
+
+@pytest.mark.parametrize("c", [0.05, 0.4])
+def test_the_score_holds_what_is_clipped(c):
+    """One sum is that of the residuals beyond c, over the most that one can be."""
+    rows, design = batch(), LINE
+    b = np.array([0.1, -0.2])
+    z = np.vstack([np.ones(rows.size), design.rows(rows)])
+    score = Score(design, b, c)
+
+    beyond = (score.rows(rows).sum(axis=0)[-1] + rows.size) / 2 * score.top
+
+    assert beyond == pytest.approx(np.maximum(abs(z[-1] - b @ z[:-1]) - c, 0).sum(), rel=1e-9)
+    assert score.top == pytest.approx(1.3 - c)
 
 
 @pytest.mark.parametrize("c", [1e-3, 0.5, 2.0])
@@ -144,3 +159,15 @@ def test_a_matrix_that_is_not_positive_definite_has_no_estimate():
     assert known.estimate() is None
     assert known.clarity() < 0
     assert known.draws(np.random.default_rng(0), 998) is None
+
+
+def test_draws_without_an_estimate_are_at_both_ends():
+    """Where no table has such a matrix, half the draws leave anything below possible, half anything above."""
+    start, taken = LINE.read(1000)
+    known = Known(LINE, start + taken @ np.array([0, 0, 2 * 15.0 - 1000, 10, 0]), 30**2 * taken @ taken.T)
+
+    draws = known.draws(np.random.default_rng(0), 998)
+
+    lost = ~np.isfinite(draws[:, 1])
+    assert lost.mean() == pytest.approx(0.174, abs=0.04)
+    assert (draws[lost, 1] > 0).mean() == pytest.approx(0.5, abs=0.01)

@@ -20,6 +20,9 @@ BINARY = Design(H, (X, Z), (G,), success="q")
 BOUNDS, KINDS = {"a": (-3, 3), "b": (0, 10)}, {"g": ["u", "v", "w"], "ill": ["no", "yes"]}
 
 
+ILL = {"ill": ["no", "yes"]}
+
+
 def table(rows=6000, seed=5, shift=-1.0, slope=0.7):
     """Make rows of whom some are ill, more of those with a large a and in v."""
     rng = np.random.default_rng(seed)
@@ -153,6 +156,42 @@ def test_intervals_cover(ask, rows, shift, slope, neighbors):
             fits.append(ask(df, neighbors=neighbors).logit("ill ~ a + C(g)", epsilon=2))
 
     assert sum(fit.low["a"] <= slope <= fit.high["a"] for fit in fits) >= 97  # below it: 1e-6
+
+
+@pytest.mark.parametrize(
+    ("bounds", "shift"), [((-60, 60), -1.0), ((0, 40), -5.0)], ids=["loose bounds", "a skewed regressor"]
+)
+def test_steps_that_end_too_early_are_said(ask, bounds, shift):
+    """A fit that did not converge claims nothing, and the first line says so."""
+    rng = np.random.default_rng(8)
+    df = pd.DataFrame(rng.normal(size=(6000, 2)).clip(-3, 3), columns=["a", "b"])
+    df["a"] = np.exp(df["a"]) if bounds[0] == 0 else df["a"]
+    df["ill"] = np.where(rng.random(6000) < 1 / (1 + np.exp(-shift - 0.7 * df["a"])), "yes", "no")
+    view = ask(df, bounds={"a": bounds, "b": (-3, 3)}, categories=ILL)
+
+    for seed in range(10):
+        with seeded_noise(seed):
+            fit = view.logit("ill ~ a + b", epsilon=10, fresh=True)
+
+        assert (fit.converged, fit.informative, fit.rejected["a"]) == (False, False, False)
+        assert (fit.high["b"], fit.pvalues["b"]) == (math.inf, 1)
+        assert "did not converge" in str(fit).splitlines()[0]
+        assert Release.from_dict(fit.to_dict()) == fit
+
+
+@pytest.mark.statistical
+def test_few_events_claim_nothing(ask):
+    """Of 40 tables with about 35 events: an irrelevant regressor is never significant, but by chance one in 100."""
+    rng, rejected = np.random.default_rng(6), []
+    for seed in range(40):
+        df = pd.DataFrame(rng.normal(size=(5000, 2)).clip(-3, 3), columns=["a", "b"])
+        df["ill"] = np.where(rng.random(5000) < 1 / (1 + np.exp(5 - 0.5 * df["a"])), "yes", "no")
+        with seeded_noise(seed):
+            fit = ask(df, bounds={"a": (-3, 3), "b": (-3, 3)}, categories=ILL).logit("ill ~ a + b", epsilon=3)
+        rejected.append(fit.rejected["b"])
+
+    assert fit.covers == "limited population"
+    assert sum(rejected) <= 6  # more: 1e-6
 
 
 def test_predictions_and_odds(ask):

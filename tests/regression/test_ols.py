@@ -130,6 +130,27 @@ def test_intervals_cover(protect, design):
     assert sum(fit.rejected["a"] for fit in fits) > (20 if design == "one" else 199)
 
 
+@pytest.mark.statistical
+def test_outliers_are_in_the_intervals(protect):
+    """Of 24 tables with a lognormal outcome, of which the score clips one row in fifty: R² is held as well.
+
+    Slope and R² of the population, its outcome limited to the bounds, are those of eight million rows.
+    """
+    rng, bounds = np.random.default_rng(4), {"a": (-3, 3), "b": (-3, 3), "y": (0, 30)}
+    fits = []
+    for seed in range(24):
+        df = pd.DataFrame(rng.normal(size=(20_000, 2)).clip(-3, 3), columns=["a", "b"])
+        df["y"] = np.exp(0.3 * df["a"] + rng.normal(size=len(df)))
+        with seeded_noise(seed):
+            fits.append(protect(df, bounds=bounds, categories={}).ols("y ~ a + b", epsilon=3))
+
+    assert sum(fit.low["a"] <= 0.509 <= fit.high["a"] for fit in fits) >= 15  # below it: 1e-6
+    assert sum(fit.rsquared_low <= 0.0486 <= fit.rsquared_high for fit in fits) >= 15
+    assert all(fit.stages == "two" and "Outliers: some" in fit.notes[0] for fit in fits)
+    assert {fit.covers for fit in fits} == {"limited population"}
+    assert "limited to their bounds" in fits[0].summary()
+
+
 @pytest.mark.parametrize(
     ("asked", "blamed"),
     [("y ~ a + same", ["a", "same"]), ("y ~ flat + b", ["flat"]), ("y ~ a + b + same", ["a", "same"])],
@@ -173,7 +194,7 @@ def test_it_is_written_as_statsmodels_prints_it(protect):
     fit = protect().ols(FORMULA, epsilon=1e5)
 
     assert fit.summary().splitlines()[2] == FORMULA
-    assert [line.split()[0] for line in fit.summary().splitlines()[8:13]] == [*fit.params]
+    assert [line.split()[0] for line in fit.summary().splitlines()[9:14]] == [*fit.params]
     assert fit.to_frame()["term"].tolist() == [*fit.params]
     assert fit.to_frame("polars")["estimate"].to_list() == [*fit.params.values()]
     assert fit.conf_int()["a"].low == fit.low["a"]
