@@ -74,7 +74,7 @@ def private(rng: np.random.Generator, exact: Exact, epsilon: float, *, told: boo
     scales = [b, b / SIZES, b / COMPLETE, 3 * b / (TIES * (n + 1))]
     values = [factor * exact.rank_sum, exact.first, exact.first + exact.second, exact.tau]
     noisy = [value + rng.laplace(0, scale, runs) for value, scale in zip(values, scales, strict=True)]
-    return two_groups.tapered(noisy, scales, n, sizes=on, complete=on, ties=on and told)
+    return two_groups.tapered(noisy, scales, n, sizes=on, complete=on, spread="ties" if on and told else None)
 
 
 def public(rng: np.random.Generator, exact: Exact, epsilon: float, *, told: bool = True) -> TwoGroups:
@@ -85,16 +85,16 @@ def public(rng: np.random.Generator, exact: Exact, epsilon: float, *, told: bool
     scales = [b * most, 2 * b, 2 * b, 3 * b / (TIES * (n + 1))]
     values = [exact.rank_sum, exact.first, exact.second, exact.tau]
     noisy = [value + rng.laplace(0, scale, runs) for value, scale in zip(values, scales, strict=True)]
-    return two_groups.known_groups(noisy, scales, exact.sizes, complete=True, ties=on)
+    return two_groups.known_groups(noisy, scales, exact.sizes, complete=True, spread="ties" if on else None)
 
 
 def added(rng: np.random.Generator, exact: Exact, epsilon: float) -> TwoGroups:
     """Release under ``add_remove``."""
     runs, scale = exact.first.size, (0.5 + COUNTED) / epsilon
-    scales = [scale, scale / COUNTED, scale / COUNTED]
-    values = [exact.rank_sum / np.maximum(exact.first + exact.second, 1), exact.first, exact.second]
+    scales = [scale, scale / COUNTED, scale / COUNTED, 0.0]
+    values = [exact.rank_sum / np.maximum(exact.first + exact.second, 1), exact.first, exact.second, 0.0]
     noisy = [value + rng.laplace(0, each, runs) for value, each in zip(values, scales, strict=True)]
-    return two_groups.per_row(noisy, scales)
+    return two_groups.per_row(noisy, scales, None)
 
 
 def measure(rng: np.random.Generator, design: Design, runs: int) -> dict[str, tuple[np.ndarray, float]]:
@@ -257,7 +257,7 @@ def _several(
         scales = [b * most, *[each] * k, 3 * b / (max(share, 1e-9) * (n + 1))]
         exact, rows, size, told, ties = [t, *counts, tau], tuple(sizes) if known else None, n, known or on, on
     values = [value + rng.laplace(0, scale) for value, scale in zip(exact, scales, strict=True)]
-    whole, parts, left, _ = k_groups.known_sizes(values, scales, k, size, rows, sizes=told, ties=ties)
+    whole, parts, left, *_ = k_groups.known_sizes(values, scales, k, size, rows, sizes=told, ties=ties)
     times = whole if size is None else 1.0
     return k_groups.pvalue_of_t(values[0] * times, scales[0] * times, whole, parts, left)
 

@@ -11,7 +11,7 @@ from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 
 import dfprivacy as dp
 from dfprivacy_inference.curves import Curve, estimate
-from dfprivacy_inference.scores import GehanScores, squares
+from dfprivacy_inference.scores import GehanScores
 
 COUNT = itertools.count()
 TERMS = {
@@ -49,7 +49,7 @@ def test_reference_curve():
 
 
 def test_reference_scores_of_censored_times():
-    """Gehan's scores of six rows, their sum in one group, and their squares."""
+    """Gehan's scores of six rows in one group, and three times the products of numbers at risk."""
 
     class Rows:
         size = 6
@@ -64,11 +64,10 @@ def test_reference_scores_of_censored_times():
             return np.zeros(6, dtype=bool)
 
     scores = GehanScores(dp.Column("t", bounds=(0.0, 10.0)), dp.Column("e", categories=(0, 1)))
-    doubled = scores.doubled(Rows(), np.ones(6, dtype=bool))
 
-    assert doubled.tolist() == [-5, 2, -3, 0, 3, 3]
-    assert doubled[[0, 2, 4]].sum() / 2 == -2.5
-    assert squares(doubled) / 4 == 14
+    summed = scores.summed(Rows(), np.array([0, 1, 0, 1, 0, 1]), 2)
+
+    assert summed == ([-5, 5], 3 * (3 * 3 + 2 * 3 + 1 * 2 + 0))
 
 
 def test_hardly_any_noise_gives_the_curve_of_statsmodels():
