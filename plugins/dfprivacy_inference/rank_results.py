@@ -54,6 +54,7 @@ class _TwoGroupTest(_Test):
     groups: tuple[Any, ...]
     alternative: Alternative
     noise_share: float | None = None
+    covers: str | None = "limited population"
 
     def _sentence(self) -> str:
         """Say how often one of the first group has the larger value, and what the test finds."""

@@ -73,8 +73,8 @@ class RankSum(_OfGroups):
     """H(M) D for the rank sum D of the first of two private groups, its size, and what is public of n rows.
 
     Its coordinates are H(M) D, the number of rows in the first group, the number of rows in both, and the spread of
-    the scores: τ = 12 Σa²/(n(n² - 1)), the share that ties leave of the variance, or κ, the variance of a rank sum of
-    censored times, times 12/(n(n² - 1)). Those that are not told are 0.
+    the scores: τ = 12 Σa²/(n(n² - 1)), the share that ties leave of the variance, or κ, the variance of a rank sum
+    of censored times, times 12/(n(n² - 1)). Those that are not told are 0.
 
     Parameters
     ----------

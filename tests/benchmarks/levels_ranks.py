@@ -27,6 +27,7 @@ from scipy.stats import norm, rankdata
 from dfprivacy_inference import k_groups, two_groups
 from dfprivacy_inference.laws import pvalue
 from dfprivacy_inference.pairs import sign_pvalue, signed_rank_sd
+from dfprivacy_inference.scores import GehanScores, MidRanks, Spread
 from dfprivacy_inference.statistics import COUNTED
 from dfprivacy_inference.taper import taper
 from dfprivacy_inference.two_groups import COMPLETE, ENOUGH, SIZES, SLACK, TIES, TwoGroups
@@ -64,28 +65,31 @@ def drawn(rng: np.random.Generator, design: Design, runs: int) -> tuple[Exact, n
     return Exact(*found[:4], design.sizes), found[4], found[5], found[6]
 
 
-def private(rng: np.random.Generator, exact: Exact, epsilon: float, *, told: bool = True) -> TwoGroups:
-    """Release under ``replace_one``, groups private; ties are told if there are any to tell of."""
+MOVES = {"ties": MidRanks.moves, "variance": GehanScores.moves}
+
+
+def private(rng: np.random.Generator, exact: Exact, epsilon: float, *, spread: Spread = "ties") -> TwoGroups:
+    """Release under ``replace_one``, groups private."""
     n, runs = sum(exact.sizes), exact.first.size
     on = n * epsilon >= ENOUGH and n >= 13
-    c, t = (SIZES, TIES * told) if on else (0.0, 0.0)
+    c, t = (SIZES, TIES) if on else (0.0, 0.0)
     b = (1 + t) / epsilon
     factor = np.array([taper(n, int(max(size, n - size)), c) for size in exact.first])
-    scales = [b, b / SIZES, b / COMPLETE, 3 * b / (TIES * (n + 1))]
+    scales = [b, b / SIZES, b / COMPLETE, MOVES[spread] * b / (TIES * (n + 1))]
     values = [factor * exact.rank_sum, exact.first, exact.first + exact.second, exact.tau]
     noisy = [value + rng.laplace(0, scale, runs) for value, scale in zip(values, scales, strict=True)]
-    return two_groups.tapered(noisy, scales, n, sizes=on, complete=on, spread="ties" if on and told else None)
+    return two_groups.tapered(noisy, scales, n, sizes=on, complete=on, spread=spread if on else None)
 
 
-def public(rng: np.random.Generator, exact: Exact, epsilon: float, *, told: bool = True) -> TwoGroups:
+def public(rng: np.random.Generator, exact: Exact, epsilon: float, *, spread: Spread = "ties") -> TwoGroups:
     """Release under ``replace_one``, groups public."""
     n, most, runs = sum(exact.sizes), max(exact.sizes), exact.first.size
-    on = told and n * epsilon >= ENOUGH
+    on = n * epsilon >= ENOUGH
     b = (1 + (TIES if on else 0.0)) / epsilon
-    scales = [b * most, 2 * b, 2 * b, 3 * b / (TIES * (n + 1))]
+    scales = [b * most, 2 * b, 2 * b, MOVES[spread] * b / (TIES * (n + 1))]
     values = [exact.rank_sum, exact.first, exact.second, exact.tau]
     noisy = [value + rng.laplace(0, scale, runs) for value, scale in zip(values, scales, strict=True)]
-    return two_groups.known_groups(noisy, scales, exact.sizes, complete=True, spread="ties" if on else None)
+    return two_groups.known_groups(noisy, scales, exact.sizes, complete=True, spread=spread if on else None)
 
 
 def added(rng: np.random.Generator, exact: Exact, epsilon: float) -> TwoGroups:

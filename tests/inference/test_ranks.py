@@ -255,7 +255,7 @@ def test_level_and_power_of_two_private_groups():
 @pytest.mark.parametrize("kind", ["private", "public", "add_remove"])
 @pytest.mark.parametrize("shapes", ["similar", "any"])
 def test_intervals_of_the_effect_cover(kind, shapes):
-    """Of 2,000 tables of 300 rows, 30% in the first group; 1/2 is in one if and only if the test does not reject."""
+    """Of 2,000 tables of 300 rows, 30% in the first group; 1/2 is within if and only if it is not rejected."""
     rng, runs, n, first = np.random.default_rng(4), 2000, 300, 90
     x = rng.normal(size=(runs, n))
     x[:, :first] += 0.5
