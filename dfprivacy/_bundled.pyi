@@ -717,7 +717,7 @@ class BundledMethods:
         alternative: _Alternative = "two-sided",
         alpha: float = 0.05,
         confidence: float = 0.95,
-        shapes: Literal["any", "similar"] = "any",
+        shapes: Literal["any", "similar"] = "similar",
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> MannWhitney: ...
@@ -1462,7 +1462,7 @@ class BundledGroups:
         alternative: _Alternative = "two-sided",
         alpha: float = 0.05,
         confidence: float = 0.95,
-        shapes: Literal["any", "similar"] = "any",
+        shapes: Literal["any", "similar"] = "similar",
         epsilon: float | str | None = None,
         fresh: bool = False,
     ) -> Groups[MannWhitney]: ...

@@ -19,7 +19,7 @@ from dfprivacy_inference.two_groups import ENOUGH, Shapes, TwoGroups, coarse
 
 if TYPE_CHECKING:
     from dfprivacy.release import NoisyValue
-    from dfprivacy_inference.scores import Scores
+    from dfprivacy_inference.scores import Scores, Spread
 
 __all__ = ["TwoMeasured", "conclude_two", "measure_two"]
 
@@ -38,8 +38,10 @@ class TwoMeasured:
         Number of rows, None where it is private.
     rows : tuple of two int, or None
         Rows of each group, where they are public.
-    sizes, complete, ties : bool
-        Which coordinates beyond the first there are.
+    sizes, complete : bool
+        Whether there are the sizes of the first and of both groups.
+    spread : {"ties", "variance"} or None
+        What the last coordinate is, if it is there.
     shift : float or None
         What was selected from a grid of shifts.
     """
@@ -49,7 +51,7 @@ class TwoMeasured:
     rows: tuple[int, int] | None
     sizes: bool = False
     complete: bool = False
-    ties: bool = False
+    spread: Spread | None = None
     shift: float | None = None
 
 
@@ -60,7 +62,6 @@ def measure_two(
     pair: tuple[Any, Any],
     *,
     share: Fraction | None = None,
-    ties: bool,
 ) -> TwoMeasured:
     """Measure the rank sum of the first of two groups.
 
@@ -76,8 +77,6 @@ def measure_two(
         The groups.
     share : Fraction, optional
         The part of the call's budget.
-    ties : bool
-        Whether to measure ties, if there is enough budget for it.
 
     Returns
     -------
@@ -88,18 +87,17 @@ def measure_two(
     rows = public_sizes(curator, by, pair)
     n = enough(curator.size if rows is None else sum(rows))
     if n is None:
-        noisy = curator.measure(RankSumPerRow(scores, by, codes), share=share)
-        return TwoMeasured(noisy, None, None)
+        varies = scores.spread == "variance"  # what ties leave is not measured where the number of rows is private
+        noisy = curator.measure(RankSumPerRow(scores, by, codes, ties=two_groups.TIES * varies), share=share)
+        return TwoMeasured(noisy, None, None, spread="variance" if varies else None)
     on = n * curator.epsilon * float(share or 1) >= ENOUGH
-    ties = ties and on
-    told = two_groups.TIES if ties else 0.0
     if rows is not None:
-        complete = bool(scores.gaps)
-        known = (rows[0], rows[1])
+        complete, known = bool(scores.gaps), (rows[0], rows[1])
         noisy = curator.measure(
-            RankSumOfKnownGroups(scores, by, codes, known, complete=complete, ties=told), share=share
+            RankSumOfKnownGroups(scores, by, codes, known, complete=complete, ties=two_groups.TIES * on),
+            share=share,
         )
-        return TwoMeasured(noisy, n, known, complete=complete, ties=ties)
+        return TwoMeasured(noisy, n, known, complete=complete, spread=scores.spread if on else None)
     complete = bool(scores.gaps) or not (by.other and all_categories(by, pair))
     on = on and (n >= _ROWS_FOR_COMPLETE or not complete)
     statistic = RankSum(
@@ -107,26 +105,26 @@ def measure_two(
         by,
         codes,
         n,
-        sizes=two_groups.SIZES if on else 0.0,
-        complete=two_groups.COMPLETE if on and complete else 0.0,
-        ties=told if on else 0.0,
+        sizes=two_groups.SIZES * on,
+        complete=two_groups.COMPLETE * (on and complete),
+        ties=two_groups.TIES * on,
     )
-    return TwoMeasured(
-        curator.measure(statistic, share=share), n, None, sizes=on, complete=on and complete, ties=ties and on
-    )
+    noisy = curator.measure(statistic, share=share)
+    told = scores.spread if on else None
+    return TwoMeasured(noisy, n, None, sizes=on, complete=on and complete, spread=told)
 
 
 def two_of(measured: TwoMeasured) -> TwoGroups:
     """Read what was measured."""
     values, scales = list(measured.noisy.values), [float(scale) for scale in measured.noisy.scales]
     if measured.n is None:
-        return two_groups.per_row(values, scales)
+        return two_groups.per_row(values, scales, measured.spread)
     if measured.rows is not None:
         return two_groups.known_groups(
-            values, scales, measured.rows, complete=measured.complete, ties=measured.ties
+            values, scales, measured.rows, complete=measured.complete, spread=measured.spread
         )
     return two_groups.tapered(
-        values, scales, measured.n, sizes=measured.sizes, complete=measured.complete, ties=measured.ties
+        values, scales, measured.n, sizes=measured.sizes, complete=measured.complete, spread=measured.spread
     )
 
 
@@ -141,7 +139,7 @@ def conclude_two(
 ) -> dict[str, Any]:
     """Give the fields of a result that all tests of two groups have, and what they follow from as ``"two"``."""
     two = two_of(measured)
-    p = float(two.pvalue(alternative))
+    p = float(two.pvalue(alternative, shapes))
     ends = two.interval(confidence, shapes)
     alone = replace(two, scale=0 * two.scale, relative=0 * two.relative).interval(confidence, shapes)
     missing = error = None
@@ -191,12 +189,12 @@ def _notes(two: TwoGroups, measured: TwoMeasured) -> tuple[str, ...]:
         notes.append(
             f"The size of a group may be mostly noise: the effect and its interval say little. {UNDECLARED}"
         )
-    if measured.ties and bool(coarse(two, measured.noisy.values[3])):
+    if measured.spread == "ties" and bool(coarse(two, measured.noisy.values[3])):
         notes.append(
             "Most values are equal, and few others are in the smaller group: the normal law is not good enough for "
             "small p-values. proportions() and chi2() count."
         )
-    times = float(2**0.5 * two.statistic_scale / two.statistic_sd)
+    times = float(2**0.5 * two.scale / two.sd)
     if times > 2:  # noqa: PLR2004
         notes.append(
             f"The noise is {times:.2g} times the error of sampling; {times:.2g} times the epsilon, or "

@@ -165,7 +165,7 @@ def expect_curves(
         rows = n / len(by.categories or kept) if known is None else float(known.min())
     intervals = len(ends) - 1
     each = np.full(intervals, rows / intervals)
-    curve = Curve(np.stack([each, 0 * each]), scale, ends)
+    curve = Curve(np.stack([each, 0 * each, 0 * each]), scale, ends)
     low, high = curve.bands(confidence)
     at = int(np.argmin(np.abs(curve.survival - 0.5)))
     most = max(int(rows * 2 / scale / EACH), 2) if scale else intervals

@@ -50,7 +50,7 @@ def find_two(
     """Say which effect a rank test of two groups would find."""
     if not curator.measured:
         return {}
-    effect = _effect_found(curator, by, groups, alternative, alpha, ties=TIES)
+    effect = _effect_found(curator, by, groups, alternative, alpha)
     apart = f"{effect:.2f}, normal groups {2**0.5 * ndtri(min(effect, 1.0)):.2g} standard deviations apart"
     what = f"smallest effect P(X > Y) found with probability {POWER}{rows_of(curator)[1]}, at best"
     return {what: apart if effect < 1 else _NONE}
@@ -70,7 +70,7 @@ def find_survival(
     """Say which effect a test of two survival curves would find."""
     if not curator.measured:
         return {}
-    effect = _effect_found(curator, by, groups, alternative, alpha, ties=0.0)
+    effect = _effect_found(curator, by, groups, alternative, alpha)
     ratio = f"{effect:.2f}, a hazard ratio of {effect / max(1 - effect, 1e-9):.2g} where no time is censored"
     what = f"smallest effect found with probability {POWER}{rows_of(curator)[1]}, at best"
     return {what: ratio if effect < 1 else _NONE}
@@ -82,8 +82,6 @@ def _effect_found(
     groups: Sequence[Any] | None,
     alternative: Alternative,
     alpha: float,
-    *,
-    ties: float,
 ) -> float:
     """Give the effect of groups alike in size that is found."""
     kept = groups if groups is not None else by.categories
@@ -99,7 +97,7 @@ def _effect_found(
             factor, pairs = taper(n, n - half, SIZES if on else 0.0), float(half * (n - half))
         else:
             factor, pairs = 1 / float(rows.max()), float(rows.prod())
-        factor /= 1 + ties * on
+        factor /= 1 + TIES * on
     sd = factor * float(np.sqrt(pairs * (n + 1) / 12))
     tail = alpha / 2 if alternative == "two-sided" else alpha
     critical = normal_laplace_quantile(1 - tail, sd, scale)

@@ -84,7 +84,7 @@ def survival_test(
     True
     """
     scores = GehanScores(time, event, curator.gaps([time], nan_policy))
-    return measure_two(curator, scores, by, pair_of(by, groups), ties=False)
+    return measure_two(curator, scores, by, pair_of(by, groups))
 
 
 @survival_test.concludes
@@ -101,7 +101,7 @@ def _(
     confidence: Probability = 0.95,
 ) -> SurvivalTest:
     """Conclude from the noisy statistic."""
-    concluded = conclude_two(measured, by, pair_of(by, groups), alternative, alpha, confidence, "any")
+    concluded = conclude_two(measured, by, pair_of(by, groups), alternative, alpha, confidence, "similar")
     two, sizes = concluded.pop("two"), concluded["sizes"]
     return SurvivalTest(
         statistic=None if sizes is None else 2 * float(two.rank_sum),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["SHARE", "draws", "draws_of_sums", "known_sizes", "pvalue_of_t", "shares_towards_equal"]
+__all__ = ["SHARE", "draws", "draws_of_sums", "known_sizes", "kruskal_h", "pvalue_of_t", "shares_towards_equal"]
 
 SHARE = 0.1
 """What the sizes, and what the ties, add to the sensitivity, as a part of that of T."""
@@ -95,6 +95,33 @@ def pvalue_of_t(t: float, scale: float, n: float, shares: Array, tau: float) -> 
     return float(np.where(apart > 0, tail, 1 - tail).mean())
 
 
+def kruskal_h(t: float, scale: float, sizes: Array, tau: float) -> float:
+    r"""Estimate Kruskal's H from T, with its noise removed.
+
+    Parameters
+    ----------
+    t : float
+        The noisy T.
+    scale : float
+        Scale of its Laplace noise.
+    sizes : ndarray of shape (k,)
+        Rows of each group.
+    tau : float
+        What ties leave of the variance.
+
+    Returns
+    -------
+    float
+        :math:`12 \sum D_j^2/n_j / (N (N + 1) τ)`, with the squared T less the variance of its noise, and with the
+        ratio of the sum to the square of T that is the median under the null hypothesis. Of two groups it is one
+        number; of three of one size H is between 54 and 72 T²/N³.
+    """
+    n = sizes.sum()
+    d, square = draws_of_sums(sizes / n), max(t * abs(t) - 2 * scale**2, 0.0)
+    ratio = np.median((d**2 * (n / sizes)).sum(axis=1) / (np.abs(d).sum(axis=1) / 2) ** 2)
+    return float(12 * ratio * square / (n**2 * (n + 1) * tau))
+
+
 def shares_towards_equal(sizes: Array, n: float, scale: float) -> Array:
     """Move noisy sizes towards each other, as far as their noise makes likely, and give the shares.
 
@@ -130,7 +157,7 @@ def known_sizes(
     *,
     sizes: bool,
     ties: bool,
-) -> tuple[float, Array, float, Array | None]:
+) -> tuple[float, Array, float, Array, float]:
     """Give what the law of T follows from: the number of rows, shares of the groups, and τ, all from noisy numbers.
 
     Parameters
@@ -149,20 +176,22 @@ def known_sizes(
     Returns
     -------
     tuple
-        Rows with a value, shares and their τ for the p-value, and the noisy sizes, or None.
+        Rows with a value, shares and their τ for the p-value; estimates of the sizes and of τ.
     """
-    counts = np.array(values[1 : k + 1]) if sizes else None
-    scale = float(scales[1])
-    tau = values[-1] + SLACK * scales[-1] if ties else 1.0
-    if counts is None:
-        of_all = float(n or 0)
-        shares = np.full(k, 1 / k) if rows is None else np.array(rows) / of_all
-        return of_all, shares, float(np.clip(tau, _TIES_MIN, 1.0)), None
-    together = float(counts.sum() + SLACK * scale * np.sqrt(2 * k))
-    of_all = max(together if n is None else min(together, n), 4.0)
-    if n is not None:  # what is measured is the scores' part of those of all rows, with a value or without
-        tau *= (n**3 - n) / (of_all**3 - of_all)
-    tau = float(np.clip(tau, _TIES_MIN, 1.0))
-    if rows is not None:
-        counts = np.clip(counts, 0, rows)
-    return of_all, shares_towards_equal(counts, max(float(counts.sum()), 1.0), scale), tau, counts
+    known = np.full(k, (n or 0) / k) if rows is None else np.array(rows, dtype=np.float64)
+    if not sizes:
+        of_all, counts, shares = float(n or 0), known, known / known.sum()
+    else:
+        counts, scale = np.array(values[1 : k + 1]), float(scales[1])
+        of_all = float(counts.sum() + SLACK * scale * np.sqrt(2 * k))
+        of_all = max(of_all if n is None else min(of_all, n), 4.0)
+        counts = counts if rows is None else np.clip(counts, 0, rows)
+        shares = shares_towards_equal(counts, max(float(counts.sum()), 1.0), scale)
+
+    def among(tau: float, some: float) -> float:  # what is measured is the scores' part of those of all n rows
+        part = 1.0 if n is None else (n**3 - n) / (some**3 - some)
+        return float(np.clip(tau * part, _TIES_MIN, 1.0))
+
+    tau, slack = (values[-1], SLACK * scales[-1]) if ties else (1.0, 0.0)
+    floored = np.maximum(counts, 1.0)
+    return of_all, shares, among(tau + slack, of_all), floored, among(tau, max(float(floored.sum()), 2.0))

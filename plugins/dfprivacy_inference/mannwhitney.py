@@ -105,7 +105,7 @@ def mannwhitneyu(
     pair = pair_of(by, groups)
     scores = MidRanks(column, curator.gaps([column], nan_policy))
     share = None if shift is None else Fraction(1, 2)
-    measured = measure_two(curator, scores, by, pair, share=share, ties=True)
+    measured = measure_two(curator, scores, by, pair, share=share)
     if shift is None:
         return measured
     codes = (by.code(pair[0]), by.code(pair[1]))
@@ -125,7 +125,7 @@ def _(
     alternative: Alternative = "two-sided",
     alpha: Probability = 0.05,
     confidence: Probability = 0.95,
-    shapes: Shapes = "any",
+    shapes: Shapes = "similar",
 ) -> MannWhitney:
     """Conclude from the noisy rank sum."""
     pair = pair_of(by, groups)

@@ -54,6 +54,7 @@ class _TwoGroupTest(_Test):
     groups: tuple[Any, ...]
     alternative: Alternative
     noise_share: float | None = None
+    covers: str | None = "limited population"
 
     def _sentence(self) -> str:
         """Say how often one of the first group has the larger value, and what the test finds."""
@@ -233,8 +234,11 @@ class KruskalWallis(_Test):
     Attributes
     ----------
     statistic : float
+        Kruskal's H, estimated from T and the sizes, what the noise adds taken away: exact for two groups but for
+        the noise, for more to how much of T the ranks of single groups make, about a seventh.
+    largest_rank_sum : float
         T with noise: half the sum of the absolute D_j, D_j the rank sum of group j less what it is on average if
-        all are alike: the largest rank sum of any groups together. It is not Kruskal's H.
+        all are alike: the largest rank sum of any groups together. The test is of T.
     pvalue : float
         Probability, if all groups follow one law, of a T at least as large; noise included.
     alpha : float
@@ -254,6 +258,7 @@ class KruskalWallis(_Test):
     """
 
     statistic: float
+    largest_rank_sum: float
     sizes: tuple[float, ...] | None
     column: str
     by: str
@@ -261,19 +266,19 @@ class KruskalWallis(_Test):
 
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
-        return self._seen("statistic", "pvalue", "alpha", "rejected", "groups", "sizes")
+        return self._seen("statistic", "largest_rank_sum", "pvalue", "alpha", "rejected", "groups", "sizes")
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the statistic and the noise in it; there is no estimate of an effect."""
         ax, reach = axes(ax), 2 * self.noise_standard_error[0]
         ax.plot(
-            [self.statistic - reach, self.statistic + reach],
+            [self.largest_rank_sum - reach, self.largest_rank_sum + reach],
             [0, 0],
             color="tab:orange",
             lw=3,
             label="± 2 standard errors of the noise",
         )
-        ax.plot(self.statistic, 0, "o", color=ink(ax), label="released")
+        ax.plot(self.largest_rank_sum, 0, "o", color=ink(ax), label="released")
         what = f"T, distance of the rank sums of {self._called(self.column)} by {self._called(self.by)}"
         ax.set(yticks=[], xlabel=wrapped(what), title=f"p = {self.pvalue:.3g}")
         below(ax)

@@ -6,7 +6,7 @@ Scores are given twice over, so that they are whole numbers.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
     from dfprivacy import Column
 
-__all__ = ["GehanScores", "MidRanks", "Scores", "signed_ranks", "squares"]
+__all__ = ["GehanScores", "MidRanks", "Scores", "Spread", "products", "signed_ranks"]
+
+
+Spread = Literal["ties", "variance"]
 
 
 class Scores(ABC):
@@ -27,10 +30,18 @@ class Scores(ABC):
         What it looks at.
     gaps : tuple of Column
         Those of which a missing value leaves a row out.
+    spread : {"ties", "variance"}
+        What tells how far the rank sum of one of two groups varies: ``"ties"``, the part τ that equal values leave
+        of the sum of squared scores; ``"variance"``, the variance κ of the rank sum itself. Both are divided by
+        n(n² - 1)/12.
+    moves : float
+        By how much one row moves it, times n + 1.
     """
 
     columns: tuple[Column, ...]
     gaps: tuple[Column, ...]
+    spread: Spread
+    moves: float
 
     def there(self, rows: Any) -> NDArray[np.bool_]:
         """Tell which rows are compared."""
@@ -40,8 +51,23 @@ class Scores(ABC):
         return ~gone
 
     @abstractmethod
-    def doubled(self, rows: Any, there: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Compute the scores of some rows among themselves, times two."""
+    def summed(self, rows: Any, place: NDArray[np.intp], groups: int) -> tuple[list[int], int]:
+        """Add up the scores of each group, times two, and compute the spread times n(n² - 1).
+
+        Parameters
+        ----------
+        rows
+            The rows.
+        place : ndarray
+            The number of each row's group; that of the groups for a row that is not compared.
+        groups : int
+            How many groups there are.
+
+        Returns
+        -------
+        tuple of list of int, and int
+            Exact numbers.
+        """
 
 
 class MidRanks(Scores):
@@ -55,8 +81,17 @@ class MidRanks(Scores):
         The column, if rows without a value are left out.
     """
 
+    spread: Spread = "ties"
+    moves = 3.0
+
     def __init__(self, column: Column, gaps: tuple[Column, ...] = ()) -> None:
         self.columns, self.gaps, self.column = (column,), gaps, column
+
+    def summed(self, rows: Any, place: NDArray[np.intp], groups: int) -> tuple[list[int], int]:
+        """Add up the scores of each group, times two, and compute τ times n(n² - 1)."""
+        there = place < groups
+        doubled, place = self.doubled(rows, there), place[there]
+        return [int(doubled[place == group].sum()) for group in range(groups)], 3 * products(doubled, doubled)
 
     def doubled(self, rows: Any, there: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Compute the scores of some rows among themselves, times two."""
@@ -67,7 +102,7 @@ class MidRanks(Scores):
 
 
 class GehanScores(Scores):
-    """Gehan's scores of times, some of which are censored.
+    """Gehan's scores of times in two groups, some of which are censored.
 
     Parameters
     ----------
@@ -76,6 +111,9 @@ class GehanScores(Scores):
     gaps : tuple of Column
         Those of which a missing value leaves a row out.
     """
+
+    spread: Spread = "variance"
+    moves = 1.5
 
     def __init__(self, time: Column, event: Column, gaps: tuple[Column, ...] = ()) -> None:
         self.columns, self.gaps, self.time, self.event = (time, event), gaps, time, event
@@ -86,15 +124,29 @@ class GehanScores(Scores):
         known: NDArray[np.bool_] = rows.codes(self.event) < len(self.event.categories or ())
         return super().there(rows) & known
 
-    def doubled(self, rows: Any, there: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Compute the scores of some rows among themselves, times two."""
-        times, event = rows.values(self.time)[there], rows.codes(self.event)[there] == self._code
-        # Among equal times events come first: who is censored then has surely lived longer.
-        _, place = np.unique(times, return_inverse=True)
-        key = 2 * place.astype(np.int64) + ~event
-        shorter = np.searchsorted(np.sort(key[event]), key, side="left")
-        longer = np.where(event, len(key) - np.searchsorted(np.sort(key), key, side="right"), 0)
-        return np.asarray(shorter - longer, dtype=np.int64)
+    def summed(self, rows: Any, place: NDArray[np.intp], groups: int) -> tuple[list[int], int]:
+        """Add up the scores of both groups, times two, and compute κ times n(n² - 1): three times Σ r₁r₂ of events.
+
+        Each row surely outlives the events before it, and each event meets those at risk: equal times are one
+        event after the other for κ, those of the first group first and censored times last, and together for the
+        scores.
+        """
+        there = place < groups
+        times, happened = rows.values(self.time)[there], rows.codes(self.event)[there] == self._code
+        order = np.lexsort((place[there], ~happened, times))
+        times, happened, second = times[order], happened[order], place[there][order] == 1
+        before = np.append(0, np.cumsum(second))
+        at = np.arange(len(times))
+        together = np.maximum.accumulate(np.where(np.append(True, times[1:] > times[:-1])[: len(at)], at, 0))
+
+        def at_risk(since: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+            of_second = before[-1] - before[since]
+            return len(at) - since - of_second, of_second
+
+        first_then, second_then = at_risk(together)
+        one = int(first_then[happened & second].sum()) - int(second_then[happened & ~second].sum())
+        first_left, second_left = at_risk(at)
+        return [one, -one], 3 * products(first_left[happened], second_left[happened])
 
 
 def signed_ranks(differences: NDArray[np.float64]) -> int:
@@ -116,8 +168,8 @@ def signed_ranks(differences: NDArray[np.float64]) -> int:
     return int((np.sign(differences).astype(np.int64) * ranks).sum()) // 2
 
 
-def squares(doubled: NDArray[np.int64]) -> int:
-    """Add up squares of scores that are given twice over, times four, exactly."""
-    most = int(np.abs(doubled).max(initial=1))
-    step = max(1, 2**62 // most**2)
-    return sum(int(part @ part) for part in np.split(doubled, range(step, len(doubled), step)))
+def products(first: NDArray[np.int64], second: NDArray[np.int64]) -> int:
+    """Add up products of whole numbers, exactly."""
+    most = int(np.abs(first).max(initial=1)) * int(np.abs(second).max(initial=1))
+    steps = range(0, len(first), max(1, 2**62 // most))
+    return sum(int(first[at : at + steps.step] @ second[at : at + steps.step]) for at in steps)

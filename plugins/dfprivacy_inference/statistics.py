@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dfprivacy.statistics import OfRows
-from dfprivacy_inference.scores import signed_ranks, squares
+from dfprivacy_inference.scores import signed_ranks
 from dfprivacy_inference.taper import taper
 
 if TYPE_CHECKING:
@@ -62,20 +62,19 @@ class _OfGroups(OfRows):
         self.columns = (*scores.columns, by)
 
     def counted(self, rows: Any) -> tuple[list[int], list[int], int]:
-        """Give the rank sums times two, the sizes, and four times the squared scores."""
+        """Give the rank sums times two, the sizes, and the spread of the scores times n(n² - 1)."""
         place = places(rows, self.by, self.codes, self.scores)
-        there = place < len(self.codes)
-        doubled, place = self.scores.doubled(rows, there), place[there]
-        sums = [int(doubled[place == group].sum()) for group in range(len(self.codes))]
-        sizes = np.bincount(place, minlength=len(self.codes)).tolist()
-        return sums, sizes, squares(doubled)
+        sums, spread = self.scores.summed(rows, place, len(self.codes))
+        sizes = np.bincount(place, minlength=len(self.codes) + 1)[:-1].tolist()
+        return sums, sizes, spread
 
 
 class RankSum(_OfGroups):
     """H(M) D for the rank sum D of the first of two private groups, its size, and what is public of n rows.
 
-    Its coordinates are H(M) D, the number of rows in the first group, the number of rows in both, and
-    τ = 12 Σa²/(n(n² - 1)), the share that ties leave of the variance. Those that are not told are 0.
+    Its coordinates are H(M) D, the number of rows in the first group, the number of rows in both, and the spread of
+    the scores: τ = 12 Σa²/(n(n² - 1)), the share that ties leave of the variance, or κ, the variance of a rank sum
+    of censored times, times 12/(n(n² - 1)). Those that are not told are 0.
 
     Parameters
     ----------
@@ -92,7 +91,7 @@ class RankSum(_OfGroups):
     complete : float
         The part for the number of rows in both groups; 0: it is not told.
     ties : float
-        What τ takes beside 1; 0: it is not told. For midranks only.
+        What the spread takes beside 1; 0: it is not told.
     """
 
     shape = (4,)
@@ -111,15 +110,15 @@ class RankSum(_OfGroups):
     ) -> None:
         super().__init__(scores, by, codes)
         self.n, self.sizes, self.complete, self.ties = n, sizes, complete, ties
-        self._parts = np.array([1.0, sizes, complete, ties * (n + 1) / 3]) / (1 + ties)
+        self._parts = np.array([1.0, sizes, complete, ties * (n + 1) / scores.moves]) / (1 + ties)
         self.weights: NDArray[np.float64] = _one_for_none(self._parts)
 
     def value(self, rows: Any) -> NDArray[np.float64]:
         """Compute them, weights included."""
-        sums, (first, second), fourfold = self.counted(rows)
+        sums, (first, second), spread = self.counted(rows)
         n = self.n
         factor = taper(n, max(first, n - first), self.sizes)
-        return self._parts * [factor * sums[0] / 2, first, first + second, _tau(fourfold, n)]
+        return self._parts * [factor * sums[0] / 2, first, first + second, spread / (n * (n * n - 1))]
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
         """1 together, in L1 and so in every norm: 1 and the part of the ties, over their sum."""
@@ -129,7 +128,7 @@ class RankSum(_OfGroups):
 class RankSumOfKnownGroups(_OfGroups):
     """D/m for the rank sum D of the first of two public groups, m rows in the larger, and what is public of them.
 
-    Its coordinates are D, the rows of each group that have a value, and τ; those that are not told are 0.
+    Its coordinates are D, the rows of each group that have a value, and the spread; those that are not told are 0.
 
     Parameters
     ----------
@@ -140,7 +139,7 @@ class RankSumOfKnownGroups(_OfGroups):
     complete : bool
         Whether to count rows that have a value; that is free.
     ties : float
-        What τ takes beside 1.
+        What the spread takes beside 1.
     """
 
     shape = (4,)
@@ -159,13 +158,15 @@ class RankSumOfKnownGroups(_OfGroups):
         super().__init__(scores, by, codes)
         self.known, self.complete, self.ties = rows, complete, ties
         self.n = sum(rows)
-        self._parts = np.array([1 / max(rows), complete / 2, complete / 2, ties * (self.n + 1) / 3]) / (1 + ties)
+        self._parts = np.array([1 / max(rows), complete / 2, complete / 2, ties * (self.n + 1) / scores.moves]) / (
+            1 + ties
+        )
         self.weights: NDArray[np.float64] = _one_for_none(self._parts)
 
     def value(self, rows: Any) -> NDArray[np.float64]:
         """Compute them, weights included."""
-        sums, sizes, fourfold = self.counted(rows)
-        return self._parts * [sums[0] / 2, *sizes, _tau(fourfold, self.n)]
+        sums, sizes, spread = self.counted(rows)
+        return self._parts * [sums[0] / 2, *sizes, spread / (self.n * (self.n**2 - 1))]
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
         """1 together: D moves by m, for a row keeps its group, or by m/2 if it leaves, which is counted then."""
@@ -173,26 +174,34 @@ class RankSumOfKnownGroups(_OfGroups):
 
 
 class RankSumPerRow(_OfGroups):
-    """D/n for the rank sum D of the first of two groups, and both sizes, where the number of rows is private.
+    """D/n for the rank sum D of the first of two groups, both sizes, and its variance, with n private.
 
     Parameters
     ----------
     scores, by, codes
         As for `RankSum`.
+    ties : float
+        What the variance of D/n takes beside 1, of censored times only; 0: it is not told.
     """
 
-    weights: NDArray[np.float64] = np.array([1.0, COUNTED, COUNTED])
-    shape = (3,)
+    shape = (4,)
     error = ERROR
+
+    def __init__(self, scores: Scores, by: Column, codes: tuple[int, ...], *, ties: float = 0.0) -> None:
+        super().__init__(scores, by, codes)
+        self.ties = ties
+        self._parts = np.array([1.0, COUNTED, COUNTED, 4 * ties])
+        self.weights: NDArray[np.float64] = _one_for_none(self._parts)
 
     def value(self, rows: Any) -> NDArray[np.float64]:
         """Compute them, weights included."""
-        sums, sizes, _ = self.counted(rows)
-        return np.array([sums[0] / 2 / max(sum(sizes), 1), *(COUNTED * size for size in sizes)])
+        sums, sizes, spread = self.counted(rows)
+        n = max(sum(sizes), 1)
+        return self._parts * [sums[0] / 2 / n, *sizes, spread / 12 / n**2]
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """1/2 and one count if a row comes or goes; twice that if it changes."""
-        added = 0.5 if norm == math.inf else 0.5 + COUNTED
+        """1/2, one count and 1/8 of the variance if a row comes or goes; twice that if it changes."""
+        added = 0.5 if norm == math.inf else (1 + self.ties) / 2 + COUNTED
         return added if relation == "add_remove" else 2 * added
 
 
@@ -234,7 +243,11 @@ class GroupRankSums(_OfGroups):
         if n is None:
             most, of_rows, of_ties = 1.0, 1.0, 0.0
         else:
-            most, of_rows, of_ties = n - (1 if known is None else min(known)), 1 + ties, ties * (n + 1) / 3
+            most, of_rows, of_ties = (
+                n - (1 if known is None else min(known)),
+                1 + ties,
+                ties * (n + 1) / scores.moves,
+            )
             of_rows += 0.0 if known is not None else sizes
         self._parts = np.array([1 / most, *[each] * len(codes), of_ties]) / of_rows
         self.weights: NDArray[np.float64] = _one_for_none(self._parts)
@@ -242,11 +255,11 @@ class GroupRankSums(_OfGroups):
 
     def value(self, rows: Any) -> NDArray[np.float64]:
         """Compute them, weights included."""
-        sums, sizes, fourfold = self.counted(rows)
+        sums, sizes, spread = self.counted(rows)
         largest = sum(map(abs, sums)) / 4
         if self.n is None:
             return self._parts * [largest / max(sum(sizes), 1), *sizes, 0.0]
-        return self._parts * [largest, *sizes, _tau(fourfold, self.n)]
+        return self._parts * [largest, *sizes, spread / (self.n * (self.n**2 - 1))]
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
         """As much as one rank sum, for a largest one moves no more than each of them; and the parts of the rest."""
@@ -402,11 +415,6 @@ class Signs(_OfDifferences):
         if self.n is None:
             return 1.0 if relation == "add_remove" or norm == math.inf else 2.0
         return 1.0 if relation == "replace_one" else math.inf
-
-
-def _tau(fourfold: int, n: int) -> float:
-    """Give τ of four times the squared scores."""
-    return 3 * fourfold / (n * (n * n - 1))
 
 
 def _one_for_none(parts: NDArray[np.float64]) -> NDArray[np.float64]:

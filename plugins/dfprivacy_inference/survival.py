@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, Release, features, mechanism
+from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes
 from dfprivacy.wording import listed, number, sure
 from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
 from dfprivacy_inference.curves import Curve
-from dfprivacy_inference.times import check_times, edges_of, events_of
+from dfprivacy_inference.lifetables import LifeTable
+from dfprivacy_inference.times import check_times, edges_of
 
 if TYPE_CHECKING:
     from dfprivacy.release import NoisyValue
@@ -22,7 +24,7 @@ __all__ = ["EACH", "SurvivalCurves", "check_curves", "kaplan_meier"]
 
 EACH = 25.0
 """Rows times epsilon that an interval should have."""
-_NUMBERS = 10  # at risk that fit below a curve, at most
+_SHOWN = 10  # times of a curve in a text, or below a picture, at most
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -34,16 +36,17 @@ class SurvivalCurves(Release):
     groups : tuple
         The groups; empty if there are none.
     median, median_low, median_high : tuple of float
-        For each group the time that half of it outlives, and its confidence interval; infinite where the curve, or
-        the end of its band, stays above 1/2.
+        For each group the time that half of it outlives, and its confidence interval, whose ends are edges;
+        infinite where the curve, or the end of its band, stays above 1/2.
     restricted_mean, restricted_mean_low, restricted_mean_high : tuple of float
-        For each group the mean time from the first edge to the event or to the last edge, and its interval.
+        For each group the mean time from the first edge to the event or to the last edge, and its interval, if
+        times are spread smoothly within intervals of time.
     edges : tuple of float
         Ends of the intervals of time.
     survival : tuple of tuples of float
         For each group the probability to live beyond each edge but the first.
     lows, highs : tuple of tuples of float
-        The ends of a confidence interval for each of these.
+        The ends of a confidence interval for each of these, for the population.
     at_risk : tuple of tuples of float
         For each group the noisy number at risk at each edge but the last.
     confidence : float
@@ -53,7 +56,8 @@ class SurvivalCurves(Release):
     notes : tuple of str
         What to know before trusting the numbers.
     released : tuple
-        For each group the noisy counts of events, and of censored times, by interval.
+        For each group the noisy counts by interval: of events, and of censored times with the part of the interval
+        that they lived, and with the rest of it.
     noise_standard_error : float
         The standard error that privacy adds to each of these.
     """
@@ -78,6 +82,7 @@ class SurvivalCurves(Release):
     notes: tuple[str, ...]
     released: tuple[tuple[tuple[float, ...], ...], ...]
     noise_standard_error: float
+    covers: str | None = "limited population"
 
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -100,43 +105,48 @@ class SurvivalCurves(Release):
         return f"The median {self._noun(self.time)} until {self._noun(self.event)}{by} is {listed(told, most=3)}."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State how long each group lives; `table` has the curves."""
+        """State how long each group lives, and its curve."""
         groups = [*map(str, self.groups)] or ["all"]
-        return [
+        long: list[dict[str, Any]] = [
             {
                 "group": groups,
                 "term": name.replace("_", " "),
+                "time": None,
                 "estimate": getattr(self, name),
                 "low": getattr(self, f"{name}_low"),
                 "high": getattr(self, f"{name}_high"),
             }
             for name in ("median", "restricted_mean")
         ]
+        curves = zip(groups, self.survival, self.lows, self.highs, self.at_risk, strict=True)
+        names = ("group", "term", "time", "estimate", "low", "high", "n")
+        for group, *columns in curves:
+            long.append(dict(zip(names, (group, "survival", self.edges[1:], *columns), strict=True)))
+        return long
 
-    def table(self) -> Any:
-        """Give the curves, a row for each group and time.
+    def _grid(self) -> Grid:
+        """Write the curves: a row for some times of each group, evenly chosen."""
+        shown = range(-1, -len(self.edges), -self._step)[::-1]
+        rows = []
+        for at, name in enumerate(self.groups or ("",)):
+            for each in shown:
+                low, high, left = self.lows[at][each], self.highs[at][each], self.at_risk[at][each]
+                time = f"{name} {self.edges[each]:g}".strip()
+                values = (number(end, (high - low) / 4) for end in (self.survival[at][each], low, high))
+                rows.append((time, *values, f"{max(left, 0.0):.0f}"))
+        level = f"{100 * self.confidence:.4g}%"
+        return Grid((self._called(self.time), "survival", f"{level} low", f"{level} high", "at risk before"), rows)
 
-        Returns
-        -------
-        DataFrame or Table
-            Of the library whose table was asked: group, time, survival, low, high, and how many are at risk before.
-        """
-        names = self.groups or (None,)
-        times = self.edges[1:]
-        return self._table({
-            "group": [name for name in names for _ in times],
-            "time": list(times) * len(names),
-            "survival": [value for each in self.survival for value in each],
-            "low": [value for each in self.lows for value in each],
-            "high": [value for each in self.highs for value in each],
-            "at_risk": [value for each in self.at_risk for value in each],
-        })  # fmt: skip
+    @property
+    def _step(self) -> int:
+        """From one time that is shown to the next."""
+        return -(-(len(self.edges) - 1) // _SHOWN)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the curves with their bands, what sampling alone makes of these, and the numbers at risk below."""
         names = self.groups or ("all",)
         ax = axes(ax, height=3.2 + 0.15 * len(names))
-        shown = range(0, len(self.edges) - 1, -(-(len(self.edges) - 1) // _NUMBERS))
+        shown = range(0, len(self.edges) - 1, self._step)
         below: dict[str, Any] = {"textcoords": "offset points", "fontsize": "small", "annotation_clip": False}
         ax.annotate("at risk", (0, 0), (-8, -44), xycoords="axes fraction", ha="right", **below)
         for at, name in enumerate(names):
@@ -145,7 +155,7 @@ class SurvivalCurves(Release):
             (line,) = ax.plot(self.edges, middle, marker=".", label=str(name))
             ax.fill_between(self.edges, low, high, color=line.get_color(), alpha=0.2, lw=0)
             curve = Curve(np.array(self.released[at]), self.noise_standard_error / np.sqrt(2), np.array(self.edges))
-            low, high = ([1.0, *each] for each in curve.bands(self.confidence, noise=False))
+            low, high = ([1.0, *each] for each in replace(curve, scale=0.0).bands(self.confidence))
             ax.fill_between(self.edges, low, high, color=line.get_color(), alpha=0.3, lw=0)
             for edge in shown:
                 number = max(self.at_risk[at][edge], 0.0)
@@ -186,8 +196,9 @@ def kaplan_meier(
         Whether the time is that of the event, or of the last look (censored): a column with the categories 0 and 1,
         or False and True.
     edges : list of float, or int
-        The ends of intervals of time, which cover the bounds; or how many intervals of one width. Ten to twenty are
-        enough, and no more than a 25th of the number of rows times ε.
+        The ends of intervals of time, which cover the bounds; or how many intervals of one width. No more than a
+        25th of the number of rows times ε: bands hardly widen up to there, and a median is known to the interval.
+        An interval holds its upper end and not its lower one.
     by : str, optional
         A column with categories: a curve for each.
     groups : list or tuple of categories, optional
@@ -201,7 +212,7 @@ def kaplan_meier(
     Returns
     -------
     SurvivalCurves
-        The curves, with ``table()`` and ``plot()``.
+        The curves, medians and restricted means, with ``to_frame()`` and ``plot()``.
 
     Raises
     ------
@@ -212,13 +223,18 @@ def kaplan_meier(
 
     Notes
     -----
-    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation: rows are counted by interval,
-    event and group, with noise of the scale 2/ε, or 1/ε where rows come and go. All else is post-processing.
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. A row is 1 in a cell of its
+    group and interval: for an event; a censored time is f in one cell and 1 - f in another, f the part of the
+    interval that was lived. So the sums move as counts do, by 2 in L1 if a row changes and by 1 if one comes or
+    goes, and have noise of the scale 2/ε, or 1/ε. All else is post-processing.
 
-    **Statistics.** The actuarial estimate at the ends of the intervals: half of the times censored in an interval
-    count as at risk in it. Bands are by log(-log S), with Greenwood's variance and that of redrawn noise; measured,
-    they cover 93.8% to 97.5%. Between edges the curve is taken for straight. Whether two curves differ asks
-    ``survival_test``.
+    **Statistics.** Kaplan and Meier's estimate at the ends of the intervals: exact if times lie on edges, and
+    otherwise with a hazard that is constant within an interval for those who are censored in it. Bands are
+    quantiles of the mean, over redrawn noise, of the normal law of log(-log S) with Greenwood's variance; measured,
+    they cover 93% to 97%. The median's interval is between the edges where the bands come down to 1/2: where in an
+    interval events are the table does not tell. For the restricted mean -log S is a smooth curve between edges; a
+    note says how much longer it is if events are at the ends of wide intervals. A time beyond the bounds counts as
+    one at the bound, its event included. Whether two curves differ asks ``survival_test``.
 
     References
     ----------
@@ -237,7 +253,7 @@ def kaplan_meier(
     True
     """
     ends = edges_of(time, edges)
-    cells: features.RowFeatures = features.OneHot(event, groups=events_of(event)) * features.Bins(time, ends)
+    cells: features.RowFeatures = LifeTable(time, event, ends)
     if by is not None:
         kept = groups_of(by, groups, least=1)
         public_sizes(curator, by, kept)
@@ -260,42 +276,54 @@ def _(
     confidence: Probability = 0.95,
 ) -> SurvivalCurves:
     """Conclude from the noisy counts."""
-    noisy = measured
     ends = edges_of(time, edges)
-    scale = float(np.ravel(noisy.scales)[0])
-    counts = noisy.values.reshape(-1, 2, len(ends) - 1)
-    kept = () if by is None else groups_of(by, groups, least=1)
-    curves = [Curve(each, scale, ends) for each in counts]
+    scale = float(np.ravel(measured.scales)[0])
+    tables = measured.values.reshape(-1, 3, len(ends) - 1)
+    curves = [Curve(each, scale, ends) for each in tables]
     bands = [curve.bands(confidence) for curve in curves]
-    medians = np.array([curve.median(confidence) for curve in curves]).T.tolist()
-    means = np.array([curve.restricted_mean(confidence) for curve in curves]).T.tolist()
-    notes = []
-    rows = min(float(each.sum()) for each in counts)
-    if scale and (len(ends) - 1) * EACH * scale / 2 > max(rows, 0.0):
-        fewer = max(int(rows * 2 / scale / EACH), 2)
-        notes.append(f"These are many intervals for the noise: about {fewer} would have narrower bands.")
+    medians = [curve.median(*band) for curve, band in zip(curves, bands, strict=True)]
+    means = [curve.restricted_mean(confidence) for curve in curves]
+    median, median_low, median_high = zip(*medians, strict=True)
+    mean, mean_low, mean_high = zip(*means, strict=True)
     return SurvivalCurves(
-        groups=kept,
-        median=tuple(medians[0]),
-        median_low=tuple(medians[1]),
-        median_high=tuple(medians[2]),
-        restricted_mean=tuple(means[0]),
-        restricted_mean_low=tuple(means[1]),
-        restricted_mean_high=tuple(means[2]),
+        groups=() if by is None else groups_of(by, groups, least=1),
+        median=median,
+        median_low=median_low,
+        median_high=median_high,
+        restricted_mean=mean,
+        restricted_mean_low=mean_low,
+        restricted_mean_high=mean_high,
         edges=tuple(float(edge) for edge in ends),
-        survival=_rows([curve.survival for curve in curves]),
+        survival=_rows([np.clip(curve.survival, *band) for curve, band in zip(curves, bands, strict=True)]),
         lows=_rows([low for low, _ in bands]),
         highs=_rows([high for _, high in bands]),
-        at_risk=_rows([curve.estimate.at_risk for curve in curves]),
+        at_risk=_rows([curve.at_risk for curve in curves]),
         confidence=confidence,
         time=time.name,
         event=event.name,
         by=None if by is None else by.name,
         nan_policy=nan_policy,
-        notes=tuple(notes),
-        released=tuple(_rows(each) for each in counts),
+        notes=_notes(curves, means),
+        released=tuple(_rows(each) for each in tables),
         noise_standard_error=float(np.sqrt(2) * scale),
     )
+
+
+def _notes(curves: Sequence[Curve], means: Sequence[tuple[float, float, float]]) -> tuple[str, ...]:
+    """Say what to know before trusting the numbers."""
+    notes, scale, intervals = [], curves[0].scale, len(curves[0].edges) - 1
+    rows = min(float(curve.table.sum()) for curve in curves)
+    if scale and intervals * EACH * scale / 2 > max(rows, 0.0):
+        fewer = max(int(rows * 2 / scale / EACH), 2)
+        notes.append(f"These are many intervals for the noise: about {fewer} would have narrower bands.")
+    longer = [curve.events_at_ends() - mean for curve, (mean, _, _) in zip(curves, means, strict=True)]
+    if any(more > (high - low) / 2 for more, (_, low, high) in zip(longer, means, strict=True)):
+        notes.append(
+            "Restricted means take times for spread smoothly within intervals of time: if events are at the ends "
+            f"of the intervals, as of times in whole units, they are up to {max(longer):.2g} longer. Narrower "
+            "intervals would tell."
+        )
+    return tuple(notes)
 
 
 def _rows(values: Any) -> tuple[tuple[float, ...], ...]:

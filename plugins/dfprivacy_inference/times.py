@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from dfprivacy_inference.asking import check_apart
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["check_times", "edges_of", "events_of"]
+__all__ = ["check_times", "edges_of"]
 
 _INTERVALS_MAX = 1000
 _PAIR = (0, 1)
@@ -27,18 +27,12 @@ def check_times(time: Column, event: Column) -> None:
             f"The bounds of {time.name!r} begin at {time.low:g}: a time cannot be negative.",
             "Declare bounds from 0 on.",
         )
-    events_of(event)
-
-
-def events_of(event: Column) -> tuple[Any, Any]:
-    """Give the categories of an event, then of none; an error if they are not 1 and 0."""
     known = event.categories or ()
     if len(known) != 2 or any(isinstance(each, str) for each in known) or {*known} != {*_PAIR}:  # noqa: PLR2004
         raise ArgumentError(
             f"The categories of {event.name!r} are {list(known)!r}, which are not 0 and 1.",
             f"Declare categories={{{event.name!r}: [0, 1]}}, or [False, True], where 1 is the event.",
         )
-    return known[known.index(1)], known[known.index(0)]
 
 
 def edges_of(time: Column, edges: Sequence[float] | int) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy_inference.laws import Alternative
+    from dfprivacy_inference.scores import Spread
 
     Array = NDArray[np.float64]
 
@@ -28,6 +29,7 @@ __all__ = [
     "SIZES",
     "SLACK",
     "TIES",
+    "VARIANCE_SLACK",
     "Shapes",
     "TwoGroups",
     "coarse",
@@ -45,6 +47,8 @@ SIZES, COMPLETE, TIES = 0.2, 0.1, 0.1
 """Parts of the sensitivity for the size of the first group, the number of rows in both, and ties."""
 SLACK = 2.5
 """How many scales of their noise the sizes and ties are moved towards the wider law."""
+VARIANCE_SLACK = 1.0
+"""The same for a variance that is measured itself."""
 
 _TIES_MIN = 0.02
 _BITS = 40  # of an end of an interval
@@ -62,33 +66,41 @@ class TwoGroups:
 
     Attributes
     ----------
-    rank_sum : ndarray
-        The noisy D.
+    statistic : ndarray
+        The noisy statistic, such as H(M) D for the rank sum D.
     scale : ndarray
         The scale of its Laplace noise.
-    statistic : ndarray
-        What the p-value is of, such as H(M) D.
-    statistic_scale : ndarray
-        The scale of its noise.
-    statistic_sd : ndarray
+    sd : ndarray
         An upper bound of its standard deviation under the null hypothesis, without the noise.
+    factor : ndarray
+        What D is multiplied by, such as H(M).
     sizes : tuple of two ndarray, or None
         Rows with a value in each group, noisy where they are private; None where they were not measured.
     relative : ndarray
         How far the noise of the sizes moves an effect, as a part of its distance from 1/2.
     """
 
-    rank_sum: Array
-    scale: Array
     statistic: Array
-    statistic_scale: Array
-    statistic_sd: Array
+    scale: Array
+    sd: Array
+    factor: Array
     sizes: tuple[Array, Array] | None
     relative: Array
 
-    def pvalue(self, alternative: Alternative = "two-sided") -> Array:
-        """Give the p-value."""
-        return pvalue(self.statistic, self.statistic_sd, self.statistic_scale, alternative)
+    @property
+    def rank_sum(self) -> Array:
+        """The noisy D."""
+        return np.asarray(self.statistic / self.factor)
+
+    def pvalue(self, alternative: Alternative = "two-sided", shapes: Shapes = "similar") -> Array:
+        """Give the p-value of the hypothesis that the effect is 1/2, by the variance of the interval there."""
+        if shapes == "similar":
+            return pvalue(self.statistic, self.sd, self.scale, alternative)
+        if self.sizes is None:  # H(M)² n₁² n₂²/(4 min(n₁, n₂)) is n/8 at most, for H(M) M is 1 at most
+            return pvalue(self.statistic, np.sqrt(2) * self.sd, self.scale, alternative)
+        one, (first, second) = self._effect, self.sizes
+        sd = np.sqrt(_variance(np.array(0.5), first, second, shapes))
+        return pvalue(one - 0.5, sd, self.scale / (self.factor * first * second), alternative)
 
     @property
     def effect(self) -> Array | None:
@@ -100,10 +112,12 @@ class TwoGroups:
     @property
     def _effect(self) -> Array:
         first, second = self.sizes or (np.array(np.nan),) * 2
-        return 0.5 + self.rank_sum / (first * second)
+        return np.asarray(0.5 + self.rank_sum / (first * second))
 
-    def interval(self, confidence: float, shapes: Shapes = "any") -> tuple[Array, Array] | None:
+    def interval(self, confidence: float, shapes: Shapes = "similar") -> tuple[Array, Array] | None:
         """Give the values of the effect that a two-sided test does not reject; None without the sizes.
+
+        1/2 is one of them if and only if `pvalue` is 1 - `confidence` or more.
 
         Parameters
         ----------
@@ -111,7 +125,8 @@ class TwoGroups:
             Coverage.
         shapes : {"any", "similar"}
             ``"any"``: the variance is the largest of all pairs of laws, A(1 - A)/min(n1, n2). ``"similar"``: that
-            of two groups whose laws have one shape, by Newcombe's method 5; narrower.
+            of two groups whose laws have one shape: the test's at 1/2, and elsewhere in proportion to Newcombe's
+            method 5.
 
         Returns
         -------
@@ -123,14 +138,20 @@ class TwoGroups:
         # The two ends first, the releases, and what is tried of each last.
         one = np.asarray(self._effect)[..., None]
         first, second, relative = (np.asarray(each)[..., None] for each in (*self.sizes, self.relative))
-        noise = np.asarray(self.scale)[..., None] / (first * second)
+        unit = np.asarray(self.factor)[..., None] * first * second
+        noise, null = np.asarray(self.scale)[..., None] / unit, np.asarray(self.sd)[..., None] / unit
 
         def rejected(a: Array) -> NDArray[np.bool_]:
-            variance = _variance(a, first, second, shapes) + (a - 0.5) ** 2 * relative**2
+            variance = _variance(a, first, second, shapes)
+            if shapes == "similar":
+                variance *= null**2 / _variance(np.array(0.5), first, second, shapes)
+            variance = variance + (a - 0.5) ** 2 * relative**2
             sd = np.sqrt(np.maximum(variance, 1e-30))
             return np.asarray(pvalue(one - a, sd, noise) < 1 - confidence)
 
-        ends = np.stack([np.zeros_like(one), np.ones_like(one)])
+        # What the noise of the sizes stretches keeps its sign: where 1/2 is rejected, so is all beyond it.
+        side = np.sign(one - 0.5) * rejected(np.full_like(one, 0.5))
+        ends = np.stack([0.5 * (side > 0), 1 - 0.5 * (side < 0)])
         tolerated = ~rejected(ends)
         bits = 4 if one.size < _FEW_RELEASES else 1
         parts = np.arange(1, 2**bits) / 2**bits
@@ -173,12 +194,22 @@ def coarse(two: TwoGroups, tau: Array) -> NDArray[np.bool_]:
         return np.zeros(np.shape(tau), dtype=np.bool_)
     smaller = np.minimum(*two.sizes)
     few = (tau < _MOSTLY_EQUAL) & (smaller * tau < 3 * _FEW)
-    return np.asarray(few & (two.statistic_scale < two.statistic_sd))
+    return np.asarray(few & (two.scale < two.sd))
 
 
 def tapers(n: int, larger: Array, c: float) -> Array:
     """Give H(M) for every M of an array."""
     return np.array([taper(n, int(m), c) for m in np.ravel(larger)]).reshape(np.shape(larger))
+
+
+def _largest(kind: Spread | None, spread: Array, scale: float, n: int, pairs: Array, rows: Array) -> Array:
+    """Bound the variance of D from above: N rows in both groups, n₁n₂/N² pairs, and a noisy spread among n rows."""
+    if kind == "variance":
+        bound = pairs * rows**2 * (rows + 1) / 12  # of times that all differ, none of which is censored
+        return np.minimum(bound, (np.maximum(spread, 0) + VARIANCE_SLACK * scale) * n * (n**2 - 1) / 12)
+    all_differ = rows * (rows**2 - 1) / 12
+    left = np.clip((spread + SLACK * scale) * n * (n**2 - 1) / 12, _TIES_MIN * all_differ, all_differ)
+    return np.asarray(pairs * rows / (rows - 1) * (all_differ if kind is None else left))
 
 
 def tapered(
@@ -188,7 +219,7 @@ def tapered(
     *,
     sizes: bool,
     complete: bool,
-    ties: bool,
+    spread: Spread | None,
 ) -> TwoGroups:
     """Conclude from the coordinates of a `RankSum`: two private groups among n rows.
 
@@ -200,8 +231,10 @@ def tapered(
         Scales of their noise.
     n : int
         Number of rows.
-    sizes, complete, ties : bool
-        Which of the coordinates beyond the first there are.
+    sizes, complete : bool
+        Whether there are the sizes of the first and of both groups.
+    spread : {"ties", "variance"} or None
+        What the last coordinate is, if it is there.
 
     Returns
     -------
@@ -213,24 +246,17 @@ def tapered(
     if not sizes:
         sd = taper(n, half) * np.sqrt(n * (n + 1) * half * (n - half) / n / 12)
         nothing = np.zeros_like(f)
-        return TwoGroups(
-            f / taper(n, half), nothing + b / taper(n, half), f, nothing + b, nothing + sd, None, nothing
-        )
+        return TwoGroups(f, nothing + b, nothing + sd, nothing + taper(n, half), None, nothing)
     n1, b1 = values[1], scales[1]
     both, b2 = (values[2], scales[2]) if complete else (np.full_like(f, n), 0.0)
-    tau, bt = (values[3], scales[3]) if ties else (np.ones_like(f), 0.0)
     # Under the null: sizes nearer to equal, and fewer ties, than the noise leaves likely.
     larger = np.clip(np.ceil(n / 2 + np.maximum(np.abs(n1 - n / 2) - SLACK * b1, 0)), half, n - 1)
-    most = np.clip(both + SLACK * b2, 2, n)
+    most, pairs = np.full_like(f, n), larger / n * (1 - larger / n)
     if complete:
+        most = np.clip(both + SLACK * b2, 2, n)
         apart = np.maximum(np.abs(n1 - both / 2) - SLACK * np.hypot(b1, b2 / 2), 0)
         pairs = np.maximum(0.25 - (apart / most) ** 2, 0.0)  # n1 n2/(n1 + n2)²
-        left = np.clip((tau + SLACK * bt) * n * (n**2 - 1) / 12, 0, most * (most**2 - 1) / 12)
-        left = np.maximum(left, _TIES_MIN * most * (most**2 - 1) / 12)
-        variance = pairs * most / (most - 1) * left
-    else:
-        p = larger / n
-        variance = n**2 * (n + 1) * p * (1 - p) * np.clip(tau + SLACK * bt, _TIES_MIN, 1) / 12
+    variance = _largest(spread, values[3], scales[3], n, pairs, most)
     sd = tapers(n, larger, SIZES) * np.sqrt(np.maximum(variance, 1e-12))
     # The estimates.
     low = min(_TAPER_TOO, n / 2)
@@ -248,7 +274,7 @@ def tapered(
     first, second, factor = parts(n1, both)
     moved = [(log(n1 + d1, both + d2) - log(n1 - d1, both - d2)) / 2 for d1, d2 in _moves(b1, b2)]
     relative = np.sqrt(sum(np.square(each) for each in moved))
-    return TwoGroups(f / factor, b / factor, f, np.zeros_like(f) + b, sd, (first, second), relative)
+    return TwoGroups(f, np.zeros_like(f) + b, sd, factor, (first, second), relative)
 
 
 def _moves(b1: float, b2: float) -> list[tuple[float, float]]:
@@ -262,7 +288,7 @@ def known_groups(
     rows: tuple[int, int],
     *,
     complete: bool,
-    ties: bool,
+    spread: Spread | None,
 ) -> TwoGroups:
     """Conclude from the coordinates of a `RankSumOfKnownGroups`.
 
@@ -272,8 +298,10 @@ def known_groups(
         As for `tapered`.
     rows : tuple of two int
         Rows of each group.
-    complete, ties : bool
-        Which of the coordinates beyond the first there are.
+    complete : bool
+        Whether there are the rows of each group that have a value.
+    spread : {"ties", "variance"} or None
+        What the last coordinate is, if it is there.
 
     Returns
     -------
@@ -284,38 +312,39 @@ def known_groups(
     n, nothing = sum(rows), np.zeros_like(d)
     counted = zip(values[1:3], scales[1:3], strict=True) if complete else ((nothing + each, 0.0) for each in rows)
     (n1, b1), (n2, b2) = counted
-    tau, bt = (values[3], scales[3]) if ties else (nothing + 1, 0.0)
     upper = [np.clip(each + SLACK * scale, 2, most) for each, scale, most in ((n1, b1, rows[0]), (n2, b2, rows[1]))]
     total = upper[0] + upper[1]
-    left = np.clip((tau + SLACK * bt) * n * (n**2 - 1) / 12, 0, total * (total**2 - 1) / 12)
-    left = np.maximum(left, _TIES_MIN * total * (total**2 - 1) / 12)
-    sd = np.sqrt(upper[0] * upper[1] / (total * (total - 1)) * left)
+    variance = _largest(spread, values[3], scales[3], n, upper[0] * upper[1] / total**2, total)
+    sd = np.sqrt(np.maximum(variance, 1e-12))
     sizes = tuple(np.clip(each, min(2.0, most), most) for each, most in zip((n1, n2), rows, strict=True))
     relative = np.sqrt(2 * ((b1 / sizes[0]) ** 2 + (b2 / sizes[1]) ** 2)) + nothing
-    return TwoGroups(d, nothing + b, d, nothing + b, sd, (sizes[0], sizes[1]), relative)
+    return TwoGroups(d, nothing + b, sd, nothing + 1, (sizes[0], sizes[1]), relative)
 
 
-def per_row(values: Sequence[Array], scales: Sequence[float]) -> TwoGroups:
+def per_row(values: Sequence[Array], scales: Sequence[float], spread: Spread | None) -> TwoGroups:
     """Conclude from the coordinates of a `RankSumPerRow`: the number of rows is private.
 
     Parameters
     ----------
-    values, scales
-        As for `tapered`.
+    values, scales, spread
+        As for `tapered`; the variance is that of D/n.
 
     Returns
     -------
     TwoGroups
         What follows.
     """
-    (f, n1, n2), (b, s, _) = values, scales
+    (f, n1, n2, variance), (b, s, _, bv) = values, scales
     f = np.asarray(f, dtype=np.float64)
     n = np.maximum(n1 + n2 + _OTHER * SLACK * s, _FEWEST)
     apart = np.clip(np.abs(n1 - n2) / 2 - SLACK * s, 0, n / 2 - 1)
     p = 0.5 + apart / n
-    sd = np.sqrt((n + 1) * p * (1 - p) / 12)
+    bound = (n + 1) * p * (1 - p) / 12
+    if spread == "variance":
+        bound = np.minimum(bound, np.maximum(np.maximum(variance, 0) + VARIANCE_SLACK * bv, 1e-12))
+    sd = np.sqrt(bound)
     first, second = (np.maximum(each, 2.0) for each in (n1, n2))
     total = first + second
     noise = np.sqrt(2) * s  # of each size; the effect is 1/2 + f n/(n1 n2), and n/(n1 n2) = 1/n1 + 1/n2
     relative = noise * np.sqrt((second / first) ** 2 + (first / second) ** 2) / total
-    return TwoGroups(f * total, b * total, f, np.zeros_like(f) + b, sd, (first, second), relative)
+    return TwoGroups(f, np.zeros_like(f) + b, sd, 1 / total, (first, second), relative)

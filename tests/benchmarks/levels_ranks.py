@@ -27,6 +27,7 @@ from scipy.stats import norm, rankdata
 from dfprivacy_inference import k_groups, two_groups
 from dfprivacy_inference.laws import pvalue
 from dfprivacy_inference.pairs import sign_pvalue, signed_rank_sd
+from dfprivacy_inference.scores import GehanScores, MidRanks, Spread
 from dfprivacy_inference.statistics import COUNTED
 from dfprivacy_inference.taper import taper
 from dfprivacy_inference.two_groups import COMPLETE, ENOUGH, SIZES, SLACK, TIES, TwoGroups
@@ -64,37 +65,40 @@ def drawn(rng: np.random.Generator, design: Design, runs: int) -> tuple[Exact, n
     return Exact(*found[:4], design.sizes), found[4], found[5], found[6]
 
 
-def private(rng: np.random.Generator, exact: Exact, epsilon: float, *, told: bool = True) -> TwoGroups:
-    """Release under ``replace_one``, groups private; ties are told if there are any to tell of."""
+MOVES = {"ties": MidRanks.moves, "variance": GehanScores.moves}
+
+
+def private(rng: np.random.Generator, exact: Exact, epsilon: float, *, spread: Spread = "ties") -> TwoGroups:
+    """Release under ``replace_one``, groups private."""
     n, runs = sum(exact.sizes), exact.first.size
     on = n * epsilon >= ENOUGH and n >= 13
-    c, t = (SIZES, TIES * told) if on else (0.0, 0.0)
+    c, t = (SIZES, TIES) if on else (0.0, 0.0)
     b = (1 + t) / epsilon
     factor = np.array([taper(n, int(max(size, n - size)), c) for size in exact.first])
-    scales = [b, b / SIZES, b / COMPLETE, 3 * b / (TIES * (n + 1))]
+    scales = [b, b / SIZES, b / COMPLETE, MOVES[spread] * b / (TIES * (n + 1))]
     values = [factor * exact.rank_sum, exact.first, exact.first + exact.second, exact.tau]
     noisy = [value + rng.laplace(0, scale, runs) for value, scale in zip(values, scales, strict=True)]
-    return two_groups.tapered(noisy, scales, n, sizes=on, complete=on, ties=on and told)
+    return two_groups.tapered(noisy, scales, n, sizes=on, complete=on, spread=spread if on else None)
 
 
-def public(rng: np.random.Generator, exact: Exact, epsilon: float, *, told: bool = True) -> TwoGroups:
+def public(rng: np.random.Generator, exact: Exact, epsilon: float, *, spread: Spread = "ties") -> TwoGroups:
     """Release under ``replace_one``, groups public."""
     n, most, runs = sum(exact.sizes), max(exact.sizes), exact.first.size
-    on = told and n * epsilon >= ENOUGH
+    on = n * epsilon >= ENOUGH
     b = (1 + (TIES if on else 0.0)) / epsilon
-    scales = [b * most, 2 * b, 2 * b, 3 * b / (TIES * (n + 1))]
+    scales = [b * most, 2 * b, 2 * b, MOVES[spread] * b / (TIES * (n + 1))]
     values = [exact.rank_sum, exact.first, exact.second, exact.tau]
     noisy = [value + rng.laplace(0, scale, runs) for value, scale in zip(values, scales, strict=True)]
-    return two_groups.known_groups(noisy, scales, exact.sizes, complete=True, ties=on)
+    return two_groups.known_groups(noisy, scales, exact.sizes, complete=True, spread=spread if on else None)
 
 
 def added(rng: np.random.Generator, exact: Exact, epsilon: float) -> TwoGroups:
     """Release under ``add_remove``."""
     runs, scale = exact.first.size, (0.5 + COUNTED) / epsilon
-    scales = [scale, scale / COUNTED, scale / COUNTED]
-    values = [exact.rank_sum / np.maximum(exact.first + exact.second, 1), exact.first, exact.second]
+    scales = [scale, scale / COUNTED, scale / COUNTED, 0.0]
+    values = [exact.rank_sum / np.maximum(exact.first + exact.second, 1), exact.first, exact.second, 0.0]
     noisy = [value + rng.laplace(0, each, runs) for value, each in zip(values, scales, strict=True)]
-    return two_groups.per_row(noisy, scales)
+    return two_groups.per_row(noisy, scales, None)
 
 
 def measure(rng: np.random.Generator, design: Design, runs: int) -> dict[str, tuple[np.ndarray, float]]:
@@ -257,7 +261,7 @@ def _several(
         scales = [b * most, *[each] * k, 3 * b / (max(share, 1e-9) * (n + 1))]
         exact, rows, size, told, ties = [t, *counts, tau], tuple(sizes) if known else None, n, known or on, on
     values = [value + rng.laplace(0, scale) for value, scale in zip(exact, scales, strict=True)]
-    whole, parts, left, _ = k_groups.known_sizes(values, scales, k, size, rows, sizes=told, ties=ties)
+    whole, parts, left, *_ = k_groups.known_sizes(values, scales, k, size, rows, sizes=told, ties=ties)
     times = whole if size is None else 1.0
     return k_groups.pvalue_of_t(values[0] * times, scales[0] * times, whole, parts, left)
 

@@ -171,15 +171,40 @@ def test_several_groups():
     assert 0.5 < public <= 1 + 1e-9
 
 
-@pytest.mark.parametrize("sizes", [0.0, 0.2])
-def test_censored_times(sizes):
-    """Gehan's scores are antisymmetric, and the taper holds for them."""
+CENSORED = [(x, g, e) for x, g, e in itertools.product([*range(3), GONE], range(2), range(2))]
+
+
+@pytest.mark.parametrize(("sizes", "ties", "least"), [(0.0, 0.0, 1 - 1e-9), (0.2, 0.1, 0.9), (0.2, 9.0, 0.9)])
+def test_censored_times(sizes, ties, least):
+    """The taper holds for Gehan's scores, and their variance takes what it is charged, tied and censored or not."""
     scores = GehanScores(X, EVENT, (X,))
-    every = [(x, g, e) for x, g, e in itertools.product([*range(3), GONE], range(2), range(2))]
 
-    found = most(lambda _: RankSum(scores, TWO, (0, 1), 4, sizes=sizes), (X, TWO, EVENT), every, 4)
+    found = most(lambda _: RankSum(scores, TWO, (0, 1), 4, sizes=sizes, ties=ties), (X, TWO, EVENT), CENSORED, 4)
 
-    assert 1 - 1e-9 < found <= 1 + 1e-9
+    assert least < found <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("ties", [0.1, 9.0])
+def test_censored_times_of_a_private_number_of_rows(relation, ties):
+    """A variance per row moves by an eighth if a row comes or goes."""
+    scores = GehanScores(X, EVENT, (X,))
+
+    found = most(lambda _: RankSumPerRow(scores, TWO, (0, 1), ties=ties), (X, TWO, EVENT), CENSORED, 4, relation)
+
+    assert 0.3 < found <= 1 + 1e-9
+
+
+def test_censored_times_of_public_groups():
+    """A row keeps its group, and may lose its time."""
+
+    def make(rows):
+        sizes = tuple(max(sum(row[1] == code for row in rows), 1) for code in (0, 1))
+        return RankSumOfKnownGroups(GehanScores(X, EVENT, (X,)), TWO, (0, 1), sizes, complete=True, ties=0.5)
+
+    found = most(make, (X, TWO, EVENT), CENSORED, 4, public=frozenset("g"), fixed=1)
+
+    assert 0.8 < found <= 1 + 1e-9
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])

@@ -10,8 +10,10 @@ import pytest
 from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 
 import dfprivacy as dp
-from dfprivacy_inference.curves import Curve, estimate
-from dfprivacy_inference.scores import GehanScores, squares
+from dfprivacy_inference.curves import Curve, cumulated_hazard
+from dfprivacy_inference.lifetables import LifeTable
+from dfprivacy_inference.scores import GehanScores
+from dfprivacy_inference.two_groups import known_groups
 
 COUNT = itertools.count()
 TERMS = {
@@ -40,77 +42,177 @@ def protect(frame, **terms):
     return dp.protect(frame, f"survival {next(COUNT)}", **{**TERMS, "epsilon": 10**6, **terms})
 
 
-def test_reference_curve():
-    """Survival and Greenwood's sum of four intervals."""
-    found = estimate((10, 8, 6, 4), (2, 3, 5, 12), 0.0)
+class Rows:
+    """A few rows, as features and statistics read them."""
 
-    assert found.survival == pytest.approx([0.795918367, 0.621470506, 0.469273647, 0.281564188], abs=1e-8)
-    assert found.greenwood == pytest.approx([0.005232862, 0.012923321, 0.026161049, 0.092827716], abs=1e-8)
+    def __init__(self, times, events):
+        self.size, self.times, self.events = len(times), np.array(times, dtype=float), np.array(events)
+
+    def values(self, _):
+        return self.times
+
+    def codes(self, _):
+        return self.events
+
+    def missing(self, _):
+        return np.zeros(self.size, dtype=bool)
+
+
+TIME, EVENT = dp.Column("t", bounds=(0.0, 1000.0)), dp.Column("e", categories=(0, 1))
+
+
+def life_table(times, events, edges):
+    """The exact table of some rows."""
+    return (
+        LifeTable(TIME, EVENT, np.asarray(edges, dtype=float)).rows(Rows(times, events)).sum(axis=0).reshape(3, -1)
+    )
+
+
+def test_reference_life_table():
+    """Intervals hold their upper ends, the first both; a censored time is shared, and no row is more than 1."""
+    times, events = [0.0, 2.0, 2.5, 4.0, 3.0, 4.0, 9.0, 1.0], [1, 1, 1, 1, 0, 0, 0, 2]
+
+    found = life_table(times, events, [0, 2, 4, 5])
+
+    assert found.tolist() == [[2, 2, 0], [0, 1.5, 1], [0, 0.5, 0]]
+
+
+def test_reference_curve():
+    """Times on edges: 1 - d/n multiplied, and Greenwood's sum."""
+    d, c, n = np.array([10, 8, 6, 4]), np.array([2, 3, 5, 12]), np.array([50, 38, 27, 16])
+
+    hazard, added, at_risk = cumulated_hazard(np.stack([d, c, 0 * c]).astype(float))
+
+    assert np.exp(-hazard) == pytest.approx(np.cumprod(1 - d / n), abs=1e-12)
+    assert added == pytest.approx(d / (n * (n - d)), abs=1e-12)
+    assert at_risk.tolist() == n.tolist()
+
+
+def test_times_within_intervals_are_exposed_as_long_as_they_lived():
+    """Of exponential times censored evenly, the table of three intervals has the hazard that all have."""
+    rng = np.random.default_rng(2)
+    times, ends = rng.exponential(40, 10**6), rng.uniform(0, 60, 10**6)
+
+    found = cumulated_hazard(life_table(np.minimum(times, ends), (times <= ends).astype(int), [0, 20, 40, 60]))[0]
+
+    assert found == pytest.approx([0.5, 1.0, 1.5], abs=0.04)
 
 
 def test_reference_scores_of_censored_times():
-    """Gehan's scores of six rows, their sum in one group, and their squares."""
+    """Gehan's scores of six rows in one group, and three times the products of numbers at risk."""
 
-    class Rows:
-        size = 6
+    rows = Rows([2, 3, 3, 5, 7, 9], np.array([1, 0, 1, 1, 0, 1]))
 
-        def values(self, _):
-            return np.array([2.0, 3, 3, 5, 7, 9])
+    summed = GehanScores(TIME, EVENT).summed(rows, np.array([0, 1, 0, 1, 0, 1]), 2)
 
-        def codes(self, _):
-            return np.array([1, 0, 1, 1, 0, 1])
-
-        def missing(self, _):
-            return np.zeros(6, dtype=bool)
-
-    scores = GehanScores(dp.Column("t", bounds=(0.0, 10.0)), dp.Column("e", categories=(0, 1)))
-    doubled = scores.doubled(Rows(), np.ones(6, dtype=bool))
-
-    assert doubled.tolist() == [-5, 2, -3, 0, 3, 3]
-    assert doubled[[0, 2, 4]].sum() / 2 == -2.5
-    assert squares(doubled) / 4 == 14
+    assert summed == ([-5, 5], 3 * (3 * 3 + 2 * 3 + 1 * 2 + 0))
 
 
-def test_hardly_any_noise_gives_the_curve_of_statsmodels():
-    """Where intervals are days, the actuarial curve is that of Kaplan and Meier but for ties."""
-    frame = table(4000)
-    exact = SurvfuncRight(frame.t, frame.died)
+@pytest.mark.parametrize("followed", ["all for 60", "half for 24", "at random"])
+def test_hardly_any_noise_gives_the_curve_of_statsmodels(followed):
+    """Kaplan and Meier's, with its bands, where times are whole months, censored at the end or before."""
+    rng, n = np.random.default_rng(4), 1500
+    ends = {
+        "all for 60": np.full(n, 60),
+        "half for 24": rng.choice([24, 60], n),
+        "at random": rng.integers(1, 61, n),
+    }
+    times = np.ceil(rng.exponential(40, n))
+    t, died = np.minimum(times, ends[followed]), (times <= ends[followed]).astype(int)
+    view = protect(pd.DataFrame({"t": t, "died": died}), bounds={"t": (0.0, 60.0)}, categories={"died": [0, 1]})
+    exact = SurvfuncRight(t, died)
 
-    found = protect(frame).kaplan_meier("t", "died", 500, epsilon=10**6)
+    found = view.kaplan_meier("t", "died", 60, epsilon=10**5)
 
-    at = np.searchsorted(exact.surv_times, np.array(found.edges[1:]) - 1e-9, side="left") - 1
-    assert np.abs(np.array(found.survival[0]) - exact.surv_prob[np.maximum(at, 0)])[2:].max() < 0.01
-    assert found.median[0] == pytest.approx(exact.quantile(0.5), abs=5)
+    at = np.searchsorted(exact.surv_times, found.edges[1:], side="right") - 1
+    error = exact.surv_prob_se[at] / (exact.surv_prob[at] * -np.log(exact.surv_prob[at]))
+    for ends, reach in ((found.survival, 0), (found.lows, 1.959964), (found.highs, -1.959964)):
+        assert ends[0] == pytest.approx(exact.surv_prob[at] ** np.exp(reach * error), abs=1e-3 if reach else 2e-5)
+    assert found.median[0] <= exact.quantile(0.5) <= found.median[0] + 1
+    assert found.median_low[0] <= exact.quantile_ci(0.5)[0]
+    assert exact.quantile_ci(0.5)[1] <= found.median_high[0] + 1
 
 
-def test_hardly_any_noise_gives_gehans_statistic():
-    """Nearly the p-value of statsmodels, whose variance is not the largest one."""
-    frame = table(600, ratio=1.3, seed=5)
-    chi2, expected = survdiff(frame.t, frame.died, frame.arm, weight_type="gb")
+@pytest.mark.parametrize("terms", [{}, {"public": ["arm"]}, {"neighbors": "add_remove"}])
+@pytest.mark.parametrize("ratio", [1.0, 1.3])
+def test_hardly_any_noise_gives_gehans_statistic(terms, ratio):
+    """Statsmodels' p-value, and an effect whose interval leaves 1/2 out if and only if the test rejects."""
+    frame = table(600, ratio=ratio, seed=5)
+    _, expected = survdiff(frame.t, frame.died, frame.arm, weight_type="gb")
 
-    found = protect(frame).survival_test("t", "died", "arm", epsilon=10**5)
+    found = protect(frame, **terms).survival_test("t", "died", "arm", epsilon=10**5)
 
-    assert chi2 > 0
+    assert found.pvalue == pytest.approx(expected, rel=0.02, abs=1e-4)
     assert found.effect == pytest.approx(0.5 + found.statistic / 2 / np.prod(found.sizes), abs=1e-9)
-    assert expected * 0.5 < found.pvalue < max(expected * 30, 0.2)
-    assert found.statistic < 0  # the old arm dies sooner
+    assert found.rejected == (not found.low <= 0.5 <= found.high)
+
+
+def releases(rng, runs, n, hazards, ends, epsilon):
+    """Noisy statistics of two public groups of n rows."""
+    exact = np.empty((2, runs))
+    for run in range(runs):
+        times = np.concatenate([rng.exponential(1 / hazard, n) for hazard in hazards])
+        last = np.concatenate([draw(n) for draw in ends])
+        rows = Rows(np.minimum(times, last), (times <= last).astype(int))
+        (one, _), spread = GehanScores(TIME, EVENT).summed(rows, np.repeat([0, 1], n), 2)
+        exact[:, run] = one / 2, spread / (2 * n * (4 * n**2 - 1))
+    scales = [1.1 * n / epsilon, 0.0, 0.0, 1.1 * 1.5 / (0.1 * (2 * n + 1)) / epsilon]
+    rank_sum, spread = exact + rng.laplace(size=(2, runs)) * np.array([[scales[0]], [scales[3]]])
+    sizes = np.full(runs, float(n))
+    return known_groups([rank_sum, sizes, sizes, spread], scales, (n, n), complete=True, spread="variance")
 
 
 @pytest.mark.statistical
-def test_bands_cover():
-    """At four times of 400 tables of 500 rows, ε = 1."""
-    rng, runs, n = np.random.default_rng(7), 400, 500
-    edges = np.linspace(0, 1000, 11)
-    truth = np.exp(-((edges[1:] / 420) ** 1.3))
-    covered = np.zeros(10)
-    for _ in range(runs):
-        times, ends = rng.weibull(1.3, n) * 420, rng.uniform(200, 1020, n)
-        event, seen = times <= ends, np.minimum(np.minimum(times, ends), 999.9)
-        counts = np.stack([np.histogram(seen[event == here], edges)[0] for here in (True, False)])
-        low, high = Curve(counts + rng.laplace(0, 2, counts.shape), 2.0, edges).bands(0.95)
-        covered += (low <= truth) & (truth <= high)
+@pytest.mark.parametrize(
+    ("hazards", "until", "power"),
+    [((1 / 1000, 1.8 / 1000), (60, 60), 0.85), ((1 / 30, 1.25 / 30), (30, None), 0.75)],
+    ids=["few events", "unequal censoring"],
+)
+def test_level_and_power_of_censored_times(hazards, until, power):
+    """Of 500 tables of 1,000 rows each, ε = 1: where the variance of uncensored times finds a third of them."""
+    rng = np.random.default_rng(8)
+    ends = [lambda n, last=last: np.full(n, 60.0) if last != 30 else rng.uniform(0, last, n) for last in until]
 
-    assert (covered[[1, 2, 4, 6]] / runs >= 0.90).all()
+    level = (releases(rng, 500, 1000, hazards[:1] * 2, ends, 1.0).pvalue() <= 0.05).mean()
+    found = (releases(rng, 500, 1000, hazards, ends, 1.0).pvalue() <= 0.05).mean()
+
+    assert level <= 0.10
+    assert found >= power
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("n", "epsilon", "shape", "ends"),
+    [(20_000, 1.0, 1.0, (24.0, 60.0)), (20_000, 1.0, 2.5, (60.0,)), (2000, 0.5, 1.0, (60.0,))],
+)
+def test_bands_medians_and_means_cover(n, epsilon, shape, ends):
+    """Of 200 tables with ten intervals, censored at the end of the study, or half of them before."""
+    rng, runs, edges = np.random.default_rng(7), 200, np.linspace(0, 60, 11)
+    truth, median = np.exp(-((edges[1:] / 40) ** shape)), 40 * np.log(2) ** (1 / shape)
+    fine = np.linspace(0, 60, 6001)
+    mean = (np.exp(-((fine / 40) ** shape)) * 0.01).sum()
+    covered = np.zeros(12)
+    for _ in range(runs):
+        times, last = rng.weibull(shape, n) * 40, rng.choice(ends, n)
+        exact = life_table(np.minimum(times, last), (times <= last).astype(int), edges)
+        curve = Curve(exact + rng.laplace(0, 2 / epsilon, exact.shape), 2 / epsilon, edges)
+        low, high = curve.bands(0.95)
+        (_, after, before), (_, least, most) = curve.median(low, high), curve.restricted_mean(0.95)
+        covered += [*((low <= truth) & (truth <= high)), after <= median <= before, least <= mean <= most]
+
+    assert (covered / runs >= 0.87).all()
+
+
+def test_times_on_the_ends_of_intervals_are_within_the_medians_interval():
+    """Half of all credits end at 36 months, and the table of years cannot tell that from any time after 24."""
+    frame = pd.DataFrame({"t": np.repeat([12.0, 24.0, 36.0, 48.0], [150, 250, 400, 200]), "died": 1})
+
+    view = protect(frame, bounds={"t": (0.0, 60.0)}, categories={"died": [0, 1]})
+
+    found = view.kaplan_meier("t", "died", 5, epsilon=5)
+
+    assert (found.median_low[0], found.median_high[0]) == (24.0, 36.0)
+    assert "ends of the intervals" in found.notes[0]
 
 
 def test_a_curve_that_stays_high_has_no_median():
@@ -120,6 +222,7 @@ def test_a_curve_that_stays_high_has_no_median():
     found = protect(frame).kaplan_meier("t", "died", 10, epsilon=5)
 
     assert found.median == (float("inf"),)
+    assert found.median_high == (float("inf"),)
     assert found.restricted_mean[0] == pytest.approx(1000, abs=60)
 
 
@@ -142,7 +245,7 @@ def test_every_way_of_asking_answers(constructor, terms):
         low < middle < high
         for low, middle, high in zip(curves.median_low, curves.median, curves.median_high, strict=True)
     )
-    assert curves.table().shape[0] == 20
+    assert curves.to_frame().shape[0] == 24
     assert curves.at_risk[0][0] > curves.at_risk[0][5]
     assert len(some.survival[0]) == 5
     assert len(each.releases) == 2
@@ -178,6 +281,21 @@ def test_negative_times_are_refused():
 
     with pytest.raises(dp.ArgumentError, match="cannot be negative"):
         view.kaplan_meier("t", "died", 10, epsilon=1)
+
+
+def test_a_curve_is_in_the_text_and_in_the_table():
+    """Ten times of each group in the one, all in the other."""
+    found = protect(table()).kaplan_meier("t", "died", 20, by="arm", epsilon=5)
+
+    frame = found.to_frame()
+
+    curve = frame[frame.term == "survival"]
+    assert len(curve) == 40
+    assert (curve.low <= curve.estimate).all()
+    assert (curve.estimate <= curve.high).all()
+    assert [line.split()[:2] for line in repr(found).splitlines() if line.strip().startswith("new ")] == [
+        ["new", f"{time}"] for time in range(100, 1001, 100)
+    ]
 
 
 def test_many_intervals_are_noted():
