@@ -172,8 +172,8 @@ class BundledMethods:
     def moments(
         self,
         columns: Sequence[str],
-        *,
         by: str | None = None,
+        *,
         radius: float | None = None,
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
         epsilon: float | str | None = None,
@@ -199,8 +199,8 @@ class BundledMethods:
     def kernel_locations(
         self,
         columns: Sequence[str],
-        *,
         by: str | None = None,
+        *,
         groups: Sequence[Any] | None = None,
         other: PrivateFrame | None = None,
         lengthscale: float | None = None,
@@ -216,8 +216,8 @@ class BundledMethods:
     def kernel_two_sample(
         self,
         columns: Sequence[str],
-        *,
         by: str | None = None,
+        *,
         groups: Sequence[Any] | None = None,
         other: PrivateFrame | None = None,
         method: Literal["mmd", "permutation", "moments", "whitened"] = "mmd",
@@ -440,8 +440,8 @@ class BundledMethods:
     def ttest(
         self,
         column: str,
-        *,
         by: str | None = None,
+        *,
         groups: Sequence[Any] | None = None,
         queries: Literal["jointly", "separately"] = "jointly",
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
@@ -938,8 +938,8 @@ class BundledGroups:
     def moments(
         self,
         columns: Sequence[str],
-        *,
         by: str | None = None,
+        *,
         radius: float | None = None,
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
         epsilon: float | str | None = None,
@@ -965,8 +965,8 @@ class BundledGroups:
     def kernel_locations(
         self,
         columns: Sequence[str],
-        *,
         by: str | None = None,
+        *,
         groups: Sequence[Any] | None = None,
         other: PrivateFrame | None = None,
         lengthscale: float | None = None,
@@ -982,8 +982,8 @@ class BundledGroups:
     def kernel_two_sample(
         self,
         columns: Sequence[str],
-        *,
         by: str | None = None,
+        *,
         groups: Sequence[Any] | None = None,
         other: PrivateFrame | None = None,
         method: Literal["mmd", "permutation", "moments", "whitened"] = "mmd",
@@ -1206,8 +1206,8 @@ class BundledGroups:
     def ttest(
         self,
         column: str,
-        *,
         by: str | None = None,
+        *,
         groups: Sequence[Any] | None = None,
         queries: Literal["jointly", "separately"] = "jointly",
         nan_policy: Literal["omit", "fill", "raise"] = "omit",

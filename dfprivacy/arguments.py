@@ -19,7 +19,7 @@ from dfprivacy.schema.values import plain_number
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["NanPolicy", "Probability", "Range", "checked", "hints"]
+__all__ = ["NanPolicy", "Probability", "Range", "checked", "fits", "hints"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -141,12 +141,42 @@ def checked(value: object, hint: object, what: str) -> Any:
     ArgumentError
         If it is something else.
     """
-    try:
-        kinds = _known_kinds(hint)
-    except TypeError:  # it holds what has no hash
-        kinds = _kinds(hint)
+    kinds = _allowed(hint)
     if kinds is None:
         return value
+    read = _read(value, kinds)
+    if read is _NONE_OF_IT:
+        raise _error(value, kinds, what)
+    return read
+
+
+def fits(value: object, hint: object) -> bool:
+    """Tell whether an annotation is one that is checked, and allows a value.
+
+    Parameters
+    ----------
+    value : object
+        What was given.
+    hint : annotation
+        As for `checked`.
+
+    Returns
+    -------
+    bool
+        False too for an annotation that is not checked.
+    """
+    return _read(value, _allowed(hint) or ()) is not _NONE_OF_IT
+
+
+def _allowed(hint: object) -> tuple[_Kind, ...] | None:
+    try:
+        return _known_kinds(hint)
+    except TypeError:  # it holds what has no hash
+        return _kinds(hint)
+
+
+def _read(value: object, kinds: tuple[_Kind, ...]) -> Any:
+    """Give the value as the first kind that allows it has it, or `_NONE_OF_IT`."""
     plain = value
     if isinstance(value, np.generic) and not isinstance(value, np.timedelta64 | np.datetime64):
         plain = value.item()
@@ -154,7 +184,7 @@ def checked(value: object, hint: object, what: str) -> Any:
         value_read = kind.read(plain)
         if value_read is not _NONE_OF_IT:
             return value_read
-    raise _error(value, kinds, what)
+    return _NONE_OF_IT
 
 
 _NONE_OF_IT = object()

@@ -38,6 +38,7 @@ from dfprivacy._privacy.filters import exact
 from dfprivacy._table.conditions import Presence
 from dfprivacy._table.declare import read_schema, read_size, read_unit
 from dfprivacy._table.frames.made_up import MadeUpFrame
+from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, SchemaError, trimmed
 from dfprivacy.release import Release
 from dfprivacy.schema.files import read_file
@@ -326,7 +327,7 @@ class Answers(Sequence[Release]):
         lines = [f"Answers about the data set {self.data_set!r}: {len(self)}, and {len(self.refused)} refused"]
         lines += self.questions
         lines += [f"refused: {question}: {why}" for question, why in self.refused]
-        return "\n  ".join(lines)
+        return "\n  ".join(map(visible, lines))
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from dfprivacy._visible import visible
 from dfprivacy.markup import Grid
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ class Explanation:
             f"{name} {text}" if name in _VERBS or name.startswith("the account ") else f"{name}: {text}"
             for name, text in self._facts()
         )
-        return "\n  ".join([f"{self.method} would cost and measure (nothing was charged or read):", *first_line])
+        text = "\n  ".join([f"{self.method} would cost and measure (nothing was charged or read):", *first_line])
+        return visible(text, lines=True)
 
     def _repr_html_(self) -> str:
         return Grid((), self._facts()).html(f"{self.method} (nothing was charged or read)")

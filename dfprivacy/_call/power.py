@@ -16,6 +16,7 @@ from dfprivacy._measure.curator import Curator
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
 from dfprivacy._table.frames.made_up import MadeUpFrame
+from dfprivacy._visible import visible
 from dfprivacy.arguments import checked, hints
 from dfprivacy.errors import ArgumentError, DPError, PluginError
 from dfprivacy.markup import Grid
@@ -150,7 +151,8 @@ class Power:
 
     def __repr__(self) -> str:
         title, assumed = self._titles()
-        return "\n".join([title, *(f"  {line}" for line in self._grid().lines()), f"  assumed: {assumed}"])
+        lines = [title, *(f"  {line}" for line in self._grid().lines()), f"  assumed: {assumed}"]
+        return visible("\n".join(lines), lines=True)
 
     def _repr_html_(self) -> str:
         title, assumed = self._titles()

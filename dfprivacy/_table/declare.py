@@ -186,8 +186,9 @@ def _by_argument(names: Sequence[str], **arguments: object) -> dict[str, Mapping
 
 
 def _known(names: Sequence[str], argument: str, keys: Iterable[str]) -> None:
+    there = {*names}
     for name in keys:
-        if name not in names:
+        if name not in there:
             raise SchemaError(
                 f"{argument} names a column {name!r} that is not there.", f"The columns are {list(names)!r}."
             )

@@ -736,7 +736,8 @@ class Schema:
         """Keep these columns only."""
         for name in names:
             self._known(name)
-        kept = {name: column for name, column in self.columns.items() if name in names}
+        chosen = {*names}
+        kept = {name: column for name, column in self.columns.items() if name in chosen}
         return replace(self, names=tuple(names), columns=kept)
 
     def _column(self, name: object) -> Column:
