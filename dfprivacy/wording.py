@@ -57,9 +57,12 @@ def between(low: float, high: float) -> str:
 
     Examples
     --------
-    >>> between(44.9283, 45.1142), between(0.0, 0.0)
-    ('44.928 to 45.114', '0 to 0')
+    >>> between(44.9283, 45.1142), between(0.0, 0.0), between(2.5, math.inf), between(-math.inf, math.inf)
+    ('44.928 to 45.114', '0 to 0', '2.5 or more', 'any number')
     """
+    if math.isinf(low) or math.isinf(high):
+        one = f"{number(low)} or more" if math.isinf(high) else f"{number(high)} or less"
+        return "any number" if math.isinf(low) and math.isinf(high) else one
     width = (high - low) / 4
     return f"{number(low, width)} to {number(high, width)}"
 

@@ -318,7 +318,12 @@ BAD_QUESTIONS = {
     "keyword": (one(popmena=30), ArgumentError, "unexpected keyword argument 'popmena'", IT_IS_CALLED),
     "keyword with a table": (one(data=pd.DataFrame(DATA)), ArgumentError, "argument 'data'", IT_IS_CALLED),
     "self": (one(self=1), ArgumentError, "unexpected keyword argument 'self'", IT_IS_CALLED),
-    "positional surplus": (ttest("age", "smoker", 30), ArgumentError, "too many positional", "such as ttest.*popmean=30"),
+    "positional surplus": (
+        ttest("age", "smoker", 30),
+        ArgumentError,
+        "too many positional",
+        "such as ttest.*popmean=30",
+    ),
     "positional popmean": (ttest("age", 30), SchemaError, "named by a string, not by int", "or write popmean=30"),
     "positional and keyword": (one(column="age"), ArgumentError, "multiple values for argument", IT_IS_CALLED),
     "no column": (ttest(popmean=30), ArgumentError, "missing a required argument: 'column'", IT_IS_CALLED),
