@@ -61,7 +61,7 @@ class Displayed:
             At most ten columns. Where they apply: term, estimate, standard_error, noise_standard_error, low, high,
             statistic, df, pvalue, n.
         """
-        return frame_of(self.records(), library or self.library)
+        return frame_of(self.records(), self.library if library is None else library)
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows of `to_frame`, for whoever has no library of tables.
@@ -174,8 +174,8 @@ class Displayed:
 
     def __repr__(self) -> str:
         lines = [line for grid in self._grids() for line in grid.lines()]
-        below = "\n  ".join([self._title, *lines, *([str(self.privacy)] if self.privacy else [])])
-        return visible("\n".join([*_wrapped(self._told), below]), lines=True)
+        below = "\n  ".join(map(visible, [self._title, *lines, *([str(self.privacy)] if self.privacy else [])]))
+        return "\n".join([*_wrapped(self._told), below])
 
     def _repr_html_(self) -> str:
         tables = self._captioned(Grid.html) or Grid((), []).html(self._title)

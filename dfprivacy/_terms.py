@@ -76,7 +76,7 @@ class Terms:
 
     def __repr__(self) -> str:
         lines = [*self._lines(), str(self._account())]
-        return visible("\n".join([f"PrivateFrame {self.name!r}", *(f"  {line}" for line in lines)]), lines=True)
+        return "\n".join([f"PrivateFrame {self.name!r}", *(f"  {visible(line)}" for line in lines)])
 
     def _account(self) -> Budget | str:
         try:

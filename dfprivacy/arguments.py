@@ -47,16 +47,17 @@ class Range:
     exclusive: Literal["low", "high", "both"] | None = None
 
     def __post_init__(self) -> None:
-        if self.exclusive not in (None, "low", "high", "both"):
-            raise PluginError(f"exclusive={self.exclusive!r} is unknown.", 'Use "low", "high" or "both".')
+        if not isinstance(self.exclusive, str | None) or self.exclusive not in (None, "low", "high", "both"):
+            raise PluginError(f"exclusive{quoted(self.exclusive)} is unknown.", 'Use "low", "high" or "both".')
         for end in (self.low, self.high):
-            if end is not None and (isinstance(end, bool) or not isinstance(end, int | float) or math.isnan(end)):
-                raise PluginError(f"An end of {self!r} is no number.", "For example Range(0, 1).")
+            number = plain_number(end) if isinstance(end, int | float) and not isinstance(end, bool) else math.nan
+            if end is not None and (math.isnan(number) or (isinstance(end, int) and math.isinf(number))):
+                raise PluginError(f"The end{quoted(end)} of a range is no number.", "For example Range(0, 1).")
         if self.low is not None and self.high is not None and not self.low < self.high:
             raise PluginError(f"{self!r} holds no more than one number.", "Give the lower end first.")
 
     def __contains__(self, number: float) -> bool:
-        if math.isnan(number):
+        if number != number:  # noqa: PLR0124 - NaN, also where a whole number is no float
             return False
         above = -math.inf < number if self.low is None else self.low < number
         below = number < math.inf if self.high is None else number < self.high

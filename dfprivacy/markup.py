@@ -33,7 +33,7 @@ def escaped(text: object) -> str:
     >>> escaped("<b title='x'>")
     '&lt;b title=&#x27;x&#x27;&gt;'
     """
-    return html.escape(visible(text, lines=True), quote=True)
+    return html.escape(visible(text), quote=True)
 
 
 def paragraph(text: object) -> str:

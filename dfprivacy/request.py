@@ -29,6 +29,7 @@ from dfprivacy._call.requests import (
     signed,
 )
 from dfprivacy._call.target import Target, is_rest, positive, slack
+from dfprivacy._json import from_outside
 from dfprivacy._ledger.address import MEMORY, place
 from dfprivacy._ledger.analysts import checked_name, who_asks
 from dfprivacy._ledger.ledger import Ledger
@@ -276,7 +277,7 @@ def answers(path: Path, *, key: Path | None = None) -> Answers:
         return Answers(
             str(plain["data_set"]),
             tuple(wanted.text for wanted, item in each if "release" in item),
-            tuple(Release.from_dict(item["release"]) for _, item in each if "release" in item),
+            tuple(from_outside(item["release"]) for _, item in each if "release" in item),
             tuple((wanted.text, str(item["refused"])) for wanted, item in each if "release" not in item),
         )
     except (ValueError, TypeError, KeyError) as error:

@@ -417,6 +417,8 @@ class PrivateFrame(Askable, Terms, BundledMethods):
         """
         table = self._target.table
         whose = table.schema.unit
+        if not isinstance(unit, str):
+            raise SchemaError(f"A column is named by a string, not by {type(unit).__name__}.", "Pass its name.")
         if whose is None or unit != whose.column:
             known = f"with unit={whose.column!r}" if whose else "with one row each"
             raise ArgumentError(

@@ -18,10 +18,10 @@ from dfprivacy._call.formula import Leaf, Node, drawn, main, number
 from dfprivacy._call.intervals import ends_of, refuse_choices, refuse_leaning, sampling_of
 from dfprivacy._call.recalled import recall
 from dfprivacy._measure.redraw import World
-from dfprivacy.errors import ArgumentError, trimmed
+from dfprivacy.errors import ArgumentError, quoted, trimmed
 from dfprivacy.plotting import axes, below, ink
 from dfprivacy.release import Privacy, Release, arithmetic
-from dfprivacy.schema import as_probability
+from dfprivacy.schema import as_probability, as_whole
 from dfprivacy.wording import between, noise_share, sure
 from dfprivacy.wording import number as written
 
@@ -241,10 +241,9 @@ def concluded(
 ) -> Combination:
     """Draw the noise again, and give the interval."""
     confidence = as_probability(confidence, "confidence")
-    if isinstance(draws, bool) or not isinstance(draws, int) or not _LEAST <= draws <= _MOST:
-        raise ArgumentError(f"draws={draws!r} is no whole number from {_LEAST} to {_MOST}.", "Leave it out.")
-    if covers not in {"table", "population"}:
-        raise ArgumentError(f"covers={covers!r} is unknown.", 'Use "table" or "population".')
+    draws = as_whole(draws, "draws", _LEAST, _MOST)
+    if not isinstance(covers, str) or covers not in {"table", "population"}:
+        raise ArgumentError(f"covers{quoted(covers)} is unknown.", 'Use "table" or "population".')
     leaves = list(dict.fromkeys(node.leaves()))
     _check_ledgers(leaves)
     for part in node.parts():

@@ -94,8 +94,8 @@ class Explanation:
             f"{name} {text}" if name in _VERBS or name.startswith("the account ") else f"{name}: {text}"
             for name, text in self._facts()
         )
-        text = "\n  ".join([f"{self.method} would cost and measure (nothing was charged or read):", *first_line])
-        return visible(text, lines=True)
+        head = f"{self.method} would cost and measure (nothing was charged or read):"
+        return "\n  ".join(map(visible, [head, *first_line]))
 
     def _repr_html_(self) -> str:
         return Grid((), self._facts()).html(f"{self.method} (nothing was charged or read)")

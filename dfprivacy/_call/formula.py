@@ -13,6 +13,7 @@ import numpy as np
 from dfprivacy._measure.redraw import World
 from dfprivacy.errors import ArgumentError, DPError
 from dfprivacy.release import Groups, Release
+from dfprivacy.schema.values import plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -213,7 +214,10 @@ def number(value: Any, what: str, *, finite: bool = True) -> float:
         raise ArgumentError(
             f"{what} gave a {type(value).__name__}, and no number.", "Point at one, such as release.estimate."
         )
-    read = main(value) if isinstance(value, Release) else float(value)
+    if isinstance(value, Release):
+        read = main(value)
+    else:
+        read = float(value) if isinstance(value, _Redrawn | _Combined) else plain_number(value)
     if math.isnan(read) or (finite and math.isinf(read)):
         raise NotFiniteError(f"{what} gave {read}.", "Combine finite numbers.")
     return read

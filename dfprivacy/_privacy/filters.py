@@ -104,9 +104,7 @@ def exact(x: object, what: str = "A number") -> Fraction:
     try:
         if isinstance(x, bool):
             pass
-        elif isinstance(x, int | Fraction):
-            return Fraction(x)
-        elif isinstance(x, Decimal | str):
+        elif isinstance(x, int | Fraction | Decimal | str):
             return _read(x, what)
         elif isinstance(x, Real) and isfinite(x):
             return _snapped(float(x))
@@ -117,17 +115,20 @@ def exact(x: object, what: str = "A number") -> Fraction:
     raise ArgumentError(f"{what}{quoted(x)} is not a finite number.", NUMBER) from None
 
 
-def _read(written: Decimal | str, what: str) -> Fraction:
-    """Read a decimal or a fraction in text, unless its digits alone would take long."""
-    if isinstance(written, str):
-        digits, exponent = len(written), written.lower().partition("e")[2] or "0"
-        power = int(exponent) if digits <= DIGITS else 0
+def _read(number: int | Fraction | Decimal | str, what: str) -> Fraction:
+    """Make a fraction of what is exact, unless its digits alone would take long."""
+    power = 0
+    if isinstance(number, str):
+        digits = len(number)
+        power = int(number.lower().partition("e")[2] or "0") if digits <= DIGITS else 0
+    elif isinstance(number, Decimal):
+        digits = len(number.as_tuple().digits)
+        power = number.adjusted() if number.is_finite() else 0
     else:
-        digits = len(written.as_tuple().digits)
-        power = written.adjusted() if written.is_finite() else 0
+        digits = max(number.numerator.bit_length(), number.denominator.bit_length()) * 3 // 10
     if max(digits, abs(power)) > DIGITS:
-        raise ArgumentError(f"{what}{quoted(written)} has too many digits.", NUMBER)
-    return Fraction(written)
+        raise ArgumentError(f"{what}{quoted(number)} has too many digits.", NUMBER)
+    return Fraction(number)
 
 
 @lru_cache(maxsize=1024)

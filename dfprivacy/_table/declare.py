@@ -13,7 +13,7 @@ import numpy as np
 from dfprivacy._table.frames import redact_errors
 from dfprivacy._table.people import check_ids
 from dfprivacy.errors import SchemaError, quoted
-from dfprivacy.schema import OTHER, Category, Column, Schema, Unit, as_number, category_key
+from dfprivacy.schema import OTHER, Category, Column, Schema, Unit, as_number, as_whole, category_key
 
 if TYPE_CHECKING:
     from dfprivacy._table.frames import Frame
@@ -23,6 +23,7 @@ __all__ = ["ROWS_OF_ONE", "bounds_of", "categories_of", "declared", "read_schema
 
 ROWS_OF_ONE = 1 << 20
 """The most rows of one person that may count."""
+_CATEGORIES_MAX = 10**6
 
 
 def read_schema(
@@ -47,8 +48,8 @@ def read_schema(
     doubles = sorted(name for name, times in Counter(names).items() if times > 1)
     if doubles:
         raise SchemaError(f"Columns {doubles!r} appear more than once.", "Give every column its own name.")
-    if neighbors not in ("replace_one", "add_remove"):
-        raise SchemaError(f"neighbors={neighbors!r} is unknown.", 'Use "replace_one" or "add_remove".')
+    if not isinstance(neighbors, str) or neighbors not in ("replace_one", "add_remove"):
+        raise SchemaError(f"neighbors{quoted(neighbors)} is unknown.", 'Use "replace_one" or "add_remove".')
     public = _names("public", public)
     if unit is not None:
         _check_unit(frame, unit, public, {"bounds": bounds, "categories": categories, "missing": missing})
@@ -92,7 +93,7 @@ def read_unit(unit: object, max_rows: object, missing: object) -> Unit | None:
     SchemaError
         If it cannot be used.
     """
-    if missing not in ("omit", "own"):
+    if not isinstance(missing, str) or missing not in ("omit", "own"):
         raise SchemaError(
             f"unit_missing{quoted(missing)} is unknown.",
             'Use "omit" to leave out rows that name nobody, or "own" if each is of a person of its own.',
@@ -103,15 +104,13 @@ def read_unit(unit: object, max_rows: object, missing: object) -> Unit | None:
         return None
     if not isinstance(unit, str):
         raise SchemaError(f"unit= names a column by a string, not by {type(unit).__name__}.", "Pass its name.")
-    if isinstance(max_rows, bool) or not isinstance(max_rows, int) or not 1 <= max_rows <= ROWS_OF_ONE:
+    if max_rows is None:
         raise SchemaError(
-            f"max_rows{quoted(max_rows)} is no number of rows."
-            if max_rows is not None
-            else "max_rows= is missing.",
+            "max_rows= is missing.",
             f"Say how many rows of one {unit!r} count at most, from 1 to {ROWS_OF_ONE}: the noise grows with it, "
             "and rows beyond it are left out.",
         )
-    return Unit(unit, max_rows, "own" if missing == "own" else "omit")
+    return Unit(unit, as_whole(max_rows, "max_rows", 1, ROWS_OF_ONE), "own" if missing == "own" else "omit")
 
 
 def read_size(size: object, neighbors: str) -> int | None:
@@ -121,9 +120,7 @@ def read_size(size: object, neighbors: str) -> int | None:
             "size= states a public number, and under neighbors='add_remove' no number is public.",
             "Leave out size=, or use neighbors='replace_one'.",
         )
-    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
-        raise SchemaError(f"size{quoted(size)} is no number of rows or people.", "Give a whole number above 0.")
-    return size if isinstance(size, int) else None
+    return None if size is None else as_whole(size, "size", 1)
 
 
 def _check_unit(frame: Frame, unit: Unit, public: Sequence[str], declarations: Mapping[str, object]) -> None:
@@ -200,19 +197,19 @@ def _column(name: str, bounds: object, categories: object, missing: object, *, p
     fill = None
     if limits is not None:
         fill = limits[0] / 2 + limits[1] / 2
-    other = domain is not None and missing == OTHER
+    other = domain is not None and isinstance(missing, str) and missing == OTHER
     if other:
         domain = (*(c for c in domain or () if c != OTHER), OTHER)
     elif missing is not None:
         if limits is None:
             raise SchemaError(
-                f"missing[{name!r}] = {missing!r} cannot be used.",
+                f"missing[{name!r}]{quoted(missing)} cannot be used.",
                 f'A column with bounds takes a number, a column with categories takes "{OTHER}".',
             )
         fill = as_number(missing, f"missing[{name!r}]")
         if not limits[0] <= fill <= limits[1]:
             raise SchemaError(
-                f"missing[{name!r}] = {missing!r} lies outside the bounds {list(limits)!r}.",
+                f"missing[{name!r}] = {fill:g} lies outside the bounds {list(limits)!r}.",
                 "Choose a value within.",
             )
     return Column(name, limits, domain, fill, other, public, filled=missing is not None)
@@ -241,20 +238,26 @@ def bounds_of(name: str, bounds: object) -> tuple[float, float]:
     low, high = (as_number(bound, f"bounds[{name!r}]") for bound in bounds)
     if not low < high:
         raise SchemaError(
-            f"bounds[{name!r}] = {tuple(bounds)!r} are equal or reversed.", "Give (low, high) with low < high."
+            f"bounds[{name!r}] = {_written(low, high)} are equal or reversed.", "Give (low, high) with low < high."
         )
     if not math.isfinite(high - low) or (high - low) / 2 < 1e-300:  # noqa: PLR2004 - or 1/half overflows
         raise SchemaError(
-            f"bounds[{name!r}] = {tuple(bounds)!r} are too far apart or too close for float64.",
+            f"bounds[{name!r}] = {_written(low, high)} are too far apart or too close for float64.",
             "Narrow or widen them.",
         )
     return low, high
+
+
+def _written(low: float, high: float) -> str:
+    return f"({low:.15g}, {high:.15g})"
 
 
 def categories_of(what: str, categories: object) -> tuple[Category, ...]:
     """Read a list of values, each once."""
     if isinstance(categories, str) or not isinstance(categories, Sequence | range | np.ndarray):
         raise SchemaError(f"{what} must be a list of values.")
+    if len(categories) > _CATEGORIES_MAX:
+        raise SchemaError(f"{what} has over {_CATEGORIES_MAX:,} values.", "Of a huge domain, ask with domain=.")
     domain: list[Category] = []
     for item in categories:
         value = item.item() if isinstance(item, np.generic) else item

@@ -76,6 +76,7 @@ UNDECLARED = (
 """What notes say where a number of rows is hardly more than noise; a refusal would tell of rows."""
 _FLOAT_EXACT = 2**53  # float64 holds every integer up to here
 _DUMMY_ROWS = 1000  # where nobody knows how many
+_DUMMY_MOST = 10**8
 _SAID = 1000  # characters of a list of categories in an error
 _REMEMBERED = 64  # tuples of categories
 _LUT_SPAN = 1 << 16  # widest range of integer categories that is looked up in a table
@@ -157,8 +158,10 @@ class Column:
             code = known.get(category_key(category))
             if code is None:
                 every = textwrap.shorten(repr(list(self.categories or ())), _SAID, placeholder=" …")
+                given = category.item() if isinstance(category, np.generic) else category
                 raise SchemaError(
-                    f"{category!r} is not a category of column {self.name!r}.", f"Its categories are {every}."
+                    f"{quoted(given).lstrip(' =')} is not a category of column {self.name!r}.",
+                    f"Its categories are {every}.",
                 )
             codes.append(code)
         return codes
@@ -659,10 +662,7 @@ class Schema:
         >>> view.budget.spent
         Fraction(0, 1)
         """
-        for what, number, least in (("n", n, 1), ("seed", seed, 0)):
-            is_integer = isinstance(number, int) and not isinstance(number, bool)
-            if number is not None and not (is_integer and number >= least):
-                raise ArgumentError(f"{what}{quoted(number)} is no whole number from {least}.", "For example 1000.")
+        n, seed = None if n is None else as_whole(n, "n", 1, _DUMMY_MOST), as_whole(seed, "seed", 0)
         whose = self.unit
         usual = (self.size if whose is None else self.people) or _DUMMY_ROWS
         rows = usual if n is None else n
@@ -774,8 +774,16 @@ def as_number(value: object, what: str) -> float:
     return number
 
 
+def as_whole(value: object, what: str, least: int, most: int = _FLOAT_EXACT) -> int:
+    """Turn a public whole number into an int, or raise a `dfprivacy.SchemaError`."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
+    if not whole or not least <= value <= most:  # type: ignore[operator]
+        raise SchemaError(f"{what}{quoted(value)} is no whole number from {least:,} to {most:,}.", "Write one.")
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
 def as_probability(value: object, what: str) -> float:
     """Give back a level, a confidence or a power as a float, or raise a `dfprivacy.ArgumentError`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
-        raise ArgumentError(f"{what}={value!r} is not between 0 and 1.", "Use, for example, 0.05 or 0.95.")
+        raise ArgumentError(f"{what}{quoted(value)} is not between 0 and 1.", "Use, for example, 0.05 or 0.95.")
     return float(value)
