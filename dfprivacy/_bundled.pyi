@@ -172,8 +172,8 @@ class BundledMethods:
     def moments(
         self,
         columns: Sequence[str],
-        *,
         by: str | None = None,
+        *,
         radius: float | None = None,
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
         epsilon: float | str | None = None,
@@ -199,8 +199,8 @@ class BundledMethods:
     def kernel_locations(
         self,
         columns: Sequence[str],
-        *,
         by: str | None = None,
+        *,
         groups: Sequence[Any] | None = None,
         other: PrivateFrame | None = None,
         lengthscale: float | None = None,
@@ -216,8 +216,8 @@ class BundledMethods:
     def kernel_two_sample(
         self,
         columns: Sequence[str],
-        *,
         by: str | None = None,
+        *,
         groups: Sequence[Any] | None = None,
         other: PrivateFrame | None = None,
         method: Literal["mmd", "permutation", "moments", "whitened"] = "mmd",
@@ -432,8 +432,8 @@ class BundledMethods:
     def ttest(
         self,
         column: str,
-        *,
         by: str | None = None,
+        *,
         groups: Sequence[Any] | None = None,
         queries: Literal["jointly", "separately"] = "jointly",
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
@@ -930,8 +930,8 @@ class BundledGroups:
     def moments(
         self,
         columns: Sequence[str],
-        *,
         by: str | None = None,
+        *,
         radius: float | None = None,
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
         epsilon: float | str | None = None,
@@ -957,8 +957,8 @@ class BundledGroups:
     def kernel_locations(
         self,
         columns: Sequence[str],
-        *,
         by: str | None = None,
+        *,
         groups: Sequence[Any] | None = None,
         other: PrivateFrame | None = None,
         lengthscale: float | None = None,
@@ -974,8 +974,8 @@ class BundledGroups:
     def kernel_two_sample(
         self,
         columns: Sequence[str],
-        *,
         by: str | None = None,
+        *,
         groups: Sequence[Any] | None = None,
         other: PrivateFrame | None = None,
         method: Literal["mmd", "permutation", "moments", "whitened"] = "mmd",
@@ -1177,8 +1177,8 @@ class BundledGroups:
     def ttest(
         self,
         column: str,
-        *,
         by: str | None = None,
+        *,
         groups: Sequence[Any] | None = None,
         queries: Literal["jointly", "separately"] = "jointly",
         nan_policy: Literal["omit", "fill", "raise"] = "omit",

@@ -10,9 +10,9 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from dfprivacy._public import public_table, refuse_data
-from dfprivacy.arguments import checked, hints
-from dfprivacy.errors import ArgumentError, PluginError, SchemaError
+from dfprivacy._public import check_given, public_table
+from dfprivacy.arguments import checked, fits, hints
+from dfprivacy.errors import ArgumentError, PluginError, SchemaError, quoted
 from dfprivacy.release import Exact, Release, Value
 from dfprivacy.schema import Column
 
@@ -257,20 +257,35 @@ class Called:
             hint = f"It is called {self.name}{inspect.Signature(bare)}."
             if any(type(each).__module__.partition(".")[0] == "polars" for each in args):
                 hint = f"It takes no Polars expressions: columns and statistics are named by strings. {hint}"
+            hint = self._by_name(args) or hint
             raise ArgumentError(f"{self.name}(): {error}.", hint) from None
         given = {name: self._checked(name, value) for name, value in bound.arguments.items()}
         parameters = self._called.parameters
         return {name: given[name] if name in given else self._default(each) for name, each in parameters.items()}
+
+    def _by_name(self, args: Sequence[Any]) -> str:
+        """Say what to write in place of arguments that have no place; empty if that cannot be guessed."""
+        named: dict[str, Any] = {}
+        placed = [one.name for one in self._parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+        for value in args[len(placed) :]:
+            named[self._meant(value, (*placed, *named))] = value
+        written = ", ".join(f"{name}{quoted(value)}" for name, value in named.items())
+        return f"Others go by name, such as {self.name}(..., {written})." if written and "" not in named else ""
+
+    def _meant(self, value: object, taken: Sequence[str] = ()) -> str:
+        """Guess which argument a value was meant as, which is no name of a column."""
+        names = (one.name for one in self._parameters if one.name not in (*self.columns, *self.tables, *taken))
+        return next((name for name in names if fits(value, self.hints.get(name))), "")
 
     def _checked(self, name: str, value: object) -> Any:
         """Give back an argument as its annotation says."""
         what = f"{self.name}(): {name}"
         if name in self.tables and value is not None:
             return public_table(value, what)
-        refuse_data(what, value)
+        check_given(what, value)
         if name == self.gathers and isinstance(value, Mapping):
             for each, given in value.items():
-                refuse_data(f"{self.name}(): {each}", given)
+                check_given(f"{self.name}(): {each}", given)
         elif name not in self.columns:
             return checked(value, self.hints.get(name), what)
         return value
@@ -336,6 +351,11 @@ class Called:
             if kind == "columns":
                 names = given if isinstance(given, list | tuple) else [given]
                 return tuple(schema.described(item) for item in names)
+            if isinstance(kind, str) and not isinstance(given, str) and (name := self._meant(given)):
+                raise SchemaError(
+                    f"{self.name}(): a column is named by a string, not by {type(given).__name__}.",
+                    f"Pass its name, or write {name}{quoted(given)}.",
+                )
             each = kind[0] if isinstance(kind, list) else kind
             find = {"numeric": schema.numeric, "category": schema.categorical, "any": schema.named}[each]
             if not isinstance(kind, list):

@@ -6,8 +6,9 @@ import textwrap
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dfprivacy._json import result_of
+from dfprivacy._visible import visible
 from dfprivacy.errors import trimmed
-from dfprivacy.markup import Grid, Text, paragraph
+from dfprivacy.markup import Grid, Text, markdown, paragraph
 from dfprivacy.tidy import COLUMNS_MAX, frame_of, leaves, rows_of, scalar, table_of
 from dfprivacy.wording import covered, number, of_sample, sure
 
@@ -65,7 +66,7 @@ class Displayed:
             At most ten columns, and `covers`. Where they apply: term, estimate, standard_error,
             noise_standard_error, low, high, statistic, df, pvalue, n.
         """
-        return frame_of(self.records(), library or self.library)
+        return frame_of(self.records(), self.library if library is None else library)
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows of `to_frame`, for whoever has no library of tables.
@@ -193,8 +194,8 @@ class Displayed:
 
     def __repr__(self) -> str:
         lines = [line for grid in self._grids() for line in grid.lines()]
-        below = "\n  ".join([self._title, *lines, *([str(self.privacy)] if self.privacy else [])])
-        return "\n".join([*textwrap.wrap(self._told, _WIDTH), below])
+        below = "\n  ".join(map(visible, [self._title, *lines, *([str(self.privacy)] if self.privacy else [])]))
+        return "\n".join([*_wrapped(self._told), below])
 
     def _repr_html_(self) -> str:
         tables = self._captioned(Grid.html) or Grid((), []).html(self._title)
@@ -218,9 +219,8 @@ class Displayed:
             Lines; a prompt shows them as they are.
         """
         blocks = [line for grid in self._written() for line in (*grid.lines(), "")][:-1]
-        told = textwrap.wrap(self._told, _WIDTH)
-        paid = textwrap.wrap(str(self.privacy), _WIDTH) if self.privacy else []
-        title = textwrap.wrap(self._title, _WIDTH)
+        told, title = _wrapped(self._told), _wrapped(self._title)
+        paid = _wrapped(str(self.privacy)) if self.privacy else []
         wide = max(map(len, (*title, *told, *blocks, *paid)))
         rule = "=" * wide
         return Text(
@@ -235,10 +235,9 @@ class Displayed:
         str
             Lines.
         """
-        paid = [str(self.privacy)] if self.privacy else []
-        return "\n\n".join(
-            [self._told, f"**{self._title}**", *(grid.markdown() for grid in self._written()), *paid]
-        )
+        paid = [markdown(self.privacy)] if self.privacy else []
+        tables = (grid.markdown() for grid in self._written())
+        return "\n\n".join([markdown(self._told), f"**{markdown(self._title)}**", *tables, *paid])
 
     def to_latex(self) -> str:
         """Return everything as LaTeX tables, with the rules of the package booktabs.
@@ -249,6 +248,10 @@ class Displayed:
             One ``table`` environment for each table; the first says what was asked, the last what was paid.
         """
         return self._captioned(Grid.latex, "\n")
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(visible(text), _WIDTH)
 
 
 def within(sentence: str) -> str:

@@ -19,7 +19,7 @@ from dfprivacy.measured import ConfidenceInterval, MeasurementRecord, Privacy
 if TYPE_CHECKING:
     from dfprivacy.release import Release
 
-__all__ = ["AsJson", "loaders", "plain_json", "register", "result_of"]
+__all__ = ["AsJson", "from_outside", "loaders", "plain_json", "register", "result_of"]
 
 _WORDS = ("column_words", "column_units")
 _BESIDE = frozenset({"privacy", "library", "covers", *_WORDS})  # fields that are not of every result
@@ -129,7 +129,17 @@ class AsJson:
             plain = json.loads(text)
         except (TypeError, ValueError, RecursionError):
             raise ArgumentError("This is no JSON.", "Give what a release's to_json() returned.") from None
-        return AsJson.from_dict(plain)
+        return from_outside(plain)
+
+
+def from_outside(plain: Mapping[str, Any]) -> Release:
+    """Make a release of a file's, and refuse one that cannot be shown."""
+    made = AsJson.from_dict(plain)
+    try:
+        repr(made)
+    except Exception:  # noqa: BLE001 - whatever a field of another kind leads to
+        raise ArgumentError(f"A {type(made).__name__} has other fields.", "Ask for it again.") from None
+    return made
 
 
 def register(cls: type[Release]) -> None:

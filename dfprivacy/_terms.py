@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._ledger.budget import Budget, Releases
+from dfprivacy._visible import visible
 from dfprivacy.errors import LedgerError
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.schema import OTHER, toml
@@ -75,7 +76,7 @@ class Terms:
 
     def __repr__(self) -> str:
         lines = [*self._lines(), str(self._account())]
-        return "\n".join([f"PrivateFrame {self.name!r}", *(f"  {line}" for line in lines)])
+        return "\n".join([f"PrivateFrame {self.name!r}", *(f"  {visible(line)}" for line in lines)])
 
     def _account(self) -> Budget | str:
         try:

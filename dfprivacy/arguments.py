@@ -19,7 +19,7 @@ from dfprivacy.schema.values import plain_number
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["NanPolicy", "Probability", "Range", "checked", "hints"]
+__all__ = ["NanPolicy", "Probability", "Range", "checked", "fits", "hints"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,16 +47,17 @@ class Range:
     exclusive: Literal["low", "high", "both"] | None = None
 
     def __post_init__(self) -> None:
-        if self.exclusive not in (None, "low", "high", "both"):
-            raise PluginError(f"exclusive={self.exclusive!r} is unknown.", 'Use "low", "high" or "both".')
+        if not isinstance(self.exclusive, str | None) or self.exclusive not in (None, "low", "high", "both"):
+            raise PluginError(f"exclusive{quoted(self.exclusive)} is unknown.", 'Use "low", "high" or "both".')
         for end in (self.low, self.high):
-            if end is not None and (isinstance(end, bool) or not isinstance(end, int | float) or math.isnan(end)):
-                raise PluginError(f"An end of {self!r} is no number.", "For example Range(0, 1).")
+            number = plain_number(end) if isinstance(end, int | float) and not isinstance(end, bool) else math.nan
+            if end is not None and (math.isnan(number) or (isinstance(end, int) and math.isinf(number))):
+                raise PluginError(f"The end{quoted(end)} of a range is no number.", "For example Range(0, 1).")
         if self.low is not None and self.high is not None and not self.low < self.high:
             raise PluginError(f"{self!r} holds no more than one number.", "Give the lower end first.")
 
     def __contains__(self, number: float) -> bool:
-        if math.isnan(number):
+        if number != number:  # noqa: PLR0124 - NaN, also where a whole number is no float
             return False
         above = -math.inf < number if self.low is None else self.low < number
         below = number < math.inf if self.high is None else number < self.high
@@ -141,12 +142,42 @@ def checked(value: object, hint: object, what: str) -> Any:
     ArgumentError
         If it is something else.
     """
-    try:
-        kinds = _known_kinds(hint)
-    except TypeError:  # it holds what has no hash
-        kinds = _kinds(hint)
+    kinds = _allowed(hint)
     if kinds is None:
         return value
+    read = _read(value, kinds)
+    if read is _NONE_OF_IT:
+        raise _error(value, kinds, what)
+    return read
+
+
+def fits(value: object, hint: object) -> bool:
+    """Tell whether an annotation is one that is checked, and allows a value.
+
+    Parameters
+    ----------
+    value : object
+        What was given.
+    hint : annotation
+        As for `checked`.
+
+    Returns
+    -------
+    bool
+        False too for an annotation that is not checked.
+    """
+    return _read(value, _allowed(hint) or ()) is not _NONE_OF_IT
+
+
+def _allowed(hint: object) -> tuple[_Kind, ...] | None:
+    try:
+        return _known_kinds(hint)
+    except TypeError:  # it holds what has no hash
+        return _kinds(hint)
+
+
+def _read(value: object, kinds: tuple[_Kind, ...]) -> Any:
+    """Give the value as the first kind that allows it has it, or `_NONE_OF_IT`."""
     plain = value
     if isinstance(value, np.generic) and not isinstance(value, np.timedelta64 | np.datetime64):
         plain = value.item()
@@ -154,7 +185,7 @@ def checked(value: object, hint: object, what: str) -> Any:
         value_read = kind.read(plain)
         if value_read is not _NONE_OF_IT:
             return value_read
-    raise _error(value, kinds, what)
+    return _NONE_OF_IT
 
 
 _NONE_OF_IT = object()

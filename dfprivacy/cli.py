@@ -21,6 +21,7 @@ from dfprivacy._ledger.ledger import Ledger, ledger_file, open_ledger
 from dfprivacy._plugins.loader import registry
 from dfprivacy._plugins.stubs import stub
 from dfprivacy._table.frames.files import declared_columns, opened
+from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError, DPError, LedgerError
 from dfprivacy.protection import protect
 from dfprivacy.request import Received
@@ -28,6 +29,7 @@ from dfprivacy.schema.files import skeleton
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from typing import TextIO
 
     from dfprivacy._ledger.accounts import Account
     from dfprivacy._ledger.history import CallRecord
@@ -41,7 +43,7 @@ _RECORDS = {
     "restored": "restored from a backup of the ledger",
     "key": "key",
 }
-_FORMULAS = {"=", "+", "-", "@", "\t", "\r"}
+_FORMULAS = frozenset("=+-@\t\r\n＝＋－＠")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return options.run(options) or 0
     except DPError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        _print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
 
 
@@ -161,34 +163,34 @@ def _plugins(options: argparse.Namespace) -> None:
             }
             for plugin in plugins_found.plugins
         ]
-        print(json.dumps({"plugins": plugins, "problems": list(plugins_found.problems)}, indent=2))
+        _print(json.dumps({"plugins": plugins, "problems": list(plugins_found.problems)}, indent=2))
         return
     for plugin in plugins_found.plugins:
         methods = ", ".join(plugin.mechanisms) or "no methods"
-        print(f"{plugin.name:<16} {plugin.distribution} {plugin.version}: {plugin.status}: {methods}")
+        _print(f"{plugin.name:<16} {plugin.distribution} {plugin.version}: {plugin.status}: {methods}")
     for problem in plugins_found.problems:
-        print(f"left out: {problem}")
+        _print(f"left out: {problem}")
 
 
 def _stubs(options: argparse.Namespace) -> None:
     text = stub(registry().mechanisms)
     if options.output is None:
-        print(text, end="")
+        _print(text, end="")
         return
     folder = Path(options.output) / "dfprivacy-stubs"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "_bundled.pyi").write_text(text, encoding="utf-8")
     (folder / "py.typed").write_text("partial\n", encoding="utf-8")
-    print(f"{folder}: the methods of all plugins")
+    _print(f"{folder}: the methods of all plugins")
 
 
 def _schema(options: argparse.Namespace) -> None:
     text = skeleton(declared_columns(options.data), Path(options.data).stem)
     if options.output is None:
-        print(text, end="")
+        _print(text, end="")
         return
     new_file(options.output, text)
-    print(f"{options.output}: what is public about the table, to be filled in")
+    _print(f"{options.output}: what is public about the table, to be filled in")
 
 
 def _ledger(options: argparse.Namespace) -> int:
@@ -198,16 +200,16 @@ def _ledger(options: argparse.Namespace) -> int:
         case [account]:
             return _accounts(options, account)
         case ["backup", target]:
-            print(f"{backup(_existing(options), target)}: a copy of the ledger, complete until now")
+            _print(f"{backup(_existing(options), target)}: a copy of the ledger, complete until now")
         case ["restore", source]:
-            print(f"{restore(source, ledger_file(options.ledger))}: restored")
+            _print(f"{restore(source, ledger_file(options.ledger))}: restored")
         case ["forget", path]:
             known = forget(path)
             outcome = "given up; a ledger made there is a new budget, and holds a record of this"
-            print(f"{path}: {outcome if known else 'nothing was known of it'}")
+            _print(f"{path}: {outcome if known else 'nothing was known of it'}")
         case ["key", analyst, path]:
             open_ledger(options.ledger).add_key(fingerprint(read_key(path)), analyst)
-            print(f"{path}: requests that are signed with it are asked by {analyst}")
+            _print(f"{path}: requests that are signed with it are asked by {analyst}")
         case words:
             options.usage(f"{' '.join(words)!r} is neither an account nor a command")
     return 0
@@ -240,30 +242,30 @@ def _accounts(options: argparse.Namespace, name: str | None) -> int:
         ]
         records = [{**vars(each), "at": each.at.isoformat(timespec="seconds")} for each in ledger.records()]
         found = {"ledger": ledger.where, "accounts": entries, "records": records, "problems": problems}
-        print(json.dumps(found, indent=2))
+        _print(json.dumps(found, indent=2))
     else:
         shown = name is not None or any(wanted.values())
-        print(f"{ledger.where}: {len(accounts)} account{'' if len(accounts) == 1 else 's'}")
+        _print(f"{ledger.where}: {len(accounts)} account{'' if len(accounts) == 1 else 's'}")
         for account in accounts:
             _print_account(account, calls[account.name] if shown else [])
         for each in [] if name else ledger.records()[1:]:  # the first says when it was made
-            print(
+            _print(
                 f"\n{each.at:%Y-%m-%d %H:%M}  {_RECORDS.get(each.event, each.event)} {each.subject}: {each.value}"
             )
         for problem in problems:
-            print(f"\nproblem: {problem}")
+            _print(f"\nproblem: {problem}")
     return int(bool(problems))
 
 
 def _print_account(account: Account, calls: Sequence[CallRecord]) -> None:
-    print(f"\n{account.name}: {len(account.entries())} charges, {len(account.answers())} answers")
-    print(f"  {Budget(account)}")
+    _print(f"\n{account.name}: {len(account.entries())} charges, {len(account.answers())} answers")
+    _print(f"  {Budget(account)}")
     for share in account.shares():
         left = float(share.accountant.largest(share.spent))
         cap = float(share.epsilon)
-        print(f"  share of {share.analyst}: epsilon {cap:g}; the largest next Laplace release is ε = {left:g}")
+        _print(f"  share of {share.analyst}: epsilon {cap:g}; the largest next Laplace release is ε = {left:g}")
     for line in questions_grid(calls, account.ledger).lines(_WIDE) if calls else ():
-        print(f"  {line}")
+        _print(f"  {line}")
 
 
 def _entries(account: Account, calls: Collection[str]) -> list[dict[str, Any]]:
@@ -282,6 +284,11 @@ def _entries(account: Account, calls: Collection[str]) -> list[dict[str, Any]]:
         for entry in account.entries()
         if entry.call in calls
     ]
+
+
+def _print(*texts: object, end: str = "\n", file: TextIO | None = None) -> None:
+    """Print text of which each character is seen."""
+    print(*(visible(text, lines=True) for text in texts), end=end, file=file)
 
 
 def _print_csv(calls: Mapping[str, Sequence[CallRecord]]) -> None:
@@ -306,17 +313,17 @@ def _answer(options: argparse.Namespace) -> int:
     view = protect(opened(options.data), received.data_set, schema=options.schema, ledger=options.ledger)
     pending = received.pending(view)
     due = float(sum(each.due for each in pending))
-    print(f"{analyst} asks {len(pending)} questions of {received.data_set!r}, for epsilon {due:g} in all")
-    print(view.budget)
+    _print(f"{analyst} asks {len(pending)} questions of {received.data_set!r}, for epsilon {due:g} in all")
+    _print(view.budget)
     items = []
     for each in pending:
-        print(f"\n{each.wanted}\n{'answered before, at no charge' if each.kept else each.explanation}")
+        _print(f"\n{each.wanted}\n{'answered before, at no charge' if each.kept else each.explanation}")
         answered = options.yes or _agreed("answer it? [y/n] ")
         items.append(each.ask() if answered else each.refused())
-        print("  refused: " + items[-1]["refused"] if "refused" in items[-1] else "  answered")
+        _print("  refused: " + items[-1]["refused"] if "refused" in items[-1] else "  answered")
     new_file(options.output, received.answered(items, key))
-    print(f"\n{options.output}: {sum('release' in item for item in items)} of {len(items)} questions answered")
-    print(view.budget)
+    _print(f"\n{options.output}: {sum('release' in item for item in items)} of {len(items)} questions answered")
+    _print(view.budget)
     return 0
 
 
@@ -332,7 +339,7 @@ def _agreed(question: str) -> bool:
     try:
         return input(question).strip().lower() in {"y", "yes"}
     except EOFError:  # nobody is there to ask
-        print()
+        _print()
         return False
 
 
@@ -341,7 +348,7 @@ def _audit(options: argparse.Namespace) -> int:
 
     start = time.perf_counter()
     outcomes = report.run(options.name, options.samples, options.processes)
-    print(report.as_table(outcomes, time.perf_counter() - start))
+    _print(report.as_table(outcomes, time.perf_counter() - start))
     if options.output:
         Path(options.output).write_text(report.as_json(outcomes) + "\n", encoding="utf-8")
     return int(any(outcome.status == "failed" for outcome in outcomes))

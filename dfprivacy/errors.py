@@ -24,6 +24,8 @@ import functools
 from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
+from dfprivacy._visible import visible
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -46,6 +48,9 @@ __all__ = [
 ]
 
 
+_LONGEST = 4000  # characters of what an error says
+
+
 class DPError(Exception):
     """Anything dfprivacy refuses to do.
 
@@ -60,8 +65,8 @@ class DPError(Exception):
     outcome = "Nothing was released or spent."
 
     def __init__(self, what: str, hint: str = "") -> None:
-        self.what = what
-        self.hint = hint
+        self.what = _short(what)
+        self.hint = _short(hint)
         super().__init__(str(self))
 
     def __str__(self) -> str:
@@ -170,6 +175,11 @@ def _of_the_house(frames: TracebackType) -> bool:
     return str(frames.tb_frame.f_globals.get("__name__")).partition(".")[0] == "dfprivacy"
 
 
+def _short(text: str) -> str:
+    """Cut what is too long to be read, and write its characters so that each is seen."""
+    return visible(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…", lines=True)
+
+
 def _with_outcome(kind: type[DPError], what: str, hint: str, outcome: str) -> DPError:
     """Make an error of what its pickle says: another process must hear of the charge too."""
     return kind(what, hint).after(outcome)
@@ -188,10 +198,13 @@ def quoted(value: object) -> str:
     str
         What stands after its name.
     """
-    if value is None or isinstance(value, bool | float | complex):
-        return f"={value!r}"
-    if isinstance(value, str):
-        return f"={value[:40]!r}"
-    if isinstance(value, int) and abs(value) < 10**20:
+    if value is None or isinstance(value, bool):
         return f"={value}"
+    for kind in (float, complex):  # not as a kind of its own says it
+        if isinstance(value, kind):
+            return f"={kind.__repr__(value)}"
+    if isinstance(value, str):
+        return f"={str.__str__(value)[:40]!r}"
+    if isinstance(value, int) and abs(int(value)) < 10**20:
+        return f"={int.__repr__(value)}"
     return f" (of type {type(value).__name__})"

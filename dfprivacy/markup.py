@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import html
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from dfprivacy._visible import visible
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Grid", "Text", "escaped", "latex", "paragraph"]
+__all__ = ["Grid", "Text", "escaped", "latex", "markdown", "paragraph"]
 
 _WIDTH = 100  # of a text table; a wider one is broken into several
 
@@ -30,7 +33,7 @@ def escaped(text: object) -> str:
     >>> escaped("<b title='x'>")
     '&lt;b title=&#x27;x&#x27;&gt;'
     """
-    return html.escape(str(text), quote=True)
+    return html.escape(visible(text), quote=True)
 
 
 def paragraph(text: object) -> str:
@@ -68,7 +71,22 @@ def latex(text: object) -> str:
     >>> print(latex("95% of a_b"))
     95\% of a\_b
     """
-    return "".join(_LATEX.get(each, each) for each in str(text))
+    return "".join(_LATEX.get(each, each) for each in visible(text))
+
+
+_MARKDOWN = re.compile(r"[\\`*\[\]|$]|~(?=\S)|(?<=\S)~|(?<!\w)_|_(?!\w)|^[#>]|^[+-](?= )")
+
+
+def markdown(text: object) -> str:
+    r"""Write any text so that Markdown shows it as it is, in a line, a cell or a heading.
+
+    Examples
+    --------
+    >>> print(markdown("a_b of **<b>** [x](y) is | below"))
+    a_b of \*\*&lt;b>\*\* \[x\](y) is \| below
+    """
+    shown = _MARKDOWN.sub(lambda found: f"\\{found[0]}", visible(text))
+    return shown.replace("&", "&amp;").replace("<", "&lt;")
 
 
 class Text(str):
@@ -116,9 +134,10 @@ class Grid:
             The lines, without an end.
         """
         if not self.heads:
-            longest = max((len(name) for name, *_ in self.rows), default=0)
-            return [f"{name:<{longest}}  {'  '.join(texts)}" for name, *texts in self.rows]
-        columns = [*zip(self.heads, *self.rows, strict=True)]
+            rows = [[*map(visible, row)] for row in self.rows]
+            longest = max((len(name) for name, *_ in rows), default=0)
+            return [f"{name:<{longest}}  {'  '.join(texts)}" for name, *texts in rows]
+        columns = [[*map(visible, column)] for column in zip(self.heads, *self.rows, strict=True)]
         wide = [max(map(len, column)) for column in columns]
         right = [_numbers(column[1:]) for column in columns]
         cuts, used = [1], wide[0]
@@ -185,8 +204,8 @@ class Grid:
         wide = max([len(self.heads), *map(len, self.rows)], default=1)
         right = [_numbers(column) for column in zip(*self.rows, strict=True)] or [False] * wide
         rule = ["---:" if at and each else "---" for at, each in enumerate(right)]
-        rows = [self.heads or [""] * wide, rule, *self.rows]
-        cells = ([text.replace("|", "\\|").replace("\n", " ") for text in row] for row in rows)
+        head, *rows = ([*map(markdown, row)] for row in (self.heads or [""] * wide, *self.rows))
+        cells = [head, rule, *rows]
         return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
     def latex(self, caption: str, note: str = "") -> str:

@@ -209,7 +209,24 @@ class Mechanism(Called):
         -------
         Mechanism
             The mechanism to register.
+
+        Raises
+        ------
+        PluginError
+            If the maker needs what is no argument of the method.
         """
+        _, _, *own = inspect.signature(maker).parameters.values()
+        known = {*self.signature.parameters, "schema"}
+        lacking = [
+            one.name
+            for one in own
+            if one.default is one.empty and one.kind is not one.VAR_KEYWORD and one.name not in known
+        ]
+        if lacking:
+            raise PluginError(
+                f"The made-up rows of {self.name!r} need {lacking[0]!r}, which is no parameter of the method.",
+                "Give it a default.",
+            )
         return replace(self, maker=maker, finder=finder)
 
     def prepares(self, preparer: Callable[..., Mapping[str, Any]]) -> Mechanism:

@@ -281,7 +281,8 @@ def power(
     >>> found.rows_for(0.8)
     {1.0: 400}
     """
-    names = [*dict.fromkeys([*(bounds or {}), *(categories or {}), *(() if isinstance(public, str) else public)])]
+    said = [of for of in (bounds, categories, public) if isinstance(of, Mapping | list | tuple)]
+    names = [*dict.fromkeys(name for of in said for name in of if isinstance(name, str))]
     frame = MadeUpFrame({name: np.zeros(1) for name in names} or {"": np.zeros(1)})
     schema = read_schema(
         frame, bounds=bounds, categories=categories, public=public, missing=None, neighbors=neighbors

@@ -30,6 +30,7 @@ from dfprivacy._call.requests import (
     signed,
 )
 from dfprivacy._call.target import Target, is_rest, positive, slack
+from dfprivacy._json import from_outside
 from dfprivacy._ledger.address import MEMORY, place
 from dfprivacy._ledger.analysts import checked_name, who_asks
 from dfprivacy._ledger.ledger import Ledger
@@ -39,6 +40,7 @@ from dfprivacy._privacy.filters import exact
 from dfprivacy._table.conditions import Presence
 from dfprivacy._table.declare import read_schema, read_size, read_unit
 from dfprivacy._table.frames.made_up import MadeUpFrame
+from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, SchemaError, trimmed
 from dfprivacy.release import Release
 from dfprivacy.schema.files import read_file
@@ -293,7 +295,7 @@ def answers(path: Path, *, request: Path, key: Path | None = None) -> Answers:
         return Answers(
             str(plain["data_set"]),
             tuple(wanted.text for wanted, item in each if "release" in item),
-            tuple(Release.from_dict(item["release"]) for _, item in each if "release" in item),
+            tuple(from_outside(item["release"]) for _, item in each if "release" in item),
             tuple((wanted.text, str(item["refused"])) for wanted, item in each if "release" not in item),
         )
     except (ValueError, TypeError, KeyError) as error:
@@ -344,7 +346,7 @@ class Answers(Sequence[Release]):
         lines = [f"Answers about the data set {self.data_set!r}: {len(self)}, and {len(self.refused)} refused"]
         lines += self.questions
         lines += [f"refused: {question}: {why}" for question, why in self.refused]
-        return "\n  ".join(lines)
+        return "\n  ".join(map(visible, lines))
 
 
 @dataclass(frozen=True)

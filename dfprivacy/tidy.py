@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dfprivacy.errors import ArgumentError, MissingDependency
+from dfprivacy.errors import ArgumentError, MissingDependency, quoted
 
 __all__ = ["COLUMNS_MAX", "frame_of", "keyed", "leaves", "plain_cell", "rows_of", "scalar", "table_of"]
 
@@ -129,8 +129,8 @@ def frame_of(rows: Sequence[Mapping[str, Any]], library: str) -> Any:
     pandas.DataFrame, polars.DataFrame or pyarrow.Table
         The table. A column of Polars or Arrow has one type: one of several kinds becomes text.
     """
-    if library not in LIBRARIES:
-        raise ArgumentError(f"library={library!r} is unknown.", 'Use "pandas", "polars" or "pyarrow".')
+    if not isinstance(library, str) or library not in LIBRARIES:
+        raise ArgumentError(f"library{quoted(library)} is unknown.", 'Use "pandas", "polars" or "pyarrow".')
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {name: [row.get(name) for row in rows] for name in names}
     if library != "pandas":

@@ -10,12 +10,13 @@ from dfprivacy._askable import Askable, Price
 from dfprivacy._call.power import Power, power_of
 from dfprivacy._call.refine import refined
 from dfprivacy._call.target import Target, positive
-from dfprivacy._public import refuse_data
+from dfprivacy._public import check_given
 from dfprivacy._table.conditions import Satisfies, condition
 from dfprivacy._table.declare import declared
 from dfprivacy._table.per import read_aggregates
 from dfprivacy._table.sample import SHARE_MAX
 from dfprivacy._terms import Terms
+from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError, SchemaError, quoted, trimmed
 from dfprivacy.markup import escaped
 
@@ -82,7 +83,7 @@ class PrivateFrame(Askable, Terms, BundledMethods):
         else:
             columns = {**(predicate or {}), **columns}
         for name, wanted in columns.items():
-            refuse_data(f"where(): {name}", wanted)
+            check_given(f"where(): {name}", wanted)
         conditions += [condition(table.schema, name, wanted) for name, wanted in columns.items()]
         if not conditions:
             raise SchemaError("where() was given no condition.", "For example view.where(age=(30, 40)).")
@@ -415,6 +416,8 @@ class PrivateFrame(Askable, Terms, BundledMethods):
         """
         table = self._target.table
         whose = table.schema.unit
+        if not isinstance(unit, str):
+            raise SchemaError(f"A column is named by a string, not by {type(unit).__name__}.", "Pass its name.")
         if whose is None or unit != whose.column:
             known = f"with unit={whose.column!r}" if whose else "with one row each"
             raise ArgumentError(
@@ -499,7 +502,8 @@ class GroupedView(Askable, BundledGroups):
         self._by = by
 
     def __repr__(self) -> str:
-        return f"{PrivateFrame(self._target)!r}\n  grouped by {', '.join(column.name for column in self._by)}"
+        by = visible(", ".join(column.name for column in self._by))
+        return f"{PrivateFrame(self._target)!r}\n  grouped by {by}"
 
     def _repr_html_(self) -> str:
         by = ", ".join(column.name for column in self._by)

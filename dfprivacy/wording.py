@@ -89,10 +89,13 @@ def between(low: float, high: float, unit: str = "", bounds: tuple[float, float]
     --------
     >>> between(44.9283, 45.1142), between(0.0, 0.0), between(20.0, 90.0, "years", (0.0, 90.0))
     ('44.928 to 45.114', '0 to 0', '20 to 90 years or more')
-    >>> between(90.0, 90.0, "years", (0.0, 90.0))
-    '90 years or more'
+    >>> between(90.0, 90.0, "years", (0.0, 90.0)), between(2.5, math.inf), between(-math.inf, math.inf)
+    ('90 years or more', '2.5 or more', 'any number')
     """
     width, units = (high - low) / 4, f" {unit}" if unit else ""
+    if math.isinf(width):
+        one = f"{number(low)}{units} or more" if math.isinf(high) else f"{number(high)}{units} or less"
+        return "any number" if math.isinf(low) and math.isinf(high) else one
     first = f"{number(low, width)}{beyond(low, bounds)}"
     last = f"{number(high, width)}{units}{beyond(high, bounds)}"
     return last if low == high and beyond(high, bounds) else f"{first} to {last}"

@@ -278,7 +278,7 @@ def give(**values):
 BAD = {
     "another data set": (lambda plain: plain.update(data_set="school"), "another data set"),
     "another schema": (lambda plain: plain.update(schema="0" * 64), "another version of it"),
-    "too many": (lambda plain: plain.update(questions=["x" * 2**24]), "1000 questions at most"),
+    "too many": (lambda plain: plain.update(questions=["x" * 2**24]), "more than 16777216 bytes"),
     "some too many": (lambda plain: plain.update(questions=plain["questions"] * 300), "1200 questions, and 1000"),
     "an unknown method": (
         lambda plain: plain["questions"][1].update(method="head"),

@@ -7,6 +7,7 @@ import math
 import operator as op
 import weakref
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,25 +15,28 @@ import numpy as np
 
 from dfprivacy._call.answered import answered_of
 from dfprivacy._call.formula import Leaf, Node, drawn, main, number
-from dfprivacy._call.intervals import refuse_choices, refuse_leaning, sampling_of
+from dfprivacy._call.intervals import ends_of, refuse_choices, refuse_leaning, sampling_of
 from dfprivacy._call.recalled import recall
 from dfprivacy._measure.redraw import World
-from dfprivacy.errors import ArgumentError, trimmed
+from dfprivacy.errors import ArgumentError, quoted, trimmed
 from dfprivacy.plotting import axes, below, ink
 from dfprivacy.release import Privacy, Release, arithmetic
-from dfprivacy.schema import as_probability
-from dfprivacy.wording import noise_share, sure
+from dfprivacy.schema import as_probability, as_whole
+from dfprivacy.wording import between, noise_share, sure
 from dfprivacy.wording import number as written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
 __all__ = ["Combination", "checked_input", "combine", "concluded", "refuse_undrawable", "weighted"]
 
 _DRAWS = 999
 _LEAST = 499  # draws: the share of them below the value is known to 2 %
 _MOST = 100_000
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {"+": op.add, "-": op.sub, "*": op.mul, "/": op.truediv}
+_WITHIN_ONE = 0.6827  # of a normal law, within one standard deviation
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {"+": op.add, "-": op.sub, "*": op.mul}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -48,7 +52,8 @@ class Combination(Release):
     confidence : float
         The interval's coverage.
     noise_standard_error : float
-        Standard deviation of the value over draws of the noise.
+        Standard deviation of the value over draws of the noise; half the width of the middle 68% of them if one
+        is not finite.
     sampling_standard_error : float or None
         Standard deviation that the sampling of rows adds, or a bound of it; None where it is not in the interval.
     covers : {"table", "population", "limited table", "limited population"}
@@ -101,12 +106,19 @@ class Combination(Release):
     def _of_tables(self) -> bool:
         return (self.covers or "").endswith("table")
 
+    @property
+    def _ends(self) -> str:
+        finite = math.isfinite(self.low) and math.isfinite(self.high)
+        return f"{self.low:.6g} to {self.high:.6g}" if finite else between(self.low, self.high)
+
     def plot(self, ax: Any = None) -> Any:
-        """Draw the number and its interval."""
+        """Draw the number and its interval; an end that it does not have is far away."""
         ax = axes(ax)
+        far = 3 * max([abs(end - self.estimate) for end in (self.low, self.high) if math.isfinite(end)] or [1.0])
+        low, high = np.clip([self.low, self.high], self.estimate - far, self.estimate + far)
         whose = "the table" if self._of_tables else "the population"
         label = f"{self.confidence:.0%} interval, for {whose}"
-        ax.plot([self.low, self.high], [0, 0], color="tab:orange", lw=3, label=label)
+        ax.plot([low, high], [0, 0], color="tab:orange", lw=3, label=label)
         ax.plot(self.estimate, 0, "o", color=ink(ax), label="estimate")
         ax.set(yticks=[], xlabel=self.formula)
         below(ax)
@@ -118,7 +130,7 @@ class Combination(Release):
         how += "; the sampling of rows is not in it" if table else " and of the sampling of rows"
         rows = [
             (self.formula, f"{self.estimate:.6g}"),
-            (f"{100 * self.confidence:.4g}% interval", f"{self.low:.6g} to {self.high:.6g}"),
+            (f"{100 * self.confidence:.4g}% interval", self._ends),
             ("made from", how),
             ("noise_standard_error", f"{self.noise_standard_error:.3g}"),
         ]
@@ -232,10 +244,9 @@ def concluded(
 ) -> Combination:
     """Draw the noise again, and give the interval."""
     confidence = as_probability(confidence, "confidence")
-    if isinstance(draws, bool) or not isinstance(draws, int) or not _LEAST <= draws <= _MOST:
-        raise ArgumentError(f"draws={draws!r} is no whole number from {_LEAST} to {_MOST}.", "Leave it out.")
-    if covers not in {"table", "population"}:
-        raise ArgumentError(f"covers={covers!r} is unknown.", 'Use "table" or "population".')
+    draws = as_whole(draws, "draws", _LEAST, _MOST)
+    if not isinstance(covers, str) or covers not in {"table", "population"}:
+        raise ArgumentError(f"covers{quoted(covers)} is unknown.", 'Use "table" or "population".')
     leaves = list(dict.fromkeys(node.leaves()))
     _check_ledgers(leaves)
     for part in node.parts():
@@ -250,23 +261,23 @@ def concluded(
         sampling, apart = sampling_of(node)
         notes += () if apart else (_SAME_ROWS,)
     values = drawn(node, draws)
-    refuse_leaning(values, estimate)
     limited = any((part.release.covers or "").startswith("limited") for part in node.parts())
-    tail = (1 - confidence) / 2
     sampled = values if sampling is None else values + sampling * np.random.default_rng(draws).normal(size=draws)
-    low, high = np.quantile(sampled, [tail, 1 - tail], method="weibull")
+    low, high = ends_of(sampled, (1 - confidence) / 2)
+    if math.isfinite(low) or math.isfinite(high):
+        refuse_leaning(values, estimate)
     made = Combination(
         estimate=estimate,
-        low=float(low),
-        high=float(high),
+        low=low,
+        high=high,
         confidence=confidence,
-        noise_standard_error=float(values.std()),
+        noise_standard_error=_spread(values),
         sampling_standard_error=sampling,
         covers=f"limited {covers}" if limited else covers,
         formula=node.words,
         of=tuple(dict.fromkeys(leaf.words for leaf in leaves)),
         draws=draws,
-        notes=notes,
+        notes=(*notes, *_open(values, low, high)),
         privacy=privacy or _privacy(leaves),
         library=leaves[0].release.library,
     )
@@ -284,9 +295,9 @@ def calculated(operator: str, first: Any, second: Any) -> Combination:
     """Add, subtract, multiply or divide two releases, or a release and a number."""
     inputs = _operand(first), _operand(second)
     values = [main(each) if isinstance(each, Release) else number(each, "The number") for each in (first, second)]
-    if operator == "/":
-        _refuse_zero(inputs[1])
-    calculate = _OPERATORS[operator]
+    if operator == "/" and values[1] == 0:
+        raise ArgumentError("The divisor is 0.", "Subtract, or measure the divisor more accurately.")
+    calculate = _OPERATORS.get(operator, partial(_quotient, sign=math.copysign(1.0, values[1])))
     words = f" {operator} ".join(_bracketed(each) for each in inputs)
     return concluded(Node(lambda a, b: calculate(float(a), float(b)), inputs, words), float(calculate(*values)))
 
@@ -330,7 +341,9 @@ def weighted(first: Release, second: Release, of: Callable[..., float] | None) -
     leaves = [_input(each) for each in (first, second)]
     nodes = [each if isinstance(each, Node) else Node(f, (each,), each.words) for each in leaves]
     values = [number_in(each, of) for each in (first, second)]
-    variances = [float(drawn(node, _LEAST).var()) for node in nodes]
+    variances = [_spread(drawn(node, _LEAST)) ** 2 for node in nodes]
+    if not all(map(math.isfinite, variances)):
+        raise ArgumentError("The number may be infinite in one of these answers.", "Take the other alone.")
     part = variances[1] / sum(variances) if sum(variances) > 0 else 0.5
 
     def pooled(a: Any, b: Any) -> float:
@@ -393,18 +406,30 @@ def _check_ledgers(leaves: Sequence[Leaf]) -> None:
         )
 
 
-def _refuse_zero(divisor: Leaf | Node | float) -> None:
-    """Refuse to divide by what may be 0."""
-    low = high = divisor if isinstance(divisor, float) else 0.0
-    if not isinstance(divisor, float):
-        low, high = np.quantile(drawn(Node(float, (divisor,), ""), _LEAST), [0.025, 0.975])
-    if low <= 0 <= high:
-        interval = "it is 0" if low == high else f"its 95% interval goes from {low:.4g} to {high:.4g}"
-        raise ArgumentError(
-            f"The divisor may be 0: {interval}.",
-            "A quotient could be anything then. Subtract, or measure the divisor more accurately: "
-            "view.refine(release, epsilon=...).",
-        )
+def _quotient(a: float, b: float, sign: float) -> float:
+    """Divide; by 0, or by what has another sign than the divisor as it was released, as far as it is known."""
+    if a and b == 0:
+        return math.copysign(math.inf, a * sign)
+    return a / b if b * sign > 0 else math.nan
+
+
+def _spread(values: NDArray[np.float64]) -> float:
+    if np.isfinite(values).all():
+        return float(values.std())
+    low, high = ends_of(values, (1 - _WITHIN_ONE) / 2)
+    return (high - low) / 2
+
+
+def _open(values: NDArray[np.float64], low: float, high: float) -> tuple[str, ...]:
+    """Say which ends an interval does not have."""
+    if math.isfinite(low) and math.isfinite(high):
+        return ()
+    why = f"in {np.count_nonzero(~np.isfinite(values))} of {values.size} draws of the noise it is no finite number"
+    if math.isfinite(low) or math.isfinite(high):
+        end = "upper" if math.isfinite(low) else "lower"
+        return (f"The interval has no {end} end: {why}, as where a divisor is 0.",)
+    more = "Measure more accurately: view.refine(release, epsilon=...)."
+    return (f"Uninformative: the value could be any number, for {why}, as where a divisor is 0. {more}",)
 
 
 def _privacy(leaves: Sequence[Leaf]) -> Privacy:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from dfprivacy._visible import visible
 from dfprivacy.markup import Grid
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ class Explanation:
             f"{name} {text}" if name in _VERBS or name.startswith("the account ") else f"{name}: {text}"
             for name, text in self._facts()
         )
-        return "\n  ".join([f"{self.method} would cost and measure (nothing was charged or read):", *first_line])
+        head = f"{self.method} would cost and measure (nothing was charged or read):"
+        return "\n  ".join(map(visible, [head, *first_line]))
 
     def _repr_html_(self) -> str:
         return Grid((), self._facts()).html(f"{self.method} (nothing was charged or read)")

@@ -14,6 +14,7 @@ from dfprivacy._json import result_of
 from dfprivacy._measure.redraw import World
 from dfprivacy.errors import ArgumentError, DPError
 from dfprivacy.release import Groups, Release
+from dfprivacy.schema.values import plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -90,7 +91,7 @@ class Node:
         """Give the value with a draw of the noise."""
         if self not in world.kept:
             given = [each if isinstance(each, float) else each.at(world) for each in self.inputs]
-            world.kept[self] = number(self.f(*given), "The function")
+            world.kept[self] = number(self.f(*given), "The function", finite=world.number is None)
         value: float = world.kept[self]
         return value
 
@@ -167,7 +168,7 @@ class _Combined:
 
 
 def drawn(node: Node, draws: int) -> NDArray[np.float64]:
-    """Compute the value with so many draws of the noise; an `ArgumentError` if it is no number in one of them."""
+    """Compute the value with so many draws of the noise; NaN where it is no number, such as a quotient by 0."""
     values = np.empty(draws)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -180,13 +181,6 @@ def drawn(node: Node, draws: int) -> NDArray[np.float64]:
                 raise
             except (ArithmeticError, ValueError):
                 values[at] = np.nan
-    bad = int(np.isnan(values).sum())
-    if bad:
-        raise ArgumentError(
-            f"The value is no finite number in {bad} of {draws} draws of the noise.",
-            "The noise is too large for this function; combine in another way, or measure more accurately: "
-            "view.refine(release, epsilon=...).",
-        )
     return values
 
 
@@ -226,8 +220,8 @@ def _example(release: Release) -> str:
     return "number = lambda r: r.estimate"
 
 
-def number(value: Any, what: str) -> float:
-    """Read one finite number."""
+def number(value: Any, what: str, *, finite: bool = True) -> float:
+    """Read one number."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     if isinstance(value, list | tuple | dict | set | np.ndarray):
@@ -239,7 +233,10 @@ def number(value: Any, what: str) -> float:
         raise ArgumentError(
             f"{what} gave a {type(value).__name__}, and no number.", "Point at one, such as release.estimate."
         )
-    finite = main(value) if isinstance(value, Release) else float(value)
-    if not math.isfinite(finite):
-        raise NotFiniteError(f"{what} gave {finite}.", "Combine finite numbers.")
-    return finite
+    if isinstance(value, Release):
+        read = main(value)
+    else:
+        read = float(value) if isinstance(value, _Redrawn | _Combined) else plain_number(value)
+    if math.isnan(read) or (finite and math.isinf(read)):
+        raise NotFiniteError(f"{what} gave {read}.", "Combine finite numbers.")
+    return read

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dfprivacy._call.formula import Node
     from dfprivacy._table.conditions import Condition
 
-__all__ = ["refuse_choices", "refuse_leaning", "sampling_of"]
+__all__ = ["ends_of", "refuse_choices", "refuse_leaning", "sampling_of"]
 
 _LEANS = 0.1  # how far the share of draws below the value may lie from a half: see refuse_leaning
 _CHOICES = frozenset(
@@ -62,14 +62,25 @@ def refuse_leaning(draws: NDArray[np.float64], estimate: float) -> None:
     If the value is normal on some scale, and a share p of the draws lies below it, percentiles of 95 % cover with
     probability Φ(1.96 - 2z) - Φ(-1.96 - 2z), z being the normal quantile of p (Efron 1987): .92 where p is .4.
     """
-    same = 1e-9 * max(abs(estimate), float(np.abs(draws).max()))
-    below, upto = float((draws < estimate - same).mean()), float((draws <= estimate + same).mean())
+    same = 1e-9 * max(abs(estimate), float(np.abs(draws[np.isfinite(draws)]).max(initial=0.0)))
+    half = float(np.isnan(draws).mean()) / 2  # on which side these are is not known
+    below = float((draws < estimate - same).mean()) + half
+    upto = float((draws <= estimate + same).mean()) + half
     if below > 0.5 + _LEANS or upto < 0.5 - _LEANS:
         raise ArgumentError(
             f"Fresh noise moves the value to one side: {below:.0%} of the draws are below it, not about half, so "
             "no interval from them covers. So it is with maxima, ranks and sums of counts that were cut off at 0.",
             "Combine numbers from before anything was chosen, cut off or squared: raw counts, sums and means.",
         )
+
+
+def ends_of(draws: NDArray[np.float64], tail: float) -> tuple[float, float]:
+    """Compute the percentiles beyond which this share of the draws lies, those that are no number on both sides."""
+    unknown = np.isnan(draws)
+    with np.errstate(invalid="ignore"):  # between a finite draw and an infinite one
+        low = np.quantile(np.where(unknown, -np.inf, draws), tail, method="weibull")
+        high = np.quantile(np.where(unknown, np.inf, draws), 1 - tail, method="weibull")
+    return (-math.inf if np.isnan(low) else float(low)), (math.inf if np.isnan(high) else float(high))
 
 
 def sampling_of(node: Node) -> tuple[float, bool]:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._call.target import positive
-from dfprivacy._public import refuse_data
+from dfprivacy._public import check_given
 from dfprivacy.errors import ArgumentError
 from dfprivacy.markup import Grid
 
@@ -192,7 +192,7 @@ def read_question(question: object, asker: str, example: str) -> tuple[str, tupl
     method, *args = parts
     kwargs = args.pop() if args and isinstance(args[-1], Mapping) else {}
     for name, value in (*enumerate(args), *kwargs.items()):
-        refuse_data(f"{asker}(): argument {name!r} of {method}", value)
+        check_given(f"{asker}(): argument {name!r} of {method}", value)
     if taken := sorted({"epsilon", "fresh"} & {*kwargs}):
         raise ArgumentError(f"{asker}() itself says {taken[0]} of {method}.", "Leave it out of the question.")
     return method, tuple(args), dict(kwargs)

@@ -16,12 +16,14 @@ from dfprivacy._measure.curator import Curator
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
 from dfprivacy._table.frames.made_up import MadeUpFrame
+from dfprivacy._visible import visible
 from dfprivacy.arguments import checked, hints
 from dfprivacy.errors import ArgumentError, DPError, PluginError
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes
 from dfprivacy.progress import progress
 from dfprivacy.release import Release, Value
+from dfprivacy.schema import as_whole
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -150,7 +152,8 @@ class Power:
 
     def __repr__(self) -> str:
         title, assumed = self._titles()
-        return "\n".join([title, *(f"  {line}" for line in self._grid().lines()), f"  assumed: {assumed}"])
+        lines = [title, *(f"  {line}" for line in self._grid().lines()), f"  assumed: {assumed}"]
+        return "\n".join(map(visible, lines))
 
     def _repr_html_(self) -> str:
         title, assumed = self._titles()
@@ -211,7 +214,7 @@ def power_of(
     """
     sizes = sorted({_count("n", each, _ROWS_MAX) for each in _several("n", n)})
     prices = sorted({positive("epsilon", each) for each in _several("epsilon", epsilon)})
-    runs = _count("runs", runs, _RUNS_MAX)
+    runs, seed = _count("runs", runs, _RUNS_MAX), as_whole(seed, "seed", 0)
     method, args, kwargs = read_question(question, "power", _EXAMPLE)
     mechanism = registry().mechanisms.get(method)
     if mechanism is None:
@@ -250,9 +253,7 @@ def _several(what: str, given: object) -> Sequence[Any]:
 
 
 def _count(what: str, given: object, most: int) -> int:
-    if not isinstance(given, int | np.integer) or isinstance(given, bool) or not 1 <= given <= most:
-        raise ArgumentError(f"{what}={given!r} is no whole number from 1 to {most:,}.", _EXAMPLE)
-    return int(given)
+    return as_whole(given, what, 1, most)
 
 
 def _answered(mechanism: Mechanism, table: Table, arguments: Mapping[str, Any], payer: _Free) -> Any:

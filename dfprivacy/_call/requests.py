@@ -12,7 +12,6 @@ import hmac
 import json
 import math
 import os
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy._ledger.history import written
+from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError
+from dfprivacy.schema.files import read_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,7 +45,7 @@ MOST = 1000
 """Questions in one request."""
 
 VARIABLE = "DFPRIVACY_KEY"
-_LARGEST = 1 << 24  # bytes of a request; answers may be as long as they are
+_LARGEST = {REQUEST: 1 << 24, ANSWERS: 1 << 30}  # bytes
 _KEY_LEAST, _KEY_MOST = 32, 4096  # bytes
 
 
@@ -78,7 +79,7 @@ class Wanted:
     number: int = field(default=0, compare=False)
 
     def __repr__(self) -> str:
-        return f"question {self.number}: {self.text}, at epsilon {self.epsilon}"
+        return visible(f"question {self.number}: {self.text}, at epsilon {self.epsilon}")
 
     @property
     def text(self) -> str:
@@ -237,35 +238,24 @@ def read_signed(path: str | os.PathLike[str], kind: str, key: bytes) -> dict[str
         If it cannot be read, is something else, or was signed with another key or changed since.
     """
     what = kind.split()[1]
-    if kind == REQUEST:
-        _refuse_long(path)
     try:
-        plain = json.loads(
-            Path(path).read_bytes(), object_pairs_hook=_once, parse_constant=_refused, parse_float=_finite
-        )
-        signature = plain.pop("signature")
-        if plain["format"] != kind or not isinstance(signature, str):
+        content = read_whole(path, _LARGEST[kind])
+    except (OSError, ValueError, TypeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ArgumentError(f"The file {path} cannot be read: {reason}.", "Check its path.") from None
+    try:
+        plain = json.loads(content, object_pairs_hook=_once, parse_constant=_refused, parse_float=_finite)
+        signature = plain.pop("signature").encode()
+        if plain["format"] != kind:
             raise ValueError  # noqa: TRY301 - said below
-    except OSError as error:
-        raise ArgumentError(f"The file {path} cannot be read: {error.strerror}.", "Check its path.") from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise ArgumentError(f"The file {path} holds no {what} that can be read.", f"It begins: {kind}.") from None
-    if not hmac.compare_digest(signature.encode(), _signature(plain, key).encode()):
+    if not hmac.compare_digest(signature, _signature(plain, key).encode()):
         raise ArgumentError(
             f"The signature of {path} is wrong: it was signed with another key, or changed since.",
             "Do not use it. Ask whom it came from.",
         )
     return dict(plain)
-
-
-def _refuse_long(path: str | os.PathLike[str]) -> None:
-    """Refuse a file that no request is as long as, before it is read."""
-    with suppress(OSError):
-        if Path(path).stat().st_size > _LARGEST:
-            raise ArgumentError(
-                f"The file {path} has more than {_LARGEST} bytes: a request has {MOST} questions at most.",
-                "Ask its analyst for several requests.",
-            )
 
 
 def new_file(path: str | os.PathLike[str], text: str) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
-from numbers import Real
 from typing import TYPE_CHECKING
 
 from dfprivacy._ledger.joint import JointAccount
-from dfprivacy._privacy.filters import exact
+from dfprivacy._privacy.filters import NUMBER, exact
 from dfprivacy.errors import ArgumentError, quoted
 
 if TYPE_CHECKING:
@@ -21,12 +19,11 @@ __all__ = ["Target", "is_rest", "positive", "slack"]
 EPSILON_MIN = Fraction(1, 10**9)  # below it a release says nothing
 EPSILON_MAX = 10**6  # beyond it there is no privacy left to speak of, and noise finer than the grid
 _BITS_MAX = 1000  # of an exact price's denominator
-_NUMBER = "Give a number, or a string such as '0.1' or '1/3'."
 
 
 def positive(argument: str, value: object) -> Fraction:
     """Read a positive price exactly, or raise an `ArgumentError`."""
-    number = _number(argument, value)
+    number = exact(value, argument)
     if not EPSILON_MIN <= number <= EPSILON_MAX:
         raise ArgumentError(
             f"{argument}{quoted(value)} must be above zero, from {float(EPSILON_MIN):g} to {EPSILON_MAX}.",
@@ -37,7 +34,7 @@ def positive(argument: str, value: object) -> Fraction:
 
 def slack(argument: str, value: object) -> Fraction:
     """Read a delta exactly, or raise an `ArgumentError`."""
-    number = _number(argument, value)
+    number = exact(value, argument)
     if not 0 <= number < 1:
         raise ArgumentError(
             f"{argument}{quoted(value)} must be at least 0 and below 1.", "Typical: far below one over the rows."
@@ -45,18 +42,9 @@ def slack(argument: str, value: object) -> Fraction:
     return _written_out(argument, number)
 
 
-def _number(argument: str, value: object) -> Fraction:
-    if not isinstance(value, str | Real | Decimal):
-        raise ArgumentError(f"{argument}{quoted(value)} is not a number.", _NUMBER)
-    try:
-        return exact(value)
-    except ArgumentError:
-        raise ArgumentError(f"{argument}{quoted(value)} is not a finite number.", _NUMBER) from None
-
-
 def _written_out(argument: str, number: Fraction) -> Fraction:
     if number.denominator.bit_length() > _BITS_MAX:  # the ledger keeps prices as text
-        raise ArgumentError(f"{argument} has too many digits.", _NUMBER)
+        raise ArgumentError(f"{argument} has too many digits.", NUMBER)
     return number
 
 

@@ -50,12 +50,17 @@ from dfprivacy._privacy.conversions import (
     rounding_delta,
 )
 from dfprivacy._privacy.losses import Approximate, Gaussian, Laplace, PrivacyLoss, Pure
-from dfprivacy.errors import ArgumentError
+from dfprivacy.errors import ArgumentError, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["UNIT", "Accountant", "Accounting", "Filter", "Spent", "exact"]
+__all__ = ["DIGITS", "NUMBER", "UNIT", "Accountant", "Accounting", "Filter", "Spent", "exact"]
+
+DIGITS = 1000
+"""The most characters of a number in text, and its largest exponent."""
+
+NUMBER = "Give a number, or a string such as '0.1' or '1/3'."
 
 UNIT = Fraction(1, 10**18 * lcm(*range(1, 37)))
 """What sums count in, 6.9e-33: decimals of 18 places, and their thirds to 36ths, are multiples of it."""
@@ -63,7 +68,7 @@ UNIT = Fraction(1, 10**18 * lcm(*range(1, 37)))
 Accounting = Literal["basic", "rdp", "gdp", "portfolio"]
 
 
-def exact(x: object) -> Fraction:
+def exact(x: object, what: str = "A number") -> Fraction:
     """Read a number as the exact fraction that is charged and that sets the noise.
 
     Parameters
@@ -71,7 +76,10 @@ def exact(x: object) -> Fraction:
     x : int, float, Fraction, Decimal or str
         Integers, fractions, decimals and strings such as ``"0.1"`` or ``"1/3"`` are taken as they are. A
         float is taken for the decimal of at most ten digits it stands for (0.1 for one tenth, 0.1 + 0.2 for
-        three tenths), else cut to fifteen digits.
+        three tenths), else cut to fifteen digits. A text of more than `DIGITS` characters, or with a larger
+        exponent, is not computed.
+    what : str
+        What it is, for errors.
 
     Returns
     -------
@@ -81,7 +89,7 @@ def exact(x: object) -> Fraction:
     Raises
     ------
     ArgumentError
-        If `x` is not a finite number. A truth value is not a number.
+        If `x` is not a finite number, or has too many digits. A truth value is not a number.
 
     Notes
     -----
@@ -97,14 +105,30 @@ def exact(x: object) -> Fraction:
         if isinstance(x, bool):
             pass
         elif isinstance(x, int | Fraction | Decimal | str):
-            return Fraction(x)
+            return _read(x, what)
         elif isinstance(x, Real) and isfinite(x):
             return _snapped(float(x))
-    except (ValueError, OverflowError, ZeroDivisionError):
+    except ArgumentError:
+        raise
+    except Exception:  # noqa: BLE001, S110 - whatever a caller's own kind of number raises: it is none
         pass
-    raise ArgumentError(
-        f"{x!r} is not a finite number.", "Give a number, or a string such as '0.1' or '1/3'."
-    ) from None
+    raise ArgumentError(f"{what}{quoted(x)} is not a finite number.", NUMBER) from None
+
+
+def _read(number: int | Fraction | Decimal | str, what: str) -> Fraction:
+    """Make a fraction of what is exact, unless its digits alone would take long."""
+    power = 0
+    if isinstance(number, str):
+        digits = len(number)
+        power = int(number.lower().partition("e")[2] or "0") if digits <= DIGITS else 0
+    elif isinstance(number, Decimal):
+        digits = len(number.as_tuple().digits)
+        power = number.adjusted() if number.is_finite() else 0
+    else:
+        digits = max(number.numerator.bit_length(), number.denominator.bit_length()) * 3 // 10
+    if max(digits, abs(power)) > DIGITS:
+        raise ArgumentError(f"{what}{quoted(number)} has too many digits.", NUMBER)
+    return Fraction(number)
 
 
 @lru_cache(maxsize=1024)

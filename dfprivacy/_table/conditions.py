@@ -241,10 +241,12 @@ def condition(schema: Schema, name: str, wanted: object) -> Condition:
         return Is(schema.described(name), wanted)
     if isinstance(wanted, tuple):
         if len(wanted) != 2:  # noqa: PLR2004
-            raise SchemaError(f"where({name}={wanted!r}): an interval is a pair (low, high).")
+            raise SchemaError(f"where({name}=...): an interval is a pair (low, high), not {len(wanted)} values.")
         low, high = (as_number(end, f"where({name}=...)") for end in wanted)
         if low > high:
-            raise SchemaError(f"where({name}={wanted!r}): the interval is reversed.", "Give (low, high).")
+            raise SchemaError(
+                f"where({name}=({low:.15g}, {high:.15g})): the interval is reversed.", "Give (low, high)."
+            )
         return Between(schema.numeric(name), low, high)
     column = schema.categorical(name)
     categories = tuple(wanted) if isinstance(wanted, list) else (wanted,)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dfprivacy._table.frames import redact_errors
 from dfprivacy._table.people import check_ids
 from dfprivacy.errors import SchemaError, quoted
-from dfprivacy.schema import OTHER, Category, Column, Schema, Unit, as_number, bounds_of, categories_of
+from dfprivacy.schema import OTHER, Category, Column, Schema, Unit, as_number, as_whole, bounds_of, categories_of
 
 if TYPE_CHECKING:
     from dfprivacy._table.frames import Frame
@@ -44,8 +44,8 @@ def read_schema(
     doubles = sorted(name for name, times in Counter(names).items() if times > 1)
     if doubles:
         raise SchemaError(f"Columns {doubles!r} appear more than once.", "Give every column its own name.")
-    if neighbors not in ("replace_one", "add_remove"):
-        raise SchemaError(f"neighbors={neighbors!r} is unknown.", 'Use "replace_one" or "add_remove".')
+    if not isinstance(neighbors, str) or neighbors not in ("replace_one", "add_remove"):
+        raise SchemaError(f"neighbors{quoted(neighbors)} is unknown.", 'Use "replace_one" or "add_remove".')
     public = _names("public", public)
     if unit is not None:
         _check_unit(frame, unit, public, {"bounds": bounds, "categories": categories, "missing": missing})
@@ -89,7 +89,7 @@ def read_unit(unit: object, max_rows: object, missing: object) -> Unit | None:
     SchemaError
         If it cannot be used.
     """
-    if missing not in ("omit", "own"):
+    if not isinstance(missing, str) or missing not in ("omit", "own"):
         raise SchemaError(
             f"unit_missing{quoted(missing)} is unknown.",
             'Use "omit" to leave out rows that name nobody, or "own" if each is of a person of its own.',
@@ -100,15 +100,13 @@ def read_unit(unit: object, max_rows: object, missing: object) -> Unit | None:
         return None
     if not isinstance(unit, str):
         raise SchemaError(f"unit= names a column by a string, not by {type(unit).__name__}.", "Pass its name.")
-    if isinstance(max_rows, bool) or not isinstance(max_rows, int) or not 1 <= max_rows <= ROWS_OF_ONE:
+    if max_rows is None:
         raise SchemaError(
-            f"max_rows{quoted(max_rows)} is no number of rows."
-            if max_rows is not None
-            else "max_rows= is missing.",
+            "max_rows= is missing.",
             f"Say how many rows of one {unit!r} count at most, from 1 to {ROWS_OF_ONE}: the noise grows with it, "
             "and rows beyond it are left out.",
         )
-    return Unit(unit, max_rows, "own" if missing == "own" else "omit")
+    return Unit(unit, as_whole(max_rows, "max_rows", 1, ROWS_OF_ONE), "own" if missing == "own" else "omit")
 
 
 def read_size(size: object, neighbors: str) -> int | None:
@@ -118,9 +116,7 @@ def read_size(size: object, neighbors: str) -> int | None:
             "size= states a public number, and under neighbors='add_remove' no number is public.",
             "Leave out size=, or use neighbors='replace_one'.",
         )
-    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
-        raise SchemaError(f"size{quoted(size)} is no number of rows or people.", "Give a whole number above 0.")
-    return size if isinstance(size, int) else None
+    return None if size is None else as_whole(size, "size", 1)
 
 
 def _check_unit(frame: Frame, unit: Unit, public: Sequence[str], declarations: Mapping[str, object]) -> None:
@@ -183,8 +179,9 @@ def _by_argument(names: Sequence[str], **arguments: object) -> dict[str, Mapping
 
 
 def _known(names: Sequence[str], argument: str, keys: Iterable[str]) -> None:
+    there = {*names}
     for name in keys:
-        if name not in names:
+        if name not in there:
             raise SchemaError(
                 f"{argument} names a column {name!r} that is not there.", f"The columns are {list(names)!r}."
             )
@@ -193,20 +190,20 @@ def _known(names: Sequence[str], argument: str, keys: Iterable[str]) -> None:
 def _column(name: str, bounds: object, categories: object, missing: object, *, public: bool) -> Column:
     limits = None if bounds is None else bounds_of(name, bounds)
     domain = None if categories is None else categories_of(f"categories[{name!r}]", categories)
-    other = domain is not None and missing == OTHER
+    other = domain is not None and isinstance(missing, str) and missing == OTHER
     fill = None
     if other:
         domain = (*(c for c in domain or () if c != OTHER), OTHER)
     elif missing is not None:
         if limits is None:
             raise SchemaError(
-                f"missing[{name!r}] = {missing!r} cannot be used.",
+                f"missing[{name!r}]{quoted(missing)} cannot be used.",
                 f'A column with bounds takes a number, a column with categories takes "{OTHER}".',
             )
         fill = as_number(missing, f"missing[{name!r}]")
         if not limits[0] <= fill <= limits[1]:
             raise SchemaError(
-                f"missing[{name!r}] = {missing!r} lies outside the bounds {list(limits)!r}.",
+                f"missing[{name!r}] = {fill:g} lies outside the bounds {list(limits)!r}.",
                 "Choose a value within.",
             )
     return Column(name, limits, domain, fill, other, public, filled=missing is not None)

@@ -77,8 +77,10 @@ UNDECLARED = (
 """What notes say where a number of rows is hardly more than noise; a refusal would tell of rows."""
 _FLOAT_EXACT = 2**53  # float64 holds every integer up to here
 _DUMMY_ROWS = 1000  # where nobody knows how many
+_DUMMY_MOST = 10**8
 _SAID = 1000  # characters of a list of categories in an error
 _REMEMBERED = 64  # tuples of categories
+_CATEGORIES_MAX = 10**6
 _LUT_SPAN = 1 << 16  # widest range of integer categories that is looked up in a table
 
 
@@ -180,8 +182,10 @@ class Column:
             code = known.get(category_key(category))
             if code is None:
                 every = textwrap.shorten(repr(list(self.categories or ())), _SAID, placeholder=" …")
+                given = category.item() if isinstance(category, np.generic) else category
                 raise SchemaError(
-                    f"{category!r} is not a category of column {self.name!r}.", f"Its categories are {every}."
+                    f"{quoted(given).lstrip(' =')} is not a category of column {self.name!r}.",
+                    f"Its categories are {every}.",
                 )
             codes.append(code)
         return codes
@@ -686,10 +690,7 @@ class Schema:
         >>> view.budget.spent
         Fraction(0, 1)
         """
-        for what, number, least in (("n", n, 1), ("seed", seed, 0)):
-            is_integer = isinstance(number, int) and not isinstance(number, bool)
-            if number is not None and not (is_integer and number >= least):
-                raise ArgumentError(f"{what}{quoted(number)} is no whole number from {least}.", "For example 1000.")
+        n, seed = None if n is None else as_whole(n, "n", 1, _DUMMY_MOST), as_whole(seed, "seed", 0)
         whose = self.unit
         usual = (self.size if whose is None else self.people) or _DUMMY_ROWS
         rows = usual if n is None else n
@@ -763,7 +764,8 @@ class Schema:
         """Keep these columns only."""
         for name in names:
             self._known(name)
-        kept = {name: column for name, column in self.columns.items() if name in names}
+        chosen = {*names}
+        kept = {name: column for name, column in self.columns.items() if name in chosen}
         return replace(self, names=tuple(names), columns=kept)
 
     def _column(self, name: object) -> Column:
@@ -805,15 +807,11 @@ def bounds_of(name: str, bounds: object) -> tuple[float, float]:
     if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:  # noqa: PLR2004
         raise SchemaError(f"bounds[{name!r}] must be a pair (low, high).")
     low, high = (as_number(bound, f"bounds[{name!r}]") for bound in bounds)
+    pair = f"bounds[{name!r}] = ({low:.15g}, {high:.15g})"
     if not low < high:
-        raise SchemaError(
-            f"bounds[{name!r}] = {tuple(bounds)!r} are equal or reversed.", "Give (low, high) with low < high."
-        )
+        raise SchemaError(f"{pair} are equal or reversed.", "Give (low, high) with low < high.")
     if not math.isfinite(high - low) or (high - low) / 2 < 1e-300:  # noqa: PLR2004 - or 1/half overflows
-        raise SchemaError(
-            f"bounds[{name!r}] = {tuple(bounds)!r} are too far apart or too close for float64.",
-            "Narrow or widen them.",
-        )
+        raise SchemaError(f"{pair} are too far apart or too close for float64.", "Narrow or widen them.")
     return low, high
 
 
@@ -821,6 +819,8 @@ def categories_of(what: str, categories: object) -> tuple[Category, ...]:
     """Read a list of values, each once."""
     if isinstance(categories, str) or not isinstance(categories, Sequence | range | np.ndarray):
         raise SchemaError(f"{what} must be a list of values.")
+    if len(categories) > _CATEGORIES_MAX:
+        raise SchemaError(f"{what} has over {_CATEGORIES_MAX:,} values.", "Of a huge domain, ask with domain=.")
     domain: list[Category] = []
     for item in categories:
         value = item.item() if isinstance(item, np.generic) else item
@@ -838,8 +838,16 @@ def categories_of(what: str, categories: object) -> tuple[Category, ...]:
     return tuple(domain)
 
 
+def as_whole(value: object, what: str, least: int, most: int = _FLOAT_EXACT) -> int:
+    """Turn a public whole number into an int, or raise a `dfprivacy.SchemaError`."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
+    if not whole or not least <= value <= most:  # type: ignore[operator]
+        raise SchemaError(f"{what}{quoted(value)} is no whole number from {least:,} to {most:,}.", "Write one.")
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
 def as_probability(value: object, what: str) -> float:
     """Give back a level, a confidence or a power as a float, or raise a `dfprivacy.ArgumentError`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
-        raise ArgumentError(f"{what}={value!r} is not between 0 and 1.", "Use, for example, 0.05 or 0.95.")
+        raise ArgumentError(f"{what}{quoted(value)} is not between 0 and 1.", "Use, for example, 0.05 or 0.95.")
     return float(value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
+import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,12 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dfprivacy._privacy.filters import exact
 from dfprivacy.errors import ArgumentError, SchemaError
 from dfprivacy.schema import Words, toml
 from dfprivacy.schema.values import plain_number
 
-__all__ = ["SchemaFile", "read_file", "skeleton"]
+__all__ = ["SchemaFile", "read_file", "read_whole", "skeleton"]
 
 # What the file may say of the data set, and of what kind each is.
 TERMS: dict[str, tuple[type, ...]] = {
@@ -192,14 +195,18 @@ def read_file(path: str | os.PathLike[str]) -> SchemaFile:
         raise SchemaError(f"schema= names a file, and a {type(path).__name__} is none.", "For example 'fair.toml'.")
     where = os.fspath(path)
     try:
-        if Path(where).stat().st_size > _LARGEST:
-            raise SchemaError(f"The schema file {where} has more than {_LARGEST} bytes.", "No schema is as long.")
-        plain = tomllib.loads(Path(where).read_bytes().decode())
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
+        content = read_whole(where, _LARGEST)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
         raise SchemaError(f"The schema file {where} cannot be read: {reason}.", "Check its path.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        reason = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "it is not text in UTF-8"
+    try:
+        plain = tomllib.loads(content.decode())
+    except (ValueError, RecursionError) as error:
+        reason = {
+            tomllib.TOMLDecodeError: str(error),
+            UnicodeDecodeError: "it is not text in UTF-8",
+            RecursionError: "it holds lists in lists, too deep",
+        }.get(type(error), "a number in it has too many digits")
         raise SchemaError(f"The schema file {where} is no TOML: {reason}.", "See https://toml.io.") from None
     _check_keys(where, "", plain, TERMS)
     columns = plain.pop("columns", {})
@@ -210,6 +217,17 @@ def read_file(path: str | os.PathLike[str]) -> SchemaFile:
             )
         _check_keys(where, f" of column {name!r}", facts, OF_COLUMNS)
     return SchemaFile(where, plain, columns)
+
+
+def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
+    """Read a file, unless it is longer than anybody's, or none that ends; an `OSError` if it cannot be read."""
+    if not stat.S_ISREG(Path(path).stat().st_mode):
+        raise OSError("it is no file")
+    with Path(path).open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(f"it has more than {most} bytes")
+    return content
 
 
 def skeleton(columns: Iterable[tuple[str, str]], name: str) -> str:
@@ -249,7 +267,7 @@ def skeleton(columns: Iterable[tuple[str, str]], name: str) -> str:
 def _check_keys(where: str, of: str, table: Mapping[str, Any], known: Mapping[str, tuple[type, ...]]) -> None:
     for key, value in table.items():
         if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
+            near = difflib.get_close_matches(key[:100], known, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else f"It may say {', '.join(known)}."
             raise SchemaError(f"The schema file {where} has an unknown key{of}, {key!r}.", hint)
         if not isinstance(value, known[key]) or (isinstance(value, bool) and bool not in known[key]):
@@ -271,6 +289,7 @@ _KINDS = {
 
 def _same(value: Any, given: Any) -> bool:
     """Whether an argument says the same as the file: numbers as numbers, lists as lists."""
+    given = given.tolist() if isinstance(given, np.ndarray) else given
     lists = [isinstance(each, Sequence) and not isinstance(each, str) for each in (value, given)]
     if all(lists):
         return len(value) == len(given) and all(map(_same, value, given))

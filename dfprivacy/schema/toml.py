@@ -7,6 +7,7 @@ import re
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from dfprivacy._visible import HIDDEN, visible
 from dfprivacy.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["commented", "key", "table", "value"]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
-_HIDDEN = re.compile(r"[\x7f-\x9f\u2028\u2029]")  # which JSON leaves as they are
 
 
 def value(plain: object) -> str:
@@ -55,7 +55,7 @@ def table(facts: Mapping[str, Any], *heading: str) -> list[str]:
 
 def commented(text: str) -> str:
     """Write any text as one line of comment."""
-    return f"# {json.dumps(text, ensure_ascii=False)[1:-1]}" if text else "#"
+    return f"# {visible(text)}" if text else "#"
 
 
 def _text(text: str) -> str:
@@ -63,4 +63,9 @@ def _text(text: str) -> str:
         text.encode()
     except UnicodeEncodeError:
         raise SchemaError("A name is no text that a file can hold: it has half a character.") from None
-    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
+    return HIDDEN.sub(_escape, json.dumps(text, ensure_ascii=False))
+
+
+def _escape(hidden: re.Match[str]) -> str:
+    code = ord(hidden[0])
+    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"

@@ -216,8 +216,8 @@ def findings(
 def moments(
     curator: Curator,
     columns: Sequence[Column],
-    *,
     by: Column | None = None,
+    *,
     radius: Annotated[float, Range(0, exclusive="low")] | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> MeasuredSums:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,7 +43,7 @@ def edges_of(time: Column, edges: Sequence[float] | int) -> NDArray[np.float64]:
             raise ArgumentError(f"edges={edges} intervals are too many, or none.", f"From 1 to {_INTERVALS_MAX}.")
         return np.linspace(time.low, time.high, int(edges) + 1)
     try:
-        ends = np.array([float(edge) for edge in edges])  # type: ignore[union-attr]
+        ends = np.array([float(edge) for edge in islice(edges, _INTERVALS_MAX + 2)])  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise ArgumentError(f"edges={edges!r} are no times.", "Give a list of rising times, or a number.") from None
     if not 1 < len(ends) <= _INTERVALS_MAX + 1 or not np.isfinite(ends).all() or (np.diff(ends) <= 0).any():

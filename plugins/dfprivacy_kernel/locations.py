@@ -105,8 +105,8 @@ class Witness(OfRows):
 def kernel_locations(
     curator: Curator,
     columns: Sequence[Column],
-    *,
     by: Column | None = None,
+    *,
     groups: Sequence[Any] | None = None,
     other: Column | None = None,
     lengthscale: Annotated[float, Range(0, exclusive="low")] | None = None,

@@ -18,9 +18,10 @@ def means(
     rng: np.random.Generator,
     n: int,
     column: Column,
-    by: Column | None,
-    groups: Sequence[Any] | None,
+    by: Column | None = None,
+    groups: Sequence[Any] | None = None,
     popmean: float = 0.0,
+    sigma: float | None = None,
     *,
     effect: float = 0.5,
     spread: Annotated[float, Range(1e-12, 1e300)] | None = None,
@@ -29,4 +30,5 @@ def means(
     """Make normal values, the first group above the second, or all above popmean, by the effect, in sds."""
     if by is not None:
         return groups_in_steps(rng, n, column, by, groups, effect, spread, first)
-    return {column.name: popmean + spread_of(column, spread) * (effect + rng.normal(size=n))}
+    sd = spread_of(column, sigma if spread is None else spread)
+    return {column.name: popmean + sd * (effect + rng.normal(size=n))}

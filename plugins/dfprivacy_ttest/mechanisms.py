@@ -31,8 +31,8 @@ __all__ = ["check_t", "check_z", "estimate", "estimate_mean", "public_sizes", "t
 def ttest(
     curator: Curator,
     column: Column,
-    *,
     by: Column | None = None,
+    *,
     groups: Sequence[Any] | None = None,
     queries: Queries = "jointly",
     nan_policy: NanPolicy = "omit",
