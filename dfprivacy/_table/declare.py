@@ -14,6 +14,7 @@ from dfprivacy._table.frames import redact_errors
 from dfprivacy._table.people import check_ids
 from dfprivacy.errors import SchemaError, quoted
 from dfprivacy.schema import OTHER, Category, Column, Schema, Unit, as_number, category_key
+from dfprivacy.schema.values import read_number
 
 if TYPE_CHECKING:
     from dfprivacy._table.frames import Frame
@@ -257,6 +258,7 @@ def categories_of(what: str, categories: object) -> tuple[Category, ...]:
     domain: list[Category] = []
     for item in categories:
         value = item.item() if isinstance(item, np.generic) else item
+        value = str.__str__(value) if isinstance(value, str) else value
         if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
             raise SchemaError(
                 f"{what} may hold strings and finite numbers; found one{quoted(value)}.",
@@ -268,4 +270,11 @@ def categories_of(what: str, categories: object) -> tuple[Category, ...]:
     keys = [category_key(value) for value in domain]
     if not domain or len(set(keys)) < len(keys):
         raise SchemaError(f"{what} must be at least one value, each once.")
+    numbers = {key: value for key, value in zip(keys, domain, strict=True) if not isinstance(value, str)}
+    for text in domain:
+        if isinstance(text, str) and (same := read_number(text)) in numbers:
+            raise SchemaError(
+                f"{what} has the number {numbers[same]!r} and the text {text!r}, which reads as it.",
+                "Text that reads as a number is that number: name one of the two, or texts only.",
+            )
     return tuple(domain)
