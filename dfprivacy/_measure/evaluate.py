@@ -437,7 +437,7 @@ class Table:
         if self.parts:
             return [value for part in self.parts for value in part.public_values(column)]
         frame = self.rows
-        values = redact_errors(lambda: [*map(plain, frame.lists([column.name])[column.name])])
+        values: list[object] = redact_errors(lambda: [*map(plain, frame.lists([column.name])[column.name])])
         self._check_size(len(values))
         if not self.conditions:
             return values

@@ -73,7 +73,8 @@ def raw(column: Column, read: Read) -> Raw:
         of_values = raw(column.values, read)
         if isinstance(of_values, Dictionary):
             return Dictionary(np.append(of_values.codes, -1)[column.codes], of_values.values)
-        return np.append(of_values.astype(np.float64), np.nan)[column.codes]
+        taken: NDArray[np.float64] = np.append(of_values.astype(np.float64), np.nan)[column.codes]
+        return taken
     numbers, texts = _values(column, keys=read.domain is ...)
     if texts is None:
         return np.full(len(column), np.nan) if numbers is None else numbers
@@ -153,7 +154,7 @@ def _value(value: object, *, keys: bool) -> tuple[float, str | None]:
     if text is not None:
         return math.nan, text
     number = plain_number(value)
-    if keys and isinstance(value, dt.date | np.datetime64) and not math.isnan(number):
+    if keys and not math.isnan(number) and isinstance(value, dt.date | np.datetime64):
         return math.nan, date_text(number)
     return number, None
 
@@ -243,7 +244,7 @@ def _names(column: Column) -> pa.Array:
         return _names(column.values).take(pa.array(column.codes, mask=column.codes < 0))
     if isinstance(column, np.ndarray):
         column = pa.array(column) if column.dtype.kind in "iu" else column.tolist()
-    if isinstance(column, pa.Array) and types.is_floating(column.type):
+    if isinstance(column, pa.Array) and (types.is_floating(column.type) or types.is_decimal(column.type)):
         column = column.to_pylist()
     if isinstance(column, list):
         return _names_of(column)
@@ -272,11 +273,11 @@ def _names_of(values: list[Any]) -> pa.Array:
 def _name(value: object) -> str | None:
     """Give the digits of a whole number, or a text; None for all else, and for what float64 may have rounded."""
     text = plain_text(value)
-    if text is not None or isinstance(value, bool | np.bool_):
+    if text is not None or type(value) in {bool, np.bool_}:
         return text
     try:
         if isinstance(value, int | np.integer):
-            return str(int(value))
+            return str(int.__int__(value) if isinstance(value, int) else int(value))
         whole = int(value)  # type: ignore[call-overload]
         return str(whole) if whole == value and abs(whole) < _WHOLE_MAX else None
     except Exception:  # noqa: BLE001 - an error would tell on its row
