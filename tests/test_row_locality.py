@@ -230,6 +230,10 @@ K = Column("v")
 WHO = Read("v", "people")
 
 
+def named(name):
+    return name.decode(errors="surrogatepass") if isinstance(name, bytes) else None if name is None else str(name)
+
+
 def counted(frame, size):
     """What each row counts as: its number, whether that is missing, its category, its key and its person."""
     rows = []
@@ -238,8 +242,7 @@ def counted(frame, size):
         places, values = _coded(batch, K)
         keys = [None if place < 0 else values[place] for place in places.tolist()]
         assert {type(key) for key in keys} <= {str, int, float, type(None)}
-        names = [str(name) if isinstance(name, int) else name.decode(errors="surrogatepass")
-                 for name in raw[WHO].values.to_pylist()]  # fmt: skip
+        names = [named(each) for each in raw[WHO].values.to_pylist()]
         people = [None if code == NOBODY else names[code] for code in raw[WHO].codes.tolist()]
         found = batch.values(X).tolist(), batch.missing(X).tolist(), batch.codes(C).tolist(), keys, people
         rows += [tuple(map(repr, row)) for row in zip(*found, strict=True)]

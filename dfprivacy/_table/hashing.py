@@ -25,12 +25,13 @@ def keyed(names: Iterable[bytes], key: bytes, purpose: bytes) -> Hashes:
     .. [1] Saarinen and Aumasson (2015). The BLAKE2 cryptographic hash and message authentication code. RFC 7693.
     """
     start = hashlib.blake2b(digest_size=8, key=key, person=purpose)
-    digests = bytearray()
-    for name in names:
+
+    def digest(name: bytes) -> bytes:
         each = start.copy()
         each.update(name)
-        digests += each.digest()
-    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+        return each.digest()
+
+    return np.frombuffer(b"".join(map(digest, names)), dtype="<u8").astype(np.uint64)
 
 
 def mixed(states: Hashes, words: Hashes) -> Hashes:

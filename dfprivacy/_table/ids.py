@@ -55,10 +55,12 @@ class People:
         codes: list[NDArray[np.int32]] = []
         times: list[NDArray[np.int64]] = []
         for part in map(_named, parts):
-            named.append(part.values)
-            times.append(np.bincount(part.codes[part.codes >= 0], minlength=len(part.values)))
+            names = _columns().coded(part.values)
+            code = np.append(names.codes, NOBODY).astype(np.int32)[part.codes]
+            named.append(names.values)
+            times.append(np.bincount(code[code >= 0], minlength=len(names.values)))
             if settled:
-                codes.append(part.codes.astype(np.int32))
+                codes.append(code)
         self.names, places = _columns().together(named)
         self.rows = np.zeros(len(self.names), dtype=np.int64)
         for place, more in zip(places, times, strict=True):

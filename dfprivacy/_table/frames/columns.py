@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Column", "Taken", "names_people", "places", "raw", "together", "written"]
+__all__ = ["Column", "Taken", "coded", "names_people", "places", "raw", "together", "written"]
 
 _TEXT = pa.large_binary()  # UTF-8, and what Python makes of half a surrogate pair
 _WHOLE_MAX = 2**53  # below it float64 holds every whole number
@@ -65,8 +65,6 @@ class _Values(NamedTuple):
 
 def raw(column: Column, read: Read) -> Raw:
     """Return a part of a column as it is asked for."""
-    if read.domain == "people":
-        return _coded(_names(column))
     if isinstance(column, pa.Array):
         column = _opened(column)
     if isinstance(column, Taken):
@@ -75,6 +73,9 @@ def raw(column: Column, read: Read) -> Raw:
             return Dictionary(np.append(of_values.codes, -1)[column.codes], of_values.values)
         taken: NDArray[np.float64] = np.append(of_values.astype(np.float64), np.nan)[column.codes]
         return taken
+    if read.domain == "people":
+        names = _names(column)
+        return Dictionary(np.where(_there(names), np.arange(len(names)), -1), names)
     numbers, texts = _values(column, keys=read.domain is ...)
     if texts is None:
         return np.full(len(column), np.nan) if numbers is None else numbers
@@ -107,8 +108,30 @@ def _opened(column: pa.Array) -> pa.Array | Taken:
 
 
 def _numbered(indices: pa.Array) -> NDArray[np.intp]:
-    codes: NDArray[Any] = indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    return codes.astype(np.intp, copy=False)
+    return _in_numpy(indices.cast(pa.int64()).fill_null(-1)).astype(np.intp, copy=False)
+
+
+def _in_numpy(column: pa.Array) -> NDArray[Any]:
+    """Give numbers as they lie in memory, whatever where they are null; Arrow's own way imports pandas."""
+    kind = column.type.to_pandas_dtype()
+    data = column.buffers()[1]
+    return np.frombuffer(data, kind)[column.offset : column.offset + len(column)] if data else np.zeros(0, kind)
+
+
+def _there(column: pa.Array) -> NDArray[np.bool_]:
+    """Tell which values are not null."""
+    there: NDArray[np.bool_] = _truth(column.is_valid())
+    return there
+
+
+def _truth(column: pa.Array) -> NDArray[np.bool_]:
+    return _in_numpy(column.cast(pa.uint8())).view(np.bool_)
+
+
+def _in_arrow(values: NDArray[Any]) -> pa.Array:
+    """Give whole numbers as an array of Arrow."""
+    kind = pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def _values(column: pa.Array | NDArray[Any] | list[Any], *, keys: bool) -> _Values:
@@ -123,7 +146,7 @@ def _values(column: pa.Array | NDArray[Any] | list[Any], *, keys: bool) -> _Valu
     if _is_text(kind):
         return _Values(None, _as_text(column))
     if types.is_date(kind) or types.is_timestamp(kind):
-        since: NDArray[np.float64] = days(column.to_numpy(zero_copy_only=False))
+        since = _days(column)
         return _Values(None, _dates(since)) if keys else _Values(since, None)
     if types.is_decimal(kind):  # Arrow's own way to float64 rounds twice, by the scale of the type
         return _Values(_parsed(column.cast(pa.string()).cast(_TEXT)), None)
@@ -131,7 +154,18 @@ def _values(column: pa.Array | NDArray[Any] | list[Any], *, keys: bool) -> _Valu
         column = column.cast(pa.uint8())
     elif not (types.is_integer(kind) or types.is_floating(kind)):
         return _Values(None, None)
-    return _Values(column.to_numpy(zero_copy_only=False), None)
+    numbers = _in_numpy(column)
+    return _Values(
+        np.where(_there(column), numbers.astype(np.float64), np.nan) if column.null_count else numbers, None
+    )
+
+
+def _days(column: pa.Array) -> NDArray[np.float64]:
+    kind = column.type
+    unit = "D" if types.is_date32(kind) else "ms" if types.is_date64(kind) else kind.unit
+    stamps = _in_numpy(column.cast(pa.int32() if unit == "D" else pa.int64())).astype(np.int64)
+    since: NDArray[np.float64] = days(stamps.view(f"datetime64[{unit}]"))
+    return np.where(_there(column), since, np.nan) if column.null_count else since
 
 
 def _of_objects(values: list[Any], *, keys: bool) -> _Values:
@@ -160,7 +194,13 @@ def _value(value: object, *, keys: bool) -> tuple[float, str | None]:
 
 
 def _written(texts: Sequence[str | None]) -> pa.Array:
-    return pa.array([None if text is None else text.encode(errors="surrogatepass") for text in texts], _TEXT)
+    encoded = [b"" if text is None else text.encode(errors="surrogatepass") for text in texts]
+    bounds = np.zeros(len(texts) + 1, dtype=np.int64)
+    np.cumsum([len(text) for text in encoded], out=bounds[1:])
+    there = np.packbits([text is not None for text in texts], bitorder="little")
+    return pa.Array.from_buffers(
+        _TEXT, len(texts), [pa.py_buffer(each) for each in (there, bounds, b"".join(encoded))]
+    )
 
 
 def _read(texts: pa.Array) -> list[str]:
@@ -169,7 +209,7 @@ def _read(texts: pa.Array) -> list[str]:
 
 def _dates(since: NDArray[np.float64]) -> pa.Array:
     different, places = np.unique(since, return_inverse=True)
-    return _written([date_text(day) for day in different.tolist()]).take(pa.array(places))
+    return _written([date_text(day) for day in different.tolist()]).take(_in_arrow(places))
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -189,20 +229,20 @@ def _as_text(column: pa.Array) -> pa.Array:
 
 def _parsed(texts: pa.Array) -> NDArray[np.float64]:
     """Read texts as the numbers that they are, NaN for all others, as `read_number` reads one."""
-    coded = texts.dictionary_encode()
-    different = coded.dictionary
+    every = coded(texts)
+    different = every.values
     numbers = np.full(len(different) + 1, np.nan)
     for pattern, read in ((_IS_NUMERAL, _floats), (_IS_OTHER, _others)):
-        found = pc.match_substring_regex(different, pattern).to_numpy(zero_copy_only=False)
-        if found.any():
-            numbers[np.flatnonzero(found)] = read(different.filter(pa.array(found)))
-    return numbers[_numbered(coded.indices)]
+        found = pc.match_substring_regex(different, pattern)
+        if found.true_count:
+            numbers[np.flatnonzero(_truth(found))] = read(different.filter(found))
+    return numbers[every.codes]
 
 
 def _floats(numerals: pa.Array) -> Any:
     bare = pc.ascii_ltrim(pc.ascii_trim_whitespace(numerals.cast(pa.large_string())), "+")
     try:
-        return bare.cast(pa.float64()).to_numpy()
+        return _in_numpy(bare.cast(pa.float64()))
     except pa.ArrowInvalid:  # one is beyond float64
         return _others(numerals)
 
@@ -215,16 +255,16 @@ def _labels(numbers: NDArray[np.float64] | None, texts: pa.Array, domain: Any) -
     """Give values as codes: whatever they are, or of a domain of categories what is one of them."""
     values: list[Any]
     if domain is ...:
-        coded = _coded(texts)
-        codes, values = coded.codes.copy(), _read(coded.values)
+        every = coded(texts)
+        codes, values = every.codes.copy(), _read(every.values)
     else:
         known = codes_of(domain)
         values = [*known.texts]
         codes = _numbered(pc.index_in(texts, value_set=_written(values))).copy()
-        left = np.flatnonzero((codes < 0) & texts.is_valid().to_numpy(zero_copy_only=False))
+        left = np.flatnonzero((codes < 0) & _there(texts))
         if len(left) and known.numbers:
             numbers = np.full(len(texts), np.nan) if numbers is None else numbers
-            numbers[left] = _parsed(texts.take(pa.array(left)))
+            numbers[left] = _parsed(texts.take(_in_arrow(left)))
     if numbers is not None:
         there = np.flatnonzero(~np.isnan(numbers))
         different, own = np.unique(numbers[there], return_inverse=True)
@@ -236,14 +276,10 @@ def _labels(numbers: NDArray[np.float64] | None, texts: pa.Array, domain: Any) -
 # ---- people -----------------------------------------------------------------------------------------------
 
 
-def _names(column: Column) -> pa.Array:
+def _names(column: pa.Array | NDArray[Any] | list[Any]) -> pa.Array:
     """Name people: whole numbers of 64 bits, or texts; null for whoever is named by none."""
-    if isinstance(column, pa.Array):
-        column = _opened(column)
-    if isinstance(column, Taken):
-        return _names(column.values).take(pa.array(column.codes, mask=column.codes < 0))
     if isinstance(column, np.ndarray):
-        column = pa.array(column) if column.dtype.kind in "iu" else column.tolist()
+        column = _in_arrow(column) if column.dtype.kind in "iu" else column.tolist()
     if isinstance(column, pa.Array) and (types.is_floating(column.type) or types.is_decimal(column.type)):
         column = column.to_pylist()
     if isinstance(column, list):
@@ -284,9 +320,10 @@ def _name(value: object) -> str | None:
         return None
 
 
-def _coded(values: pa.Array) -> Dictionary:
-    coded = values.dictionary_encode()
-    return Dictionary(_numbered(coded.indices), coded.dictionary)
+def coded(values: pa.Array) -> Dictionary:
+    """Return values as codes into different ones, the code -1 for null."""
+    found = values.dictionary_encode()
+    return Dictionary(_numbered(found.indices), found.dictionary)
 
 
 def _digits(numbers: pa.Array) -> pa.Array:
@@ -301,15 +338,15 @@ def _alike(names: Sequence[pa.Array]) -> list[pa.Array]:
 
 
 def together(names: Sequence[pa.Array]) -> tuple[pa.Array, list[NDArray[np.intp]]]:
-    """Return all different names, and for each of some lists, each of other names, their places among all."""
+    """Return all different names, and for each of some lists of different ones, their places among all."""
     if len(names) == 1:
         return names[0], [np.arange(len(names[0]))]
-    every = _coded(pa.concat_arrays(_alike(names)) if names else pa.nulls(0, _TEXT))
+    every = coded(pa.concat_arrays(_alike(names)) if names else pa.nulls(0, _TEXT))
     return every.values, np.split(every.codes, np.cumsum([len(each) for each in names])[:-1])
 
 
 def places(known: pa.Array, names: pa.Array, unknown: int) -> NDArray[np.intp]:
-    """Return the place of each name among different ones; `unknown` for those that are not there."""
+    """Return the place of each name among different ones; `unknown` for those that are not there, or are null."""
     known, names = _alike([known, names])
     found = _numbered(pc.index_in(names, value_set=known))
     return np.where(found < 0, unknown, found)
@@ -317,5 +354,5 @@ def places(known: pa.Array, names: pa.Array, unknown: int) -> NDArray[np.intp]:
 
 def written(names: pa.Array, which: NDArray[np.integer]) -> Iterator[bytes]:
     """Return some names as bytes."""
-    some = names.take(pa.array(which))
+    some = names.take(_in_arrow(which))
     yield from (_digits(some) if types.is_integer(some.type) else some).to_pylist()
