@@ -156,5 +156,4 @@ def _imported(library: str) -> Any:
     try:
         return importlib.import_module(library)
     except ImportError:
-        extra = "arrow" if library == "pyarrow" else library
-        raise MissingDependency(f"{library} is not installed.", f'pip install "dfprivacy[{extra}]"') from None
+        raise MissingDependency(f"{library} is not installed.", f'pip install "dfprivacy[{library}]"') from None

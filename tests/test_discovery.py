@@ -81,18 +81,18 @@ def plain(values, name="x"):
 
 
 def test_values_that_one_category_would_hold_are_one_key():
-    """1, 1.0, True and a decimal are one key, the text "1" and its bytes another; -0.0 is 0."""
+    """1, 1.0, True, a decimal, the text "1" and its bytes are one key; -0.0 is 0."""
     values = [1, 1.0, True, np.int8(1), Decimal(1), 1 + 0j, "1", b"1", -0.0, False, 2.5, 2**60, 1e300]
 
     found = held(plain(values), "x")
 
-    assert {(0,): 2, (1,): 6, (2.5,): 1, (float(2**60),): 1, (1e300,): 1, ("1",): 2} == found
-    assert [int, int, float, float, float, str] == [type(key) for (key,) in found]
+    assert {(0,): 2, (1,): 8, (2.5,): 1, (float(2**60),): 1, (1e300,): 1} == found
+    assert [int, int, float, float, float] == [type(key) for (key,) in found]
 
 
 def test_what_no_category_can_be_is_no_key():
-    """Missing and infinite values, dates, lists, broken bytes and long texts are no keys."""
-    none = [None, math.nan, pd.NaT, pd.NA, math.inf, -math.inf, dt.date(2020, 1, 1), [1], 1j, b"\xff"]
+    """Missing and infinite values, lists, broken bytes and long texts are no keys."""
+    none = [None, math.nan, pd.NaT, pd.NA, math.inf, -math.inf, "inf", [1], 1j, b"\xff"]
     long = ["é" * LENGTH_MAX, "é" * (LENGTH_MAX + 1)]
 
     assert {("é" * LENGTH_MAX,): 1} == held(plain([*none, *long]), "x")
@@ -106,7 +106,7 @@ def test_what_no_category_can_be_is_no_key():
         ([2, None, 1, 2, None, 2], {(1,): 1, (2,): 3}),
         ([0.5, None, -1.5, 0.5, math.nan, math.inf], {(-1.5,): 1, (0.5,): 2}),
         ([True, False, None, True, True, None], {(0,): 1, (1,): 3}),
-        ([dt.date(2020, 1, 1)] * 6, {}),
+        ([dt.date(2020, 1, 1)] * 6, {("2020-01-01",): 6}),
         ([None] * 6, {}),
     ],
     ids=["texts", "whole numbers", "with gaps", "numbers", "booleans", "dates", "nothing"],

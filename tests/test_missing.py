@@ -61,9 +61,9 @@ def batch_of(x, y=None, by=None):
 
 
 def test_what_stands_for_no_number_is_missing():
-    """NaN, None, NaT, texts and lists are missing; numbers, infinite ones, booleans, decimals and dates are not."""
-    there = [1, 2.5, -1e300, math.inf, -math.inf, True, Decimal(3), dt.date(2020, 1, 1), 10**400, 4 + 0j]
-    missing = [math.nan, None, pd.NaT, pd.NA, "7", b"7", [1], 1j, dt.timedelta(1), Decimal("NaN")]
+    """NaN, None, NaT, words and lists are missing; numbers, also as text, booleans, decimals and dates are not."""
+    there = [1, 2.5, -1e300, math.inf, -math.inf, True, Decimal(3), dt.date(2020, 1, 1), 10**400, 4 + 0j, "7", b"7"]
+    missing = [math.nan, None, pd.NaT, pd.NA, "seven", [1], 1j, dt.timedelta(1), Decimal("NaN")]
 
     assert [False] * len(there) + [True] * len(missing) == gone(plain(there + missing), X)
 
@@ -103,7 +103,7 @@ def test_what_counts_as_other_is_still_missing():
 
 def test_of_a_column_with_bounds_the_number_counts():
     """A column with bounds and categories is looked at as a number, as features look at it."""
-    assert [False, False, True, False] == gone(plain([True, 0, "True", 7]), BOTH)
+    assert [False, False, False, True, False] == gone(plain([True, 0, "True", "yes", 7]), BOTH)
 
 
 @pytest.mark.parametrize("column", [X, BOTH])

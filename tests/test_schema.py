@@ -363,15 +363,15 @@ def test_standardized_bounds_stay_within_one(low, high):
         (np.array([True, False]), (3, 4), [2, 2]),
         (np.array([1.0, 0.0]), (True, "1"), [0, 2]),
         (np.array([1, 2]), ("1", "2"), [0, 1]),
-        (np.array([2, 10, 3], dtype=np.uint8), ("10", "2", "02"), [1, 0, 3]),
+        (np.array([2, 10, 3], dtype=np.uint8), ("10", "2", "02"), [3, 0, 3]),
         (np.array([1.0, 2.5, math.nan]), ("2.5", "1"), [1, 0, 2]),
-        (np.array([1.0, 2.0]), ("1.0", "2.00"), [0, 2]),
+        (np.array([1.0, 2.0]), ("1.0", "2.00"), [0, 1]),
         (np.array([1, 2]), ("1", "1.0", "2"), [3, 2]),
         (np.array([1, 0]), ("1", "true", 0), [3, 2]),
         (np.array([1, 0]), ("1", 1.0), [1, 2]),
         (np.array([True, False]), ("False", "True"), [1, 0]),
         (np.array([True, False]), ("false", "true"), [1, 0]),
-        (np.array([2**53, 2**53 - 1]), (str(2**53), str(2**53 - 1)), [2, 1]),
+        (np.array([2**53, 2**53 - 1]), (str(2**53), str(2**53 - 1)), [0, 1]),
         (np.array([1000.0, math.nan, math.inf]), ("1_000", "nan", "inf", " 1000", "+1000", "1e3"), [6, 6, 6]),
         (np.array([], dtype=np.int64), (1, 2), []),
         (np.array([], dtype=np.float64), (1, 2.5), []),
@@ -430,7 +430,7 @@ def test_any_value_among_categories():
 
     codes = column.encode(Dictionary(np.arange(-1, len(values)), values))
 
-    assert [2, 0, 0, *[1] * 8, *[2] * 12] == codes.tolist()
+    assert [2, 0, 0, *[1] * 8, *[2] * 5, 1, *[2] * 6] == codes.tolist()
 
 
 @pytest.mark.parametrize(
@@ -445,16 +445,16 @@ def test_any_value_among_categories():
         ("-3", (-3, 3), 0),
         ("1", (1, "1"), 1),
         ("1.0", (1, "1"), 0),
-        ("1.0", ("1", "2"), 2),
-        ("01", (0, 1), 2),
-        (" 1", (0, 1), 2),
+        ("1.0", ("1", "2"), 0),
+        ("01", (0, 1), 1),
+        (" 1", (0, 1), 1),
         ("1_0", (10, 1), 2),
         ("nan", (0, 1), 2),
         ("", (0, 1), 2),
     ],
 )
-def test_a_text_that_is_a_number_exactly_is_the_category_of_that_number(text, categories, code):
-    """A text counts as a number that is written so, where no category is the text itself."""
+def test_a_text_that_reads_as_a_number_is_the_category_of_that_number(text, categories, code):
+    """A text counts as the number that it reads as, where no category is the text itself."""
     assert [code] == Column("x", categories=categories).encode(Dictionary(np.array([0]), [text])).tolist()
 
 

@@ -50,7 +50,11 @@ def plain(values):
         ([1, 3, 3, -5], {("number", 0): 1, ("number", 1): 1, ("number", 2): 2}, {-5: 1, 1: 1, 3: 2}),
         ([0.5, None, 0.5, 1e9], {("number", 1): 2, ("number", 2): 1, "nothing": 1}, {0.5: 2, 10**9: 1}),
         ([True, False, None, True], {("number", 1): 3, "nothing": 1}, {0: 1, 1: 2}),
-        ([dt.datetime(1970, 1, 4), dt.datetime(1960, 1, 1)], {("date", 2): 1, ("date", 0): 1}, {}),  # noqa: DTZ001
+        (
+            [dt.datetime(1970, 1, 4), dt.datetime(1960, 1, 1)],  # noqa: DTZ001
+            {("date", 2): 1, ("date", 0): 1},
+            {"1970-01-04": 1, "1960-01-01": 1},
+        ),
         ([None] * 3, {"nothing": 3}, {}),
     ],
     ids=["texts", "whole numbers", "numbers", "booleans", "dates", "nothing"],

@@ -117,7 +117,7 @@ class Curator(Sums, Decisions, Discovery):
         Returns
         -------
         list
-            One Python value for each row, in order.
+            For each row, in order, a str, bool, int, float or date; None for what is missing or none of these.
 
         Raises
         ------

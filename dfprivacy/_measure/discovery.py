@@ -50,8 +50,9 @@ class Discovery(Paying):
         columns : Column or sequence of Column
             Where the keys are. They need have neither bounds nor categories. A key is a value of one column, or a
             tuple with one of each of several. Values are compared as categories are: numbers as float64, True and
-            False as 1 and 0, bytes as the text they say. Missing values, dates and texts of more than 256
-            characters are no keys. A column with categories is asked for those only.
+            False as 1 and 0, bytes as the text they say, a text that reads as a number as that number, and a date
+            as its ISO text. Missing values and texts of more than 256 characters are no keys. A column with
+            categories is asked for those only.
         domain : list, range, or str, optional
             All keys that one column may hold, from knowledge outside the data, however many: a list, a range of
             whole numbers, or a pattern of texts such as ``"[A-Z][0-9]{2}"``, which has characters, sets of them,
@@ -126,7 +127,7 @@ class Discovery(Paying):
         self._refuse_held()
         self._table.present()  # a copy without rows must not pay
         if self._table.agreed([column]):
-            exactly = domain.keyed(domain.placed(self._table.keys([column])))
+            exactly = domain.keyed(domain.placed(self._table.keys([column], as_written=True)))
             return discovered(exactly, 1, None, single=True, domain=domain.size)
         epsilon, _ = self._share(share)
         moved = (1 if self.neighbors == "add_remove" else 2) * self._table.rows_each
@@ -136,7 +137,7 @@ class Discovery(Paying):
         record = _of_keys(what, scale, moved, epsilon, Fraction(0))
 
         def draw() -> dict[int, int]:
-            counts = domain.placed(self._table.keys([column]))
+            counts = domain.placed(self._table.keys([column], as_written=True))
             return noises.sampler().sparse(counts, domain.size, scale, threshold)
 
         nothing: dict[int, int] = {}

@@ -32,6 +32,7 @@ from dfprivacy.features.integers import integers
 from dfprivacy.features.upward import UP, root
 from dfprivacy.progress import progress
 from dfprivacy.schema import Column, Schema
+from dfprivacy.schema.values import plain
 from dfprivacy.statistics import OfSums
 
 if TYPE_CHECKING:
@@ -344,7 +345,7 @@ class Table(Rows):
         if self.parts:
             return [value for part in self.parts for value in part.public_values(column)]
         frame = self.rows
-        values = redact_errors(lambda: frame.lists([column.name])[column.name])
+        values: list[object] = redact_errors(lambda: [*map(plain, frame.lists([column.name])[column.name])])
         self._check_size(len(values))
         if not self.conditions:
             return values
@@ -357,10 +358,11 @@ class Table(Rows):
         self._read((), note)
         return list(itertools.compress(values, selected))
 
-    def keys(self, columns: Sequence[Column]) -> dict[Key, int]:
+    def keys(self, columns: Sequence[Column], *, as_written: bool = False) -> dict[Key, int]:
         """How many selected rows hold each key, keys in an order of their own; `ReadError` if it fails."""
         counts: Counter[Key] = Counter()
-        for part in self._fold([key_read(column) for column in columns], partial(held, columns=columns)):
+        work = partial(held, columns=columns, as_written=as_written)
+        for part in self._fold([key_read(column) for column in columns], work):
             counts.update(part)
         return ordered(counts)
 

@@ -158,10 +158,11 @@ def kept_by(conditions: Iterable[Condition]) -> Iterator[Keep]:
                 yield Keep(name, low, high)
         elif isinstance(each, IsIn) and not (each.column.other and OTHER in each.categories):
             codes = set(each.column.codes(each.categories))
-            values = [value for value, code in codes_of(each.column.categories or ()).items() if code in codes]
-            numbers = [value for value in values if isinstance(value, float)]
-            texts = tuple(value[1] for value in values if isinstance(value, tuple))
-            yield Keep(name, min(numbers, default=None), max(numbers, default=None), texts)
+            known = codes_of(each.column.categories or ())
+            numbers = [number for number, code in known.numbers.items() if code in codes]
+            texts = tuple(text for text, code in known.texts.items() if code in codes)
+            # A number is written in many ways, and where one is wanted, no list of texts has all of them.
+            yield Keep(name, min(numbers, default=None), max(numbers, default=None), None if numbers else texts)
 
 
 class Presence(Enum):

@@ -18,11 +18,11 @@ import numpy as np
 
 from dfprivacy._table.keys import LENGTH_MAX
 from dfprivacy.errors import ArgumentError, quoted
-from dfprivacy.schema import categories_of, category_key, codes_of, number_read
-from dfprivacy.schema.values import written
+from dfprivacy.schema import categories_of, codes_of
+from dfprivacy.schema.values import TRUTH, read_number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from dfprivacy._table.keys import Key
     from dfprivacy.schema import Category
@@ -81,17 +81,13 @@ class Listed(Domain):
         """How many keys there are."""
         return len(self.keys)
 
-    @cached_property
-    def _places(self) -> Mapping[object, int]:
-        return codes_of(self.keys)
-
     def key(self, place: int) -> Category:
         """Give the key at a place, from 0 on."""
         return self.keys[place]
 
     def place(self, key: Category) -> int | None:
         """Find the place of a value that some row holds; None if it is no key of the domain."""
-        return self._places.get(category_key(key))
+        return codes_of(self.keys).code(key, None)
 
 
 @dataclass(frozen=True)
@@ -111,9 +107,9 @@ class Numbers(Domain):
         return self.numbers[place]
 
     def place(self, key: Category) -> int | None:
-        """Find the place of a value that some row holds, or of a text that a number is exactly written as."""
-        number = number_read(key) if isinstance(key, str) else float(key)
-        if number is None or not number.is_integer() or int(number) not in self.numbers:
+        """Find the place of a value that some row holds, or of a text that reads as a number."""
+        number = read_number(key) if isinstance(key, str) else float(key)
+        if not number.is_integer() or int(number) not in self.numbers:
             return None
         return self.numbers.index(int(number))
 
@@ -138,11 +134,27 @@ class Texts(Domain):
         return "".join(reversed(signs))
 
     def place(self, key: Category) -> int | None:
-        """Find the place of a value that some row holds, or of a number that one text alone is written as."""
-        if isinstance(key, str):
-            return self._place(key)
-        places = {self._place(text) for text in written(float(key))} - {None}
+        """Find the place of a value that some row holds, or of a number that one text alone is written as.
+
+        A whole number is written with zeros before it too: "01234" is 1234 where a library reads digits as numbers.
+        """
+        place = self._place(key) if isinstance(key, str) else None
+        if place is not None:
+            return place
+        number = read_number(key) if isinstance(key, str) else float(key)
+        places = {self._place(text) for text in self._written(number)} - {None}
         return places.pop() if len(places) == 1 else None
+
+    def _written(self, number: float) -> Iterator[str]:
+        """Write a number in the usual ways."""
+        if not math.isfinite(number):
+            return
+        number += 0.0  # there is no -0
+        yield repr(number)
+        if number.is_integer() and abs(number) < _WHOLE_MAX:
+            digits = (str(int(number)), *(["-0"] if not number else []))
+            yield from (*digits, *(text.zfill(len(self.alphabets)) for text in digits))
+        yield from (text for text, truth in TRUTH.items() if truth == number)
 
     def _place(self, text: str) -> int | None:
         if len(text) != len(self.alphabets):

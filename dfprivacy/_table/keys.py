@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from dfprivacy._table.batch import category, number
 from dfprivacy._table.frames import Dictionary, Read
 from dfprivacy.schema import Category
-from dfprivacy.schema.values import plain_number, plain_text
+from dfprivacy.schema.values import date_text, numeral, plain_number, plain_text, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,7 +36,9 @@ def key_read(column: Column) -> Read:
     return category(column) if column.categories is not None else Read(column.name, ...)
 
 
-def held(parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: Sequence[Column]) -> Counter[Key]:
+def held(
+    parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: Sequence[Column], *, as_written: bool = False
+) -> Counter[Key]:
     """How many selected rows hold each key; a row of which a value can be no key holds none.
 
     Parameters
@@ -45,6 +47,8 @@ def held(parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: Seque
         Batches that were read as `key_read` says, and which rows of them are selected.
     columns : sequence of Column
         One part of a key each.
+    as_written : bool
+        Whether a text that reads as a number stays a text, to be looked for in a domain.
 
     Returns
     -------
@@ -53,7 +57,7 @@ def held(parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: Seque
     """
     totals: Counter[Key] = Counter()
     for batch, mask in parts:
-        coded = [_coded(batch, column) for column in columns]
+        coded = [_coded(batch, column, as_written=as_written) for column in columns]
         complete = np.ones(batch.size, dtype=np.bool_) if mask is None else mask.copy()
         for codes, _ in coded:
             complete &= codes >= 0
@@ -98,7 +102,8 @@ def surveyed(
             gone, is_key = np.isnan(x), codes >= 0
             for at, count in _numbered(codes[is_key]):
                 counts[place, "value", values[at]] += count
-            dates = ~gone & ~is_key & np.isfinite(x)  # a date is no key, though it stands for a number
+            is_number = np.array([*(not isinstance(value, str) for value in values), False])[codes]
+            dates = ~gone & ~is_number & np.isfinite(x)  # the key of a date is a text
             interval = (np.searchsorted(edges, x, side="right") - 1).clip(0, len(edges) - 2)
             for kind, rows in (("number", ~gone & ~dates), ("date", dates)):
                 for at, count in _numbered(interval[rows]):
@@ -123,14 +128,14 @@ def ordered(counts: Mapping[Key, int]) -> dict[Key, int]:
     return {key: counts[key] for kind in sorted(kinds) for key in sorted(kinds[kind])}
 
 
-def _coded(batch: Batch, column: Column) -> tuple[Codes, Sequence[Category]]:
+def _coded(batch: Batch, column: Column, *, as_written: bool = False) -> tuple[Codes, Sequence[Category]]:
     """Give places among some values, each there once; -1 for what can be no part of a key."""
     if column.categories is not None:
         codes = batch.codes(column)
         return np.where(codes == len(column.categories), -1, codes), column.categories
     raw = batch.raw[key_read(column)]
     if isinstance(raw, Dictionary):
-        keys = [_key(value) for value in raw.values]
+        keys = [_key(value, as_written=as_written) for value in raw.values]
         place = {key: at for at, key in enumerate(dict.fromkeys(key for key in keys if key is not None))}
         lookup = np.array([*(-1 if key is None else place[key] for key in keys), -1], dtype=np.intp)
         return lookup[raw.codes], [*place]  # the code -1 (missing) is the last entry
@@ -142,13 +147,17 @@ def _coded(batch: Batch, column: Column) -> tuple[Codes, Sequence[Category]]:
     return places, [_plain(number) for number in different.tolist()]
 
 
-def _key(value: Any) -> Category | None:
-    """Give the category that a value would be in; None if there can be none, or it is too long."""
+def _key(value: object, *, as_written: bool) -> Category | None:
+    """Give the key that a value is, of exactly Python's types; None if it can be none, or is too long a text."""
     text = plain_text(value)
-    if text is not None:
-        return text if len(text) <= LENGTH_MAX else None
-    number = plain_number(value, dates=False)
-    return _plain(number) if math.isfinite(number) else None
+    number = plain_number(value) if text is None else math.nan if as_written else numeral(text)
+    if math.isfinite(number):
+        return _plain(number)
+    if text is None or (not as_written and not math.isnan(number)):  # it reads as infinite
+        return None
+    if not as_written and not math.isnan(day := stamp(text)):
+        return date_text(day)
+    return text if len(text) <= LENGTH_MAX else None
 
 
 def _plain(number: float) -> Category:

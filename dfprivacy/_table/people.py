@@ -223,18 +223,10 @@ class BoundedFrame:
     @cached_property
     def _everybody(self) -> tuple[People, NDArray[np.int32]]:
         """Who has rows; and where every pass gives the same, whose each row is, also of those that do not count."""
-        people = People()
-        texts = [people.count(raw) for raw in self._parts()]
-        if not self.settled:
-            return people, np.zeros(0, dtype=np.int32)
-        named = [people.among_all(part).astype(np.int32) for part in texts if part is not None]
-        if len(named) < len(texts):  # whole numbers are known when all are
-            named = [people.find(raw).astype(np.int32) for raw in self._parts()]
-        return people, np.concatenate([np.zeros(0, dtype=np.int32), *named])
-
-    def _parts(self) -> Iterator[Raw]:
-        rows = _VALUES if self.settled else _PART  # a text is looked up once in each
-        return (raw[self._who] for _, raw in self._frame.batches([self._who], rows))
+        rows = _VALUES if self.settled else _PART  # a name is looked up once in each
+        parts = (raw[self._who] for _, raw in self._frame.batches([self._who], rows))
+        people = People(parts, settled=self.settled)
+        return people, people.whose
 
     @cached_property
     def _many(self) -> tuple[NDArray[np.int32], Hashes]:

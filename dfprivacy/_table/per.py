@@ -11,7 +11,7 @@ import numpy as np
 
 from dfprivacy._table.batch import described
 from dfprivacy._table.frames import Dictionary, Read
-from dfprivacy._table.hashing import keyed_numbers
+from dfprivacy._table.hashing import keyed
 from dfprivacy._table.ids import NOBODY
 from dfprivacy.errors import SchemaError, quoted
 from dfprivacy.schema import Column, bounds_of
@@ -232,7 +232,10 @@ class PerFrame:
                 count.add(of_whom)
         there = np.flatnonzero(counts[None].times)
         named, own = there[there < len(people)], there[there >= len(people)] - len(people)
-        hashes = people.hashes(named, self._key, b"order"), keyed_numbers(own, self._key, b"own order")
+        hashes = (
+            people.hashes(named, self._key, b"order"),
+            keyed(map(b"%d".__mod__, own.tolist()), self._key, b"own order"),
+        )
         order = np.argsort(np.concatenate(hashes), kind="stable")
         return len(there), {each.aggregate.name: each.raw(there[order]) for each in folded}
 

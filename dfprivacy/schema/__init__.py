@@ -26,13 +26,14 @@ NaN, null, None, NaT              the column's fill value (the midpoint of the b
 boolean                           0 or 1
 decimal, integer of any size      the nearest float64, then as above
 date, datetime                    days since 1970-01-01 (UTC), with a fraction for the time of day
+text that is a number             that number, as above: a numeral such as "7", " -1.50" or "1e3", True, False,
+                                  an ISO date such as "2020-01-31"
 complex number                    its real part if that is all of it, else missing
-text, or anything else, in a      missing
-column used as a number
+any other text, or anything else  missing
 value among the categories        that category; numbers are compared as float64, so 1, 1.0 and True are one
                                   category; bytes are the text they say in UTF-8
-text that is a number exactly,    the one category that is that number, written otherwise: 1 for the text "1", the
-or a number so written            text "1" for 1, "True" for True; none where two would do, as "1" and "1.0" for 1
+text that is a number, or a       the one category that is that number, written otherwise: 1 for the text "1", the
+number                            text "1" for 1, "True" for True; none where two would do, as "1" and "1.0" for 1
 any other value, or a missing     no category: the row counts nowhere; or the category ``"other"`` if the
 one                               column's missing-value rule is ``"other"``
 ================================  ==========================================================================
@@ -44,7 +45,6 @@ import math
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
@@ -54,7 +54,7 @@ import numpy as np
 from dfprivacy.errors import ArgumentError, SchemaError, quoted
 from dfprivacy.made_up import people, values_of
 from dfprivacy.schema import toml
-from dfprivacy.schema.values import plain_number, plain_text, written
+from dfprivacy.schema.values import plain_number, plain_text, read_number
 from dfprivacy.tidy import table_of
 
 if TYPE_CHECKING:
@@ -290,8 +290,8 @@ class Column:
         categories = self.categories or ()
         if isinstance(raw, np.ndarray):
             return _encode_numbers(raw, categories)
-        none, table = len(categories), codes_of(categories)
-        lut = np.array([*(table.get(category_key(value), none) for value in raw.values), none], dtype=np.intp)
+        none, known = len(categories), codes_of(categories)
+        lut = np.array([*(known.code(value, none) for value in raw.values), none], dtype=np.intp)
         codes: Codes = lut[raw.codes]  # the code -1 (missing) is the last entry
         return codes
 
@@ -417,15 +417,32 @@ def _by_identity(work: Callable[[Any], T]) -> Callable[[Any], T]:
     return found
 
 
+class CodeBook(NamedTuple):
+    """The codes of categories by the text that a value is, and by the number that it is or reads as."""
+
+    texts: Mapping[str, int]
+    numbers: Mapping[float, int]
+
+    def code(self, value: object, none: T) -> int | T:
+        """Return the code of a value; `none` if it is in no category."""
+        text = plain_text(value)
+        if text is None:
+            return self.numbers.get(plain_number(value), none)
+        code = self.texts.get(text)
+        if code is None and self.numbers:
+            return self.numbers.get(read_number(text), none)
+        return none if code is None else code
+
+
 @_by_identity
 @lru_cache(maxsize=128)
-def codes_of(categories: tuple[Category, ...]) -> Mapping[object, int]:
-    """Give the code of every value that is one of some categories, by what `category_key` makes of it.
+def codes_of(categories: tuple[Category, ...]) -> CodeBook:
+    """Return the codes of all values that are one of some categories.
 
-    A category that is a number is also the texts it is `written` as, and a text that a number is written as is also
-    that number: libraries read a column of whole numbers as text when one value is none, or hold it as text all
-    along. So what a value counts as follows from itself and from what is declared. Where a category is the value
-    itself, no other is; where two texts are one number, neither is that number.
+    A category that is a number is also every text that reads as it, and a text that reads as a number is also that
+    number, written in whatever way: libraries read a column of numbers as text when one value is none. So what a
+    value counts as follows from itself and from what is declared. Where a category is the text itself, no other is;
+    where two texts are one number, neither is that number.
 
     Parameters
     ----------
@@ -434,27 +451,17 @@ def codes_of(categories: tuple[Category, ...]) -> Mapping[object, int]:
 
     Returns
     -------
-    mapping
+    CodeBook
         Not to be written to.
     """
-    codes = dict(_places(categories))
-    read = {text: number_read(text) for text in categories if isinstance(text, str)}
-    alone = {number for number, texts in Counter(read.values()).items() if texts == 1}
-    for code, category in enumerate(categories):
-        if not isinstance(category, str):
-            for text in written(plain_number(category)):
-                codes.setdefault(("text", text), code)
-        elif (number := read[category]) in alone and number is not None:
-            codes.setdefault(number, code)
-    return codes
-
-
-def number_read(text: str) -> float | None:
-    """Give the number that is `written` as a text."""
-    number = {"True": 1.0, "true": 1.0, "False": 0.0, "false": 0.0}.get(text, math.nan)
-    with suppress(ValueError):
-        number = float(text)
-    return number if math.isfinite(number) and text in written(number) else None
+    texts = {category: code for code, category in enumerate(categories) if isinstance(category, str)}
+    said = {
+        plain_number(category): code for code, category in enumerate(categories) if not isinstance(category, str)
+    }
+    read = {code: read_number(text) for text, code in texts.items()}
+    times = Counter(read.values())
+    alone = {number: code for code, number in read.items() if times[number] == 1 and math.isfinite(number)}
+    return CodeBook(texts, alone | said)
 
 
 def _equal(values: NDArray[Any], number: float) -> NDArray[np.bool_]:
@@ -494,7 +501,7 @@ class _Numbers:
 @_by_identity
 @lru_cache(maxsize=64)
 def _numbers_among(categories: tuple[Category, ...]) -> _Numbers:
-    numbers = sorted((key, code) for key, code in codes_of(categories).items() if isinstance(key, float))
+    numbers = sorted(codes_of(categories).numbers.items())
     domain = np.array([number for number, _ in numbers])
     codes = np.array([code for _, code in numbers], dtype=np.intp)
     if not numbers:
@@ -824,6 +831,7 @@ def categories_of(what: str, categories: object) -> tuple[Category, ...]:
     domain: list[Category] = []
     for item in categories:
         value = item.item() if isinstance(item, np.generic) else item
+        value = str.__str__(value) if isinstance(value, str) else value
         if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
             raise SchemaError(
                 f"{what} may hold strings and finite numbers; found one{quoted(value)}.",
@@ -835,6 +843,13 @@ def categories_of(what: str, categories: object) -> tuple[Category, ...]:
     keys = [category_key(value) for value in domain]
     if not domain or len(set(keys)) < len(keys):
         raise SchemaError(f"{what} must be at least one value, each once.")
+    numbers = {key: value for key, value in zip(keys, domain, strict=True) if not isinstance(value, str)}
+    for text in domain:
+        if isinstance(text, str) and (same := read_number(text)) in numbers:
+            raise SchemaError(
+                f"{what} has the number {numbers[same]!r} and the text {text!r}, which reads as it.",
+                "Text that reads as a number is that number: name one of the two, or texts only.",
+            )
     return tuple(domain)
 
 

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from decimal import Decimal
 from numbers import Complex, Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from uuid import UUID
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+__all__ = [
+    "BLANKS", "DATE", "NUMERAL", "TRUTH", "date_text", "days", "numeral", "plain", "plain_number", "plain_text",
+    "read_number", "released", "stamp",
+]  # fmt: skip
 
-__all__ = ["days", "missing", "plain_number", "plain_text", "released", "written"]
+BLANKS = " \t\n\v\f\r"
+NUMERAL = r"[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)"
+"""Texts that are numbers: what Python's ``float`` reads, without underscores and other alphabets' digits."""
+TRUTH = {"True": 1.0, "true": 1.0, "TRUE": 1.0, "False": 0.0, "false": 0.0, "FALSE": 0.0}
+"""Texts that are truth values."""
+DATE = (
+    "([0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:[ T]([0-9]{2}:[0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?(Z|[+-][0-9]{2}:?[0-9]{2})?)?"
+)
+"""Texts that are dates, with or without a time of day: ISO 8601."""
+_NUMERAL, _DATE = re.compile(NUMERAL), re.compile(DATE)
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _DAY_NS = 86_400 * 10**9
-_EXACT = 2**53  # below, every integer is a float64 of its own
 _NUMBERS = (float, int, Decimal, np.bool_, Real)
 
 
@@ -55,88 +68,104 @@ def plain_number(value: object, *, dates: bool = True) -> float:
 
 
 def plain_text(value: object) -> str | None:
-    """Turn one Python value into the text it stands for: itself, or what bytes say in UTF-8; None for all else."""
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return None
-    return value if isinstance(value, str) else None
+    """Turn one Python value into the text it stands for: itself, what bytes say in UTF-8, or a UUID's digits."""
+    try:
+        if isinstance(value, str):
+            return str.__str__(value)  # of a class that extends it, the text alone
+        if isinstance(value, bytes):
+            return bytes(memoryview(value)).decode()
+        if isinstance(value, UUID):
+            return str.__str__(str(value))
+    except Exception:  # noqa: BLE001 - no UTF-8, or a broken object: an error would tell on its row
+        return None
+    return None
+
+
+def plain(value: object) -> str | bool | int | float | dt.date | None:
+    """Return a value of exactly one of Python's own types, None for what is missing or none of them.
+
+    An object of a row may be of a class that extends one of these, with attributes of its own.
+    """
+    text = plain_text(value)
+    if text is not None:
+        return text
+    try:
+        if isinstance(value, bool | np.bool_):
+            return bool(value)
+        if isinstance(value, int):
+            return int.__int__(value)
+        if isinstance(value, np.integer):
+            return None if isinstance(value, np.timedelta64) else int(value)
+        if isinstance(value, dt.datetime):
+            return dt.datetime.fromisoformat(dt.datetime.isoformat(value))
+        if isinstance(value, dt.date):
+            return dt.date(value.year, value.month, value.day)
+    except Exception:  # noqa: BLE001 - NaT, or a broken object
+        return None
+    number = plain_number(value)
+    return None if math.isnan(number) else number
 
 
 def released(value: object) -> Any:
-    """Give a value of the rows as it may leave a curator: an object of Python's own, which holds nothing else.
-
-    Parameters
-    ----------
-    value : object
-        A value, or a tuple of values.
-
-    Returns
-    -------
-    str, int, float, bool, date, datetime, None or tuple
-        Exactly of that class, whatever extends it. What is none of these becomes a text.
+    """Return a value, or a tuple of values, as it may leave a curator: of Python's own types, as `plain`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> [released(value) for value in (np.str_("a"), np.float64(0.5), np.int8(1), b"b")]
-    ['a', 0.5, 1, 'b']
+    >>> [released(value) for value in (np.str_("a"), np.float64(0.5), np.int8(1), (b"b", None))]
+    ['a', 0.5, 1, ('b', None)]
     """
-    kind = type(value)
-    if value is None or kind in _OWN:
-        return value
-    if isinstance(value, tuple):
-        return tuple([released(each) for each in value])
-    for own, plain in _OF_SUBCLASSES.items():
-        if isinstance(value, own):
-            return plain(value)
-    if isinstance(value, np.generic) and kind.__module__ == "numpy" and value.dtype.kind in "biuf":
-        return released(value.item())
-    text = plain_text(value)
-    return str.__str__(str(value) if text is None else text)
+    return tuple([released(each) for each in value]) if isinstance(value, tuple) else plain(value)
 
 
-def _stamp(value: dt.datetime) -> dt.datetime | None:
-    if value != value:  # noqa: PLR0124 - NaT
-        return None
-    parts = (getattr(value, name) for name in ("year", "month", "day", "hour", "minute", "second", "microsecond"))
-    moved = None if value.tzinfo is None else value.utcoffset()
-    return dt.datetime(*parts, tzinfo=None if moved is None else dt.timezone(moved))  # type: ignore[misc]
-
-
-_OWN = {str, int, float, bool, dt.date}
-_OF_SUBCLASSES: dict[type, Any] = {
-    str: str.__str__,
-    int: int.__pos__,
-    float: float.__pos__,
-    dt.datetime: _stamp,
-    dt.date: lambda value: dt.date(value.year, value.month, value.day),
-}
-
-
-def written(number: float) -> tuple[str, ...]:
-    """Give the texts that a finite number is exactly written as, alone or as a boolean.
+def read_number(text: str) -> float:
+    """Read a text as the number it is: a numeral, a truth value, or a date; NaN for all else.
 
     Parameters
     ----------
-    number : float
-        What `plain_number` gives.
+    text : str
+        With or without blanks around it.
 
     Returns
     -------
-    tuple of str
-        Its shortest decimal form, without a point too if it is whole; for 1 and 0 also True and False, as Python
-        and as Polars and Arrow write them.
+    float
+        The nearest float64; of a date, the days since 1970-01-01.
 
     Examples
     --------
-    >>> written(2.0), written(0.5), written(1.0)
-    (('2.0', '2'), ('0.5',), ('1.0', '1', 'True', 'true'))
+    >>> read_number(" 1.50"), read_number("True"), read_number("1970-01-03"), read_number("n/a")
+    (1.5, 1.0, 2.0, nan)
     """
-    number += 0.0  # there is no -0
-    integer = (str(int(number)),) if number.is_integer() and abs(number) < _EXACT else ()
-    return (repr(number), *integer, *{1.0: ("True", "true"), 0.0: ("False", "false")}.get(number, ()))
+    number = numeral(text)
+    return stamp(text) if math.isnan(number) else number
+
+
+def numeral(text: str) -> float:
+    """Read a text as a number or a truth value; NaN for all else."""
+    text = text.strip(BLANKS)
+    return float(text) if _NUMERAL.fullmatch(text) else TRUTH.get(text, math.nan)
+
+
+def stamp(text: str) -> float:
+    """Read a text as a date: the days since 1970-01-01; NaN for all else."""
+    found = _DATE.fullmatch(text.strip(BLANKS))
+    if found is None:
+        return math.nan
+    day, time, second, fraction, zone = found.groups(default="")
+    try:
+        date = dt.datetime.fromisoformat(f"{day} {time or '00:00'}:{second or '00'}{zone}")
+        return _days(date, int(fraction.ljust(9, "0")))
+    except (ValueError, OverflowError):  # no such day, or its zone leads out of the calendar
+        return math.nan
+
+
+def date_text(number: float) -> str | None:
+    """Write days since 1970-01-01 as a date, with the time of day if that is not midnight; None for no such day."""
+    try:
+        date = _EPOCH.replace(tzinfo=None) + dt.timedelta(days=number)
+    except (ValueError, OverflowError):
+        return None
+    return date.date().isoformat() if date.time() == dt.time() else date.isoformat(" ")
 
 
 def _float(value: Any) -> float:
@@ -144,11 +173,6 @@ def _float(value: Any) -> float:
         return float(value)
     except OverflowError:  # a huge integer
         return math.inf if value > 0 else -math.inf
-
-
-def missing(rows: int) -> NDArray[np.float64]:
-    """Give a column in which no value stands for anything."""
-    return np.full(rows, np.nan)
 
 
 def days(stamps: Any) -> Any:
@@ -165,7 +189,8 @@ def days(stamps: Any) -> Any:
     return np.where(np.isnat(stamps), np.nan, days + rest / day)
 
 
-def _days(stamp: dt.datetime) -> float:
-    since = (stamp if stamp.tzinfo else stamp.replace(tzinfo=dt.UTC)) - _EPOCH
-    nanoseconds = (since.seconds * 10**6 + since.microseconds) * 1000 + getattr(since, "nanoseconds", 0)
+def _days(date: dt.datetime, more: int = 0) -> float:
+    """Count the days since 1970-01-01 of a date, and some nanoseconds more."""
+    since = (date if date.tzinfo else date.replace(tzinfo=dt.UTC)) - _EPOCH
+    nanoseconds = (since.seconds * 10**6 + since.microseconds) * 1000 + getattr(since, "nanoseconds", 0) + more
     return since.days + nanoseconds / _DAY_NS

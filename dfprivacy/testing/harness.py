@@ -32,8 +32,8 @@ from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.filters import Accountant, exact
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import Dictionary, Raw, Read
+from dfprivacy._table.frames.columns import raw
 from dfprivacy.errors import DPError
-from dfprivacy.schema.values import plain_number
 from dfprivacy.testing.noise import Seeded
 from dfprivacy.view import GroupedView, PrivateFrame
 
@@ -161,7 +161,7 @@ class MemoryFrame:
             stop = min(start + step, self._count)
             if private and self._fail and stop == self._count:
                 raise RuntimeError(self._fail)
-            yield stop - start, {read: _part(raw, start, stop) for read, raw in columns.items()}
+            yield stop - start, {read: _part(column, start, stop) for read, column in columns.items()}
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
         """All rows of some columns as lists, if they are public."""
@@ -171,24 +171,14 @@ class MemoryFrame:
 
     def _column(self, read: Read) -> Raw:
         if read not in self._raw:
-            values = self._values[read.name]
-            self._raw[read] = (
-                np.array([plain_number(value) for value in values]) if read.domain is None else _dictionary(values)
-            )
+            self._raw[read] = raw(list(self._values[read.name]), read)
         return self._raw[read]
 
 
-def _dictionary(values: Sequence[object]) -> Dictionary:
-    """Give values as codes, the last to appear first, as no engine does."""
-    keys = [(type(value), value) for value in values]
-    places = {key: at for at, key in enumerate(reversed(dict.fromkeys(keys)))}
-    return Dictionary(np.array([places[key] for key in keys], dtype=np.intp), [value for _, value in places])
-
-
-def _part(raw: Raw, start: int, stop: int) -> Raw:
-    if isinstance(raw, Dictionary):
-        return Dictionary(raw.codes[start:stop].copy(), raw.values)
-    return raw[start:stop].copy()
+def _part(column: Raw, start: int, stop: int) -> Raw:
+    if isinstance(column, Dictionary):
+        return Dictionary(column.codes[start:stop].copy(), column.values)
+    return column[start:stop].copy()
 
 
 def _for_curator() -> bool:

@@ -253,7 +253,7 @@ def test_intervals_cover_what_is_shown_of_a_domain(count):
 
 def test_values_outside_of_the_domain_count_with_all_others():
     """Missing values, and those in no place of the domain, are none of its values, however many rows hold them."""
-    frame = pd.DataFrame({"zip": ["90210"] * 300 + ["unknown"] * 300 + [None] * 100 + [" 90210"] * 50})
+    frame = pd.DataFrame({"zip": ["90210"] * 300 + ["unknown"] * 300 + [None] * 100 + ["90210-1"] * 50})
 
     with seeded_noise(5):
         found = protect(frame, delta=0).value_counts("zip", domain=r"\d{5}", epsilon=10)

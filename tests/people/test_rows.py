@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import math
 from collections import Counter
 
@@ -13,11 +15,10 @@ import pytest
 import dfprivacy as dp
 from dfprivacy import features
 from dfprivacy._measure.evaluate import Table
-from dfprivacy._table import choice, hashing, ids, text_table
+from dfprivacy._table import choice, ids
 from dfprivacy._table.batch import Batch
 from dfprivacy._table.declare import read_schema
-from dfprivacy._table.frames import Read, adapt
-from dfprivacy._table.frames.texts import Texts
+from dfprivacy._table.frames import Read, adapt, columns
 from dfprivacy._table.people import BoundedFrame
 from dfprivacy.schema import Column, Unit
 
@@ -52,7 +53,7 @@ def kept(frame, most=3, missing="omit", key=KEY, size=1 << 14):
     bounded = BoundedFrame(adapt(frame), Unit("pid", most, missing), key, [Column("x", (0.0, 8.0), fill=4.0)])
     found = []
     for rows, raw in bounded.batches([WHO, Read("x")], size):
-        names = [*raw[WHO].values, None]
+        names = [name if isinstance(name, int) else name.decode() for name in raw[WHO].values.to_pylist()] + [None]
         found += [
             (names[code], x) for code, x in zip(raw[Read("pid", "people")].codes, raw[Read("x")], strict=True)
         ]
@@ -159,7 +160,7 @@ def test_a_query_that_shuffles_its_rows_gives_no_more_of_anybody():
     bounded = BoundedFrame(adapt(lazy), Unit("pid", 3, "omit"), KEY)
     for _ in range(5):
         parts = [raw[WHO] for _, raw in bounded.batches([WHO], 16)]
-        names = [part.values[code] for part in parts for code in part.codes]
+        names = [part.values[code].as_py() for part in parts for code in part.codes]
 
         assert max(map(names.count, names)) == 3
         assert len(names) == len(kept(frame_of(VISITS)))
@@ -201,7 +202,7 @@ def counted(frame, most=3, columns=(X, G), size=1 << 14):
     found = Counter()
     for _, raw in bounded.batches([WHO, Read("x"), Read("g", ("a", "b"))], size):
         batch = Batch(len(raw[WHO].codes), raw)
-        names = [raw[WHO].values[code] for code in raw[WHO].codes]
+        names = [raw[WHO].values[code].as_py() for code in raw[WHO].codes]
         found.update(zip(names, batch.values(X).tolist(), batch.codes(G).tolist(), strict=True))
     return found
 
@@ -294,67 +295,47 @@ def test_who_had_few_rows_gets_no_more_later():
     ]  # fmt: skip
 
 
-# ---- people are numbered and hashed as arrays -------------------------------------------------------------
+# ---- people are numbered and hashed -------------------------------------------------------------------------
 
 
+def called(people):
+    """Who is named, as text."""
+    return [name if isinstance(name, int) else name.decode() for name in people.names.to_pylist()]
+
+
+@pytest.mark.parametrize("settled", [True, False])
 @pytest.mark.parametrize("spread", [1, 2**40])
-def test_people_are_numbered_whatever_they_are_called(spread):
+def test_people_are_numbered_whatever_they_are_called(spread, settled):
     """Whole numbers that lie close and far apart, and texts, in parts of different kinds, as a dictionary would."""
     rng = np.random.default_rng(6)
     numbers = rng.integers(-(2**21), 2**21, 4000) // 3000 * spread
-    whole = ids.Dictionary(np.where(numbers % 7, np.arange(4000), -1), numbers)
+    numbers[:2] = -(2**63), 2**63 - 1
     gone = [math.nan]
-    names = ["x", "y", 5 * spread, None, 2**70, b"x", 10.0 * spread, 0.5, True, "5", *gone, 2**70]
-    mixture = ids.Dictionary(np.r_[rng.integers(0, len(names), 300), -1], names)
-    people = ids.People()
-    assert people.count(whole) is None
-    people.count(mixture)
-    people.count(whole)
+    names = ["x", "y", "x\0", "", "\0", 5 * spread, None, 2**70, b"x", 10.0 * spread, 0.5, True, "5", *gone, 2**63]
+    mixture = [names[at] for at in rng.integers(0, len(names), 300)]
+    whole = [None if number % 7 == 0 else number for number in numbers.tolist()]
+    parts = [columns.raw(column, WHO) for column in (pa.array(whole, pa.int64()), mixture, whole)]
 
-    def called(raw):
-        same = {b"x": "x", 0.5: None}
-        values = [*raw.values, None]
-        values = [None if name is True or name in gone else same.get(name, name) for name in values]
-        return [values[code] for code in raw.codes]
+    def name(value):
+        is_number = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+        if is_number or (isinstance(value, int) and value is not True):
+            return str(int(value))
+        return value if isinstance(value, str) else "x" if value == b"x" else None
 
-    rows = Counter(called(whole) * 2 + called(mixture))
-    del rows[None]
-    assert dict(zip(list(people.names), people.rows.tolist(), strict=True)) == {
-        **dict.fromkeys(people.names, 0), **rows,
-    }  # fmt: skip
-    for raw in (whole, mixture):
-        numbered = people.find(raw)
-        assert [None if at < 0 else people.names[at] for at in numbered.tolist()] == called(raw)
-    stranger = ids.Dictionary(np.arange(4), [123456789, "nobody", None, 2**80])
+    people = ids.People(parts, settled=settled)
+    rows = [[name(value) for value in part] for part in (whole, mixture, whole)]
+    every = Counter(itertools.chain(*rows))
+    del every[None]
+
+    assert dict(zip(called(people), people.rows.tolist(), strict=True)) == every
+    for raw, wanted in zip(parts, rows, strict=True):
+        known = [*called(people), None]
+        assert [known[at] for at in people.find(raw).tolist()] == wanted
+    whose = [[*called(people), None][at] for at in people.whose.tolist()]
+    assert whose == ([*itertools.chain(*rows)] if settled else [])
+    stranger = columns.raw([123456789 * 2**20 + 1, "nobody", None, 2**80], WHO)
     assert people.find(stranger).tolist() == [-2, -2, -1, -2]
     assert len(set(people.hashes(np.arange(len(people)), KEY, b"rows").tolist())) == len(people)
-
-
-@pytest.mark.parametrize("bits", [64, 1, 0])
-def test_texts_are_told_apart_by_all_that_they_say(bits, monkeypatch):
-    """Those that differ in length, in zero bytes or in one byte, found again by the number of a dictionary.
-
-    Also where hashes say one bit of them, or nothing.
-    """
-    hashed = text_table._hashed
-    monkeypatch.setattr(text_table, "_hashed", lambda words: hashed(words) & np.uint64(2**64 - 2 ** (64 - bits)))
-    monkeypatch.setattr(text_table, "_AT_ONCE", 50)
-    rng = np.random.default_rng(7)
-    texts = [symbol * length for length in range(130) for symbol in ("a", "b", "\0", "é")]
-    texts += ["".join(rng.choice(["\0", "x", "\x7f"], length)) for length in range(20) for _ in range(5)]
-    texts = [str(text) for text in rng.permutation(np.array([*texts, *texts], dtype=object))]
-    short = [text for text in texts if len(text.encode()) <= text_table.LONGEST]
-    table, dictionary = text_table.TextTable(), {}
-    added = np.concatenate([table.add(Texts.of(part)) for part in (texts[:300], texts[300:])])
-    for text, number in zip(texts, added.tolist(), strict=True):
-        assert dictionary.setdefault(text, number) == number
-
-    assert len(table) == len({*short}) < len({*texts})
-    assert sorted({number for text, number in dictionary.items() if text in short}) == [*range(len(table))]
-    assert {number for text, number in dictionary.items() if text not in short} == {-2}
-    assert table.find(Texts.of(["nobody", *texts, "a" * 15 + "c"])).tolist() == [-2, *added.tolist(), -2]
-    for text in short:
-        assert text_table.read_words(table.words[:, dictionary[text]]) == text
 
 
 def test_long_texts_name_people():
@@ -367,29 +348,15 @@ def test_long_texts_name_people():
     assert kept(frame) == kept(frame.lazy()) == kept(frame.to_pandas().astype({"pid": object}))
 
 
-def test_hashes_are_those_of_the_paper():
-    """The first vectors that its authors publish: of the messages 00, 00 01, ... with the key 00 01 ... 0f."""
-    known = {0: 0x726FDB47DD0E0E31, 1: 0x74F839C593DC67FD, 7: 0xAB0200F58B01D137, 8: 0x93F5F5799A932462,
-             15: 0xA129CA6149BE45E5}  # fmt: skip
-    for length, expected in known.items():
-        words = length // 8 + 1
-        message = bytearray(bytes(range(length)).ljust(8 * words, b"\0"))
-        message[-1] = length
-        found = hashing.siphash(np.frombuffer(bytes(message), "<u8").reshape(1, words), bytes(range(16)))
-        assert found.tolist() == [expected]
-
-
 def test_the_hash_of_a_name_does_not_depend_on_other_names():
-    """Texts are hashed together by their lengths, whole numbers in parts."""
-    texts = ["", "a", "b" * 7, "c" * 8, "d" * 300, "é", "\udc80", "a\0", "1"]
-    together = hashing.keyed_texts(texts, KEY, b"rows").tolist()
+    """It is a keyed hash of the text, or of the digits, whatever the type that holds them."""
+    texts = ["", "a", "b" * 7, "d" * 300, "é", "\udc80", "a\0", "1"]
+    names = ids.People([columns.raw(texts, WHO)], settled=True)
+    together = names.hashes(np.arange(len(texts)), KEY, b"rows").tolist()
 
-    assert together == [hashing.keyed_texts([text], KEY, b"rows")[0] for text in texts]
-    assert len({*together, *hashing.keyed_texts(texts, KEY, b"order").tolist()}) == 2 * len(texts)
-    short = [text for text in texts if len(text) < 99]
-    words = text_table.written_as_words(Texts.of(short))
-    assert hashing.keyed_words(words, KEY, b"rows").tolist() == hashing.keyed_texts(short, KEY, b"rows").tolist()
-    assert hashing.keyed_numbers(np.array([1]), KEY, b"rows")[0] not in together
-    numbers = hashing.keyed_numbers(np.arange(20_000), KEY, b"rows")
-    assert numbers[9_999] == hashing.keyed_numbers(np.array([9_999]), KEY, b"rows")[0]
-    assert len(set(numbers.tolist())) == 20_000
+    for text, expected in zip(texts, together, strict=True):
+        own = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8, key=KEY, person=b"rows").digest()
+        assert int.from_bytes(own, "little") == expected
+    number = ids.People([columns.raw(np.array([1]), WHO)], settled=True)
+    assert number.hashes(np.array([0]), KEY, b"rows").tolist() == together[-1:]
+    assert not {*names.hashes(np.arange(len(texts)), KEY, b"order").tolist()} & {*together}

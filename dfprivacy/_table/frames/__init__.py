@@ -40,7 +40,7 @@ class Dictionary:
     """A column as codes into a list of values; the code -1 is a missing value."""
 
     codes: NDArray[np.intp]
-    values: Sequence[object] | NDArray[Any]
+    values: Any  # a sequence; of people, an array of Arrow
 
 
 Raw: TypeAlias = "NDArray[Any] | Dictionary"

@@ -6,20 +6,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import duckdb
+import pyarrow as pa
 
 from dfprivacy._table.frames import redact_errors
 from dfprivacy.engines import Engine, Keep
-from dfprivacy.errors import MissingDependency
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-try:
-    import pyarrow as pa
-except ImportError:
-    raise MissingDependency(
-        "Reading a DuckDB relation needs pyarrow.", 'Install it: pip install "dfprivacy[duckdb]".'
-    ) from None
 
 
 def adapt(frame: object) -> Engine | None:

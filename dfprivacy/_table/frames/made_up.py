@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from dfprivacy._table.frames import Dictionary, Raw, Read
-from dfprivacy.schema.values import plain_number
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from dfprivacy._table.frames import Raw, Read
 
 __all__ = ["MadeUpFrame"]
 
@@ -50,29 +47,18 @@ class MadeUpFrame:
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows in batches of at most `size`."""
-        columns = {read: _raw(self._columns[read.name], read) for read in reads}
+        from dfprivacy._table.frames import columns  # which imports Arrow
+
         for start in range(0, self.rows(), size):
-            stop = min(start + size, self.rows())
+            parts = {read: self._columns[read.name][start : start + size] for read in reads}
             yield (
-                stop - start,
+                min(size, self.rows() - start),
                 {
-                    read: Dictionary(raw.codes[start:stop], raw.values)
-                    if isinstance(raw, Dictionary)
-                    else raw[start:stop]
-                    for read, raw in columns.items()
+                    read: columns.raw(part if part.dtype.kind in "biuf" else part.tolist(), read)
+                    for read, part in parts.items()
                 },
             )
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
         """All rows of some columns as lists."""
         return {name: self._columns[name].tolist() for name in names}
-
-
-def _raw(column: NDArray[Any], read: Read) -> Raw:
-    if column.dtype.kind in "biuf":
-        return column
-    if read.domain is None:
-        return np.array([plain_number(value) for value in column.tolist()], dtype=np.float64)
-    known: dict[object, int] = {}
-    codes = np.fromiter((known.setdefault(value, len(known)) for value in column.tolist()), np.intp, len(column))
-    return Dictionary(codes, [*known])

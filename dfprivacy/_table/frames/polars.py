@@ -8,14 +8,10 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 
-from dfprivacy._table.frames import Dictionary, Frame, Raw, Read, redact_errors
-from dfprivacy._table.frames.texts import Texts
+from dfprivacy._table.frames import Frame, Raw, Read, columns, redact_errors
 from dfprivacy.errors import DPError, ReadError
-from dfprivacy.schema import codes_of
-from dfprivacy.schema.values import days, missing, plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -171,81 +167,17 @@ def _names(reads: Sequence[Read], columns: tuple[str, ...]) -> list[str]:
 def _slices(frame: pl.DataFrame, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
     for batch in frame.iter_slices(size):
         if batch.height:
-            yield batch.height, {read: _raw(batch[read.name], read) for read in reads}
+            yield batch.height, {read: columns.raw(_column(batch[read.name]), read) for read in reads}
+
+
+def _column(column: pl.Series) -> columns.Column:
+    """Give a column as Arrow has it; Python objects as they are."""
+    if column.dtype == pl.Object:
+        return column.to_list()
+    if column.dtype in (pl.Int128, pl.UInt128):  # Arrow has none; their digits are exact, and read as numbers
+        column = column.cast(pl.String)
+    return column.to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
 def _names_people(dtype: pl.DataType) -> bool:
-    return dtype.is_integer() or dtype in (pl.String, pl.Binary, pl.Categorical, pl.Enum, pl.Object)
-
-
-def _raw(column: pl.Series, read: Read) -> Raw:
-    dtype = column.dtype
-    if dtype == pl.Object:
-        values = column.to_list()
-        return _numbers_of(values) if read.domain is None else Dictionary(np.arange(len(values)), values)
-    if read.domain == "people" and (people := _people(column)) is not None:
-        return people
-    if dtype.is_numeric() or dtype == pl.Boolean:
-        return _numbers(column)
-    if read.domain is None:
-        return _days(column) if dtype in (pl.Date, pl.Datetime) else missing(len(column))
-    if dtype == pl.Binary:
-        return Dictionary(np.arange(len(column)), column.to_list())
-    if dtype not in (pl.String, pl.Categorical, pl.Enum):
-        return missing(len(column))
-    # Never to_physical() of a Categorical: its codes are handed out by the process, in order of appearance.
-    if read.domain is ...:
-        column = column.cast(pl.String)
-        domain = column.drop_nulls().unique(maintain_order=True).to_list()  # which is faster
-    else:
-        texts = (key[1] for key in codes_of(read.domain) if isinstance(key, tuple))
-        domain = [text for text in texts if _is_unicode(text)]
-    codes = column.cast(pl.Enum(domain), strict=False).to_physical().to_numpy()
-    if codes.dtype.kind == "f":  # with nulls as NaN
-        codes = np.where(np.isnan(codes), -1, codes)
-    return Dictionary(codes.astype(np.intp), domain)
-
-
-def _people(column: pl.Series) -> Dictionary | None:
-    """Give whole numbers and texts as they are: people are numbered for all engines alike."""
-    dtype = column.dtype
-    if dtype in (pl.Int128, pl.UInt128):
-        distinct = column.drop_nulls().unique().sort()
-        places = column.rank("dense").cast(pl.Int64).fill_null(0).to_numpy() - 1
-        return Dictionary(places.astype(np.intp), distinct.to_list())
-    if not dtype.is_integer() and dtype not in (pl.String, pl.Categorical, pl.Enum):
-        return None
-    there = column.is_not_null().to_numpy()
-    places = np.arange(len(column)) if there.all() else np.where(there, np.cumsum(there) - 1, -1)
-    known = column.drop_nulls()
-    return Dictionary(places, known.to_numpy() if dtype.is_integer() else _texts(known.cast(pl.String)))
-
-
-def _texts(column: pl.Series) -> Texts:
-    lengths = column.str.len_bytes()
-    some = column.filter(lengths > 0) if lengths.min() == 0 else column  # an empty list has one byte, a missing one
-    data = some.cast(pl.Binary).cast(pl.List(pl.UInt8)).explode().to_numpy()
-    return Texts.joined(data, lengths.to_numpy())
-
-
-def _numbers(column: pl.Series) -> np.ndarray[Any, Any]:
-    dtype = column.dtype
-    if dtype == pl.Boolean:
-        column = column.cast(pl.UInt8)
-    elif dtype.is_decimal() or dtype in (pl.Int128, pl.UInt128, pl.Float16):
-        column = column.cast(pl.Float64, strict=False)
-    return column.to_numpy()  # integers with nulls become float64 with NaN
-
-
-def _days(column: pl.Series) -> np.ndarray[Any, Any]:
-    since: np.ndarray[Any, Any] = days(column.to_numpy())
-    return since
-
-
-def _is_unicode(text: str) -> bool:
-    # A lone surrogate is in no column of Polars, which fails if it is asked for one.
-    return text.encode(errors="ignore").decode() == text
-
-
-def _numbers_of(values: list[object]) -> np.ndarray[Any, Any]:
-    return np.fromiter((plain_number(value) for value in values), dtype=np.float64, count=len(values))
+    return columns.names_people(_column(pl.Series(dtype=dtype)))

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from dfprivacy.engines import Cluster, Engine, Keep
-from dfprivacy.errors import MissingDependency
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
-try:
-    import pyarrow as pa
-except ImportError:
-    raise MissingDependency(
-        "Reading a DataFrame of Spark needs pyarrow.", 'Install it: pip install "dfprivacy[spark]".'
-    ) from None
 
 
 def adapt(frame: object) -> Engine | None:

@@ -1,0 +1,358 @@
+"""What the values of a column stand for: numbers, categories, keys, or people.
+
+Every adapter gives a part of a column as an array of Arrow, one of NumPy's numbers, or a list of Python objects.
+What a value stands for is a function of that value alone: not of the type that a library chose for its column,
+which one value can change, nor of what else is there. So types decide only how values are read, and dictionaries
+are exact: those of Arrow, in which no two texts are taken for one.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from dfprivacy._table.frames import Dictionary, Raw, Read
+from dfprivacy.schema import codes_of
+from dfprivacy.schema.values import (
+    BLANKS,
+    DATE,
+    NUMERAL,
+    TRUTH,
+    date_text,
+    days,
+    plain_number,
+    plain_text,
+    read_number,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["Column", "Taken", "coded", "names_people", "places", "raw", "together", "written"]
+
+_TEXT = pa.large_binary()  # UTF-8, and what Python makes of half a surrogate pair
+_WHOLE_MAX = 2**53  # below it float64 holds every whole number
+_SPACE = "[" + BLANKS + "]*"
+_IS_NUMERAL = f"^{_SPACE}{NUMERAL}{_SPACE}$"
+_IS_OTHER = f"^{_SPACE}(?:{'|'.join(TRUTH)}|{DATE}){_SPACE}$"
+_SAME_IN_NUMPY = {float, int, bool, type(None)}
+
+
+class Taken(NamedTuple):
+    """A column as codes into another one; the code -1 is a missing value."""
+
+    values: Column
+    codes: NDArray[np.integer]
+
+
+Column: TypeAlias = "pa.Array | NDArray[Any] | list[Any] | Taken"
+
+
+class _Values(NamedTuple):
+    """Numbers, NaN where a value is none, and texts, null where it is none; None where no value is any."""
+
+    numbers: NDArray[Any] | None
+    texts: pa.Array | None
+
+
+def raw(column: Column, read: Read) -> Raw:
+    """Return a part of a column as it is asked for."""
+    if isinstance(column, pa.Array):
+        column = _opened(column)
+    if isinstance(column, Taken):
+        of_values = raw(column.values, read)
+        if isinstance(of_values, Dictionary):
+            return Dictionary(np.append(of_values.codes, -1)[column.codes], of_values.values)
+        taken: NDArray[np.float64] = np.append(of_values.astype(np.float64), np.nan)[column.codes]
+        return taken
+    if read.domain == "people":
+        names = _names(column)
+        return Dictionary(np.where(_there(names), np.arange(len(names)), -1), names)
+    numbers, texts = _values(column, keys=read.domain is ...)
+    if texts is None:
+        return np.full(len(column), np.nan) if numbers is None else numbers
+    if read.domain is not None:
+        return _labels(numbers, texts, read.domain)
+    return _parsed(texts) if numbers is None else np.where(np.isnan(numbers), _parsed(texts), numbers)
+
+
+def names_people(column: Column) -> bool:
+    """Tell whether the type of a column is one of whole numbers, text, bytes, or whatever Python objects."""
+    if isinstance(column, Taken):
+        return names_people(column.values)
+    if isinstance(column, pa.Array):
+        kind = column.type
+        while hasattr(kind, "value_type") and not types.is_nested(kind):
+            kind = kind.value_type
+        return _is_text(kind) or types.is_integer(kind)
+    return isinstance(column, list) or column.dtype.kind in "iu"
+
+
+def _opened(column: pa.Array) -> pa.Array | Taken:
+    """Leave out runs; of a dictionary give what is coded, unless it is longer than the column."""
+    if types.is_run_end_encoded(column.type):
+        return _opened(pc.run_end_decode(column))
+    if types.is_dictionary(column.type):
+        if len(column.dictionary) > len(column):
+            return _opened(column.dictionary_decode())
+        return Taken(column.dictionary, _numbered(column.indices))
+    return column
+
+
+def _numbered(indices: pa.Array) -> NDArray[np.intp]:
+    return _in_numpy(indices.cast(pa.int64()).fill_null(-1)).astype(np.intp, copy=False)
+
+
+def _in_numpy(column: pa.Array) -> NDArray[Any]:
+    """Give numbers as they lie in memory, whatever where they are null; Arrow's own way imports pandas."""
+    kind = column.type.to_pandas_dtype()
+    data = column.buffers()[1]
+    return np.frombuffer(data, kind)[column.offset : column.offset + len(column)] if data else np.zeros(0, kind)
+
+
+def _there(column: pa.Array) -> NDArray[np.bool_]:
+    """Tell which values are not null."""
+    there: NDArray[np.bool_] = _truth(column.is_valid())
+    return there
+
+
+def _truth(column: pa.Array) -> NDArray[np.bool_]:
+    return _in_numpy(column.cast(pa.uint8())).view(np.bool_)
+
+
+def _in_arrow(values: NDArray[Any]) -> pa.Array:
+    """Give whole numbers as an array of Arrow."""
+    kind = pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def _values(column: pa.Array | NDArray[Any] | list[Any], *, keys: bool) -> _Values:
+    """Read values; as keys, dates are the texts that they are written as."""
+    if isinstance(column, np.ndarray):
+        return _Values(column, None)
+    if isinstance(column, pa.ExtensionArray):
+        column = column.to_pylist()
+    if isinstance(column, list):
+        return _of_objects(column, keys=keys)
+    kind = column.type
+    if _is_text(kind):
+        return _Values(None, _as_text(column))
+    if types.is_date(kind) or types.is_timestamp(kind):
+        since = _days(column)
+        return _Values(None, _dates(since)) if keys else _Values(since, None)
+    if types.is_decimal(kind):  # Arrow's own way to float64 rounds twice, by the scale of the type
+        return _Values(_parsed(column.cast(pa.string()).cast(_TEXT)), None)
+    if types.is_boolean(kind):
+        column = column.cast(pa.uint8())
+    elif not (types.is_integer(kind) or types.is_floating(kind)):
+        return _Values(None, None)
+    numbers = _in_numpy(column)
+    return _Values(
+        np.where(_there(column), numbers.astype(np.float64), np.nan) if column.null_count else numbers, None
+    )
+
+
+def _days(column: pa.Array) -> NDArray[np.float64]:
+    kind = column.type
+    unit = "D" if types.is_date32(kind) else "ms" if types.is_date64(kind) else kind.unit
+    stamps = _in_numpy(column.cast(pa.int32() if unit == "D" else pa.int64())).astype(np.int64)
+    since: NDArray[np.float64] = days(stamps.view(f"datetime64[{unit}]"))
+    return np.where(_there(column), since, np.nan) if column.null_count else since
+
+
+def _of_objects(values: list[Any], *, keys: bool) -> _Values:
+    """Read Python objects one by one; where all are of some types, together, which gives the same."""
+    kinds = set(map(type, values))
+    try:
+        if kinds <= {str, type(None)}:
+            return _Values(None, pa.array(values, pa.large_string()).cast(_TEXT))
+        if kinds <= _SAME_IN_NUMPY:
+            return _Values(np.array(values, dtype=np.float64), None)
+    except (UnicodeEncodeError, OverflowError, pa.ArrowException):
+        pass
+    pairs = [_value(value, keys=keys) for value in values]
+    numbers = np.fromiter((number for number, _ in pairs), np.float64, len(pairs))
+    return _Values(numbers, _written([text for _, text in pairs]))
+
+
+def _value(value: object, *, keys: bool) -> tuple[float, str | None]:
+    text = plain_text(value)
+    if text is not None:
+        return math.nan, text
+    number = plain_number(value)
+    if keys and not math.isnan(number) and isinstance(value, dt.date | np.datetime64):
+        return math.nan, date_text(number)
+    return number, None
+
+
+def _written(texts: Sequence[str | None]) -> pa.Array:
+    encoded = [b"" if text is None else text.encode(errors="surrogatepass") for text in texts]
+    bounds = np.zeros(len(texts) + 1, dtype=np.int64)
+    np.cumsum([len(text) for text in encoded], out=bounds[1:])
+    there = np.packbits([text is not None for text in texts], bitorder="little")
+    return pa.Array.from_buffers(
+        _TEXT, len(texts), [pa.py_buffer(each) for each in (there, bounds, b"".join(encoded))]
+    )
+
+
+def _read(texts: pa.Array) -> list[str]:
+    return [text.decode(errors="surrogatepass") for text in texts.to_pylist()]
+
+
+def _dates(since: NDArray[np.float64]) -> pa.Array:
+    different, places = np.unique(since, return_inverse=True)
+    return _written([date_text(day) for day in different.tolist()]).take(_in_arrow(places))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    kinds = "string", "large_string", "string_view", "binary", "large_binary", "binary_view"
+    return any(getattr(types, f"is_{each}")(kind) for each in kinds)
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    """Give text, null where bytes are none."""
+    column = column.cast(_TEXT)
+    try:
+        column.cast(pa.large_string())  # which checks
+    except pa.ArrowInvalid:
+        return _written([plain_text(value) for value in column.to_pylist()])
+    return column
+
+
+def _parsed(texts: pa.Array) -> NDArray[np.float64]:
+    """Read texts as the numbers that they are, NaN for all others, as `read_number` reads one."""
+    every = coded(texts)
+    different = every.values
+    numbers = np.full(len(different) + 1, np.nan)
+    for pattern, read in ((_IS_NUMERAL, _floats), (_IS_OTHER, _others)):
+        found = pc.match_substring_regex(different, pattern)
+        if found.true_count:
+            numbers[np.flatnonzero(_truth(found))] = read(different.filter(found))
+    return numbers[every.codes]
+
+
+def _floats(numerals: pa.Array) -> Any:
+    bare = pc.ascii_ltrim(pc.ascii_trim_whitespace(numerals.cast(pa.large_string())), "+")
+    try:
+        return _in_numpy(bare.cast(pa.float64()))
+    except pa.ArrowInvalid:  # one is beyond float64
+        return _others(numerals)
+
+
+def _others(texts: pa.Array) -> Any:
+    return [read_number(text) for text in _read(texts)]
+
+
+def _labels(numbers: NDArray[np.float64] | None, texts: pa.Array, domain: Any) -> Dictionary:
+    """Give values as codes: whatever they are, or of a domain of categories what is one of them."""
+    values: list[Any]
+    if domain is ...:
+        every = coded(texts)
+        codes, values = every.codes.copy(), _read(every.values)
+    else:
+        known = codes_of(domain)
+        values = [*known.texts]
+        codes = _numbered(pc.index_in(texts, value_set=_written(values))).copy()
+        left = np.flatnonzero((codes < 0) & _there(texts))
+        if len(left) and known.numbers:
+            numbers = np.full(len(texts), np.nan) if numbers is None else numbers
+            numbers[left] = _parsed(texts.take(_in_arrow(left)))
+    if numbers is not None:
+        there = np.flatnonzero(~np.isnan(numbers))
+        different, own = np.unique(numbers[there], return_inverse=True)
+        codes[there] = len(values) + own
+        values += different.tolist()
+    return Dictionary(codes, values)
+
+
+# ---- people -----------------------------------------------------------------------------------------------
+
+
+def _names(column: pa.Array | NDArray[Any] | list[Any]) -> pa.Array:
+    """Name people: whole numbers of 64 bits, or texts; null for whoever is named by none."""
+    if isinstance(column, np.ndarray):
+        column = _in_arrow(column) if column.dtype.kind in "iu" else column.tolist()
+    if isinstance(column, pa.Array) and (types.is_floating(column.type) or types.is_decimal(column.type)):
+        column = column.to_pylist()
+    if isinstance(column, list):
+        return _names_of(column)
+    if _is_text(column.type):
+        return _as_text(column)
+    if not types.is_integer(column.type):
+        return pa.nulls(len(column), _TEXT)
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return _digits(column)
+
+
+def _names_of(values: list[Any]) -> pa.Array:
+    kinds = set(map(type, values))
+    try:
+        if kinds <= {str, type(None)}:
+            return pa.array(values, pa.large_string()).cast(_TEXT)
+        if kinds <= {int, type(None)}:
+            return pa.array(values, pa.int64())
+    except (UnicodeEncodeError, OverflowError, pa.ArrowException):
+        pass
+    return _written([_name(value) for value in values])
+
+
+def _name(value: object) -> str | None:
+    """Give the digits of a whole number, or a text; None for all else, and for what float64 may have rounded."""
+    text = plain_text(value)
+    if text is not None or type(value) in {bool, np.bool_}:
+        return text
+    try:
+        if isinstance(value, int | np.integer):
+            return str(int.__int__(value) if isinstance(value, int) else int(value))
+        whole = int(value)  # type: ignore[call-overload]
+        return str(whole) if whole == value and abs(whole) < _WHOLE_MAX else None
+    except Exception:  # noqa: BLE001 - an error would tell on its row
+        return None
+
+
+def coded(values: pa.Array) -> Dictionary:
+    """Return values as codes into different ones, the code -1 for null."""
+    found = values.dictionary_encode()
+    return Dictionary(_numbered(found.indices), found.dictionary)
+
+
+def _digits(numbers: pa.Array) -> pa.Array:
+    return numbers.cast(pa.large_string()).cast(_TEXT)
+
+
+def _alike(names: Sequence[pa.Array]) -> list[pa.Array]:
+    """Give names that are numbers as numbers if all are, else as their digits."""
+    if len({each.type for each in names}) < 2:  # noqa: PLR2004
+        return [*names]
+    return [_digits(each) if types.is_integer(each.type) else each for each in names]
+
+
+def together(names: Sequence[pa.Array]) -> tuple[pa.Array, list[NDArray[np.intp]]]:
+    """Return all different names, and for each of some lists of different ones, their places among all."""
+    if len(names) == 1:
+        return names[0], [np.arange(len(names[0]))]
+    every = coded(pa.concat_arrays(_alike(names)) if names else pa.nulls(0, _TEXT))
+    return every.values, np.split(every.codes, np.cumsum([len(each) for each in names])[:-1])
+
+
+def places(known: pa.Array, names: pa.Array, unknown: int) -> NDArray[np.intp]:
+    """Return the place of each name among different ones; `unknown` for those that are not there, or are null."""
+    known, names = _alike([known, names])
+    found = _numbered(pc.index_in(names, value_set=known))
+    return np.where(found < 0, unknown, found)
+
+
+def written(names: pa.Array, which: NDArray[np.integer]) -> Iterator[bytes]:
+    """Return some names as bytes."""
+    some = names.take(_in_arrow(which))
+    yield from (_digits(some) if types.is_integer(some.type) else some).to_pylist()
