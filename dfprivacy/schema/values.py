@@ -90,12 +90,14 @@ def plain(value: object) -> str | bool | int | float | dt.date | None:
     if text is not None:
         return text
     try:
+        if isinstance(value, np.timedelta64):  # a whole number, to NumPy
+            return None
         if isinstance(value, bool | np.bool_):
             return bool(value)
         if isinstance(value, int):
             return int.__int__(value)
         if isinstance(value, np.integer):
-            return None if isinstance(value, np.timedelta64) else int(value)
+            return int(value)
         if isinstance(value, dt.datetime):
             return dt.datetime.fromisoformat(dt.datetime.isoformat(value))
         if isinstance(value, dt.date):
