@@ -52,7 +52,7 @@ def refined(
         found = asked_again(question, answered.release)
         if found is None:
             raise ArgumentError(
-                "The rows that this answer is of are not here: they were protected elsewhere, or are others by now.",
+                "The rows of this answer are not here: they were protected elsewhere, or are others by now.",
                 "Ask its question of the view.",
             )
         question = found
