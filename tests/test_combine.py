@@ -236,11 +236,6 @@ def test_population(view, two):
     [
         lambda v: v.histogram("x", bins=4, epsilon=5),
         lambda v: v.value_counts("g", epsilon=5),
-        lambda v: v.corr(["x", "y"], epsilon=5),
-        lambda v: v.agg(x="mean", y="mean", epsilon=5),
-        lambda v: v.describe(epsilon=5),
-        lambda v: v.ols("y ~ x", epsilon=5),
-        lambda v: v.anova("x", by="g", epsilon=5),
     ],
 )
 def test_refine_says_how_to_point_at_a_number(ask):
