@@ -351,8 +351,9 @@ class PrivateFrame(Askable, Terms, BundledMethods):
         Returns
         -------
         PrivateFrame
-            A view of which every question draws a sample of its own. It shares the account. Counts and sums are
-            those of the sample; means, tests and all that is estimated are of the same population.
+            A view of which every question draws a sample of its own. It shares the account. Counts, sums and
+            intervals for the sample's own number are of the rows that were drawn; tests and all that is estimated
+            are of the same population, and so are the intervals of methods with ``covers=`` unless it is given.
 
         Raises
         ------

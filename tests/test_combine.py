@@ -272,6 +272,37 @@ def test_population(view, two):
         dp.combine(lambda m: m.value, view.mean("x", epsilon=1), covers="population")
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda v: v.histogram("x", bins=4, epsilon=5),
+        lambda v: v.value_counts("g", epsilon=5),
+    ],
+)
+def test_refine_says_how_to_point_at_a_number(ask):
+    """For an answer of many numbers: the function that the error names can be passed as it is."""
+    view = protect("many numbers")
+    first = ask(view)
+    with pytest.raises(dp.ArgumentError, match="number = lambda r: ") as refused:
+        view.refine(first, epsilon=5)
+    number = eval(str(refused.value).partition("number = ")[2].partition(": view")[0])  # noqa: S307 - as a user would paste it
+
+    assert view.budget.spent == 5
+    assert math.isfinite(view.refine(first, number, epsilon=5).estimate)
+
+
+def test_what_cannot_be_pooled_is_refused_before_it_is_paid():
+    """A choice, whose noise is not drawn again, and a value that fresh noise moves to one side."""
+    view = protect("not pooled")
+    chosen, mean = view.median("x", epsilon=1), view.mean("x", epsilon=1)
+    with pytest.raises(dp.ArgumentError, match="cannot be drawn again"):
+        view.refine(chosen, epsilon=1)
+    with pytest.raises(dp.ArgumentError, match="to one side"):
+        view.refine(mean, lambda r: abs(r.value - mean.value), epsilon=1)
+
+    assert view.budget.spent == 2
+
+
 def test_refine():
     view = protect("refined", public=["g"])
     first = view.ttest("x", epsilon=1)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from dfprivacy._json import result_of
 from dfprivacy._measure.redraw import World
 from dfprivacy.errors import ArgumentError, DPError
 from dfprivacy.release import Groups, Release
@@ -208,11 +207,11 @@ def main(release: Release) -> float:
 
 def _example(release: Release) -> str:
     """Write a function that points at a number of a release."""
-    result = result_of(release)
-    names = [*result]
-    for name in sorted(names, key=lambda each: (each not in _ABOUT, names.index(each))):
-        value, place = result[name], ""
-        while isinstance(value, dict | list | tuple | np.ndarray) and len(value):
+    for name, field in sorted(release.result.items(), key=lambda item: item[0] not in _ABOUT):
+        value, place = field, ""
+        while isinstance(value, dict | list | tuple) or np.ndim(value):
+            if not len(value):
+                break
             key = next(iter(value)) if isinstance(value, dict) else -1 if place else 0
             value, place = value[key], f"{place}[{key!r}]"
         if isinstance(value, float) and math.isfinite(value):

@@ -102,7 +102,7 @@ class Redraw:
             if noted.of_sums:
                 ((table, query, k, _),) = noted.values
                 moved = _moved(table, frames)
-                several = moved._with(schema=replace(moved.schema, size=None))  # noqa: SLF001 - of another reading
+                several = moved._with(schema=replace(moved.schema, size=None))  # noqa: SLF001 - of another table
                 total = several.total(OneHot(which, of=query.of), k)  # type: ignore[arg-type]
                 parts.append(np.array(total, dtype=object).reshape(len(new), -1))
             else:
