@@ -543,6 +543,21 @@ def test_a_backup_without_an_account_is_refused(path, tmp_path):
     assert 1 == len(opened(path, "other").entries())
 
 
+def test_a_backup_of_another_ledger_is_refused(path, tmp_path, monkeypatch):
+    """It takes no working ledger's place, whatever is remembered, and changes nothing there."""
+    pay(opened(path))
+    other = opened(tmp_path / "other.sqlite")
+    pay(other)
+    pay(other)
+    copy = backup(other.ledger, tmp_path / "copy")
+    for memory in (remembers_all, remembers_in_the_process, remembers_beside):
+        memory(path, monkeypatch)
+        with pytest.raises(LedgerError, match="lower what was spent"):
+            restore(copy, path)
+        pay(opened(path), "0.125")
+    assert 4 == len(opened(path).entries())
+
+
 def test_a_ledger_in_use_is_restored_in_one_transaction(path, tmp_path):
     """An account that is open while its ledger is restored goes on in the same file."""
     account = opened(path)

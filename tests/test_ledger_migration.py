@@ -153,7 +153,7 @@ def test_an_old_backup_is_restored_in_a_new_ledger_and_a_new_one_in_an_old_file(
 
 @both
 def test_what_an_older_version_remembered_counts(old, schema):
-    """A lost file of an older version is missed; one that is there is brought up to date, under the same id again."""
+    """A lost file of an older version is missed; one that is there is brought up to date, always under one id."""
     line = '{"account": "survey", "opened": "2026-11-22T19:39:18.159653+00:00", "spent": ["1", "0", "0"]}'
     old.with_name("ledger.sqlite.remembered").write_text(f"\n{line}")
     content = old.read_bytes()

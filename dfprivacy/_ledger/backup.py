@@ -114,7 +114,6 @@ def restore(source: str | os.PathLike[str], where: str | os.PathLike[str]) -> Pa
             _refuse_less(copy, known, path)
             event = now(), "restored", restored.ledger, f"charge {restored.charge}, {now()}"
             copy.execute("INSERT INTO records (at, event, subject, value) VALUES (?, ?, ?, ?)", event)
-        memory.note(restored)
         if works:
             _exchange(new, path)
         else:  # no process can have charged anything there
@@ -122,6 +121,7 @@ def restore(source: str | os.PathLike[str], where: str | os.PathLike[str]) -> Pa
             for more in ("-wal", "-shm", "-journal"):
                 path.with_name(path.name + more).unlink(missing_ok=True)
             sync(path.parent)
+    memory.note(restored)
     open_ledger(path).close()
     return path
 
