@@ -44,12 +44,11 @@ def read_schema(
     doubles = sorted(name for name, times in Counter(names).items() if times > 1)
     if doubles:
         raise SchemaError(f"Columns {doubles!r} appear more than once.", "Give every column its own name.")
-    if not isinstance(neighbors, str) or neighbors not in ("replace_one", "add_remove"):
-        raise SchemaError(f"neighbors{quoted(neighbors)} is unknown.", 'Use "replace_one" or "add_remove".')
+    relation = _relation(neighbors)
     public = _names("public", public)
     if unit is not None:
         _check_unit(frame, unit, public, {"bounds": bounds, "categories": categories, "missing": missing})
-    if public and neighbors == "add_remove":
+    if public and relation == "add_remove":
         raise SchemaError(
             "public columns need neighbors='replace_one': tables that differ by a row do not agree on any column.",
             "Leave out public=, or protect the content of rows instead of their presence.",
@@ -67,11 +66,16 @@ def read_schema(
         )
         if column != Column(name):
             columns[name] = column
-    relation: Neighbors = "add_remove" if neighbors == "add_remove" else "replace_one"
     if unit is not None:
         return Schema(names, columns, relation, None, unit, size, library=frame.library)
     counted = None if relation == "add_remove" else size or _counted(frame)
     return Schema(names, columns, relation, counted, library=frame.library)
+
+
+def _relation(neighbors: object) -> Neighbors:
+    if not isinstance(neighbors, str) or neighbors not in ("replace_one", "add_remove"):
+        raise SchemaError(f"neighbors{quoted(neighbors)} is unknown.", 'Use "replace_one" or "add_remove".')
+    return "add_remove" if neighbors == "add_remove" else "replace_one"
 
 
 def _counted(frame: Frame) -> int:
@@ -109,9 +113,9 @@ def read_unit(unit: object, max_rows: object, missing: object) -> Unit | None:
     return Unit(unit, as_whole(max_rows, "max_rows", 1, ROWS_OF_ONE), "own" if missing == "own" else "omit")
 
 
-def read_size(size: object, neighbors: str) -> int | None:
+def read_size(size: object, neighbors: object) -> int | None:
     """Check a public number of rows, or of people."""
-    if size is not None and neighbors == "add_remove":
+    if _relation(neighbors) == "add_remove" and size is not None:
         raise SchemaError(
             "size= states a public number, and under neighbors='add_remove' no number is public.",
             "Leave out size=, or use neighbors='replace_one'.",
@@ -210,7 +214,11 @@ def _column(name: str, bounds: object, categories: object, missing: object, *, p
 
 
 def _names(argument: str, names: object) -> tuple[str, ...]:
-    if isinstance(names, str) or not isinstance(names, Sequence):
+    if (
+        isinstance(names, str | range)
+        or not isinstance(names, Sequence)
+        or not all(isinstance(n, str) for n in names)
+    ):
         raise SchemaError(f"{argument}= takes a list of column names.", f"For example {argument}=['arm'].")
     return tuple(names)
 

@@ -811,7 +811,7 @@ def as_number(value: object, what: str) -> float:
 
 def bounds_of(name: str, bounds: object) -> tuple[float, float]:
     """Read the bounds of a column."""
-    if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:  # noqa: PLR2004
+    if isinstance(bounds, str | range) or not isinstance(bounds, Sequence) or len(bounds) != 2:  # noqa: PLR2004
         raise SchemaError(f"bounds[{name!r}] must be a pair (low, high).")
     low, high = (as_number(bound, f"bounds[{name!r}]") for bound in bounds)
     pair = f"bounds[{name!r}] = ({low:.15g}, {high:.15g})"
@@ -824,9 +824,11 @@ def bounds_of(name: str, bounds: object) -> tuple[float, float]:
 
 def categories_of(what: str, categories: object) -> tuple[Category, ...]:
     """Read a list of values, each once."""
-    if isinstance(categories, str) or not isinstance(categories, Sequence | range | np.ndarray):
+    categories = categories.tolist() if isinstance(categories, np.ndarray) else categories
+    if isinstance(categories, str) or not isinstance(categories, Sequence):
         raise SchemaError(f"{what} must be a list of values.")
-    if len(categories) > _CATEGORIES_MAX:
+    beyond = categories[_CATEGORIES_MAX : _CATEGORIES_MAX + 1]  # a range may have more than len() tells
+    if len(beyond):
         raise SchemaError(f"{what} has over {_CATEGORIES_MAX:,} values.", "Of a huge domain, ask with domain=.")
     domain: list[Category] = []
     for item in categories:

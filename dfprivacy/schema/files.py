@@ -191,9 +191,11 @@ def read_file(path: str | os.PathLike[str]) -> SchemaFile:
     SchemaError
         If it cannot be read, or says what no schema says.
     """
-    if not isinstance(path, str | os.PathLike):
-        raise SchemaError(f"schema= names a file, and a {type(path).__name__} is none.", "For example 'fair.toml'.")
-    where = os.fspath(path)
+    try:
+        where = os.fsdecode(path)
+    except Exception:  # noqa: BLE001 - whatever a path of the caller's own kind raises
+        what = f"schema= names a file, and a {type(path).__name__} is none."
+        raise SchemaError(what, "For example 'fair.toml'.") from None
     try:
         content = read_whole(where, _LARGEST)
     except (OSError, ValueError) as error:
