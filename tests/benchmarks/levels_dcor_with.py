@@ -4,9 +4,9 @@
 
 Both columns follow the data of the design, independently, with the missing values of the design, and all other
 arguments are the defaults. For the owner alone (`dcor_with_own`), independence is tested by 999 permutations; those
-of a p-value that is surely above 5% are cut short. With an epsilon, of as much as the message, it is an interval for
-the squared correlation with the message without Laplace noise, and counted is how often it holds it. The library's own
-statistics and conclusions, with NumPy's continuous Laplace noise and angles randomised by NumPy.
+of a p-value that is surely above 5% are cut short. With an epsilon, of as much as the message, it is an interval
+for the squared correlation with the message without Laplace noise, and counted is how often it holds it. The
+library's own statistics and conclusions, with NumPy's continuous Laplace noise and angles randomised by NumPy.
 """
 
 from __future__ import annotations
