@@ -442,7 +442,7 @@ def test_groups_share_a_copy_of_what_the_first_one_asked():
         first = parts[0].read(features)
         prices = [parts[0].once(first, ("price",), lambda: 1)]
         same = parts[1].read(Moments(whole.schema.columns["x"], degree=1))
-        features.columns = (whole.schema.columns["y"],)
+        vars(features)["columns"] = (whole.schema.columns["y"],)
         other = parts[1].read(features)
         prices += [parts[1].once(query, ("price",), lambda: 2) for query in (same, other)]
 

@@ -213,7 +213,7 @@ def test_a_true_claim_loses_nothing():
     """Rows of whole units are what they were, also those of just the radius, whatever last bits a root has."""
     rows = np.array([[3.0, 1.0], [1.0, 3.0], [-3.0, 1.0], [0.0, 0.0], [2.0, -2.0]])
 
-    assert (rows == rows_of(Whole(X, 1.0, lambda x: rows), [0.0, 1.0, 2.0, 3.0, 4.0])).all()
+    assert (rows == rows_of(Whole(X, 1.0, lambda x: rows[x.astype(int)]), [0.0, 1.0, 2.0, 3.0, 4.0])).all()
 
 
 @pytest.mark.parametrize("norm", [1, 2, math.inf])
@@ -250,7 +250,7 @@ def test_a_unit_that_is_none_is_refused(unit):
 def test_a_unit_of_an_object_of_the_house_is_not_believed():
     """Whoever writes a unit on bundled features changes nothing."""
     moments = Moments(X)
-    with pytest.raises(AttributeError):
+    with pytest.raises(dp.PluginError, match="is fixed"):
         moments.unit = 1.0
     vars(moments)["unit"] = 1.0
 

@@ -3,10 +3,10 @@
     python tests/benchmarks/levels_dcor_with.py --runs 100
 
 Both columns follow the data of the design, independently, with the missing values of the design, and all other
-arguments are the defaults. Without an epsilon, for oneself, independence is tested by 999 permutations; those of a
-p-value that is surely above 5% are cut short. With one, of as much as the message, it is an interval for the
-squared correlation with the message without Laplace noise, and counted is how often it holds it. The library's own
-statistics and conclusions, with NumPy's continuous Laplace noise and angles randomised by NumPy.
+arguments are the defaults. For the owner alone (`dcor_with_own`), independence is tested by 999 permutations; those
+of a p-value that is surely above 5% are cut short. With an epsilon, of as much as the message, it is an interval
+for the squared correlation with the message without Laplace noise, and counted is how often it holds it. The
+library's own statistics and conclusions, with NumPy's continuous Laplace noise and angles randomised by NumPy.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Parties:
         compared = Compared(
             message, ("y",), self.spaces[1].diameter, statistic.sampling, NoisyValue(values, scales, None)
         )
-        found = dcor_with.conclusion(compared, permutations=PERMUTATIONS)
+        found = dcor_with.conclusion(compared)
         covariance, y, below, share = statistic.value(second) / statistic.weights
         x, others = Deviation(self.spaces[0], self.n).value(first) / Deviation(self.spaces[0], self.n).weights
         if not x * y * share * others > 0:
