@@ -43,7 +43,7 @@ class Anova(Release):
     eta_squared : float
         The part of the table's variance that is between groups, what the noise adds taken away.
     eta_squared_low, eta_squared_high : float
-        Ends of its interval, for the table.
+        Ends of its interval, for the table's own: they say nothing of the population from which its rows are.
     groups : tuple
         The groups.
     means, standard_errors : tuple of float
@@ -51,7 +51,7 @@ class Anova(Release):
     noise_standard_error : tuple of float
         The standard error of each that privacy adds.
     lows, highs : tuple of float
-        Ends of the confidence interval of each mean.
+        Ends of the confidence interval of each mean, for the population.
     confidence : float
         Coverage of the intervals.
     sizes : tuple of float
@@ -92,16 +92,23 @@ class Anova(Release):
     nan_policy: NanPolicy
     notes: tuple[str, ...]
     released: tuple[tuple[float, ...], ...]
+    covers: str | None = "limited population"
 
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
         missing = clearly_some(self.missing, self.missing_standard_error)
         return (
-            *("statistic", "pvalue", "alpha", "rejected", "eta_squared", "eta_squared_low", "eta_squared_high"),
+            *("statistic", "pvalue", "alpha", "rejected", "eta_squared"),
             *("groups", "means", "lows", "highs", "sizes"),
             *(("missing", "missing_standard_error") if missing else ()),
             "notes",
         )
+
+    def _rows(self) -> list[tuple[str, str]]:
+        low, high = self.eta_squared_low, self.eta_squared_high
+        how = sure(low, high, self.confidence, whose="the table's own")
+        told = number(self.eta_squared, (high - low) / 4) + how
+        return [(name, told if name == "eta_squared" else text) for name, text in super()._rows()]
 
     def _sentence(self) -> str:
         """Say whether the means differ, and between which they lie."""
@@ -129,6 +136,7 @@ class Anova(Release):
         effect: dict[str, Any] = {"standard_error": None, "noise_standard_error": None}
         effect |= {"low": self.eta_squared_low, "high": self.eta_squared_high}
         effect |= {"statistic": self.statistic, "pvalue": self.pvalue, "n": sum(self.sizes)}
+        effect |= {"covers": "limited table"}
         means = {"standard_error": self.standard_errors, "noise_standard_error": self.noise_standard_error}
         apart = [
             {"term": f"{a} - {b}", "estimate": difference, "standard_error": error, "pvalue": pvalue}
@@ -226,7 +234,9 @@ def anova(
 
     **Statistics.** The law of the statistic under the null hypothesis is simulated: normal groups with one mean and
     the variances and sizes that the noisy sums may be of, and the noise. Means are weaker than ranks where bounds
-    are loose: ``kruskal`` asks whether groups differ, this by how much. The interval of η² is for the table.
+    are loose: ``kruskal`` asks whether groups differ, this by how much. The intervals of means are for the
+    population, that of η² for the table. With ten rows or fewer in a group the level .05 reaches .12, and a note
+    says not to trust it.
 
     References
     ----------

@@ -54,6 +54,9 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             case(arguments={"time": "t", "event": "e", "edges": [0, 1, 2], "by": "g"}, **times),
             case(arguments={"time": "t", "event": "e", "edges": 3}, **times, neighbors="add_remove"),
         ],
-        "survival_test": [case(arguments={"time": "t", "event": "e", "by": "g"}, **times)],
+        "survival_test": [
+            case(arguments={"time": "t", "event": "e", "by": "g"}, **times, epsilon=30),
+            case(arguments={"time": "t", "event": "e", "by": "g"}, **times, neighbors="add_remove"),
+        ],
     }
     return known[mechanism.name]

@@ -57,8 +57,9 @@ def mannwhitneyu(
         The level at which `rejected` decides.
     confidence : float
         Coverage of the interval for the effect.
-    shapes : {"any", "similar"}
-        What the interval takes the laws of the groups to be: any, or of one shape, which makes it narrower.
+    shapes : {"similar", "any"}
+        What the test and the interval take the laws of the groups to be: of one shape, as Mann and Whitney's test
+        does, or any, which finds less and holds where spreads differ.
 
     Returns
     -------
@@ -83,15 +84,18 @@ def mannwhitneyu(
 
     **Statistics.** The p-value is that of the normal law with the noise in it, and with the largest variance that
     sizes and ties can have: exact for large groups alike and without ties, conservative else, and more so where
-    sizes are not measured. It is a test of one law in both groups, not of medians: where spreads differ and the
-    smaller group has the larger one, it rejects too often, as it does without privacy. The interval for the effect
-    holds for any two laws.
+    sizes are not measured. The interval for the effect has the same variance at 1/2, so that it holds 1/2 if and
+    only if the test does not reject [3]_. It is a test of one law in both groups, not of medians: where spreads
+    differ and the smaller group has the larger one, it rejects too often, as it does without privacy, and so does
+    the interval cover too rarely. ``shapes="any"`` takes the largest variance of any two laws for both [2]_.
 
     References
     ----------
     .. [1] Couch, Kazan, Shi, Bray and Groce (2019). Differentially private nonparametric hypothesis testing. CCS.
     .. [2] Birnbaum and Klose (1957). Bounds for the variance of the Mann-Whitney statistic. Annals of Mathematical
        Statistics 28.
+    .. [3] Fay and Malinovsky (2018). Confidence intervals of the Mann-Whitney parameter that are compatible with
+       the Wilcoxon-Mann-Whitney test. Statistics in Medicine 37.
 
     Examples
     --------

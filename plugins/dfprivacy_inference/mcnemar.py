@@ -74,6 +74,7 @@ class McNemar(Release):
     notes: tuple[str, ...]
     released: tuple[float, ...]
     noise_standard_error: float
+    covers: str | None = "population"
 
     _shown = ("statistic", "pvalue", "alpha", "rejected", "discordant", "odds_ratio", "low", "high", "notes")
 

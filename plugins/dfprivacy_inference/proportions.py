@@ -90,6 +90,7 @@ class Proportions(Release):
     notes: tuple[str, ...]
     released: tuple[tuple[float, ...], ...]
     noise_standard_error: float
+    covers: str | None = "population"
 
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
