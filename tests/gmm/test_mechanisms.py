@@ -433,7 +433,7 @@ def test_auto_chooses_nothing_that_it_doubts():
 
     assert any("y = one: the covariance is mostly noise" in note for note in quadratic.notes)
     assert (auto.method, auto.notes, auto.radius) == ("lda", (), 2)
-    assert fit(X, y, method="auto", epsilon=1000).method == "qda"
+    assert fit(np.where((y == "one")[:, None], 3 * X, X), y, method="auto", epsilon=PLENTY).method == "qda"
 
 
 def test_unseen_labels_count_nowhere():
