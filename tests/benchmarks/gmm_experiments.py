@@ -93,6 +93,7 @@ def ours(
         bounds=bounds,
         categories={"y": [0, 1]},
     )
+    asked = {"radius": 0.6 * np.sqrt(len(bounds)), **asked}  # rows are around the middle of their bounds
     with seeded_noise(seed):
         return view.gmm_fit(list(bounds), "y", method=method, epsilon=epsilon, delta=DELTA, **asked)
 

@@ -423,6 +423,19 @@ def test_rows_at_the_end_of_their_bounds_are_noted():
     assert whole.notes == ()
 
 
+def test_auto_chooses_nothing_that_it_doubts():
+    """Of classes that differ, one covariance is mostly noise and would be moved: one for all is taken."""
+    rng = np.random.default_rng(6)
+    y = rng.choice(["one", "two"], 8000, p=[0.2, 0.8])
+    X = rng.normal(size=(8000, 4)) * np.where(y == "one", 0.1, 0.8)[:, None]
+
+    quadratic, auto = (fit(X, y, method=method) for method in ("qda", "auto"))
+
+    assert any("y = one: the covariance is mostly noise" in note for note in quadratic.notes)
+    assert (auto.method, auto.notes, auto.radius) == ("lda", (), 2)
+    assert fit(np.where((y == "one")[:, None], 3 * X, X), y, method="auto", epsilon=PLENTY).method == "qda"
+
+
 def test_unseen_labels_count_nowhere():
     """Rows with a label that is no category are left out, and belong to no class."""
     X, y = drawn(2, 6000)
