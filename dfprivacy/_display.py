@@ -53,7 +53,9 @@ class Displayed:
     def to_frame(self, library: str | None = None) -> Any:
         """Return the estimates as a tidy table: one row for each, with a few columns of plain values.
 
-        Everything else that the result holds is an attribute, and in `to_dict` and `to_json`.
+        Everything else that the result holds is an attribute, and in `to_dict` and `to_json`. Texts are as
+        declared or found, for joins: a spreadsheet takes one that begins with ``=``, ``+``, ``-`` or ``@`` for a
+        formula.
 
         Parameters
         ----------

@@ -354,9 +354,9 @@ def views(chance, rng, watch, count):
         for _ in range(chance.choice([1, 1, 2])):
             changed(chance, given)
         args = given.pop("args")
+        args = args if isinstance(args, list) else [args]
         if name == "from_json" and not args:
             given = {name: value for name, value in given.items() if plain_json(value)}
-        args = args if isinstance(args, list) else [args]
         label = f"{[name_of(each) for each in args]} { {name: name_of(value) for name, value in given.items()} }"
         watch.call(
             name,
@@ -635,6 +635,7 @@ def schemas(chance, rng, watch, count):
 def test_hostile_input_ends_in_an_answer_or_an_error(kind, alarm, tmp_path, monkeypatch):
     """Soon, with nothing charged where it is refused, and no text that tells a value or moves a terminal."""
     monkeypatch.chdir(tmp_path)
+    registry()  # which takes longer than a refusal
     watch, count = Watch(), round(CALLS * SHARES[kind.__name__])
     original = watch.call
 
