@@ -329,5 +329,5 @@ def test_an_interval_of_a_sample_says_that_it_is_the_samples():
     """Nobody takes it for one of the table's own number."""
     view = pd.DataFrame({"x": range(1000)}).dp.protect("whose", epsilon=9, bounds={"x": (0, 1000)})
 
-    assert "for the sample's own" in repr(view.sample(0.5).mean("x", epsilon=1))
+    assert "for the sample's own" in repr(view.sample(0.5).mean("x", covers="table", epsilon=1))
     assert "for the table's own" in repr(view.mean("x", epsilon=1))
