@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,10 +21,6 @@ __all__ = ["NOBODY", "UNKNOWN", "People"]
 
 NOBODY = -1
 UNKNOWN = -2
-
-
-def _columns() -> Any:
-    return importlib.import_module("dfprivacy._table.frames.columns")  # which imports Arrow
 
 
 class People:
@@ -51,17 +46,19 @@ class People:
     """
 
     def __init__(self, parts: Iterable[Raw], *, settled: bool) -> None:
+        from dfprivacy._table.frames import columns  # which imports Arrow
+
         named: list[Any] = []
         codes: list[NDArray[np.int32]] = []
         times: list[NDArray[np.int64]] = []
         for part in map(_named, parts):
-            names = _columns().coded(part.values)
+            names = columns.coded(part.values)
             code = np.append(names.codes, NOBODY).astype(np.int32)[part.codes]
             named.append(names.values)
             times.append(np.bincount(code[code >= 0], minlength=len(names.values)))
             if settled:
                 codes.append(code)
-        self.names, places = _columns().together(named)
+        self.names, places = columns.together(named)
         self.rows = np.zeros(len(self.names), dtype=np.int64)
         for place, more in zip(places, times, strict=True):
             self.rows[place] += more  # each is there once
@@ -75,14 +72,18 @@ class People:
 
     def find(self, raw: Raw) -> NDArray[np.intp]:
         """Give each row the number of its person: -1 where it names nobody, -2 where somebody who is not known."""
+        from dfprivacy._table.frames import columns
+
         part = _named(raw)
-        known = _columns().places(self.names, part.values, UNKNOWN)
+        known = columns.places(self.names, part.values, UNKNOWN)
         numbers: NDArray[np.intp] = np.append(known, NOBODY)[part.codes]  # the code -1 (missing) is the last entry
         return numbers
 
     def hashes(self, people: NDArray[np.integer], key: bytes, purpose: bytes) -> Hashes:
         """Give a keyed hash of the name of each of some people."""
-        return keyed(_columns().written(self.names, people), key, purpose)
+        from dfprivacy._table.frames import columns
+
+        return keyed(columns.written(self.names, people), key, purpose)
 
 
 def _named(raw: Raw) -> Dictionary:

@@ -96,6 +96,8 @@ def plain(value: object) -> str | bool | int | float | dt.date | None:
             return bool(value)
         if isinstance(value, int):
             return int.__int__(value)
+        if isinstance(value, np.timedelta64):  # NumPy calls it an integer
+            return None
         if isinstance(value, np.integer):
             return int(value)
         if isinstance(value, dt.datetime):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,7 +18,12 @@ if TYPE_CHECKING:
 
 def adapt(frame: object) -> Engine | None:
     """Return the engine of a DataFrame of Spark, None for anything else."""
-    return SparkEngine(frame) if isinstance(frame, DataFrame) else None
+    if not isinstance(frame, DataFrame):
+        return None
+    context = getattr(frame.sparkSession, "_sc", None)  # there is none with Spark Connect
+    if context is not None and context.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        context.pythonExec = sys.executable  # workers on this machine, else of whichever `python3` is first
+    return SparkEngine(frame)
 
 
 class SparkEngine(Cluster):
