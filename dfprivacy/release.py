@@ -369,7 +369,7 @@ class Groups(Release, Generic[R_co]):
 
     def _facts(self) -> list[tuple[str, str]]:
         """Say what is true of all groups once, and what is not of each."""
-        every = [release._said() for release in self.releases]  # noqa: SLF001 - of our own kind
+        every = [replace(release, privacy=self.privacy)._said() for release in self.releases]  # noqa: SLF001 - own
         if all(release._grid() is None for release in self.releases):  # noqa: SLF001 - as above
             every = [[(name, text) for name, text in rows if name in {"covers", *NOTES}] for rows in every]
         common = [row for row in every[0] if all(row in rows for rows in every)]

@@ -90,7 +90,8 @@ def statistic(release: ColumnStatistic, ax: Any) -> Any:
         part = release._noise_part  # noqa: SLF001 - of our own kind
         inner = [release.value + (end - release.value) * (1 - (part or 0.0)) for end in (low, high)]
         all_noise = part is not None and part >= 1
-        label = f"{_interval(release.confidence, noise=all_noise)}, for the {(release.covers or '').split()[-1]}"
+        of = (release.covers or "table").removeprefix("limited ")
+        label = f"{_interval(release.confidence, noise=all_noise)}, for the {of}"
         ax.plot([low, high], [0, 0], color=SURE, lw=3, label=label)
         if part is not None and not all_noise:
             ax.plot(inner, [0, 0], color=SAMPLED, lw=7, solid_capstyle="butt", label="of it from sampling")

@@ -77,6 +77,7 @@ class Median(Release):
     edges: NDArray[np.float64]
     counts: NDArray[np.float64]
     notes: tuple[str, ...]
+    covers: str | None = "table"
 
     def confidence_interval(self) -> ConfidenceInterval:
         """Return the interval, with scipy's names."""
