@@ -26,10 +26,10 @@ _BITS = 30  # of an end of an interval
 _HAZARD_MIN, _HAZARD_MAX = -0.9, 0.999
 _ALL_LEFT = 30.0  # a cumulated hazard from which on nobody lives
 _LEAST, _LEAST_VARIANCE, _ERROR_MAX = 1e-4, 1e-9, 20.0
-_FLOOR = 3.0  # scales of the noise: fewer at risk are not seen
+_FLOOR, _SEEN = 6.0, 20.0  # scales of the noise that should be at risk, for the estimate
 
 
-def cumulated_hazard(tables: Array, least: float = 0.0) -> tuple[Array, Array, Array]:
+def cumulated_hazard(tables: Array, least: float = 0.0, seen: float = 0.0) -> tuple[Array, Array, Array]:
     """Estimate -log S at the end of each interval.
 
     Parameters
@@ -38,6 +38,8 @@ def cumulated_hazard(tables: Array, least: float = 0.0) -> tuple[Array, Array, A
         Events, and the parts of censored times that they lived of their interval, and did not: noisy or not.
     least : float
         The least number at risk that counts: where fewer are, the noise alone would make the curve fall.
+    seen : float
+        How many must be at risk at an edge so that a curve that falls to it is brought down before it as well.
 
     Returns
     -------
@@ -64,8 +66,9 @@ def cumulated_hazard(tables: Array, least: float = 0.0) -> tuple[Array, Array, A
     hazard = np.clip(events / exposed, _HAZARD_MIN, _HAZARD_MAX)
     last = (events >= exposed - 1e-6) & (events > 1 / 2)  # the last ones at risk
     raw = np.cumsum(np.where(last, _ALL_LEFT, -np.log1p(-hazard)), axis=-1)
-    above, below = np.maximum.accumulate(raw, axis=-1), np.minimum.accumulate(raw[..., ::-1], axis=-1)[..., ::-1]
-    rising = np.maximum((above + below) / 2, 0)
+    above = np.maximum.accumulate(raw, axis=-1)
+    below = np.minimum.accumulate(np.where(at_risk >= seen, raw, np.inf)[..., ::-1], axis=-1)[..., ::-1]
+    rising = np.maximum((above + np.minimum(below, above)) / 2, 0)
     return rising, np.where(last, 0.0, hazard / (exposed * (1 - hazard))), at_risk
 
 
@@ -89,7 +92,7 @@ class Curve:
 
     @cached_property
     def _estimate(self) -> tuple[Array, Array, Array]:
-        return cumulated_hazard(self.table, _FLOOR * self.scale)
+        return cumulated_hazard(self.table, _FLOOR * self.scale, _SEEN * self.scale)
 
     @property
     def survival(self) -> Array:
@@ -111,7 +114,7 @@ class Curve:
         return np.maximum(hazard, _LEAST), added
 
     def bands(self, confidence: float) -> tuple[Array, Array]:
-        """Give a confidence interval at each edge but the first; its ends fall.
+        """Compute a confidence interval at each edge but the first; its ends fall.
 
         Parameters
         ----------
@@ -130,7 +133,7 @@ class Curve:
         return np.minimum.accumulate(lower), np.maximum.accumulate(upper[::-1])[::-1]
 
     def median(self, low: Array, high: Array) -> tuple[float, float, float]:
-        """Give the median survival time, and the edges between which it is if the curve is within a band.
+        """Estimate the median survival time, and the edges between which it is if the curve is within a band.
 
         Parameters
         ----------
@@ -154,7 +157,7 @@ class Curve:
         return float(middle), float(least), float(np.inf if last is None else self.edges[last + 1])
 
     def restricted_mean(self, confidence: float) -> tuple[float, float, float]:
-        """Give the mean time lived up to the last edge, counted from the first, with its interval."""
+        """Estimate the mean time lived up to the last edge, counted from the first, with its interval."""
         hazard, added = self._drawn
         areas = _areas(hazard, self.edges)
         after = np.cumsum(areas[..., ::-1], axis=-1)[..., ::-1] - areas / 2  # what an event takes away
@@ -163,7 +166,7 @@ class Curve:
         return float(_areas(self._estimate[0], self.edges).sum()), float(low), float(high)
 
     def events_at_ends(self) -> float:
-        """Give the restricted mean if all events of an interval are at its end."""
+        """Compute the restricted mean if all events of an interval are at its end."""
         return float(np.append(1.0, self.survival[:-1]) @ np.diff(self.edges))
 
 

@@ -158,7 +158,7 @@ def known_sizes(
     sizes: bool,
     ties: bool,
 ) -> tuple[float, Array, float, Array, float]:
-    """Give what the law of T follows from: the number of rows, shares of the groups, and τ, all from noisy numbers.
+    """Estimate what the law of T follows from: the number of rows, shares of the groups, and τ.
 
     Parameters
     ----------

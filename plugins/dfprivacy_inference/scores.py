@@ -120,16 +120,16 @@ class GehanScores(Scores):
         self._code = (event.categories or ()).index(1)  # True is 1
 
     def there(self, rows: Any) -> NDArray[np.bool_]:
-        """Tell which rows are compared: those with a time, of which it is known whether it is an event's."""
+        """Return which rows are compared: those with a time, of which it is known whether it is an event's."""
         known: NDArray[np.bool_] = rows.codes(self.event) < len(self.event.categories or ())
         return super().there(rows) & known
 
     def summed(self, rows: Any, place: NDArray[np.intp], groups: int) -> tuple[list[int], int]:
         """Add up the scores of both groups, times two, and compute κ times n(n² - 1): three times Σ r₁r₂ of events.
 
-        Each row surely outlives the events before it, and each event meets those at risk: equal times are one
-        event after the other for κ, those of the first group first and censored times last, and together for the
-        scores.
+        An event adds the number at risk in the other group to the score of its own group, with a minus. Equal times
+        are together for the scores; for κ they are one event after the other, those of the first group first, and
+        censored times last.
         """
         there = place < groups
         times, happened = rows.values(self.time)[there], rows.codes(self.event)[there] == self._code

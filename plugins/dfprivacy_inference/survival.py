@@ -105,7 +105,7 @@ class SurvivalCurves(Release):
         return f"The median {self._noun(self.time)} until {self._noun(self.event)}{by} is {listed(told, most=3)}."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State how long each group lives, and its curve."""
+        """Return how long each group lives, and its curve."""
         groups = [*map(str, self.groups)] or ["all"]
         long: list[dict[str, Any]] = [
             {
@@ -125,7 +125,7 @@ class SurvivalCurves(Release):
         return long
 
     def _grid(self) -> Grid:
-        """Write the curves: a row for some times of each group, evenly chosen."""
+        """Return the curves: a row for some times of each group, evenly chosen."""
         shown = range(-1, -len(self.edges), -self._step)[::-1]
         rows = []
         for at, name in enumerate(self.groups or ("",)):
@@ -139,7 +139,7 @@ class SurvivalCurves(Release):
 
     @property
     def _step(self) -> int:
-        """From one time that is shown to the next."""
+        """Intervals from one time that is shown to the next."""
         return -(-(len(self.edges) - 1) // _SHOWN)
 
     def plot(self, ax: Any = None) -> Any:
@@ -310,7 +310,7 @@ def _(
 
 
 def _notes(curves: Sequence[Curve], means: Sequence[tuple[float, float, float]]) -> tuple[str, ...]:
-    """Say what to know before trusting the numbers."""
+    """Return what to know before trusting the numbers."""
     notes, scale, intervals = [], curves[0].scale, len(curves[0].edges) - 1
     rows = min(float(curve.table.sum()) for curve in curves)
     if scale and intervals * EACH * scale / 2 > max(rows, 0.0):

@@ -93,7 +93,7 @@ class TwoGroups:
         return np.asarray(self.statistic / self.factor)
 
     def pvalue(self, alternative: Alternative = "two-sided", shapes: Shapes = "similar") -> Array:
-        """Give the p-value of the hypothesis that the effect is 1/2, by the variance of the interval there."""
+        """Compute the p-value of the hypothesis that the effect is 1/2, by the variance of the interval there."""
         if shapes == "similar":
             return pvalue(self.statistic, self.sd, self.scale, alternative)
         if self.sizes is None:  # H(M)² n₁² n₂²/(4 min(n₁, n₂)) is n/8 at most, for H(M) M is 1 at most
@@ -115,7 +115,7 @@ class TwoGroups:
         return np.asarray(0.5 + self.rank_sum / (first * second))
 
     def interval(self, confidence: float, shapes: Shapes = "similar") -> tuple[Array, Array] | None:
-        """Give the values of the effect that a two-sided test does not reject; None without the sizes.
+        """Return the values of the effect that a two-sided test does not reject; None without the sizes.
 
         1/2 is one of them if and only if `pvalue` is 1 - `confidence` or more.
 

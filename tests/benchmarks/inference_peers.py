@@ -238,9 +238,9 @@ def farthest(f: Callable[..., np.ndarray], d: np.ndarray, c: np.ndarray) -> np.n
     return most
 
 
-def ours(tables: np.ndarray, least: float) -> np.ndarray:
-    """Give our curve."""
-    return np.asarray(np.exp(-cumulated_hazard(tables, least)[0]))
+def ours(tables: np.ndarray, scale: float) -> np.ndarray:
+    """Give our curve, of noise of a scale."""
+    return np.asarray(np.exp(-cumulated_hazard(tables, 6 * scale, 20 * scale)[0]))
 
 
 def curves(runs: int) -> None:
@@ -259,7 +259,7 @@ def curves(runs: int) -> None:
             surv = farthest(waves, d, c)[:-1] / np.sqrt(np.arange(1, intervals + 1) * intervals) * n
             for epsilon in (0.1, 0.5, 1.0, 2.0, 10.0):
                 b = 2 / epsilon
-                shown = [rmse(ours(table + rng.laplace(0, b, (runs, *table.shape)), 3 * b), exact)]
+                shown = [rmse(ours(table + rng.laplace(0, b, (runs, *table.shape)), b), exact)]
                 shown += [rmse(f(rng, d, c, epsilon, runs), theirs) for f in (risk_table, dp_matrix)]
                 shown += [rmse(dp_prob(rng, d, c, times * b / d.sum(), runs), theirs) for times in (1.0, prob)]
                 ways = []

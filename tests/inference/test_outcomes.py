@@ -288,3 +288,25 @@ def test_scipy_agrees_where_groups_are_large():
     found = protect(frame, categories={"g": ["a", "b", "c"]}).anova("x", "g", epsilon=10**5)
 
     assert found.pvalue == pytest.approx(its.pvalue, abs=0.03)
+
+
+def test_results_say_what_their_intervals_cover():
+    """The population's numbers; of an analysis of variance the means, and the table's own share of variance."""
+    frame = pd.DataFrame({"x": np.arange(600) % 17, "g": np.repeat(["a", "b"], 300), "e": np.arange(600) % 2})
+    view = dp.protect(
+        frame,
+        "what intervals cover",
+        epsilon=100,
+        ledger="memory:",
+        bounds={"x": (0, 20)},
+        categories={"g": ["a", "b"], "e": [0, 1]},
+    )
+    means = view.anova("x", by="g", epsilon=5)
+    limited = [means, view.mannwhitneyu("x", by="g", epsilon=5), view.kaplan_meier("x", "e", 5, epsilon=5)]
+
+    assert {each.covers for each in [*limited, view.survival_test("x", "e", by="g", epsilon=5)]} == {
+        "limited population"
+    }
+    assert view.proportions("e", by="g", success=1, epsilon=5).covers == "population"
+    assert means.records()[0]["covers"] == "limited table"
+    assert "for the table's own" in repr(means)
