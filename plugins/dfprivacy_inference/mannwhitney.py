@@ -86,8 +86,9 @@ def mannwhitneyu(
     sizes and ties can have: exact for large groups alike and without ties, conservative else, and more so where
     sizes are not measured. The interval for the effect has the same variance at 1/2, so that it holds 1/2 if and
     only if the test does not reject [3]_. It is a test of one law in both groups, not of medians: where spreads
-    differ and the smaller group has the larger one, it rejects too often, as it does without privacy, and so does
-    the interval cover too rarely. ``shapes="any"`` takes the largest variance of any two laws for both [2]_.
+    differ and the smaller group has the larger one, it rejects too often, as it does without privacy, and the
+    interval covers too rarely: .84 where a tenth of the rows has three times the spread. ``shapes="any"`` takes the
+    largest variance of any two laws for both [2]_.
 
     References
     ----------
