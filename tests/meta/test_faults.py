@@ -59,5 +59,6 @@ def test_every_check_has_a_fault():
     """No check is there that catches nothing, and there are many faults."""
     planted = [*faults.FAULTS, *beside.FAULTS, *searched.FAULTS]
 
-    assert set(CHECKS) == {fault.caught_by for fault in planted}
+    elsewhere = {"says_what_its_interval_covers"}  # which has releases of its own in tests/test_conformance.py
+    assert set(CHECKS) - elsewhere == {fault.caught_by for fault in planted}
     assert len({fault.name for fault in faults.FAULTS}) >= 25
