@@ -228,6 +228,7 @@ UNNAMED = {"pandas, complex", "Dask, truth", "Dask, decimals", "Dask, dates"}
 X = Column("v", bounds=(-10.0, 20_000.0), fill=3.0)
 NAMES = ("a", "b", 0.1, 7, "e\u0301", "\0", "a\0", "nan", "", "2020-01-01", "1.0", "x" * 127, "x" * 128, "a\ud800")
 C = Column("v", categories=NAMES)
+AMONG = C, Column("v", categories=(0, 1, 7, 2.5)), Column("v", categories=("a", "b"))
 K = Column("v")
 WHO = Read("v", "people")
 
@@ -239,14 +240,15 @@ def named(name):
 def counted(frame, size):
     """What each row counts as: its number, whether that is missing, its category, its key and its person."""
     rows = []
-    for count, raw in adapt(frame).batches([number(X), category(C), key_read(K), WHO], size):
+    for count, raw in adapt(frame).batches([number(X), *map(category, AMONG), key_read(K), WHO], size):
         batch = Batch(count, raw)
         places, values = _coded(batch, K)
         keys = [None if place < 0 else values[place] for place in places.tolist()]
         assert {type(key) for key in keys} <= {str, int, float, type(None)}
         names = [named(each) for each in raw[WHO].values.to_pylist()]
         people = [None if code == NOBODY else names[code] for code in raw[WHO].codes.tolist()]
-        found = batch.values(X).tolist(), batch.missing(X).tolist(), batch.codes(C).tolist(), keys, people
+        codes = np.stack([batch.codes(column) for column in AMONG], axis=1).tolist()
+        found = batch.values(X).tolist(), batch.missing(X).tolist(), codes, keys, people
         rows += [tuple(map(repr, row)) for row in zip(*found, strict=True)]
     return rows
 
