@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from dfprivacy.wording import number
 from dfprivacy_regression.least_squares import CLEAR
 from dfprivacy_regression.result import OLS, named
 
@@ -157,7 +156,7 @@ def _notes(measured: Measured, fit: Estimate | None, *, informative: bool) -> tu
     if measured.outlying is not None:
         reach = known.design.outcome.half * measured.outlying
         notes.append(
-            f"Outliers: some residuals are beyond ±{number(reach)}, where the score is clipped. Errors are larger, "
+            f"Outliers: some residuals are beyond ±{reach:.3g}, where the score is clipped. Errors are larger, "
             "and hold what the clip cuts off."
         )
     if measured.stages in {"one", "again"} and informative:
