@@ -197,7 +197,7 @@ def _written(texts: Sequence[str | None]) -> pa.Array:
     encoded = [b"" if text is None else text.encode(errors="surrogatepass") for text in texts]
     bounds = np.zeros(len(texts) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=bounds[1:])
-    there = np.packbits([text is not None for text in texts], bitorder="little")
+    there = np.packbits(np.array([text is not None for text in texts], dtype=np.bool_), bitorder="little")
     return pa.Array.from_buffers(
         _TEXT, len(texts), [pa.py_buffer(each) for each in (there, bounds, b"".join(encoded))]
     )
