@@ -411,7 +411,7 @@ def selections_are_public(patch):
 
 def a_change_touches_one_group(patch):
     right = Table.sensitivity
-    patch.setattr(Table, "sensitivity", lambda self, *about: right(replace(self, by=()), *about))
+    patch.setattr(Table, "sensitivity", lambda self, *about: right(self._with(by=()), *about))
 
 
 def rounding_is_free(patch):

@@ -622,9 +622,8 @@ def _releases(value: Any) -> Iterator[Release]:
 
 
 def _has_interval(release: Release) -> bool:
-    return {"low", "high"} <= release.result.keys() or any(
-        isinstance(value, ConfidenceInterval) for value in release.result.values()
-    )
+    ends = (release.result.get("low"), release.result.get("high"))
+    return None not in ends or any(isinstance(value, ConfidenceInterval) for value in release.result.values())
 
 
 def _floats(plain: Any) -> Iterator[str] | list[str]:

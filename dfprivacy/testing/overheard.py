@@ -159,7 +159,9 @@ def failure(thing: Any, batch: Batch) -> str | None:
 
 def _see(thing: Any, batch: Batch) -> Any:
     if isinstance(thing, OfSums):
-        vectors = np.asarray(thing.features.rows(batch), dtype=float).reshape(batch.size, -1)
+        vectors = np.asarray(thing.features.rows(batch), dtype=float).reshape(
+            batch.size, math.prod(thing.features.shape)
+        )
         sums = vectors.sum(axis=0).reshape(thing.features.shape)
         return thing.value(sums / np.broadcast_to(thing.features.weights, thing.features.shape))
     if isinstance(thing, OfPermutations):
