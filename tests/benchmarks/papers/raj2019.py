@@ -4,10 +4,12 @@
     python tests/benchmarks/papers/raj2019.py levels       # the same variants on the designs of all benchmarks
     python tests/benchmarks/papers/raj2019.py ridge        # Figure 7: gamma, of TCS as printed and of "whitened"
     python tests/benchmarks/papers/raj2019.py others       # appendix C: what goes wrong, in exact numbers
+    python tests/benchmarks/papers/raj2019.py wishart      # Figure 8: Wishart noise in place of Gaussian noise
     python tests/benchmarks/papers/raj2019.py locations    # locations chosen on a public sample
 
-Statistics are computed in float64 and the noise is NumPy's: nothing here is private. `unsafe_tcs` and
-`unsafe_chi_squared` are what the paper prints and is not private; no view offers them.
+Statistics are computed in float64 and the noise is NumPy's: nothing here is private. `unsafe_tcs`,
+`unsafe_chi_squared` and `unsafe_wishart` of J + 1 degrees of freedom are what the paper has and is not private; no
+view offers them.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -269,8 +272,86 @@ def others(_):
             what = "level at 5% of the printed null law, (1 + σ²)χ² where it is (1 + nσ²)χ²"
             row("C.3, (30), (31)", f"{what}; J = {J}, σ = {sd:g}, n = {n:,}", f"{level:.3f}")
         row("C.3", "how far √n Σ^(-1/2) w moves on the tables of C.2", f"{math.sqrt(s) - math.sqrt(s_near):.4f}")
+        asked = (0.1, 0.5, 1.0, 2.0)
+        what = "chance of an output with W_J(J + 1, 3/(2nε) I) on Λ that cannot be where a row is 0, any J and n"
+        chances = ", ".join(f"{-math.expm1(-epsilon / 3):.3f}" for epsilon in asked)
+        row("D, F", f"{what}; ε = {asked}", chances)
+        what = "least k of (ε/2, δ/2)-private W_J(k, J/(n − 1) I), and its noise in J/(n − 1)"
+        least = [wishart_rows(epsilon / 2, DELTA / 2, J) for epsilon in EPSILONS]
+        row("D, F", f"{what}; J = {J}, ε = {EPSILONS}", ", ".join(f"{k}: {math.sqrt(k):.1f}" for k in least))
+        what = f"Gaussian noise beside it; ε = {EPSILONS}"
+        row("D, F", what, ", ".join(f"{sigma(epsilon / 2, DELTA / 2):.1f}" for epsilon in EPSILONS))
         what = "noise in each of 2000 rows that is that of the mean, J = 5, ε = 1; and in a row that is on its own"
         row("D, Lemma 2", what, f"{math.sqrt(5 / 2000) * half:.2f}; {math.sqrt(5) * half:.1f}")
+
+
+# Wishart noise
+
+
+def wishart_delta(epsilon, k, J, reach):
+    """The least δ at which W_J(k, cI), k > J + 1, is (ε, δ)-private where a row is added or removed.
+
+    It is that of χ² noise of k - J + 1 degrees on a number that moves by `reach`, |row|²/c: docs/papers/raj2019.md.
+    """
+    u, power, half = chi2(k - J + 1), (k - J - 1) / 2, reach / 2
+    below = reach / -math.expm1(-(epsilon + half) / power)  # where the one density exceeds the other by exp(ε)
+    delta = u.cdf(below) - math.exp(epsilon) * u.cdf(below - reach)
+    if half > epsilon:
+        above = reach / -math.expm1(-(half - epsilon) / power)
+        delta = max(delta, u.sf(above - reach) - math.exp(epsilon) * u.sf(above))
+    return delta
+
+
+def wishart_rows(epsilon, delta, J):
+    """The least k for a reach of 1 where a row changes: one is removed and one added, at ε/2 each."""
+    each, low, high = epsilon / 2, J + 1, 2**30
+    while high - low > 1:
+        k = (low + high) // 2
+        holds = wishart_delta(each, k, J, 1.0) * (1 + math.exp(each)) <= delta
+        low, high = (low, k) if holds else (k, high)
+    return high
+
+
+def unsafe_wishart(rng, k, c, J):
+    """Draw W_J(k, cI)."""
+    rows = math.sqrt(c) * rng.standard_normal((k, J))
+    return rows.T @ rows
+
+
+def wishart(runs):
+    """Figure 8: rates of rejection at 5% with other noise on Λ, n = 10,000, kernel values."""
+    n, J = 10_000, 5
+    reach = J / (n - 1)
+
+    def few(rng, epsilon):
+        return unsafe_wishart(rng, J + 1, 3 * reach / epsilon, J)  # 3/(2 ε/2), as Jiang, Xie and Zhang print it
+
+    def many(rng, epsilon):
+        k = wishart_rows(epsilon / 2, DELTA / 2, J)
+        return unsafe_wishart(rng, k, reach, J) - k * reach * np.eye(J)
+
+    noises = {"Gaussian": None, "unsafe: Wishart, J + 1": few, "Wishart, k, less its mean": many}
+    heads = [f"{variant}, {noise}" for variant in ("TCMC", "NTE") for noise in noises]
+    with recorded("papers_raj2019_wishart", "data", *heads) as row:
+        for place, name in enumerate(("SG", "GMD", "GVD")):
+            d, first, second = DESIGNS[name]
+            located, columns = design(name, d, "me", J)
+            embedding = located.embedding(mapped=False)
+            rng = np.random.default_rng([8, place])
+            hits = dict.fromkeys(((head, epsilon) for head in heads for epsilon in EPSILONS), 0)
+            for _ in range(runs):
+                x, y = (features(embedding, columns, draw(rng, n)) for draw in (first, second))
+                exact = {"TCMC": [x - y], "NTE": [x, y]}
+                for epsilon in EPSILONS:
+                    for variant, evidence in variants(rng, x, y, "me", epsilon).items():
+                        for noise, draw in noises.items():
+                            parties = [
+                                replace(each, second=v.T @ v / (n - 1) + draw(rng, epsilon)) if draw else each
+                                for each, v in zip(evidence.parties, exact[variant], strict=True)
+                            ]
+                            found = conclude_printed(Printed(evidence.variant, tuple(parties)))
+                            hits[f"{variant}, {noise}", epsilon] += found.pvalue <= 0.05
+            row(name, *(" ".join(f"{hits[head, epsilon] / runs:.2f}" for epsilon in EPSILONS) for head in heads))
 
 
 # Locations
@@ -353,6 +434,7 @@ EXPERIMENTS = {
     "levels": (levels, 60),
     "ridge": (ridge, 60),
     "others": (others, 1),
+    "wishart": (wishart, 60),
     "locations": (locations, 60),
 }
 

@@ -3,8 +3,8 @@
     python tests/benchmarks/papers/rows.py
     python tests/benchmarks/papers/rows.py --check     # exit with status 1 if something is run by nothing
 
-A row is one of a page in ``docs/papers``. A test is run by the suite; a script writes ``results/NAME.json``,
-and the list says when it last did, and shows the first row of what it found.
+A row is one of a page in ``docs/papers``. A test is run by the suite, and so are the examples of a page; a script
+writes ``results/NAME.json``, and the list says when it last did, and shows the first row of what it found.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def results() -> list[dict[str, Any]]:
 
 def measured(run: str) -> list[str]:
     """What a cell's tests and scripts are, and what the scripts found when they last ran."""
-    tests = [f"suite: {test}" for test in re.findall(r"`(tests/[^`]+::[^`]+)`", run)]
+    tests = [f"suite: {test}" for test in re.findall(r"`(tests/[^`]+::[^`]+|docs/[^`]+)`", run)]
     scripts = re.findall(r"`python (tests/benchmarks/[^`]+)`", run)
     return tests + [line for script in scripts for line in last(script)]
 
