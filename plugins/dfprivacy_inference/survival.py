@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import numpy as np
 from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, Release, features, mechanism
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes
-from dfprivacy.wording import listed, number, sure
+from dfprivacy.wording import listed, number
 from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
 from dfprivacy_inference.curves import Curve
 from dfprivacy_inference.lifetables import LifeTable
@@ -95,14 +96,21 @@ class SurvivalCurves(Release):
     def _sentence(self) -> str:
         """Say what half of each group outlives."""
         unit, names = self._unit(self.time), self.groups or ("all rows",)
-        told = [
-            f"{number(value, (high - low) / 4)} {unit}".rstrip()
-            + f" for {name}"
-            + sure(low, high, self.confidence, unit=unit)
-            for name, value, low, high in zip(names, self.median, self.median_low, self.median_high, strict=True)
-        ]
+        told = []
+        for name, value, low, high in zip(names, self.median, self.median_low, self.median_high, strict=True):
+            error = (high - low) / 4 if math.isfinite(high) else (value - low) / 2
+            median, *ends = (self._reached(each, error) for each in (value, low, high))
+            interval = " to ".join(dict.fromkeys(ends))
+            told.append(
+                f"{median} {unit}".rstrip()
+                + f" for {name} ({100 * self.confidence:.4g}% interval {f'{interval} {unit}'.rstrip()})"
+            )
         by = "" if self.by is None else f" by {self._noun(self.by)}"
         return f"The median {self._noun(self.time)} until {self._noun(self.event)}{by} is {listed(told, most=3)}."
+
+    def _reached(self, time: float, error: float) -> str:
+        """Write a time at which a curve comes down to 1/2, as far as it was followed."""
+        return number(time, error) if math.isfinite(time) else f"beyond {self.edges[-1]:g}"
 
     def _tidy(self) -> list[dict[str, Any]]:
         """Return how long each group lives, and its curve."""
