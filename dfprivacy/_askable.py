@@ -163,8 +163,7 @@ class Askable:
         return method
 
     def __dir__(self) -> list[str]:
-        own = [each.own.name for each in registry().mechanisms.values() if each.own is not None]
-        return sorted({*super().__dir__(), *registry().mechanisms, *own})
+        return sorted({*super().__dir__(), *registry().methods})
 
     # As of a table: names of columns, and one of them by its name.
     def __iter__(self) -> Iterator[str]:

@@ -54,7 +54,7 @@ class Accessor:
         return view_of(self._frame)[name]
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *RESERVED, *registry().mechanisms})
+        return sorted({*super().__dir__(), *RESERVED, *registry().methods})
 
     def __repr__(self) -> str:
         try:

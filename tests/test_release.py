@@ -483,7 +483,7 @@ def test_markdown_is_a_table_of_its_own():
     said, title, table, paid = groups.to_markdown().split("\n\n")
 
     assert said == (
-        "Where sex = m and age from 18 to 30: 2 groups of g|h, an answer each; a: this Value gives value 1.5."
+        r"Where sex = m and age from 18 to 30: 2 groups of g\|h, an answer each; a: this Value gives value 1.5."
     )
     assert title.startswith("**Groups: mean('a_b')")
     assert table.splitlines() == [r"| g\|h | value |", "| --- | ---: |", "| a | 1.5 |", "| b | 2.5 |"]

@@ -145,6 +145,11 @@ class Registry:
         return MappingProxyType({name: m for each in self.loaded for name, m in each.mechanisms.items()})
 
     @cached_property
+    def methods(self) -> frozenset[str]:
+        """The names of all methods that plugins add, those for the owner alone included."""
+        return frozenset({*self.mechanisms, *(each.own.name for each in self.mechanisms.values() if each.own)})
+
+    @cached_property
     def plugins(self) -> tuple[Plugin, ...]:
         """What became of each plugin."""
         return tuple(each.plugin for each in self.loaded)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dfprivacy._table.frames import redact_errors
 from dfprivacy._table.people import check_ids
 from dfprivacy.errors import SchemaError, quoted
-from dfprivacy.schema import OTHER, Category, Column, Schema, Unit, as_number, as_whole, bounds_of, categories_of
+from dfprivacy.schema import OTHER, Category, Column, Schema, Unit, as_number, as_whole, bounds_of, distinct_of
 
 if TYPE_CHECKING:
     from dfprivacy._table.frames import Frame
@@ -193,7 +193,7 @@ def _known(names: Sequence[str], argument: str, keys: Iterable[str]) -> None:
 
 def _column(name: str, bounds: object, categories: object, missing: object, *, public: bool) -> Column:
     limits = None if bounds is None else bounds_of(name, bounds)
-    domain = None if categories is None else categories_of(f"categories[{name!r}]", categories)
+    domain = None if categories is None else distinct_of(f"categories[{name!r}]", categories)
     other = domain is not None and isinstance(missing, str) and missing == OTHER
     fill = None
     if other:

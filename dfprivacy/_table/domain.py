@@ -18,7 +18,7 @@ import numpy as np
 
 from dfprivacy._table.keys import LENGTH_MAX
 from dfprivacy.errors import ArgumentError, quoted
-from dfprivacy.schema import categories_of, codes_of
+from dfprivacy.schema import codes_of, distinct_of
 from dfprivacy.schema.values import TRUTH, read_number
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def domain_of(declared: object) -> Domain:
         if max(map(abs, (declared.start, declared.stop))) > _WHOLE_MAX:
             raise ArgumentError(f"domain={declared!r} goes beyond 2^53.", "Numbers beyond are not told apart.")
     elif isinstance(declared, list | tuple | np.ndarray):
-        domain = Listed(categories_of("domain", declared))
+        domain = Listed(distinct_of("domain", declared))
     else:
         raise ArgumentError(
             f"domain{quoted(declared)} is no list, no range and no pattern.", "Make a list of a column: .tolist()."

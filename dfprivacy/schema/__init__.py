@@ -88,7 +88,7 @@ _LUT_SPAN = 1 << 16  # widest range of integer categories that is looked up in a
 class Column:
     """What is public about one column.
 
-    It is checked when it is made, and cannot be changed: `dataclasses.replace` makes another one.
+    It is checked when it is made, and cannot be changed: ``dataclasses.replace`` makes another one.
 
     Attributes
     ----------
@@ -845,14 +845,20 @@ def categories_of(what: str, categories: object) -> tuple[Category, ...]:
     keys = [category_key(value) for value in domain]
     if not domain or len(set(keys)) < len(keys):
         raise SchemaError(f"{what} must be at least one value, each once.")
-    numbers = {key: value for key, value in zip(keys, domain, strict=True) if not isinstance(value, str)}
+    return tuple(domain)
+
+
+def distinct_of(what: str, categories: object) -> tuple[Category, ...]:
+    """Read a list of values, of which none reads as another one."""
+    domain = categories_of(what, categories)
+    numbers = {category_key(value): value for value in domain if not isinstance(value, str)}
     for text in domain:
         if isinstance(text, str) and (same := read_number(text)) in numbers:
             raise SchemaError(
                 f"{what} has the number {numbers[same]!r} and the text {text!r}, which reads as it.",
                 "Text that reads as a number is that number: name one of the two, or texts only.",
             )
-    return tuple(domain)
+    return domain
 
 
 def as_whole(value: object, what: str, least: int, most: int = _FLOAT_EXACT) -> int:

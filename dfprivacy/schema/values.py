@@ -90,7 +90,7 @@ def plain(value: object) -> str | bool | int | float | dt.date | None:
     if text is not None:
         return text
     try:
-        if isinstance(value, np.timedelta64):  # a whole number, to NumPy
+        if isinstance(value, np.timedelta64) or value != value:  # a whole number, to NumPy; NaT, a date to pandas
             return None
         if isinstance(value, bool | np.bool_):
             return bool(value)

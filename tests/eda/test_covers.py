@@ -78,7 +78,7 @@ LOOKS = {
     "text": repr,
     "page": lambda found: found._repr_html_().replace("&#x27;", "'"),
     "summary": lambda found: " ".join(found.summary().split()),
-    "markdown": lambda found: found.to_markdown(),
+    "markdown": lambda found: found.to_markdown().replace("\\", ""),
 }
 
 
