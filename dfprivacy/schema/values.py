@@ -90,7 +90,7 @@ def plain(value: object) -> str | bool | int | float | dt.date | None:
     if text is not None:
         return text
     try:
-        if isinstance(value, np.timedelta64) or value != value:  # a whole number, to NumPy; NaT, a date to pandas
+        if isinstance(value, np.timedelta64) or value != value:  # noqa: PLR0124 - numbers to NumPy; NaT
             return None
         if isinstance(value, bool | np.bool_):
             return bool(value)

@@ -49,8 +49,8 @@ class ColumnStatistic(Release):
         Of which column, or columns.
     covers : {"table", "population", "sample", "limited table", "limited population", "limited sample"} or None
         What the interval is for: the table's own number, as a dataframe has it, that of a population of which the
-        rows are a sample, or of ``view.sample(...)`` that of the rows that were drawn; limited: of values limited to
-        the bounds. None where there is no interval.
+        rows are a sample, or of ``view.sample(...)`` that of the rows that were drawn; limited: of values limited
+        to the bounds. None where there is no interval.
     count : float or None
         Rows that the answer is about; noisy where that is private.
     missing, missing_standard_error : float or None
