@@ -263,7 +263,7 @@ def within(sentence: str) -> str:
 
 def one_row(rows: Sequence[tuple[str, str]]) -> Grid | None:
     """Write facts as one row of a table, without a name; None if there are none but notes."""
-    told = [(name, text) for name, text in rows if name not in NOTES]
+    told = [(name, text) for name, text in rows if name not in {"covers", *NOTES}]
     names, texts = zip(*told, strict=True) if told else ((), ())
     return Grid(("", *names), [("", *texts)]) if told else None
 

@@ -388,5 +388,5 @@ def test_what_is_given_by_other_names_is_one_argument():
             ]
         )
     )
-    with pytest.raises(dp.ArgumentError, match="one is a DataFrame"):
+    with pytest.raises(dp.ArgumentError, match="is a DataFrame"):
         view.halved(one=pd.DataFrame(DATA), epsilon=1)

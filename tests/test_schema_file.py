@@ -188,7 +188,7 @@ BAD = {
     "no relation": ('neighbors = "next door"\n', "unknown"),
     "public and private": ('neighbors = "add_remove"\n[columns.g]\npublic = true\n', "public columns need"),
     "rows without a unit": ("max_rows = 3\n", "without a unit"),
-    "no size": ("size = 0\n", "no number of rows"),
+    "no size": ("size = 0\n", "no whole number"),
     "no TOML": ("delta == 1\n", "is no TOML"),
     "twice": ("[columns.age]\n[columns.age]\n", "is no TOML"),
 }

@@ -11,7 +11,7 @@ from scipy.special import expit, ndtri, stdtrit
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.plotting import axes, explained, forest_height, ink, interval, wrapped
-from dfprivacy.wording import noise_share, number, sure
+from dfprivacy.wording import covered, noise_share, number, sure
 from dfprivacy_regression.estimator import ReleasedClassifier, ReleasedRegressor
 
 if TYPE_CHECKING:
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["OLS", "Logit", "Regression", "named"]
 
-_COVERS = {
-    "population": "for the population",
-    "limited population": "for the population, of values limited to their bounds",
-}
 _STAGES = {
     "exact": "public columns, without noise",
     "one": "second moments, with all of the budget",
@@ -218,7 +214,7 @@ class Regression(Release):
             self.formula,
             f"No. Observations: {self.nobs:,.0f}    {self._quality()}",
             f"Measured: {_STAGES[self.stages]}",
-            f"Intervals: {_COVERS[self.covers or 'population']}",
+            f"Intervals: {covered(self.covers or 'population')}",
         ]
         return "\n".join(
             [

@@ -111,7 +111,7 @@ def test_no_row_of_large_tables_moves_a_number_more():
         of = X, BY, ("a", "b"), sizes
         numbers = {
             "difference": counts.Difference([X], *of[1:], fill=True),
-            "norm": counts.UnitCircleNorm([of[0]], *of[1:], tau, tight_sensitivity(*sizes, tau)),
+            "norm": counts.UnitCircleNorm([X], *of[1:], tau, tight_sensitivity(*sizes, tau), fill=True),
             "spread": counts.Spread(*of, (1.0,)),
             "distance": counts.Distance([of[0]], *of[1:], TAU),
         }

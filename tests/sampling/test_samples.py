@@ -332,4 +332,4 @@ def test_an_interval_of_a_sample_says_that_it_is_the_samples():
 
     assert "for the sample's own" in repr(view.sample(0.5).mean("x", covers="table", epsilon=1))
     assert "for the table's own" in repr(view.mean("x", epsilon=1))
-    assert "covers  the sample's own number" in repr(view.sample(0.5).group_by("g").mean("x", epsilon=1))
+    assert "covers  the sample's own number" in repr(view.sample(0.5).group_by("g").std("x", epsilon=1))
