@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
