@@ -123,7 +123,7 @@ def test_values_are_read_in_bounded_time(view, entrance, value):
     with contextlib.suppress(dp.ArgumentError, TypeError):  # some are what an entrance takes
         VALUES[entrance](view, value)
 
-    assert time.process_time() - start < 2 * SOON
+    assert time.process_time() - start < 10 * SOON  # without the bounds it would not end
     assert view.budget.spent <= Fraction(1, 10)  # of what an entrance itself asks first
 
 

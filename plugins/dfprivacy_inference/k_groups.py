@@ -95,8 +95,8 @@ def pvalue_of_t(t: float, scale: float, n: float, shares: Array, tau: float) -> 
     return float(np.where(apart > 0, tail, 1 - tail).mean())
 
 
-def kruskal_h(t: float, scale: float, sizes: Array, tau: float) -> float:
-    r"""Estimate Kruskal's H from T, with its noise removed.
+def kruskal_h(t: float, scale: float, sizes: Array, tau: float) -> float | None:
+    r"""Estimate Kruskal's H of two groups from T, with its noise removed.
 
     Parameters
     ----------
@@ -111,15 +111,14 @@ def kruskal_h(t: float, scale: float, sizes: Array, tau: float) -> float:
 
     Returns
     -------
-    float
-        :math:`12 \sum D_j^2/n_j / (N (N + 1) τ)`, with the squared T less the variance of its noise, and with the
-        ratio of the sum to the square of T that is the median under the null hypothesis. Of two groups it is one
-        number; of three of one size H is between 54 and 72 T²/N³.
+    float or None
+        :math:`12 \sum D_j^2/n_j / (N (N + 1) τ)`, where :math:`T = |D_1| = |D_2|`; the variance of its noise is
+        taken from the square. None for more groups, where T does not tell the single D_j.
     """
-    n = sizes.sum()
-    d, square = draws_of_sums(sizes / n), max(t * abs(t) - 2 * scale**2, 0.0)
-    ratio = np.median((d**2 * (n / sizes)).sum(axis=1) / (np.abs(d).sum(axis=1) / 2) ** 2)
-    return float(12 * ratio * square / (n**2 * (n + 1) * tau))
+    if len(sizes) != 2:  # noqa: PLR2004
+        return None
+    n, square = sizes.sum(), max(t * abs(t) - 2 * scale**2, 0.0)
+    return float(12 * square * (1 / sizes).sum() / (n * (n + 1) * tau))
 
 
 def shares_towards_equal(sizes: Array, n: float, scale: float) -> Array:

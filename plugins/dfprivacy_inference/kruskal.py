@@ -49,7 +49,7 @@ def kruskal(
     Returns
     -------
     KruskalWallis
-        With scipy's names: ``statistic``, an estimate of Kruskal's H, and ``pvalue``.
+        With scipy's names: ``statistic``, Kruskal's H of two groups, and ``pvalue``.
 
     Raises
     ------

@@ -233,9 +233,8 @@ class KruskalWallis(_Test):
 
     Attributes
     ----------
-    statistic : float
-        Kruskal's H, estimated from T and the sizes, what the noise adds taken away: exact for two groups but for
-        the noise, for more to how much of T the ranks of single groups make, about a seventh.
+    statistic : float or None
+        Kruskal's H of two groups, what the noise adds taken away. None for more groups: T does not tell H then.
     largest_rank_sum : float
         T with noise: half the sum of the absolute D_j, D_j the rank sum of group j less what it is on average if
         all are alike: the largest rank sum of any groups together. The test is of T.
@@ -257,7 +256,7 @@ class KruskalWallis(_Test):
         As for `MannWhitney`.
     """
 
-    statistic: float
+    statistic: float | None
     largest_rank_sum: float
     sizes: tuple[float, ...] | None
     column: str
@@ -294,7 +293,8 @@ class KruskalWallis(_Test):
         """State the test; there is no estimate."""
         n = None if self.sizes is None else sum(self.sizes)
         term = f"{self.column} by {self.by}"
-        return [{"term": term, "statistic": self.statistic, "pvalue": self.pvalue, "n": n}]
+        told = {"statistic": self.statistic, "largest_rank_sum": self.largest_rank_sum}
+        return [{"term": term, **told, "pvalue": self.pvalue, "n": n}]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

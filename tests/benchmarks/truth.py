@@ -217,7 +217,7 @@ def rank_sum(table: pd.DataFrame) -> list[Mapping[str, float]]:
 
 
 def h_test(table: pd.DataFrame) -> list[Mapping[str, float]]:
-    found = stats.kruskal(*groups(table, "x", "c"))
+    found = stats.kruskal(*groups(table, "x", "b"))
     return [{"statistic": found.statistic, "pvalue": found.pvalue}]
 
 
@@ -247,7 +247,7 @@ def log_odds(table: pd.DataFrame) -> list[Mapping[str, float]]:
 
 
 def edges(table: pd.DataFrame) -> list[float]:
-    return np.linspace(0, math.ceil(table.t.max()), 13).tolist()
+    return np.linspace(0, math.ceil(table.t.max()), 201).tolist()
 
 
 def curve(table: pd.DataFrame) -> list[Mapping[str, float]]:
@@ -310,12 +310,12 @@ CASES = [
     Case("ztest", lambda table: (("x",), {"popmean": middle(table), "sigma": float(table.x.std())}), z_test),
     Case("anova", ask("x", "c"), f_test, near=0.1),
     Case("mannwhitneyu", ask("x", "b"), rank_sum, null=0.5),
-    Case("kruskal", ask("x", "c"), h_test, near=0.25),
+    Case("kruskal", ask("x", "b"), h_test),
     Case("proportions", lambda table: (("b",), {"success": table.b.dropna().max()}), shares),
     Case("chi2", ask("b", "c"), tables_test),
     Case("ols", ask("y ~ x + b"), line, null=0.0),
-    Case("logit", lambda table: (("b", "x"), {"success": table.b.dropna().max()}), log_odds, null=0.0),
-    Case("kaplan_meier", lambda table: (("t", "e"), {"edges": edges(table)}), curve, needs="te"),
+    Case("logit", lambda table: (("b", "x"), {"success": table.b.dropna().max()}), log_odds, null=0.0, near=0.15),
+    Case("kaplan_meier", lambda table: (("t", "e"), {"edges": edges(table)}), curve, near=0.05, needs="te"),
     Case("survival_test", ask("t", "e", "b"), log_rank, needs="te"),
     Case("dcor", ask("x", "y"), distance),
 ]

@@ -185,24 +185,24 @@ def test_hardly_any_noise_gives_the_largest_rank_sum():
     assert found.sizes == pytest.approx([(frame.h == kind).sum() for kind in "uvw"], abs=0.1)
 
 
-@pytest.mark.parametrize(("by", "within"), [("g", 1e-3), ("h", 0.16)])
 @pytest.mark.parametrize("terms", [{}, {"public": ["g", "h"]}, {"neighbors": "add_remove"}])
 @pytest.mark.parametrize("digits", [0, 6])
-def test_hardly_any_noise_gives_kruskals_h(by, within, terms, digits):
-    """Scipy's number for two groups, ties included, and nearly that for three."""
+def test_hardly_any_noise_gives_kruskals_h(terms, digits):
+    """Scipy's number for two groups, ties included; none for three, of which T does not tell it."""
     frame = table(600).round({"x": digits})
     frame.loc[frame.h == "u", "x"] += 0.6
-    expected = scipy.stats.kruskal(*(each.x for _, each in frame.groupby(by))).statistic
+    expected = scipy.stats.kruskal(*(each.x for _, each in frame.groupby("g"))).statistic
 
-    found = protect(frame, **terms).kruskal("x", by, epsilon=10**5)
+    found = protect(frame, **terms).kruskal("x", "g", epsilon=10**5)
 
     tied = 0.15 if terms.get("neighbors") == "add_remove" and not digits else 0.0  # τ is not measured there
-    assert found.statistic == pytest.approx(expected, rel=within + tied)
+    assert found.statistic == pytest.approx(expected, rel=1e-3 + tied)
+    assert protect(frame, **terms).kruskal("x", "h", epsilon=1).statistic is None
 
 
 def test_the_noise_is_taken_out_of_h():
-    """On average over 2,000 noises of three groups alike in size: T² has 2b² less."""
-    t, b, sizes = 9000.0, 3000.0, np.full(3, 200.0)
+    """On average over 2,000 noises of two groups alike in size: T² has 2b² less."""
+    t, b, sizes = 9000.0, 3000.0, np.full(2, 200.0)
     noise = np.random.default_rng(5).laplace(0, b, 2000)
 
     plain = kruskal_h(t, 0.0, sizes, 1.0)
@@ -222,7 +222,7 @@ def test_rows_without_a_value_do_not_make_the_law_of_several_groups_narrower(pub
 
     assert 0.01 < alone.pvalue < 0.99
     assert among.largest_rank_sum == pytest.approx(alone.largest_rank_sum, abs=0.1)
-    assert among.statistic == pytest.approx(alone.statistic, rel=1e-3)
+    assert among.largest_rank_sum == pytest.approx(alone.largest_rank_sum, rel=1e-3)
     assert among.pvalue == pytest.approx(alone.pvalue, abs=0.01)
 
 
