@@ -111,7 +111,10 @@ def public_table(table: object, what: str) -> dict[str, list[Any]]:
         if len(set(frame.columns)) < len(frame.columns):
             raise ArgumentError(f"{what} names a column twice.", "Give each column a name of its own.")
         lists = frame.lists(frame.columns)
-    return {name: [_plain(value) for value in values] for name, values in lists.items()}
+    try:
+        return {name: [_plain(value) for value in values] for name, values in lists.items()}
+    except Exception:  # noqa: BLE001 - of an object that is no list, whatever it says
+        raise ArgumentError(f"{what} has a column that cannot be read.", "Give lists, or a frame.") from None
 
 
 def _plain(value: Any) -> Any:

@@ -302,3 +302,29 @@ def test_made_up_rows_need_nothing_that_a_method_does_not_have():
 
     with pytest.raises(dp.errors.PluginError, match="need 'by', which is no parameter"):
         alone.assumes(lambda rng, n, column, by: {})
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda view: view.kme_release(["x"], points={"x": Broken()}, epsilon=1),
+        lambda view: view.chi2_many(["g"], "h", statistic="unitcircle", method="select", alpha=5e-324, epsilon=1),
+    ],
+)
+def test_what_chance_found_is_refused_before_the_charge(ask):
+    """A list that cannot be read, and a level that no number of this kind holds."""
+    table = {"x": [0.5, 1.0] * 30, "g": ["a", "b"] * 30, "h": ["u", "u", "v", "v"] * 15}
+    known = {"bounds": {"x": (0, 1)}, "categories": {"g": ["a", "b"], "h": ["u", "v"]}, "public": ["h"]}
+    view = dp.protect(pd.DataFrame(table), "found by chance", epsilon=10, ledger="memory:", **known)
+
+    with pytest.raises(dp.ArgumentError):
+        ask(view)
+
+    assert view.budget.spent == 0
+
+
+class Broken(list):
+    """A list that fails where it is read."""
+
+    def __iter__(self):
+        raise ValueError("broken")

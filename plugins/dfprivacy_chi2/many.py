@@ -28,6 +28,7 @@ SELECTION = Fraction(1, 2)
 """The part of the budget that selects; the rest tests what is selected."""
 
 _STEPS = 12  # halvings of the interval in which the smallest difference is looked for
+_LEVEL_MIN = 1e-100  # of one test: smaller ones underflow in its critical value
 
 
 @mechanism(columns={"xs": ["category"], "by": "category"})
@@ -142,6 +143,11 @@ def chi2_many(
         curator.refuse_missing(*xs, by)
     xs, rates = xs[:max_tests], rates[:max_tests]
     level = alpha / len(xs)
+    if level < _LEVEL_MIN:
+        raise ArgumentError(
+            f"alpha = {alpha:g} is {level:g} for each of {len(xs)} columns, too small to compute with.",
+            "Typical: 0.05.",
+        )
     about = float(chdtri(1, level)) if tau is None else tau
     question = compared(statistic, by, kept, sizes, fill=nan_policy != "omit", tau=about)
     known: dict[str, Any] = {
