@@ -245,7 +245,7 @@ class PrivateFrame(Askable, Terms, BundledMethods):
         for name, each in (("bounds", bounds), ("categories", categories), ("missing", missing)):
             both = each is None or isinstance(each, Mapping)
             declarations[name] = {**schema.get(name, {}), **(each or {})} if both else each
-        if not any(declarations.values()):
+        if all(isinstance(each, Mapping) and not each for each in declarations.values()):
             raise ArgumentError(
                 "declare() was told nothing.", "For example view.declare(bounds={'age': (0, 120)})."
             )

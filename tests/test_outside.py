@@ -309,6 +309,7 @@ def test_made_up_rows_need_nothing_that_a_method_does_not_have():
     [
         lambda view: view.kme_release(["x"], points={"x": Broken()}, epsilon=1),
         lambda view: view.chi2_many(["g"], "h", statistic="unitcircle", method="select", alpha=5e-324, epsilon=1),
+        lambda view: view.declare(bounds=pd.DataFrame({"a": [1]})),
     ],
 )
 def test_what_chance_found_is_refused_before_the_charge(ask):
