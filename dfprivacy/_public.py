@@ -16,7 +16,7 @@ from dfprivacy.schema.values import plain_number
 
 __all__ = ["MOST", "check_given", "public_table"]
 
-MOST = 10**6
+MOST = 250_000
 """Items of a list that a question is given."""
 
 _LONGEST = 10**5  # characters of a text

@@ -32,6 +32,7 @@ import dfprivacy as dp
 from dfprivacy._call.requests import read_key, signed
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._plugins.loader import registry
+from dfprivacy._public import check_given
 from dfprivacy._visible import HIDDEN
 from dfprivacy.cli import main
 from dfprivacy.errors import DPError
@@ -368,6 +369,7 @@ def views(chance, rng, watch, count):
 
 def plain_json(value):
     try:
+        check_given("", value)  # 1e38 items never end
         return json.dumps(value)
     except Exception:
         return ""
@@ -385,7 +387,8 @@ def changed(chance, given):
     keys = list(given) if isinstance(given, dict) else list(range(len(given)))
     key = chance.choice(keys)
     inside = given[key]
-    if isinstance(inside, dict | list) and inside and (key == "args" or chance.random() < 0.6):
+    ours = isinstance(inside, dict | list) and inside and not any(inside is each for each in (*HOSTILE, *HEAVY))
+    if ours and (key == "args" or chance.random() < 0.6):
         changed(chance, inside)
     else:
         given[key] = hostile(chance)
