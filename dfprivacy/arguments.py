@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NanPolicy", "Probability", "Range", "checked", "fits", "hints"]
 
+_TINY = 1e-100  # numbers below it count as 0: parts and squares of them underflow
+
 
 @dataclass(frozen=True, repr=False)
 class Range:
@@ -59,6 +61,7 @@ class Range:
     def __contains__(self, number: float) -> bool:
         if number != number:  # noqa: PLR0124 - NaN, also where a whole number is no float
             return False
+        number = 0 if abs(number) < _TINY else number
         above = -math.inf < number if self.low is None else self.low < number
         below = number < math.inf if self.high is None else number < self.high
         return (above or (number == self.low and self.exclusive not in {"low", "both"})) and (

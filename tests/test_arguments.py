@@ -256,3 +256,11 @@ def test_bundled_annotations_are_there_when_a_method_is_called(name):
     }
 
     assert theirs <= {"groups", "x"}  # sequences: their functions look at them
+
+
+@pytest.mark.parametrize("tiny", [5e-324, 1e-300, -1e-300])
+def test_a_number_whose_square_underflows_counts_as_zero(tiny):
+    """It is in a range where 0 is."""
+    assert tiny not in dp.Range(0, 1, exclusive="both")
+    assert tiny not in dp.Range(0, exclusive="low")
+    assert tiny in dp.Range(0, 1)

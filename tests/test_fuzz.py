@@ -50,6 +50,7 @@ CANARIES = ("CANARYq7z", "987654.32198", "0.73123456789")
 PLANTED = re.compile("|".join(re.escape(each.removeprefix("0.")) for each in CANARIES))
 PYTHON = re.compile(
     "positional argument|unexpected keyword|required (keyword-only|positional)|multiple values|operand type|ufuncs"
+    "|takes 1 or 3"
 )
 
 
@@ -75,7 +76,7 @@ class Text(str):
 
 
 HOSTILE = [
-    *(None, True, False, 0, -1, 1, 2, 3, 7, 10**5, 2**31, 2**63, 2**64, -(2**63), 10**30, 10**400, -(10**400)),
+    *(None, True, False, 0, -1, 1, 2, 3, 7, 20_000, 2**31, 2**63, 2**64, -(2**63), 10**30, 10**400, -(10**400)),
     *(10**5000, 1e308, -1e308, 5e-324, -0.0, 0.5, 1.5, 1e-300, math.nan, math.inf, -math.inf, math.pi),
     *("", "x", "g", "no such", "\0", "\ud800", "\x1b[2J", "\u202egnp", "a" * 200, "../..", "1/0"),
     *("1e9999999", "1e-9999999", "1/3", "nan", "rest", "auto", "=cmd|' /C calc'!A0", "１", "0.1\n"),

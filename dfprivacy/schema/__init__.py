@@ -296,7 +296,7 @@ class Column:
         return codes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # its values are checked, and shown, when a table is protected
 class Discover:
     """Categories that are to be found when a table is protected; see `discover`."""
 
