@@ -210,7 +210,7 @@ def test_a_mechanism_with_annotations_can_be_pickled():
         (dp.Range(0, 1, "low"), [1], [0], "Range(0, 1, exclusive='low')", "above 0 and at most 1"),
         (dp.Range(0, 1, "high"), [0], [1], "Range(0, 1, exclusive='high')", "at least 0 and below 1"),
         (dp.Range(1), [1, 1e300], [0, math.inf], "Range(1)", "from 1 on"),
-        (dp.Range(0, exclusive="low"), [1e-300], [0, math.inf], "Range(0, exclusive='low')", "above 0"),
+        (dp.Range(0, exclusive="low"), [1e-99], [0, math.inf], "Range(0, exclusive='low')", "above 0"),
         (dp.Range(high=3), [3, -1e300], [4, -math.inf], "Range(None, 3)", "at most 3"),
         (dp.Range(0, math.inf), [0, math.inf], [-1, math.nan], "Range(0, inf)", "from 0 to inf"),
         (dp.Range(), [0, -1e300], [math.inf, -math.inf, math.nan], "Range()", ""),
