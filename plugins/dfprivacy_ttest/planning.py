@@ -177,7 +177,7 @@ def sample_size(
     Returns
     -------
     int
-        Rows of the (first) sample, to half a percent.
+        Rows of the (first) sample, to about 3 percent.
 
     Raises
     ------
@@ -243,7 +243,7 @@ def minimum_detectable_effect(
     Returns
     -------
     float
-        The size of the effect without its sign, to 1%, in the units of `bounds`; infinity if no effect that
+        The size of the effect without its sign, to about 2 percent, in the units of `bounds`; infinity if no effect that
         fits between the bounds is large enough.
 
     Raises
