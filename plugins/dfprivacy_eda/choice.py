@@ -97,9 +97,9 @@ def choose_alone(
     """Say whether each quantile is chosen alone: where no interval is asked for, and it is expected to be nearer.
 
     Where it is about the same, a tree of counts is better, for it has intervals. Of what is public, all counts are
-    free.
+    free; and by group a choice is not proved where a person has several rows.
     """
-    if covers is not None or (column.public and curator.size is not None):
+    if covers is not None or not curator.decides or (column.public and curator.size is not None):
         return False
     of_tree = tree_error(curator, layout(column, step, rows_epsilon(curator)))
     return choice_error(curator, shares) < _CLEARLY * of_tree

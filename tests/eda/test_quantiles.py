@@ -239,3 +239,15 @@ def test_groups_of_different_sizes_are_measured_alike(public, protect):
         groups.mean("x", epsilon=1, fresh=True),
     ):
         assert 1 == pytest.approx(found.privacy.epsilon)
+
+
+def test_by_group_people_with_several_rows_are_counted():
+    """Where choices are not proved, one quantile and several come from the tree."""
+    rows = {"p": np.arange(400) // 2, "x": np.linspace(0, 100, 400), "g": ["a", "b"] * 200}
+    known = {"bounds": {"x": (0, 100)}, "categories": {"g": ["a", "b"]}, "ledger": "memory:"}
+    view = dp.protect(pd.DataFrame(rows), "quantiles-people", epsilon=10**4, unit="p", max_rows=2, **known)
+
+    one, several = (view.group_by("g").quantile("x", q, epsilon=10**3) for q in (0.5, [0.25, 0.5]))
+
+    assert [each.low <= 50 <= each.high for each in one.releases] == [True, True]
+    assert [each.values[1] for each in several.releases] == pytest.approx([50, 50], abs=2)
