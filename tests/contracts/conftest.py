@@ -7,6 +7,7 @@ refusals.
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -117,15 +118,23 @@ class Question:
                 columns[name] = low + (high - low) * place
         return pd.DataFrame({**columns, **({case.other: np.arange(n) // runs % 2 == 1} if case.other else {})})
 
-    def of(self, rows=None, frame="pandas", part=None, names=NAMES, **terms):
-        """Protect rows, made up unless they are given, and ask what `part` makes of the view."""
+    def of(self, rows=None, frame="pandas", part=None, names=NAMES, folder=None, **terms):
+        """Protect rows, made up unless they are given, and ask what `part` makes of the view.
+
+        In a folder, by a schema file that says a label of each column.
+        """
         names = iter(names)
         case, other = self.case, self.case.other
         rows = self.rows() if rows is None else rows
         about = {name: getattr(case, name) for name in ("bounds", "categories", "public", "missing", "neighbors")}
 
         def protected(rows):
-            return dp.protect(FRAMES[frame](rows), **{"name": next(names), **TERMS, **about, **terms})
+            view = dp.protect(FRAMES[frame](rows), **{"name": next(names), **TERMS, **about, **terms})
+            if folder is None:
+                return view
+            file = folder / "schema.toml"
+            file.write_text(re.sub(r"\[columns\.(\w+)\]", r'\g<0>\nlabel = "Label of \1"', view.to_toml()))
+            return dp.protect(FRAMES[frame](rows), view.name, schema=file, ledger="memory:")
 
         def selected(view):
             view = view.where(**case.where) if case.where else view
@@ -177,6 +186,25 @@ def every_method():
 def ledger(tmp_path_factory):
     """A ledger in a file."""
     return str(tmp_path_factory.mktemp("ledger") / "ledger.sqlite")
+
+
+@pytest.fixture(scope="session")
+def answers(tmp_path_factory):
+    """Look up the answer to a question about columns with labels; each is asked once."""
+    folder, known = tmp_path_factory.mktemp("schemas"), {}
+
+    def answer(question):
+        if str(question) not in known:
+            known[str(question)] = question.of(folder=folder)()
+        return known[str(question)]
+
+    return answer
+
+
+@pytest.fixture
+def answer(question, answers):
+    """What a question is answered."""
+    return answers(question)
 
 
 @pytest.fixture
@@ -260,6 +288,12 @@ REFUSED: list[tuple[str, str, list[str]]] = [
     ),
     ("the answer has no one number", "test_arithmetic_is_free", SINGLE.split()),
     ("the noise of a choice cannot be drawn again", "test_arithmetic_is_free", ["median"]),
+    (
+        "it is for another party, or says where to look",
+        "test_a_picture_has_the_labels_of_columns",
+        ["dcor_message", "kernel_message", "kernel_locations"],
+    ),
+    ("a picture has two columns", "test_a_picture_has_the_labels_of_columns", ["gmm_fit columns=['x'], separately"]),
     ("nothing is assumed that could be found", "test_power_of_what_a_method_assumes", NO_TEST.split()),
 ]
 # What is not asked of those that are not refused, and why.
@@ -270,6 +304,17 @@ LEFT_OUT: list[tuple[str, str, list[str]]] = [
         ["kernel_two_sample by='g' public"],
     ),
     ("the same defect", "test_by_public_groups", ["kernel_two_sample 'omit' locations by='g' public"]),
+    (
+        "a defect: of groups the labels of this method are lost",
+        "test_a_picture_has_the_labels_of_columns",
+        ["chi2 'difference' by g,"],
+    ),
+    (
+        "this summary is as statsmodels prints it",
+        "test_a_page_says_what_was_asked_and_how_private_it_is",
+        ["ols -summary", "logit -summary"],
+    ),
+    ("a defect: of two tables the labels are lost", "test_a_picture_has_the_labels_of_columns", ["kernel_two_sample view"]),
     ("it takes 18 seconds for each operation", "test_arithmetic_is_free", ["chi2 'difference'"]),
 ]
 
@@ -300,3 +345,13 @@ def _reasons(test, table):
         if test.originalname in tests.split()
         and any(first == method and all(word in asked for word in words) for first, *words in map(str.split, those))
     ]
+
+
+@pytest.fixture
+def plt(monkeypatch):
+    """Matplotlib without a screen."""
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
+    yield pyplot
+    pyplot.close("all")

@@ -301,12 +301,12 @@ def test_few_rows_at_a_small_price(question):
     assert all(each <= 1 / 100 for each in asked.spent)
 
 
-def test_another_frame_of_the_account_knows_the_answer(question, ledger):
+def test_another_frame_of_the_account_knows_the_answer(method, ledger):
     """The answer is kept in the ledger's file, under the account's name, and not by the frame."""
-    rows = question.rows()
-    first = question.of(rows, "pandas", ledger=ledger)
+    rows = method.rows()
+    first = method.of(rows, "pandas", ledger=ledger)
     answer, spent = first(), first.spent
-    second = question.of(rows, "arrow", names=[view.name for view in first.views], ledger=ledger)
+    second = method.of(rows, "arrow", names=[view.name for view in first.views], ledger=ledger)
 
     assert answer == second()
     assert spent == second.spent
