@@ -104,7 +104,7 @@ def contract_sums(curator, x, y, g, h):
         features = make(x, y, g, h)
         for noise in NORMS:
             measured = curator.sum(features, noise=noise, share=share)
-            sums = np.ravel(measured.values * features.weights).tolist()
+            sums = np.ravel(measured.values * features.weights).tolist()  # noqa: PD011 - a noisy sum
             found[f"{name}, {noise}"] = [sums, measured.noise.sensitivity if measured.noise else 0.0]
     return found
 
@@ -119,7 +119,10 @@ def registered():
 
 def row(rng, **known):
     """Make a row, mostly at the ends of what can be."""
-    made = {name: rng.choice([low, high, low + (high - low) * rng.random(), 10 * high, np.nan], p=ENDS) for name, (low, high) in BOUNDS.items()}
+    made = {
+        name: rng.choice([low, high, low + (high - low) * rng.random(), 10 * high, np.nan], p=ENDS)
+        for name, (low, high) in BOUNDS.items()
+    }
     made |= {name: [*each, *each, None][rng.integers(2 * len(each) + 1)] for name, each in CATEGORIES.items()}
     return {**made, **known}
 
@@ -163,7 +166,9 @@ def sums(rows, terms, part):
 def moved(one, other, norm):
     """Say how far two tables' sums are apart; in the norm of infinity, the losses of groups add up."""
     apart = [np.abs(np.subtract(a, b)) for a, b in zip(one, other, strict=True)]
-    return sum(each.max() for each in apart) if norm == math.inf else np.linalg.norm(np.concatenate(apart), ord=norm)
+    return (
+        sum(each.max() for each in apart) if norm == math.inf else np.linalg.norm(np.concatenate(apart), ord=norm)
+    )
 
 
 @cache
@@ -175,7 +180,9 @@ def searched(relation):
     for _ in range(PAIRS):
         one, other = (sums(rows, terms, part) for rows in neighbours(rng, terms))
         for name, (_, priced) in one[0].items():
-            apart = moved(*([group[name][0] for group in table] for table in (one, other)), NORMS[name.split(", ")[1]])
+            apart = moved(
+                *([group[name][0] for group in table] for table in (one, other)), NORMS[name.split(", ")[1]]
+            )
             share = apart / priced if priced else math.inf if apart else 0.0  # what is public is free, and the same
             most[name] = max(most.get(name, 0.0), share)
     return most

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 
@@ -19,7 +20,7 @@ def test_every_bundled_method_has_a_case(every_method, capsys):
 
     plugins = json.loads(capsys.readouterr().out)["plugins"]
     bundled = [name for each in plugins if each["distribution"] == "dfprivacy" for name in each["methods"]]
-    assert set(bundled) == every_method
+    assert set(bundled) == {each.method for each in every_method}
 
 
 def test_numbers_are_the_same_on_every_frame(question, frames):
@@ -46,7 +47,7 @@ def test_what_was_asked_is_free(question):
     assert all(0 < each <= 1 for each in spent)
     assert first == asked.view.releases[0]
     assert len(asked.view.releases) == 1
-    assert f"{asked.view.budget}"
+    assert "spent" in repr(asked.view.budget)
 
 
 def test_an_explanation_is_free_and_true(question):
@@ -271,10 +272,9 @@ def test_a_request_is_answered(method, ledger, tmp_path, capsys):
     request.save(paths["request"], key=paths["key"], analyst="ana")
 
     main(["ledger", "--ledger", ledger, "key", "ana", paths["key"]])
-    code = main(
-        ["answer", paths["request"], "--data", paths["rows.parquet"], "--schema", paths["schema.toml"]]
-        + ["--key", paths["key"], "--output", paths["answers"], "--ledger", ledger, "--yes"]
-    )
+    files = {"data": "rows.parquet", "schema": "schema.toml", "key": "key", "output": "answers"}
+    named = [word for name, file in files.items() for word in (f"--{name}", paths[file])]
+    code = main(["answer", paths["request"], *named, "--ledger", ledger, "--yes"])
 
     assert code == 0, capsys.readouterr()
     (answer,) = dp.answers(paths["answers"], request=paths["request"], key=paths["key"])
@@ -312,6 +312,56 @@ def test_another_frame_of_the_account_knows_the_answer(method, ledger):
     assert spent == second.spent
 
 
+def test_a_column_asks_the_same(question):
+    """A method that begins with a column is one of that column, and the same question."""
+    asked = question.of()
+    first, *_ = inspect.signature(getattr(asked.part, question.method)).parameters
+    named = asked.given.pop(first, None)
+    column = asked.part[
+        named if isinstance(named, str) and named in question.case.columns else question.case.columns[0]
+    ]
+
+    if question.method in dir(column):
+        explained = column.explain(question.method, **asked.given)
+        answer, spent = getattr(column, question.method)(**asked.given), asked.spent
+        assert explained.epsilon == 1
+        assert answer == asked(**{first: column.name})
+        assert spent == asked.spent
+        assert asked.paid
+    else:
+        with pytest.raises(AttributeError, match="one column"):
+            getattr(column, question.method)
+
+
+def test_a_ledger_is_listed_copied_and_put_back(every_method, tmp_path, capsys):
+    """The command line shows what was asked, and a copy of the ledger, put back, still knows each answer."""
+    ledger, copied = str(tmp_path / "ledger.sqlite"), str(tmp_path / "copy.sqlite")
+    every = [method.of(ledger=ledger) for method in every_method]
+    answers, spent = [asked() for asked in every], [asked.spent for asked in every]
+    listed = [[], *([asked.view.name] for asked in every), ["--json"], [every[0].view.name, "--csv"]]
+
+    codes = {
+        main(["ledger", "--ledger", ledger, *more]) for more in [*listed, ["backup", copied], ["restore", copied]]
+    }
+
+    shown = capsys.readouterr().out
+    assert {0} == codes
+    assert all(f"{asked.method}(" in shown for asked in every)
+    assert answers == [asked() for asked in every]
+    assert spent == [asked.spent for asked in every]
+
+
+def test_refining_costs_its_price(method):
+    """To measure again what was answered costs what was asked at most, and pools both answers."""
+    asked = method.of()
+    answer = asked()
+
+    pooled = asked.view.refine(answer, epsilon=1)
+
+    assert pooled.low <= pooled.estimate <= pooled.high
+    assert all(1 <= each <= 2 for each in asked.spent)
+
+
 def test_arithmetic_is_free(method):
     """What is calculated from an answer costs nothing, and is within its interval; an answer less itself is 0."""
     asked = method.of()
@@ -319,6 +369,6 @@ def test_arithmetic_is_free(method):
 
     nothing, double = answer - answer, 2 * answer
 
-    assert (0, 0, 0) == (nothing.low, nothing.estimate, nothing.high)
+    assert {0} == {nothing.low, nothing.estimate, nothing.high}
     assert double.low <= double.estimate <= double.high
     assert spent == asked.spent

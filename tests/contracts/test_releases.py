@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import html
+import inspect
 import json
 import math
 import pickle
@@ -59,7 +61,11 @@ def test_a_table_is_tidy(question, answer, library):
 
 def test_an_answer_comes_back(question, answer):
     """From JSON, from a pickle and from a copy, as equal as it went, with the same records and words."""
-    for again in (dp.Release.from_json(answer.to_json()), pickle.loads(pickle.dumps(answer)), copy.deepcopy(answer)):
+    for again in (
+        dp.Release.from_json(answer.to_json()),
+        pickle.loads(pickle.dumps(answer)),  # noqa: S301 - ours
+        copy.deepcopy(answer),
+    ):
         assert answer == again
         assert repr(answer.records()) == repr(again.records())  # nan is not equal to itself
         assert repr(answer) == repr(again)
@@ -68,7 +74,9 @@ def test_an_answer_comes_back(question, answer):
 
 def test_intervals_say_what_they_cover(question, answer):
     """An interval is of the table or of a population, limited to the bounds or not; and is in order."""
-    rows = [row for row in answer.records() if isinstance(row.get("low"), float) and isinstance(row.get("high"), float)]
+    rows = [
+        row for row in answer.records() if isinstance(row.get("low"), float) and isinstance(row.get("high"), float)
+    ]
 
     assert answer.covers in {None, "table", "population", "limited table", "limited population"}
     assert all(row["low"] <= row["high"] or math.isnan(row["low"]) for row in rows)
@@ -79,6 +87,27 @@ def test_a_picture_has_the_labels_of_columns(question, answer, plt):
     figure = answer.plot().figure
     words = " | ".join(each.get_text() for each in figure.findobj(plt.Text) if each.get_visible())
 
-    bare = [name for name in question.case.columns if re.search(rf"(?<!Label of )\b{name}\b", " ".join(words.split()))]
+    bare = [
+        name for name in question.case.columns if re.search(rf"(?<!Label of )\b{name}\b", " ".join(words.split()))
+    ]
     assert words.strip(" |")
     assert bare in ([], ["by"])
+
+
+def test_what_an_answer_offers_can_be_had(question, answer, tmp_path):
+    """Its attributes can be read, and its methods called that need nothing or a path: else a refusal says why."""
+    for name in [each for each in dir(answer) if not each.startswith("_") and each != "plot"]:
+        with contextlib.suppress(dp.DPError, FutureWarning):  # of names that go with the next release
+            offered = getattr(answer, name)
+            needed = _needed(offered) if getattr(offered, "__self__", None) is answer else None
+            if needed == ["path"]:
+                offered(tmp_path / name)
+                assert (tmp_path / name).stat().st_size
+            elif needed == []:
+                offered()
+
+
+def _needed(method):
+    """Name the arguments that have to be given."""
+    named = inspect.signature(method).parameters.values()
+    return [each.name for each in named if each.default is each.empty and each.kind < each.VAR_KEYWORD]
