@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
-from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -171,31 +170,22 @@ def moved(one, other, norm):
     )
 
 
-@cache
-def searched(relation):
-    """Give the largest part of its sensitivity by which a pair of neighbours moves each sum."""
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_no_neighbour_moves_sums_by_more_than_was_priced(relation):
+    """In the norm of each noise; and some neighbour moves each by a fifth of that, so the search can see."""
     rng = np.random.default_rng(1)
     terms, part = RELATIONS[relation]
-    most = {}
+    shares = {}
     for _ in range(PAIRS):
         one, other = (sums(rows, terms, part) for rows in neighbours(rng, terms))
         for name, (_, priced) in one[0].items():
-            apart = moved(
-                *([group[name][0] for group in table] for table in (one, other)), NORMS[name.split(", ")[1]]
-            )
+            features, noise = name.split(", ")
+            apart = moved(*([group[name][0] for group in table] for table in (one, other)), NORMS[noise])
             share = apart / priced if priced else math.inf if apart else 0.0  # what is public is free, and the same
-            most[name] = max(most.get(name, 0.0), share)
-    return most
+            shares[features, noise] = max(shares.get((features, noise), 0.0), share)
 
-
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("noise", NORMS)
-@pytest.mark.parametrize("features", FEATURES)
-def test_no_neighbour_moves_sums_by_more_than_was_priced(features, noise, relation):
-    """In the norm of the noise; and some neighbour moves them by a fifth of it, so the search can see."""
-    share = searched(relation)[f"{features}, {noise}"]
-
-    if (features, relation) in PUBLIC:
-        assert share == 0
-    else:
-        assert 1 / 5 < share <= 1 + 1e-9
+    public = {features for features, among in PUBLIC if among == relation}
+    assert len(shares) == len(FEATURES) * len(NORMS)
+    assert {each: share for each, share in shares.items() if share > 1 + 1e-9} == {}
+    assert public == {features for (features, _), share in shares.items() if share < 1 / 5}
+    assert {0.0} >= {share for (features, _), share in shares.items() if features in public}

@@ -69,6 +69,7 @@ def test_an_answer_comes_back(question, answer):
         assert answer == again
         assert repr(answer.records()) == repr(again.records())  # nan is not equal to itself
         assert repr(answer) == repr(again)
+        assert answer.column_words == again.column_words
     assert json.loads(answer.to_json())
 
 
