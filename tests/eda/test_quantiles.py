@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import dfprivacy as dp
 from dfprivacy import Column, features
 from dfprivacy.errors import ArgumentError
 from dfprivacy.testing.noise import seeded_noise
