@@ -243,8 +243,8 @@ def minimum_detectable_effect(
     Returns
     -------
     float
-        The size of the effect without its sign, to about 2 percent, in the units of `bounds`; infinity if no effect that
-        fits between the bounds is large enough.
+        The size of the effect without its sign, to about 2 percent, in the units of `bounds`; infinity if no
+        effect that fits between the bounds is large enough.
 
     Raises
     ------
