@@ -38,6 +38,7 @@ from dfprivacy.errors import (
     ReadError,
     SchemaError,
 )
+from dfprivacy.estimates import Estimate, statistic
 from dfprivacy.mechanism import Mechanism, mechanism, public_table
 from dfprivacy.protection import power, protect
 from dfprivacy.release import (
@@ -73,6 +74,7 @@ __all__ = [
     "Curator",
     "DPError",
     "DiscoveredKeys",
+    "Estimate",
     "Exact",
     "Explanation",
     "GroupedView",
@@ -120,6 +122,7 @@ __all__ = [
     "register",
     "register_mechanism",
     "request",
+    "statistic",
     "statistics",
     "unregister",
 ]

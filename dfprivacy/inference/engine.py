@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
-from scipy.optimize.elementwise import bracket_root, find_root
 from scipy.special import stdtr
 
 from dfprivacy.inference.draws import DRAWS
@@ -65,9 +64,12 @@ class Inference:
 
     @cached_property
     def noise_standard_error(self) -> Array:
-        """Standard error that privacy adds."""
-        middle = (self.weights * self.theta).sum(axis=-1, keepdims=True)
-        return np.asarray(np.sqrt((self.weights * (self.theta - middle) ** 2).sum(axis=-1)))
+        """Standard error that privacy adds, of the draws in which the parameter is finite."""
+        finite = np.isfinite(self.theta)
+        theta, weights = np.where(finite, self.theta, 0.0), np.where(finite, self.weights, 0.0)
+        weights = weights / np.maximum(weights.sum(axis=-1, keepdims=True), 1e-300)
+        middle = (weights * theta).sum(axis=-1, keepdims=True)
+        return np.asarray(np.sqrt((weights * (theta - middle) ** 2).sum(axis=-1)))
 
     @cached_property
     def sampling_standard_error(self) -> Array:
@@ -135,8 +137,10 @@ class Inference:
         Returns
         -------
         ndarray
-            The quantiles.
+            The quantiles; infinite where the draws in which the parameter is not finite leave it open.
         """
+        from scipy.optimize.elementwise import bracket_root, find_root  # here only: loading it takes half a second
+
         q, estimate = np.broadcast_arrays(q, self.estimate)
         which = np.broadcast_to(np.arange(self.estimate.size).reshape(self.estimate.shape), q.shape)
         flat = replace(self, **{name: getattr(self, name).reshape(-1, len(self.weights)) for name in _DRAWN})
@@ -146,7 +150,9 @@ class Inference:
 
         reach = np.maximum(self.standard_error, 1e-300)
         found = bracket_root(above, estimate - reach, estimate + reach, args=(q, which))
-        return np.asarray(find_root(above, found.bracket, args=(q, which)).x)
+        below, beyond = (((self.theta == end) * self.weights).sum(axis=-1) for end in (-np.inf, np.inf))
+        ends = [np.full(q.shape, end) for end in (-np.inf, np.inf)]
+        return np.select([q <= below, q >= 1 - beyond], ends, find_root(above, found.bracket, args=(q, which)).x)
 
     def interval(self, confidence: float = 0.95, alternative: Alternative = "two-sided") -> tuple[Array, Array]:
         """Return a confidence interval: of the values that a test at its level does not reject.
@@ -179,21 +185,26 @@ def infer(sums: NoisySums, parameter: Parameter, draws: int = DRAWS) -> Inferenc
     sums : NoisySums
         What was released.
     parameter : callable
-        As `Parameter` says.
+        Gives of exact sums the parameter, the variance of its estimate from sampling, and its degrees of freedom.
     draws : int
         How many draws of what the exact sums may be.
 
     Returns
     -------
     Inference
-        Of arrays of the shape that the parameter has.
+        Of arrays of the shape that the parameter has. Draws in which it is not finite may be anywhere: half of them
+        count at either end.
     """
     exact, weights = sums.draws(draws)
-    theta, variance, df = np.broadcast_arrays(*parameter(exact))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        theta, variance, df = np.broadcast_arrays(*parameter(exact))
+        estimate = np.asarray(parameter(sums.estimate)[0])[..., 0]
+    known = np.isfinite(theta) & np.isfinite(variance)
+    anywhere = np.where(np.arange(theta.shape[-1]) % 4 < 2, np.inf, -np.inf)  # noqa: PLR2004 - of both widths half
     return Inference(
-        estimate=np.asarray(parameter(sums.estimate)[0])[..., 0],
-        theta=theta,
-        variance=np.asarray(variance, dtype=np.float64),
+        estimate=estimate,
+        theta=np.where(known, theta, anywhere),
+        variance=np.where(known, variance, 0.0),
         df=df,
         weights=weights,
     )

@@ -237,8 +237,8 @@ class NoisyMoments:
         squares = {"private": n - second, "beside": n - second}.get(self.form, second)
         if self.form != "known":
             n = np.maximum(n, _FLOOR)
-        each = (of[..., None] for of in (n, self.values[..., 0], squares))
-        return Moments(*each, self.half, self.mid)
+        n, total, squares = n[..., None], self.values[..., 0, None], squares[..., None]
+        return Moments(n, total, squares, self.half, self.mid)
 
     def draws(self, draws: int = DRAWS) -> tuple[Moments, Array]:
         """Draw what the exact sums may be, given the release.

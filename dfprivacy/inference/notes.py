@@ -10,8 +10,6 @@ from scipy.special import ndtr, ndtri
 from dfprivacy.schema import UNDECLARED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import ArrayLike, NDArray
 
     from dfprivacy.inference.engine import Alternative, Inference
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["about_noise", "notes", "skewness", "unreliable", "worst_pvalue"]
+__all__ = ["doubts", "notes", "skewness", "unreliable", "worst_pvalue"]
 
 _SLACK = 1.2  # a level that is above the nominal one by no more than a fifth holds
 _NOISY = 2.0  # times the error of sampling
@@ -68,13 +66,7 @@ def notes(
     worst = worst_pvalue(pvalue, skewness(found, sums), alternative)
     uninformative = 2 * float(found.standard_error) >= groups * sums.half  # of all that there can be, half
     return (
-        *((_SIZE,) if sums.doubtful else ()),
-        *about_noise(
-            float(found.noise_standard_error / np.maximum(found.sampling_standard_error, 1e-12 * sums.half)),
-            _RANKS[groups],
-            hidden=bool(found.hidden),
-            uninformative=uninformative,
-        ),
+        *doubts(found, sums, _RANKS[groups], uninformative=uninformative),
         *((_SHAPE.format(worst),) if not normal and unreliable(pvalue, worst, alpha) else ()),
     )
 
@@ -138,26 +130,30 @@ def worst_pvalue(pvalue: ArrayLike, skewness: Array | float, alternative: Altern
     return np.asarray(np.minimum(moved + ndtr(-trusted - shift), 1.0) if two else moved)
 
 
-def about_noise(times: float, ranks: str, *, hidden: bool, uninformative: bool) -> Sequence[str]:
-    """Return whether noise matters more than sampling, and what would help.
+def doubts(
+    found: Inference, sums: NoisyMoments, ranks: str = "", *, uninformative: bool = False
+) -> tuple[str, ...]:
+    """Return whether a size is noise, whether noise matters more than sampling, and what would help.
 
     Parameters
     ----------
-    times : float
-        The error from noise, in errors from sampling.
+    found : Inference
+        What is known of one parameter.
+    sums : NoisyMoments
+        What it follows from.
     ranks : str
-        The method that asks ranks instead.
-    hidden : bool
-        Whether noise hides the variance, so that the error from sampling is an upper end of it.
+        The method that asks ranks instead; empty if there is none.
     uninformative : bool
         Whether the interval is as wide as all that there can be.
 
     Returns
     -------
-    sequence of str
+    tuple of str
         Sentences.
     """
-    noticed = []
+    noise, sampling = float(found.noise_standard_error), float(found.sampling_standard_error)
+    times, hidden = noise / max(sampling, 1e-12 * noise, 1e-300), bool(found.hidden)
+    noticed = [_SIZE] if sums.doubtful else []
     if times > (1.0 if hidden else _NOISY):
         opening = "Uninformative: the noise is as wide as the bounds. " if uninformative else ""
         much, least = f"{times:.2g} times", "at least " if hidden else ""
@@ -165,6 +161,6 @@ def about_noise(times: float, ranks: str, *, hidden: bool, uninformative: bool) 
             f"{opening}The noise is {least}{much} the error of sampling; {much} the epsilon, bounds {much} as "
             f"narrow if the data fit, or {times**2:.2g} times the rows would level them."
         )
-    if times > _LOOSE:
+    if times > _LOOSE and ranks:
         noticed.append(f"The bounds are loose for this spread: {ranks} asks ranks, which they do not matter to.")
-    return noticed
+    return tuple(noticed)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from scipy.optimize import brentq
-
 from dfprivacy.errors import ArgumentError
 from dfprivacy.inference.engine import Alternative, infer
 
@@ -75,6 +73,8 @@ def rows_for(wanted: float, power_of: Callable[[int], float], least: int = 2) ->
     ArgumentError
         If no table is large enough.
     """
+    from scipy.optimize import brentq  # here only: loading it takes half a second
+
     low, high = least, 4 * least
     while power_of(high) < wanted:
         low, high = high, 4 * high
@@ -106,6 +106,8 @@ def effect_for(wanted: float, power_of: Callable[[float], float], most: float) -
     float
         The effect, to half a percent; infinity if none is large enough.
     """
+    from scipy.optimize import brentq
+
     if power_of(most) < wanted:
         return math.inf
     return float(brentq(lambda effect: power_of(effect) - wanted + 1e-9, 0.0, most, xtol=1e-4 * most, rtol=5e-3))

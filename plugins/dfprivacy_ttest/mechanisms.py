@@ -5,9 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
-
-from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, Range, features, mechanism
+from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, Range, mechanism
+from dfprivacy.estimates import measure_moments, public_sizes
 from dfprivacy.inference.engine import Alternative
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.schema import chosen_groups
@@ -17,6 +16,7 @@ from dfprivacy_ttest.separately import Queries, measure_one_by_one
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from dfprivacy.release import NoisyValue
@@ -298,41 +298,13 @@ def _measure(
     queries: Queries = "jointly",
 ) -> Measured:
     """Measure the noisy sums of y and y² of all rows or of each group, and their rows where these are private."""
-    sizes = _public_sizes(curator, by, pair)
+    if queries == "jointly":
+        return measure_moments(curator, column, nan_policy, by, pair)
+    sizes = public_sizes(curator, by, pair)
     gaps = curator.gaps([column], nan_policy)
-    if queries == "separately":
-        count = sizes is None or bool(gaps)
-        return measure_one_by_one(curator, column, by, pair, gaps, count=count), sizes
-    return curator.sum(curator.once(_summed, column, gaps, sizes is None, by, pair)), sizes
-
-
-def _summed(
-    column: Column,
-    gaps: tuple[Column, ...],
-    unknown: bool,  # noqa: FBT001 - as `once` gives it
-    by: Column | None,
-    pair: tuple[Any, ...] | None,
-) -> features.RowFeatures:
-    """Say what is summed; of groups whose number of rows is unknown, rows too."""
-    if gaps:
-        of: features.RowFeatures = features.Given(
-            *gaps, of=features.Moments(column, count=True if unknown else "beside")
-        )
-    else:
-        of = features.Moments(column, count=unknown)
-    return of if by is None else features.OneHot(by, groups=pair) * of
+    return measure_one_by_one(curator, column, by, pair, gaps, count=sizes is None or bool(gaps)), sizes
 
 
 def moments(measured: Measured, column: Column, queries: Queries = "jointly") -> NoisyMoments:
     """Take the sums of each group by name."""
     return NoisyMoments.measured(*measured, column, apart=queries == "separately")
-
-
-def _public_sizes(curator: Curator, by: Column | None, pair: tuple[Any, ...] | None) -> NDArray[np.float64] | None:
-    """Rows in each group, None where they are private; an error if a public group is too small to test."""
-    if by is not None:
-        return curator.sizes(by, pair, least=2)
-    size = curator.size
-    if size is not None and size < 2:  # noqa: PLR2004
-        raise ArgumentError(f"The table has {size} rows, and 2 are needed.", "Ask it of more rows.")
-    return None if size is None else np.array([float(size)])

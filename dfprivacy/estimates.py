@@ -1,0 +1,390 @@
+"""A mechanism of a statistic: what of the moments of a column it is, and its variance."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+
+from dfprivacy import features
+from dfprivacy.arguments import NanPolicy, Probability, Range
+from dfprivacy.errors import ArgumentError
+from dfprivacy.made_up import SPREAD
+from dfprivacy.mechanism import Mechanism, mechanism
+from dfprivacy.plotting import axes, explained, ink, interval
+from dfprivacy.release import ConfidenceInterval, Release
+from dfprivacy.schema import Column, as_probability
+from dfprivacy.wording import limited, noise_share, number, sure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from dfprivacy._measure.curator import Curator
+    from dfprivacy.inference.engine import Inference
+    from dfprivacy.inference.moments import Moments, NoisyMoments
+    from dfprivacy.release import NoisyValue
+
+    Measured = tuple[NoisyValue, NDArray[np.float64] | None]
+    """Noisy sums, and the rows of each group where their number is public."""
+
+__all__ = ["Estimate", "measure_moments", "public_sizes", "statistic"]
+
+_TABLES = 256
+_ROWS = 10_000  # that a table is taken to have where their number is private
+_GUARANTEE = """
+
+Parameters
+----------
+column : str
+    A column with bounds.
+nan_policy : {"omit", "fill", "raise"}
+    What becomes of rows without a value: they are left out, count with the column's fill value, or are refused.
+alternative : {"two-sided", "less", "greater"}
+    Side of the null hypothesis on which the truth is suspected.
+alpha : float
+    Level of the test.
+confidence : float
+    Coverage of the interval.
+
+Returns
+-------
+Estimate
+    The estimate, its errors, its interval, and its p-value if there is a null hypothesis.
+
+Notes
+-----
+**Privacy.** Pure ε-differential privacy: the sums of a number and of its square, and the rows where their number is
+private, are released with discrete Laplace noise (`dfprivacy.features.Moments`). All else is post-processing.
+"""
+
+
+def measure_moments(
+    curator: Curator,
+    column: Column,
+    nan_policy: NanPolicy,
+    by: Column | None = None,
+    groups: tuple[Any, ...] | None = None,
+) -> Measured:
+    """Measure the sums of a number and its square, of all rows or of each group.
+
+    Parameters
+    ----------
+    curator : Curator
+        Measures.
+    column : Column
+        A column with bounds.
+    nan_policy : {"omit", "fill", "raise"}
+        What becomes of rows without a value.
+    by : Column, optional
+        The column of the groups.
+    groups : tuple, optional
+        Which groups; default: all categories.
+
+    Returns
+    -------
+    tuple
+        The noisy sums, and the numbers of rows of the groups, None where these are private: what
+        `dfprivacy.inference.moments.NoisyMoments.measured` takes.
+
+    Raises
+    ------
+    ArgumentError
+        If a group whose number of rows is public has fewer than two; nothing is charged.
+    """
+    sizes = public_sizes(curator, by, groups)
+    gaps = curator.gaps([column], nan_policy)
+    return curator.sum(curator.once(_summed, column, gaps, sizes is None, by, groups)), sizes
+
+
+def public_sizes(curator: Curator, by: Column | None, groups: tuple[Any, ...] | None) -> NDArray[np.float64] | None:
+    """Return the rows of each group, None where they are private; an error if one has fewer than two."""
+    if by is not None:
+        return curator.sizes(by, groups, least=2)
+    size = curator.size
+    if size is not None and size < 2:  # noqa: PLR2004
+        raise ArgumentError(f"The table has {size} rows, and 2 are needed.", "Ask it of more rows.")
+    return None if size is None else np.array([float(size)])
+
+
+def _summed(
+    column: Column,
+    gaps: tuple[Column, ...],
+    unknown: bool,  # noqa: FBT001 - as `once` gives it
+    by: Column | None,
+    groups: tuple[Any, ...] | None,
+) -> features.RowFeatures:
+    """Return what is summed; of groups whose number of rows is unknown, rows too."""
+    of: features.RowFeatures = features.Moments(column, count=unknown)
+    if gaps:
+        of = features.Given(*gaps, of=features.Moments(column, count=True if unknown else "beside"))
+    return of if by is None else features.OneHot(by, groups=groups) * of
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Estimate(Release):
+    """An estimate, with its errors.
+
+    Attributes
+    ----------
+    term : str
+        Names the parameter.
+    estimate : float
+        The estimate.
+    standard_error : float
+        Its standard error, from sampling and noise together.
+    noise_standard_error : float
+        The standard error that privacy adds.
+    low, high : float
+        Ends of the confidence interval.
+    confidence : float
+        Its coverage.
+    null : float or None
+        The null hypothesis.
+    pvalue : float or None
+        Probability, if the null hypothesis is true, of an estimate at least as far from it; noise included.
+    alternative, alpha
+        As asked.
+    rejected : bool or None
+        Whether the null hypothesis is rejected at the level alpha.
+    n : float
+        Rows with a value; noisy where their number is private.
+    column : str
+        The column.
+    bounds : tuple of float
+        Its bounds.
+    nan_policy : str
+        As asked.
+    notes : tuple of str
+        What to know before trusting the numbers.
+    released : mapping
+        The noisy sums that all this follows from.
+    """
+
+    term: str
+    estimate: float
+    standard_error: float
+    noise_standard_error: float
+    low: float
+    high: float
+    confidence: float
+    null: float | None
+    pvalue: float | None
+    alternative: Literal["two-sided", "less", "greater"]
+    alpha: float
+    rejected: bool | None
+    n: float
+    column: str
+    bounds: tuple[float, float]
+    nan_policy: NanPolicy
+    notes: tuple[str, ...]
+    released: Mapping[str, Any]
+    covers: str | None = "limited population"
+
+    def __float__(self) -> float:
+        return self.estimate
+
+    @property
+    def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
+        tested = () if self.pvalue is None else ("pvalue", "alpha", "rejected")
+        return ("estimate", "low", "high", "standard_error", "noise_standard_error", *tested, "n", "notes")
+
+    @property
+    def _noise_part(self) -> float:
+        sampling = math.sqrt(max(self.standard_error**2 - self.noise_standard_error**2, 0.0))
+        return noise_share(self.standard_error, sampling) or 0.0
+
+    def _tidy(self) -> list[dict[str, Any]]:
+        names = ("estimate", "standard_error", "noise_standard_error", "low", "high", "pvalue", "n")
+        return [{"term": f"{self.term}({self.column})", **{name: getattr(self, name) for name in names}}]
+
+    def _sentence(self) -> str:
+        """Say the estimate, and what the test finds."""
+        of = f"The {self.term} of {self._noun(self.column)}{limited(self.covers, self.bounds)}"
+        how = sure(self.low, self.high, self.confidence, noise=self._noise_part, p=self.pvalue)
+        found = ""
+        if self.null is not None:
+            side = {"two-sided": "different from", "greater": "above", "less": "below"}[self.alternative]
+            found = f", {'' if self.rejected else 'not '}shown to be {side} {self.null:g}"
+        return f"{of} is {number(self.estimate, self.standard_error)}{found}{how}."
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the estimate, its interval, and the part of it that privacy adds."""
+        ax = axes(ax)
+        interval(ax, 0, self.estimate, (self.low, self.high), noise=self._noise_part)
+        ax.plot(self.estimate, 0, "o", color=ink(ax))
+        if self.null is not None:
+            ax.axvline(self.null, color="grey", ls=":")
+        ax.set(yticks=[], xlabel=f"{self.term} of {self._called(self.column)}")
+        explained(ax, self.confidence, [self._noise_part], "o")
+        return ax
+
+    def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
+        """Return the confidence interval at another level, which costs nothing.
+
+        Parameters
+        ----------
+        confidence_level : float, optional
+            Coverage; default: the one asked for.
+
+        Returns
+        -------
+        ConfidenceInterval
+            ``low`` and ``high``.
+
+        Raises
+        ------
+        ArgumentError
+            If the level is no probability, or the statistic is not known to this process.
+        """
+        if confidence_level is None:
+            return ConfidenceInterval(self.low, self.high)
+        from dfprivacy.inference.moments import NoisyMoments
+
+        level = as_probability(confidence_level, "confidence_level")
+        if self.term not in _FUNCTIONS:
+            raise ArgumentError(f"There is no statistic {self.term!r} here.", "Define it as where it was asked.")
+        found = _infer(NoisyMoments.of_release(self.released, self.bounds), _FUNCTIONS[self.term])
+        return ConfidenceInterval(*map(float, found.interval(level, self.alternative)))
+
+
+_FUNCTIONS: dict[str, Callable[[Moments], tuple[Any, Any]]] = {}
+
+
+def statistic(
+    *, null: float | None = None, name: str | None = None
+) -> Callable[[Callable[[Moments], tuple[Any, Any]]], Mechanism]:
+    """Make a mechanism of a function of the moments of a column.
+
+    The mechanism has an estimate, an interval, a p-value, free answers to what follows from the same sums,
+    ``explain``, ``plan``, ``power``, groups, notes, a picture, and rows for tables.
+
+    Parameters
+    ----------
+    null : float, optional
+        The null hypothesis of its test; default: it has none.
+    name : str, optional
+        Its name as a method; default: the function's.
+
+    Returns
+    -------
+    callable
+        What makes a `Mechanism` of a function ``f(s) -> (estimate, variance)``: of `s`, the
+        `~dfprivacy.inference.moments.Moments` of the column (``s.n``, ``s.mean``, ``s.variance``, ``s.sd``:
+        arrays, in its units), the estimate, and the variance that the sampling of rows gives it. The first line of
+        its docstring says what it estimates.
+
+    Examples
+    --------
+    >>> import dfprivacy as dp, pandas as pd
+    >>> @dp.register_mechanism
+    ... @dp.statistic(null=1.0)
+    ... def relative_spread(s):
+    ...     "Estimate the coefficient of variation."
+    ...     cv = s.sd / s.mean
+    ...     return cv, cv**2 * (0.5 + cv**2) / s.n
+    >>> df = pd.DataFrame({"wage": [12, 30, 18, 24] * 500})
+    >>> view = dp.protect(df, "statistic-example", epsilon=1, bounds={"wage": (0, 60)}, ledger="memory:")
+    >>> found = view.relative_spread("wage", epsilon=0.5)
+    >>> found.rejected, abs(found.estimate - 0.32) < 0.05
+    (True, True)
+    """
+
+    def make(function: Callable[[Moments], tuple[Any, Any]]) -> Mechanism:
+        about = inspect.getdoc(function) or f"Estimate {function.__name__}."
+        called = name or function.__name__
+        _FUNCTIONS[called.replace("_", " ")] = function
+
+        def measure(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> Measured:
+            return measure_moments(curator, column, nan_policy)
+
+        measure.__doc__ = about + _GUARANTEE
+        made = mechanism(name=called, columns={"column": "numeric"})(measure)
+
+        @made.concludes
+        def conclude(
+            measured: Measured,
+            column: Column,
+            *,
+            alternative: Literal["two-sided", "less", "greater"] = "two-sided",
+            alpha: Probability = 0.05,
+            confidence: Probability = 0.95,
+            nan_policy: NanPolicy,
+        ) -> Estimate:
+            from dfprivacy.inference.moments import NoisyMoments
+            from dfprivacy.inference.notes import doubts
+
+            sums = NoisyMoments.measured(*measured, column)
+            found = _infer(sums, function)
+            low, high = found.interval(confidence, alternative)
+            p = None if null is None else float(found.pvalue(null, alternative))
+            return Estimate(
+                term=called.replace("_", " "),
+                estimate=float(found.estimate),
+                standard_error=float(found.standard_error),
+                noise_standard_error=float(found.noise_standard_error),
+                low=float(low),
+                high=float(high),
+                confidence=confidence,
+                null=null,
+                pvalue=p,
+                alternative=alternative,
+                alpha=alpha,
+                rejected=None if p is None else p <= alpha,
+                n=float(sums.size[0]),
+                column=column.name,
+                bounds=(column.low, column.high),
+                nan_policy=nan_policy,
+                notes=doubts(found, sums),
+                released=sums.released,
+            )
+
+        def expected(curator: Curator, column: Column, **_: Any) -> Mapping[str, Any]:
+            from dfprivacy.inference.moments import NoisyMoments
+
+            if not curator.measured:
+                return {}
+            rows, sd = curator.size, 2 * column.half * SPREAD
+            noisy, sizes = curator.planned
+            sums = NoisyMoments.measured(noisy, sizes, column)
+            releases = sums.simulated([rows or _ROWS], [column.mid], [sd], _TABLES)
+            found = _infer(releases, function)
+            noise = float(np.median(found.noise_standard_error))
+            given = "" if rows else f" if there are {_ROWS:,} rows"
+            size = abs(float(np.median(found.estimate)))
+            return {
+                f"expected standard error from noise{given}": noise,
+                f"expected standard error from noise and sampling{given}": float(np.median(found.standard_error)),
+                **({"expected relative error": noise / size} if size else {}),
+            }
+
+        def normal(
+            rng: np.random.Generator,
+            n: int,
+            column: Column,
+            *,
+            mean: float | None = None,
+            spread: Annotated[float, Range(1e-12, 1e300)] | None = None,
+        ) -> Mapping[str, Any]:
+            """Make normal values about the middle of the bounds, or about a mean."""
+            sd = 2 * column.half * SPREAD if spread is None else spread
+            return {column.name: (column.mid if mean is None else mean) + sd * rng.normal(size=n)}
+
+        return made.plans(expected).assumes(normal, lambda answer: bool(answer.rejected))
+
+    return make
+
+
+def _infer(sums: NoisyMoments, function: Callable[[Moments], tuple[Any, Any]]) -> Inference:
+    from dfprivacy.inference.engine import infer
+
+    def parameter(moments: Moments) -> tuple[Any, Any, Any]:
+        group = moments[0]
+        estimate, variance = function(group)
+        return estimate, np.maximum(variance, 0.0), group.n - 1
+
+    return infer(sums, parameter)

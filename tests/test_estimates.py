@@ -1,0 +1,139 @@
+"""Mechanisms of a statistic: what ten lines give."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dfprivacy as dp
+from dfprivacy.testing.noise import seeded_noise
+
+NAMES = (f"estimates-{number}" for number in itertools.count())
+ROWS = 4000
+RNG = np.random.default_rng(8)
+TABLE = {
+    "wage": RNG.gamma(9, 5, ROWS),
+    "g": np.where(np.arange(ROWS) % 2, "a", "b"),
+    "p": np.arange(ROWS) // 2,
+}
+
+
+def variation(s):
+    """Estimate the coefficient of variation."""
+    cv = s.sd / s.mean
+    return cv, cv**2 * (0.5 + cv**2) / s.n
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    """The mechanism, as long as a test."""
+    made = dp.statistic(null=1.0)(variation)
+    dp.register_mechanism(made)
+    yield
+    dp.unregister("variation")
+
+
+def protect(rows=TABLE, **terms):
+    known = {"bounds": {"wage": (0.0, 150.0)}, "categories": {"g": ["a", "b"]}, "ledger": "memory:"}
+    return dp.protect(pd.DataFrame(rows), next(NAMES), **{"epsilon": 10**6, **known, **terms})
+
+
+@pytest.mark.parametrize("terms", [{}, {"neighbors": "add_remove"}, {"unit": "p", "max_rows": 2}])
+def test_with_little_noise_it_is_the_statistic(terms):
+    """At a huge epsilon estimate and standard error are those of the rows."""
+    x = TABLE["wage"].clip(0, 150)
+    cv = x.std(ddof=1) / x.mean()
+
+    found = protect(**terms).variation("wage", epsilon=10**4)
+
+    assert found.estimate == pytest.approx(cv, rel=1e-3)
+    assert found.standard_error == pytest.approx(np.sqrt(cv**2 * (0.5 + cv**2) / ROWS), rel=2e-2)
+    assert found.n == pytest.approx(ROWS, abs=0.5)
+    assert found.rejected
+
+
+@pytest.mark.statistical
+def test_its_interval_covers_and_its_error_is_expected():
+    """Of 300 answers about as many cover the number of the population as is said; explain expects their error."""
+    view = protect({**TABLE, "r": np.repeat(np.arange(8), 500)}, categories={"r": list(range(8))}, public=["r"])
+    truth = 1 / 3  # of a gamma variable of shape 9
+    rng = np.random.default_rng(5)
+    rows = {"wage": rng.gamma(9, 5, 300 * 500), "r": np.repeat(np.arange(300), 500)}
+    view = protect(rows, categories={"r": list(range(300))}, public=["r"])
+
+    with seeded_noise(6):
+        found = view.group_by("r").variation("wage", epsilon=1).releases
+    expected = view.where(r=0).explain("variation", "wage", epsilon=1).findings
+
+    covered = sum(each.low <= truth <= each.high for each in found)
+    noise = np.median([each.noise_standard_error for each in found])
+    assert 270 <= covered <= 298
+    assert 0.25 <= expected["expected standard error from noise"] / noise <= 4
+
+
+def test_other_statistics_of_the_same_sums_are_free():
+    """What was measured answers another statistic, and another level, at no charge."""
+
+    @dp.register_mechanism
+    @dp.statistic()
+    def spread_squared(s):
+        """Estimate the variance."""
+        return s.variance, 2 * s.variance**2 / s.n
+
+    view = protect()
+    view.variation("wage", epsilon=1)
+
+    other = view.spread_squared("wage", epsilon=1)
+    dp.unregister("spread_squared")
+
+    assert view.budget.spent == pytest.approx(1)
+    assert other.pvalue is None
+    assert other.rejected is None
+
+
+def test_intervals_at_other_levels_follow():
+    """An interval at another level is the one that would have been asked for."""
+    view = protect()
+    found = view.variation("wage", epsilon=1)
+
+    other = view.variation("wage", epsilon=1, confidence=0.8)
+
+    assert tuple(found.confidence_interval(0.8)) == pytest.approx((other.low, other.high), rel=1e-9)
+    assert tuple(found.confidence_interval()) == (found.low, found.high)
+
+
+def test_an_estimate_is_shown_everywhere():
+    """By group, explained, planned, drawn, as rows and as JSON."""
+    view = protect()
+    found = view.variation("wage", epsilon=1)
+
+    planned = view.plan([("variation", "wage"), ("mean", "wage")], epsilon=1)
+    power = view.power(("variation", "wage"), n=[200], epsilon=[1], runs=3)
+
+    assert "The variation of wage limited to [0, 150] is" in repr(found)
+    assert found.to_frame()["term"].tolist() == ["variation(wage)"]
+    assert len(view.group_by("g").variation("wage", epsilon=1).releases) == 2
+    assert "variation('wage')" in repr(planned)
+    assert "normal values" in repr(power)
+    assert dp.Release.from_json(found.to_json()) == found
+    assert found.plot().get_xlabel() == "variation of wage"
+    assert "<table" in found._repr_html_()
+
+
+def test_a_parameter_that_is_not_always_finite_has_an_open_interval():
+    """Where many draws have no finite parameter, an end of the interval is infinite."""
+
+    @dp.register_mechanism
+    @dp.statistic()
+    def log_above(s):
+        """Estimate the logarithm of the mean above 45."""
+        return np.log(s.mean - 45), 1 / s.n
+
+    found = protect().log_above("wage", epsilon=0.01)
+    dp.unregister("log_above")
+
+    assert found.low == -np.inf
+    assert found.high == np.inf
