@@ -6,10 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
 
-from dfprivacy_regression.least_squares import CLEAR
-from dfprivacy_regression.result import OLS, named
+from dfprivacy.inference.draws import DRAWS, points, sums_above
+from dfprivacy.inference.engine import Inference
+from dfprivacy.laws import NoiseLaw
+from dfprivacy_regression.result import OLS, alike, common
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,137 +22,102 @@ if TYPE_CHECKING:
 
 __all__ = ["conclude"]
 
+_LEAST = 1e-15  # a variance where there is none
+
 
 def conclude(measured: Measured, alpha: float, confidence: float) -> OLS:
-    """Give the estimate with its errors.
+    """Return the estimate with its errors.
 
-    Where the regressors' scatter stands out of the noise, intervals are Wald's; else they are quantiles of what
-    noise and sampling leave possible, and without limits if that is nearly everything.
+    Intervals are quantiles of a confidence distribution: the average, over draws of what the moments may be without
+    the noise, of Student's distributions around the coefficients that follow. A draw whose matrix of the regressors
+    is not positive definite leaves everything possible, so half of its mass is at either end.
     """
-    known, rng = measured.known, np.random.default_rng(0)
-    design = known.design
-    q = design.width
-    fit, informative = known.estimate(), known.clarity() >= CLEAR
-    start, change = design.natural()
-    n = float(known.moments[0])
-    draws = None if informative else known.draws(rng, max(n - q, 1.0))
-    params: Numbers | None = None
-    errors, noise, pvalues = np.full(q, math.inf), np.full(q, math.inf), np.ones(q)
-    low, high, covariance = np.full(q, -math.inf), np.full(q, math.inf), np.full((q, q), math.inf)
-    scale: float | None = None
-    r: tuple[float | None, float, float] = (None, 0.0, 1.0)
-    if fit is not None and (informative or draws is not None):
-        params, covariance = start + change @ fit.b, _covariance(measured, fit, change)
-        errors = np.sqrt(np.diag(covariance))
-        noise = np.sqrt(np.maximum(np.diag(change @ fit.noise @ change.T), 0))
-        if draws is None:
-            reach = float(stdtrit(fit.degrees, (1 + confidence) / 2)) * errors
-            low, high = params - reach, params + reach
-            with np.errstate(divide="ignore", invalid="ignore"):
-                pvalues = np.where(
-                    errors > 0, 2 * stdtr(fit.degrees, -np.abs(params) / errors), (params == 0) * 1.0
-                )
-        else:
-            found = np.isfinite(draws).all(axis=1)
-            possible = np.concatenate([start + draws[found] @ change.T, draws[~found]])
-            tail = (1 - confidence) / 2
-            low = np.quantile(possible, tail, axis=0, method="lower")
-            high = np.quantile(possible, 1 - tail, axis=0, method="higher")
-            below = np.mean(possible <= 0, axis=0)
-            pvalues = np.clip(2 * np.minimum(below, 1 - below), 1 / len(possible), 1)
-        scale = fit.variance * design.outcome.half**2
-        r = _explained(measured, fit, rng, confidence)
-    else:
-        informative = False
-    names = design.names
+    known, design, q = measured.known, measured.known.design, measured.known.design.width
+    fit = known.estimate()
+    found, possible = _inferred(measured, fit) if fit is not None else (None, 0.0)
+    params, covariance, noise = None, np.full((q, q), math.inf), np.full((q, q), math.inf)
+    low, high, pvalues = np.full(q, -math.inf), np.full(q, math.inf), np.ones(q)
+    rsquared: tuple[float | None, float, float] = (None, 0.0, 1.0)
+    informative = fit is not None and found is not None and possible > confidence
+    if fit is not None and found is not None and informative:
+        start, change = design.natural()
+        params, noise = start + change @ fit.b, change @ fit.noise @ change.T
+        covariance = _sampling(measured, fit, change) + noise
+        lost = (1 - possible) / 2  # at either end
+        outside = (1 - confidence) / 2
+        low, high = found.quantile((np.array([[outside], [1 - outside]]) - lost) / possible)
+        below = lost + possible * np.clip(found.cdf(0.0)[:q], 0, 1)
+        pvalues = 2 * np.minimum(below, 1 - below)
+        rsquared = (float(found.estimate[q]), max(float(low[q]), 0.0), min(float(high[q]), 1.0))
+        low, high = low[:q], high[:q]
     return OLS(
-        formula=design.formula(),
-        params=_perhaps(names, params),
-        bse=named(names, errors),
-        tvalues=_perhaps(names, None if params is None else _ratio(params, errors)),
-        pvalues=named(names, pvalues),
-        low=named(names, low),
-        high=named(names, high),
-        noise_standard_errors=named(names, noise),
+        **common(design, params, covariance, noise, (low, high), pvalues),
         alpha=alpha,
         confidence=confidence,
-        nobs=n,
+        nobs=float(known.moments[0]),
         nobs_standard_error=math.sqrt(float(known.covariance[0, 0])),
-        rsquared=r[0],
-        rsquared_low=r[1],
-        rsquared_high=r[2],
-        scale=scale,
-        covariance=covariance,
-        regressors=tuple((column.name, column.low, column.high) for column in design.numbers),
-        factors=tuple((factor.name, factor.categories or ()) for factor in design.factors),
+        rsquared=rsquared[0],
+        rsquared_low=rsquared[1],
+        rsquared_high=rsquared[2],
+        scale=fit.variance * design.outcome.half**2 if fit is not None and informative else None,
         released=known.matrix(known.moments),
         stages=measured.stages,
         robust=measured.squares is not None,
         informative=informative,
-        covers=design.covers,
         notes=_notes(measured, fit, informative=informative),
     )
 
 
-def _perhaps(names: tuple[str, ...], values: Numbers | None) -> dict[str, float | None]:
-    return dict.fromkeys(names) if values is None else named(names, values)
+def _inferred(measured: Measured, fit: Estimate) -> tuple[Inference, float]:
+    """Return what is known of the coefficients and of R², given that draws are possible, and how sure that is."""
+    start, change = measured.known.design.natural()
+    M, weights, possible = measured.known.draws()
+    u = points(len(change) + 1, DRAWS, seed=1)
+    inverse, products = np.linalg.inv(M[:, :-1, :-1]), M[:, :-1, -1]
+    b = np.einsum("rij,rj->ri", inverse, products)
+    squares, error = fit.squares
+    rest = np.maximum(sums_above(NoiseLaw(error, kind="Gaussian"), squares, 0.0, u[-1]), _LEAST)
+    if measured.squares is None or measured.sizes is None:
+        variances = np.einsum("ij,rjk,ik->ir", change, inverse, change) * rest / fit.degrees
+    else:
+        law = NoiseLaw(measured.spread, kind="Gaussian")
+        variances = sums_above(law, measured.squares[:, None], 0.0, u[:-1]) * measured.sizes[:, None] ** 2
+    shares = _explained(M, b)
+    sure = float(weights @ possible)
+    return Inference(
+        estimate=np.append(start + change @ fit.b, _explained(fit.M, fit.b)),
+        theta=np.vstack([start[:, None] + change @ b.T, shares]),
+        variance=np.maximum(
+            np.vstack([variances, 4 * shares * (1 - shares) ** 2 / np.maximum(M[:, 0, 0], 1.0)]), _LEAST
+        ),
+        df=np.full((len(change) + 1, DRAWS), min(fit.degrees, 1e8)),
+        weights=weights * possible / max(sure, _LEAST),
+    ), sure
 
 
-def _ratio(params: Numbers, errors: Numbers) -> Numbers:
-    ratio: Numbers = np.divide(params, errors, out=np.zeros(len(params)), where=errors > 0)
-    return ratio
+def _explained(M: Numbers, b: Numbers) -> Numbers:
+    """Return R², from 0 to 1."""
+    total = np.maximum(M[..., -1, -1] - M[..., 0, -1] ** 2 / np.maximum(M[..., 0, 0], 1.0), _LEAST)
+    rest = M[..., -1, -1] - np.einsum("...i,...i->...", b, M[..., :-1, -1])
+    return np.clip(1 - rest / total, 0.0, 1.0)
 
 
-def _covariance(measured: Measured, fit: Estimate, change: Numbers) -> Numbers:
-    """Covariance of the coefficients: of sampling, robust where that was measured, and of noise."""
-    sampling = change @ (fit.variance * fit.inverse) @ change.T
-    if measured.squares is not None and measured.sizes is not None:
-        robust = np.maximum(measured.squares, measured.spread) * measured.sizes**2
-        sd = np.sqrt(robust / np.diag(sampling))
-        sampling = sampling * np.outer(sd, sd)
-    return sampling + change @ fit.noise @ change.T
-
-
-def _explained(
-    measured: Measured, fit: Estimate, rng: np.random.Generator, confidence: float
-) -> tuple[float, float, float]:
-    """R², with an interval that holds noise and sampling."""
-    known, M = measured.known, fit.M
-    n = max(float(M[0, 0]), 2.0)
-
-    def share(M: Numbers) -> Numbers:
-        total = M[..., -1, -1] - M[..., 0, -1] ** 2 / np.maximum(M[..., 0, 0], 1)
-        rest = M[..., -1, -1] - np.einsum(
-            "...i,...i->...", M[..., :-1, -1], np.linalg.solve(M[..., :-1, :-1], M[..., :-1, -1, None])[..., 0]
-        )
-        with np.errstate(divide="ignore", invalid="ignore"):
-            explained: Numbers = np.clip(np.where(total > 0, 1 - rest / total, 0.0), 0, 1)
-        return explained
-
-    explained = float(share(M))
-    values, vectors = np.linalg.eigh(known.covariance)
-    draws = known.matrix(
-        known.moments + rng.normal(size=(1000, len(values))) * np.sqrt(np.maximum(values, 0)) @ vectors.T
-    )
-    possible = share(draws) + rng.normal(size=1000) * 2 * math.sqrt(explained / n) * (1 - explained)
-    low, high = np.quantile(possible, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return explained, max(float(low), 0.0), min(float(high), 1.0)
+def _sampling(measured: Measured, fit: Estimate, change: Numbers) -> Numbers:
+    """Return the covariance of the coefficients from the sampling of rows, robust where that was measured."""
+    sampling: Numbers = change @ (fit.variance * fit.inverse) @ change.T
+    if measured.squares is None or measured.sizes is None:
+        return sampling
+    robust = np.maximum(measured.squares, measured.spread) * measured.sizes**2
+    sd = np.sqrt(robust / np.diag(sampling))
+    return sampling * np.outer(sd, sd)
 
 
 def _notes(measured: Measured, fit: Estimate | None, *, informative: bool) -> tuple[str, ...]:
-    notes = []
-    names, known = measured.known.design.names, measured.known
+    notes, known = [], measured.known
     if not informative:
-        M = known.matrix(known.moments)
-        _, vectors = np.linalg.eigh(M[1:-1, 1:-1])
-        least = np.abs(vectors[:, 0])
-        blamed = [names[1 + at] for at in np.flatnonzero(least > 1 / 2 * least.max())]
-        notes.append(
-            f"Uninformative: the noise leaves open whether {', '.join(blamed)} can be told apart"
-            f"{' from a constant' if len(blamed) == 1 else ''}. More rows, more epsilon, tighter bounds or fewer "
-            "regressors would help."
-        )
-    elif fit is not None and not (fit.b @ fit.M[:-1, -1]) < fit.M[-1, -1]:
+        _, vectors = np.linalg.eigh(known.matrix(known.moments)[1:-1, 1:-1])
+        notes.append(f"Uninformative: {alike(known.design.names[1:], vectors[:, 0])}")
+    elif fit is not None and fit.squares[0] <= 0:
         notes.append("The residuals' variance is lost in the noise: errors are upper bounds.")
     if measured.outlying is not None:
         reach = known.design.outcome.half * measured.outlying

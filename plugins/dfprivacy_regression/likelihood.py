@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["LONG", "Information", "LogisticScore", "discriminant", "length", "sigmoid", "stepped"]
+__all__ = ["LONG", "Information", "LogisticScore", "discriminant", "length", "sigmoid"]
 
 _FAR = 8.0  # L1 length of a start, in units of the bounds
 LONG = 4.0  # and of a step
@@ -126,19 +126,22 @@ def _pairs(design: Design) -> list[tuple[int, int, bool]]:
 
 @dataclass(frozen=True)
 class Information:
-    """The information, and the variance of the noise in each entry.
+    """The information at some coefficients, and the variance of the noise in each entry.
 
     Attributes
     ----------
-    H : ndarray of shape (q, q)
-    noise : ndarray of shape (q, q)
+    b : ndarray of shape (q,)
+    H, noise : ndarray of shape (q, q)
     """
 
+    b: Numbers
     H: Numbers
     noise: Numbers
 
     @classmethod
-    def of(cls, design: Design, sums: Numbers, variance: float, rows: tuple[float, float]) -> Information:
+    def of(
+        cls, design: Design, b: Numbers, sums: Numbers, variance: float, rows: tuple[float, float]
+    ) -> Information:
         """Read it from sums with noise of a variance; `rows` is how many there are, and the variance of that."""
         q = design.width
         H, noise = np.zeros((q, q)), np.zeros((q, q))
@@ -147,7 +150,7 @@ class Information:
             noise[i, j] = noise[j, i] = variance / 16 if signed else (variance + rows[1]) / 64
         for k in design.dummies:  # a 0 or 1 is its own square
             H[k, k], noise[k, k] = H[0, k], noise[0, k]
-        return cls(H, noise)
+        return cls(b, H, noise)
 
     @property
     def spread(self) -> float:
@@ -155,28 +158,36 @@ class Information:
         return math.sqrt(float(self.noise.max()) * len(self.H))
 
     @property
-    def clarity(self) -> float:
-        """How far the smallest eigenvalue stands out, in noise standard errors."""
-        least = float(np.linalg.eigvalsh(self.H)[0])
-        return least / self.spread if self.spread else math.copysign(math.inf, least)
-
-    @property
     def inverse(self) -> Numbers:
         """Its inverse, with no eigenvalue taken to be below half its noise."""
         return _floored(self.H, self.spread / 2)
 
-    @property
-    def sampling(self) -> Numbers:
-        """Covariance of sampling."""
-        return self.inverse
+    def step(self, score: Numbers, way: Numbers) -> Numbers:
+        """Return a step of Newton, from the end of a way, that allows for how the information changes.
 
-    def noise_alone(self, moved: Numbers, score: float) -> Numbers:
-        """Covariance after a step of the noise in the score, of a variance, and of that in the information."""
-        inverse = self.inverse
-        covariance: Numbers = inverse @ np.diag(score + self.noise @ moved**2) @ inverse
-        return covariance
+        The logarithm of the mean weight σ(1 - σ) is taken to change as if regressors were normal, with the moments
+        that they have under these weights, up to the middle of the step.
 
+        Parameters
+        ----------
+        score : ndarray of shape (q,)
+            The noisy score at the end of the way.
+        way : ndarray of shape (q,)
+            From where the information is to where the score is.
 
-def stepped(information: Information, score: Numbers) -> Numbers:
-    """Return a step of Newton, of an L1 norm of at most `LONG`."""
-    return _shortened(information.inverse @ score, LONG)
+        Returns
+        -------
+        ndarray of shape (q,)
+            The step, of an L1 norm of at most `LONG`.
+        """
+        straight = _shortened(self.inverse @ score, LONG)
+        total = max(float(self.H[0, 0]), 1e-9)
+        mean = float(np.clip(self.H[0] @ self.b / total, -_FAR, _FAR))
+        slope = math.tanh(mean / 2)
+        step = straight
+        for _ in range(3):
+            middle = way + step / 2
+            moved = float(self.H[0] @ middle) / total
+            joint = float(self.b @ self.H @ middle) / total - mean * moved
+            step = straight * math.exp(np.clip(slope * moved + joint * (1 - slope**2) / 2, -1, 1))
+        return _shortened(step, LONG)

@@ -12,7 +12,7 @@ import numpy as np
 from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, features, mechanism
 from dfprivacy_regression import formula
 from dfprivacy_regression.concluding import conclude
-from dfprivacy_regression.least_squares import Known, cube_variance, score_of
+from dfprivacy_regression.least_squares import Known, Sums, cube_variance, score_of
 from dfprivacy_regression.result import OLS
 from dfprivacy_regression.score import Score, coordinates
 
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy import NoisyValue
     from dfprivacy_regression.design import Design
 
     Numbers = NDArray[np.float64]
     Stages = Literal["exact", "one", "again", "two"]
 
 __all__ = [
-    "FIRST",
-    "SHARES",
     "Measured",
-    "Sums",
-    "first_share",
     "known_columns",
     "moments_of",
     "ols",
     "rows_wanted",
+    "updated",
 ]
 
-FIRST = Fraction(2, 5)  # of the budget, for the second moments where there are many rows
-SHARES = ((5.6, FIRST), (3.2, Fraction(3, 5)), (2.3, Fraction(3, 4)))  # from a signal to noise on; below it is all
+_FIRST = Fraction(2, 5)  # of the budget, for the second moments where there are many rows
+_SHARES = (
+    (5.6, _FIRST),
+    (3.2, Fraction(3, 5)),
+    (2.3, Fraction(3, 4)),
+)  # from a signal to noise on; below it is all
 _ONE_SIDED = 1.645  # noise standard errors that the clipped part of the residuals is taken to be larger by
 _NOTED, _FEW = 2.5, 0.002  # from so many on, and so much of c a row, a note says that residuals were clipped
-SEEN = 1.0  # noise standard errors of the smallest eigenvalue, below which they are measured again
+_SEEN = 1.0  # noise standard errors of the smallest eigenvalue, below which they are measured again
 
 
 @dataclass(frozen=True)
@@ -72,30 +72,6 @@ class Measured:
     spread: float = 0.0
     sizes: Numbers | None = None
     outlying: float | None = None
-
-
-@dataclass(frozen=True)
-class Sums:
-    """Sums with noise of the cube, and the variance of that in each of them."""
-
-    values: Numbers
-    variances: Numbers
-
-    @classmethod
-    def of(cls, measured: NoisyValue) -> Sums:
-        """Take a measurement."""
-        values = measured.values.ravel()
-        return cls(values, np.array([cube_variance(len(values), scale) for scale in measured.scales.ravel()]))
-
-    def pooled(self, other: Sums) -> Sums:
-        """Put two measurements of the same together, weighted by the inverse of their variance."""
-        a, b = self.variances, other.variances
-        return Sums((b * self.values + a * other.values) / (a + b), a * b / (a + b))
-
-    def known(self, design: Design, n: int | None) -> Known:
-        """Make moments of them; `n` is the number of rows where it was not measured."""
-        start, taken = design.read(n)
-        return Known(design, start + taken @ self.values, (taken * self.variances) @ taken.T)
 
 
 def known_columns(curator: Curator) -> dict[str, Column]:
@@ -188,20 +164,20 @@ def ols(
             f"{n} rows cannot tell {q} coefficients.", "Name fewer regressors, or ask a view with more rows."
         )
     of, exact = moments_of(design, n, gaps)
-    share = first_share(curator, of.dimension, q)
+    share = _first_share(curator, of.dimension, q)
     if share == 1:
         sums = Sums.of(curator.sum(of, noise="cube"))
-        return Measured(sums.known(design, exact), "one" if sums.variances.any() else "exact")
+        return Measured(Known.of(design, exact, sums), "one" if sums.scales.any() else "exact")
     sums = Sums.of(curator.sum(of, noise="cube", share=share))
-    if not sums.variances.any():
-        return Measured(sums.known(design, exact), "exact")
+    if not sums.scales.any():
+        return Measured(Known.of(design, exact, sums), "exact")
     planned = not sums.values.any()  # of an empty table, without noise
-    known = Known.assumed(design, n or 1) if planned else sums.known(design, exact)
+    known = Known.assumed(design, n or 1) if planned else Known.of(design, exact, sums)
     first = known.estimate()
-    first = curator.settled(None if first is None or (not planned and known.clarity() < SEEN) else first)
+    first = curator.settled(None if first is None or (not planned and known.clarity() < _SEEN) else first)
     if first is None:
-        return Measured(sums.pooled(Sums.of(curator.sum(of, noise="cube"))).known(design, exact), "again")
-    directions = first.directions()
+        return Measured(Known.of(design, exact, sums, Sums.of(curator.sum(of, noise="cube"))), "again")
+    directions = design.natural()[1] @ first.inverse
     sizes = np.abs(directions).sum(axis=1)
     noise = _noise_of(curator, coordinates(q, robust=robust), 1 - share)
     b = np.clip(first.b, -3, 3)
@@ -210,10 +186,10 @@ def ols(
     scored = Sums.of(curator.sum(features.Given(*gaps, of=score) if gaps else score, noise="cube"))
     if planned:  # nothing follows
         return Measured(known, "two")
-    return _updated(known, score, scored, sizes if robust else None)
+    return updated(known, score, scored, sizes if robust else None)
 
 
-def _updated(known: Known, score: Score, scored: Sums, sizes: Numbers | None) -> Measured:
+def updated(known: Known, score: Score, scored: Sums, sizes: Numbers | None) -> Measured:
     """Put both stages together, and let the errors hold the part of the residuals that was clipped.
 
     W = Σ(|e| - c)₊ was measured. Clipping moves the score of x_j by W max|x_j| at most, for which W times the root
@@ -226,10 +202,10 @@ def _updated(known: Known, score: Score, scored: Sums, sizes: Numbers | None) ->
     most = beyond + _ONE_SIDED * error * score.top
     lengths = np.sqrt(np.clip(np.diag(known.matrix(known.moments))[:q] / n, 0.01, 1))
     cut = most * np.append(lengths, c + score.top / 2)
-    means, scales = score_of(known, score.b, c)
-    observed = scales * scored.values[: q + 1]
-    observed[q] += 2 * c * beyond
-    known = known.updated(observed, means, scales**2 * scored.variances[: q + 1] + cut**2)
+    means, units = score_of(known, score.b, c)
+    scales = scored.scales[: q + 1] * np.hypot(1, cut / units / np.sqrt(scored.variances[: q + 1]))
+    shift = np.append(np.zeros(q), 2 * c * beyond)
+    known = known.updated(Sums(scored.values[: q + 1], scales, scored.dimension), means, units, shift)
     outlying = c if beyond > _NOTED * error * score.top + _FEW * n * c else None
     fit = known.estimate()
     if sizes is None or fit is None:
@@ -248,19 +224,19 @@ def moments_of(design: Design, n: int | None, gaps: tuple[Column, ...]) -> tuple
     return (features.Given(*gaps, of=of) if gaps else of), (None if gaps else n)
 
 
-def first_share(curator: Curator, dimension: int, q: int) -> Fraction:
+def _first_share(curator: Curator, dimension: int, q: int) -> Fraction:
     """Choose what the second moments get of the budget, from numbers that are public and the same for all groups.
 
     The fewer the rows, the more the first estimate decides; the second stage is worth its quarter even so.
     """
     n = curator.typical_size
     clear = math.inf if n is None else n / rows_wanted(curator, dimension, q)
-    return next((share for least, share in SHARES if clear >= least), Fraction(1))
+    return next((share for least, share in _SHARES if clear >= least), Fraction(1))
 
 
 def rows_wanted(curator: Curator, dimension: int, q: int) -> float:
     """Rows at which the noise of the first stage is as large as the regressors' scatter, if that is 1/9 a row."""
-    return 9 * _noise_of(curator, dimension, FIRST) * math.sqrt(q)
+    return 9 * _noise_of(curator, dimension, _FIRST) * math.sqrt(q)
 
 
 def _noise_of(curator: Curator, dimension: int, share: Fraction) -> float:

@@ -15,11 +15,15 @@ from dfprivacy.wording import covered, noise_share, number, sure
 from dfprivacy_regression.estimator import ReleasedClassifier, ReleasedRegressor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["OLS", "Logit", "Regression", "named"]
+    from dfprivacy_regression.design import Design
+
+    Numbers = NDArray[np.float64]
+
+__all__ = ["OLS", "Logit", "Regression", "alike", "common"]
 
 _STAGES = {
     "exact": "public columns, without noise",
@@ -458,6 +462,43 @@ def _short(number: float | None, how: str = ".4g") -> str:
     return "none" if number is None else format(number, how)
 
 
-def named(names: tuple[str, ...], values: NDArray[np.float64]) -> dict[str, Any]:
-    """Give numbers by name."""
-    return dict(zip(names, values.tolist(), strict=True))
+def common(
+    design: Design,
+    params: Numbers | None,
+    covariance: Numbers,
+    noise: Numbers,
+    interval: tuple[Numbers, Numbers],
+    pvalues: Numbers,
+) -> dict[str, Any]:
+    """Return what every regression states, from numbers in the order of its coefficients."""
+    errors, added = (np.sqrt(np.maximum(np.diag(each), 0.0)) for each in (covariance, noise))
+
+    def named(values: Numbers | None) -> dict[str, Any]:
+        given = [None] * design.width if values is None else values.tolist()
+        return dict(zip(design.names, given, strict=True))
+
+    return {
+        "formula": design.formula(),
+        "params": named(params),
+        "bse": named(errors),
+        "tvalues": named(None if params is None else params / np.maximum(errors, 1e-300)),
+        "pvalues": named(pvalues),
+        "low": named(interval[0]),
+        "high": named(interval[1]),
+        "noise_standard_errors": named(added),
+        "covariance": covariance,
+        "regressors": tuple((column.name, column.low, column.high) for column in design.numbers),
+        "factors": tuple((factor.name, factor.categories or ()) for factor in design.factors),
+        "covers": design.covers,
+    }
+
+
+def alike(names: Sequence[str], direction: Numbers) -> str:
+    """Say which regressors the noise leaves indistinguishable: those in the direction of the least eigenvalue."""
+    far = np.abs(direction) > np.abs(direction).max() / 2
+    blamed = [name for name, is_far in zip(names, far, strict=True) if is_far]
+    return (
+        f"the noise leaves open whether {', '.join(blamed)} can be told apart"
+        f"{' from a constant' if len(blamed) == 1 else ''}. More rows, more epsilon, tighter bounds or fewer "
+        "regressors would help."
+    )
