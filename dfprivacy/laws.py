@@ -1,64 +1,82 @@
-"""The law of Laplace noise on a grid: how far it moves a number, and how often."""
+"""The law of the noise in a release: its variance, how far it reaches, draws for simulations."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import numpy as np
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["DiscreteLaplace"]
+    Array = NDArray[np.float64]
+
+__all__ = ["NoiseLaw"]
 
 _FINE = 2.0**-24  # of the scale: below, a step is no more than the last bits of a draw in float64
 
 
 @dataclass(frozen=True)
-class DiscreteLaplace:
-    r"""Noise on whole multiples x of a step, of probability proportional to :math:`e^{-|x|/b}`.
+class NoiseLaw:
+    r"""The law of the noise in one coordinate of a release.
 
-    With :math:`q = e^{-g/b}`, g the step and b the scale, :math:`|x|/g` is above m with probability
+    With :math:`q = e^{-g/b}`, g the step and b the scale, :math:`|x|/g` of Laplace noise is above m with probability
     :math:`2 q^{m+1}/(1+q)`, and the variance is :math:`2 q g^2/(1-q)^2`: about :math:`2b^2 - g^2/6`, and far less
-    where the scale is below the step. Where the step is a small part of the scale it is Laplace noise.
+    where the scale is below the step.
 
     Parameters
     ----------
     scale : float
-        b, 0 for no noise.
+        b, or σ for Gaussian noise; 0 for no noise.
     step : float
-        g, 0 for Laplace noise on real numbers.
+        Noise is on whole multiples of it; 0 for real numbers. Of Gaussian noise and noise of the cube, whose scale is
+        many steps, nothing depends on it.
+    kind : {"Laplace", "Gaussian", "cube"}
+        Laplace noise, Gaussian noise, or a coordinate of noise x in `dimension` dimensions whose density is
+        proportional to :math:`e^{-\max|x_i| / b}`.
+    dimension : int
+        Coordinates of the noise of the cube.
 
     Examples
     --------
     Counts at ε = 1, on whole numbers and on real ones:
 
-    >>> whole, real = DiscreteLaplace(1.0, 1.0), DiscreteLaplace(1.0)
+    >>> whole, real = NoiseLaw(1.0, 1.0), NoiseLaw(1.0)
     >>> round(whole.variance, 3), round(real.variance, 3)
     (1.841, 2.0)
     >>> whole.reach(0.95), round(real.reach(0.95), 3)
     (3.0, 2.996)
+    >>> round(NoiseLaw(2.0, kind="Gaussian").reach(0.95), 2), NoiseLaw(1.0, kind="cube", dimension=2).variance
+    (3.92, 4.0)
     """
 
     scale: float
     step: float = 0.0
+    kind: Literal["Laplace", "Gaussian", "cube"] = "Laplace"
+    dimension: int = 1
 
     @property
     def _ratio(self) -> float:
-        return self.step / self.scale if self.scale else 0.0
-
-    @property
-    def standard_deviation(self) -> float:
-        """Its standard deviation."""
-        t = self._ratio
-        return math.sqrt(2) * (self.step * math.exp(-t / 2) / -math.expm1(-t) if t else self.scale)
+        """The step in units of the scale, where that matters."""
+        ratio = self.step / self.scale if self.scale and self.kind == "Laplace" else 0.0
+        return ratio if ratio > _FINE else 0.0
 
     @property
     def variance(self) -> float:
         """Its variance."""
-        return self.standard_deviation**2
+        if self.kind == "Gaussian":
+            return self.scale**2
+        if self.kind == "cube":
+            return self.scale**2 * (self.dimension + 1) * (self.dimension + 2) / 3
+        t = self._ratio
+        return 2 * (self.step * math.exp(-t / 2) / -math.expm1(-t) if t else self.scale) ** 2
+
+    @property
+    def standard_deviation(self) -> float:
+        """Its standard deviation."""
+        return math.sqrt(self.variance)
 
     def reach(self, confidence: float) -> float:
         """Return the least r so that the noise is at most r, on either side, with at least that probability.
@@ -73,14 +91,24 @@ class DiscreteLaplace:
         float
             r, a whole multiple of the step.
         """
+        if not self.scale:
+            return 0.0
+        log_tail = math.log1p(-confidence)
+        if self.kind == "Gaussian":
+            return self.scale * NormalDist().inv_cdf((1 + confidence) / 2)
+        if self.kind == "cube":
+            from scipy.optimize import brentq  # with the cube only: loading it takes longer than an answer
+            from scipy.special import gammaincc
+
+            d, tail = self.dimension, 1 - confidence
+            above = lambda t: gammaincc(d + 1, t) - t / d * gammaincc(d, t) - tail  # noqa: E731
+            return self.scale * float(brentq(above, 0.0, 10.0 * d - 2 * log_tail))
         t = self._ratio
         # Beyond m steps lies 2 q^(m+1) / (1 + q), which is at most 1 - confidence.
-        logs = -math.log1p(-confidence) - math.log1p(math.expm1(-t) / 2)
-        if not t:
-            return self.scale * logs
-        return max(math.ceil(logs / t * (1 + 1e-12)) - 1, 0) * self.step
+        logs = -log_tail - math.log1p(math.expm1(-t) / 2)
+        return max(math.ceil(logs / t * (1 + 1e-12)) - 1, 0) * self.step if t else self.scale * logs
 
-    def drawn(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> NDArray[np.float64]:
+    def drawn(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Array:
         """Draw the noise with a generator, for a simulation: it protects nobody.
 
         Parameters
@@ -93,9 +121,13 @@ class DiscreteLaplace:
         Returns
         -------
         ndarray of shape size
-            The draws.
+            The draws; of the cube, those of one coordinate.
         """
-        if self._ratio < _FINE:
+        if self.kind == "Gaussian":
+            return rng.normal(0.0, self.scale, size)
+        if self.kind == "cube":
+            return self.scale * rng.gamma(self.dimension + 1, size=size) * rng.uniform(-1, 1, size)
+        if not (t := self._ratio):
             return rng.laplace(0.0, self.scale, size)
-        p = -math.expm1(-self._ratio)
+        p = -math.expm1(-t)
         return self.step * (rng.geometric(p, size) - rng.geometric(p, size)).astype(np.float64)

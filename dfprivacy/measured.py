@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dfprivacy.laws import DiscreteLaplace
+from dfprivacy.laws import NoiseLaw
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,6 +53,8 @@ class MeasurementRecord:
         What it cost; 0 if it was kept in the ledger.
     reused : str
         When it was measured, if it was kept in the ledger: ISO 8601 in UTC. Else empty.
+    dimension : int
+        Number of coordinates that noise of the cube was drawn for.
     """
 
     what: str
@@ -63,11 +65,15 @@ class MeasurementRecord:
     epsilon: float
     delta: float
     reused: str = ""
+    dimension: int = 1
 
     @property
-    def law(self) -> DiscreteLaplace:
-        """The law of Laplace noise of this scale; continuous where it is a mean of several measurements."""
-        return DiscreteLaplace(self.scale, 0.0 if "pooled" in self.kind else math.ldexp(1.0, -self.grid))
+    def law(self) -> NoiseLaw:
+        """The law of the noise in one coordinate; continuous where it is a mean of several measurements."""
+        step = 0.0 if "pooled" in self.kind else math.ldexp(1.0, -self.grid)
+        if "Gaussian" in self.kind:
+            return NoiseLaw(self.scale, step, "Gaussian")
+        return NoiseLaw(self.scale, step, "cube" if "cube" in self.kind else "Laplace", self.dimension)
 
     def __str__(self) -> str:
         sentence = (
@@ -303,9 +309,10 @@ class NoisyValue:
     parts: tuple[NoisyValue, ...] = ()
 
     @property
-    def law(self) -> DiscreteLaplace:
-        """The law of Laplace noise in the coordinate that has most of it; nothing where the sum is public."""
+    def law(self) -> NoiseLaw:
+        """The law of the noise in the coordinate that has most of it; of scale 0 where the sum is public."""
         scale = float(np.max(self.scales))
         if self.noise is None:
-            return DiscreteLaplace(scale)
-        return DiscreteLaplace(scale, self.noise.law.step * (scale / self.noise.scale))
+            return NoiseLaw(scale)
+        law = self.noise.law
+        return replace(law, scale=scale, step=law.step * (scale / self.noise.scale))

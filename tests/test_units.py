@@ -25,7 +25,7 @@ from dfprivacy._table.batch import batches, number
 from dfprivacy._table.frames import adapt
 from dfprivacy.features import Bins, Count, Given, Moments, OneHot, RowFeatures, Stack
 from dfprivacy.features.base import common_unit, enforced
-from dfprivacy.laws import DiscreteLaplace
+from dfprivacy.laws import NoiseLaw
 from dfprivacy.schema import Column, Schema
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy.testing.sampler import goodness_of_fit
@@ -387,14 +387,14 @@ def test_the_variance_is_that_of_the_probabilities(scale, step):
     with mpmath.workdps(40):
         exact = float(sum(p * (m * step) ** 2 for m, p in enumerate(reference(scale, step))))
 
-    assert exact == pytest.approx(DiscreteLaplace(scale, step).variance, rel=1e-13)
+    assert exact == pytest.approx(NoiseLaw(scale, step).variance, rel=1e-13)
 
 
 @pytest.mark.parametrize("scale", [0.05, 0.2, 0.5, 1.0, 2 / 3, 10.0])
 @pytest.mark.parametrize("confidence", [0.0, 0.5, 0.9, 0.95, 0.99, 1 - 1e-9])
 def test_the_reach_is_the_least_that_covers(scale, confidence):
     """The probabilities up to it are the confidence at least, and without its ends less."""
-    far, reach = reference(scale, 1.0), DiscreteLaplace(scale, 1.0).reach(confidence)
+    far, reach = reference(scale, 1.0), NoiseLaw(scale, 1.0).reach(confidence)
 
     assert float(sum(far[: int(reach) + 1])) >= confidence
     assert reach == 0 or float(sum(far[: int(reach)])) < confidence
@@ -403,11 +403,11 @@ def test_the_reach_is_the_least_that_covers(scale, confidence):
 def test_a_fine_step_has_the_law_of_laplace():
     """Its variance and reach go to those of continuous noise, and are never above by more than a step."""
     for step in (0.0, 2.0**-40, 2.0**-30, 2.0**-20):
-        law = DiscreteLaplace(3.0, step)
+        law = NoiseLaw(3.0, step)
 
         assert law.variance == pytest.approx(18.0, rel=1e-12 + step)
         assert law.reach(0.95) == pytest.approx(-3 * math.log(0.05), abs=step + 1e-10)
-    assert (DiscreteLaplace(0.0).variance, DiscreteLaplace(0.0).reach(0.95)) == (0.0, 0.0)
+    assert (NoiseLaw(0.0).variance, NoiseLaw(0.0).reach(0.95)) == (0.0, 0.0)
 
 
 @pytest.mark.statistical

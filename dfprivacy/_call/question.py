@@ -359,7 +359,7 @@ class Question:
         planner = Planner(table, payer, kept)
         try:
             with np.errstate(all="ignore"):  # of an empty table
-                self.mechanism.measure(planner, self.arguments)
+                planner.planned = self.mechanism.measure(planner, self.arguments)
         except DPError:
             raise
         except Exception as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy._ledger.records import read_moment, read_text
-from dfprivacy.laws import DiscreteLaplace
+from dfprivacy.laws import NoiseLaw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,7 +85,7 @@ class KeptMeasurement:
         """What the standard deviation of its noise grows with: that itself of Laplace noise, else the scale."""
         if self.noise != "laplace":
             return self.scale
-        return DiscreteLaplace(self.scale, math.ldexp(1.0, -self.grid)).standard_deviation
+        return NoiseLaw(self.scale, math.ldexp(1.0, -self.grid)).standard_deviation
 
 
 def digest(text: str) -> str:

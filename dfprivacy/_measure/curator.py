@@ -51,7 +51,12 @@ class Curator(Sums, Decisions, Discovery):
         The measurements made so far.
     looked : bool
         Whether the columns were looked at, beyond those that the question names.
+    planned : object
+        For a planner (`Mechanism.plans`): the measurement that the mechanism would make. Its scales and numbers of
+        rows are those to come, its values are void. Else None.
     """
+
+    planned: Any = None
 
     @property
     def typical_size(self) -> int | None:

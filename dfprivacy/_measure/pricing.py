@@ -160,6 +160,7 @@ def priced(
         sensitivity=math.ldexp(float(grid.steps), -grid.k),
         epsilon=epsilon,
         delta=delta,
+        dimension=query.dimension if noise == "cube" else 1,
     )
     return Price(noise, grid, scale, losses, record)
 

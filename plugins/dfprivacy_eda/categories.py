@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, DiscoveredKeys, Probability, Release, mechanism
-from dfprivacy.laws import DiscreteLaplace
+from dfprivacy.laws import NoiseLaw
 from dfprivacy.schema import OTHER
 from dfprivacy.wording import listed
 from dfprivacy_eda import plots
@@ -123,7 +123,7 @@ def found_counts(
     """Give the counts of one column's values."""
     order = np.arange(len(keys.keys)) if sort else np.array(_in_order(keys.keys), dtype=np.intp)
     raw = keys.counts.astype(np.float64)[order]
-    total, law = float(raw.sum()), DiscreteLaplace(keys.scale, 1.0 if keys.scale else 0.0)
+    total, law = float(raw.sum()), NoiseLaw(keys.scale, 1.0 if keys.scale else 0.0)
     return FoundCounts(
         raw=raw,
         total=total if size is None else min(total, float(size)),

@@ -10,7 +10,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, Probability, SchemaError, features, mechanism
 from dfprivacy.arguments import NanPolicy
-from dfprivacy.laws import DiscreteLaplace
+from dfprivacy.laws import NoiseLaw
 from dfprivacy_eda.categories import Keys, found_counts, keys
 from dfprivacy_eda.simplex import project
 from dfprivacy_eda.tables import Counts, Crosstab, Histogram
@@ -41,7 +41,7 @@ class Cells:
     """
 
     raw: NDArray[np.float64]
-    law: DiscreteLaplace
+    law: NoiseLaw
     size: int | None
     missing: tuple[float | None, float | None]
     derived: bool = False

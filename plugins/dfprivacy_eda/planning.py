@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from dfprivacy import Column, Curator
     from dfprivacy.arguments import NanPolicy
-    from dfprivacy.laws import DiscreteLaplace
+    from dfprivacy.laws import NoiseLaw
     from dfprivacy_eda.reading import Aggregation
 
 __all__ = [
@@ -171,7 +171,7 @@ def of_quantiles(curator: Curator, column: Column, *, step: float | None, q: Any
     }
 
 
-def _spent(curator: Curator) -> tuple[list[float], list[DiscreteLaplace]]:
+def _spent(curator: Curator) -> tuple[list[float], list[NoiseLaw]]:
     """Give the scales of what was measured with noise of the cube, and the laws of what with Laplace's."""
     noisy = [each for each in curator.measured if each.epsilon or each.reused]
     cube = [each.scale for each in noisy if "cube" in each.kind]

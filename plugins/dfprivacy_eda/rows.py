@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dfprivacy import Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
-from dfprivacy.laws import DiscreteLaplace
+from dfprivacy.laws import NoiseLaw
 from dfprivacy_eda.possible import within
 from dfprivacy_eda.results import ColumnStatistic
 
@@ -125,7 +125,7 @@ class Rows:
     """Rows with a value and without one, None if unknown, the laws of the noise, and how many there may be."""
 
     values: tuple[float, float | None]
-    laws: tuple[DiscreteLaplace, DiscreteLaplace]
+    laws: tuple[NoiseLaw, NoiseLaw]
     size: int | None
 
 
@@ -134,7 +134,7 @@ def _rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, 
     n, gaps = curator.size, curator.gaps(columns, nan_policy)
     if not gaps:
         counted = curator.sum(features.Count(), grid="unit")
-        return Rows((float(counted.values[0]), 0.0), (counted.law, DiscreteLaplace(0.0)), n)
+        return Rows((float(counted.values[0]), 0.0), (counted.law, NoiseLaw(0.0)), n)
     told = n is None and (both or curator.neighbors == "add_remove")
     known = curator.sum(curator.once(_complete, gaps, told), grid="unit")
     value = float(known.values[0])

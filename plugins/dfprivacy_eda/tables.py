@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import ArgumentError
-from dfprivacy.laws import DiscreteLaplace
+from dfprivacy.laws import NoiseLaw
 from dfprivacy.markup import Grid
 from dfprivacy.schema import UNDECLARED
 from dfprivacy.wording import number, sure
@@ -68,8 +68,8 @@ class _Counted(Tabled):
         return self._law.reach(self.confidence)
 
     @property
-    def _law(self) -> DiscreteLaplace:
-        return DiscreteLaplace(self.noise_scale, self.noise_step)
+    def _law(self) -> NoiseLaw:
+        return NoiseLaw(self.noise_scale, self.noise_step)
 
     def _keys(self) -> dict[str, list[Any]]:
         """Say what each cell is of, in columns of a table."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, Range, features, mechanism
+from dfprivacy.inference.engine import Alternative
+from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.schema import chosen_groups
-from dfprivacy_ttest.calibrated import Alternative
-from dfprivacy_ttest.group import Group
-from dfprivacy_ttest.result import Question, TTest
+from dfprivacy_ttest.result import TTest, conclude
 from dfprivacy_ttest.separately import Queries, measure_one_by_one
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Measured = tuple[NoisyValue, NDArray[np.float64] | None]
     """Noisy sums, and the rows of each group where their number is public."""
 
-__all__ = ["check_t", "check_z", "estimate", "estimate_mean", "public_sizes", "ttest", "ztest"]
+__all__ = ["check_t", "check_z", "estimate", "moments", "ttest", "ztest"]
 
 
 @mechanism(columns={"column": "numeric", "by": "category"})
@@ -115,9 +115,9 @@ def ttest(
     return _measure(curator, column, nan_policy, by, None if by is None else chosen_groups(by, groups), queries)
 
 
-@ttest.concludes_groups
+@ttest.concludes
 def _(
-    measured: Sequence[Measured],
+    measured: Measured,
     column: Column,
     *,
     by: Column | None,
@@ -130,11 +130,11 @@ def _(
     alpha: Probability = 0.05,
     confidence: Probability = 0.95,
     nan_policy: NanPolicy,
-) -> list[TTest]:
+) -> TTest:
     """Test in the column's units."""
-    question = Question(
+    return conclude(
+        moments(measured, column, queries),
         column=column.name,
-        bounds=(column.low, column.high),
         by=None if by is None else by.name,
         groups=None if by is None else chosen_groups(by, groups),
         popmean=popmean,
@@ -146,19 +146,12 @@ def _(
         queries=queries,
         nan_policy=nan_policy,
     )
-    return question.conclude(*_groups(measured, queries))
 
 
-def estimate(measured: Measured, column: Column, queries: Queries) -> float:
-    """Give the mean, or the first mean minus the second, without the test."""
-    groups, *_ = _groups([measured], queries)
-    means = [float(group.mean[0]) * column.half + column.mid for group in groups]
-    return means[0] - means[1] if len(means) > 1 else means[0]
-
-
-def estimate_mean(measured: Measured, column: Column) -> float:
-    """Give the mean without the test."""
-    return estimate(measured, column, "jointly")
+def estimate(measured: Measured, column: Column, queries: Queries = "jointly") -> float:
+    """Return the mean, or the first mean minus the second, without the test."""
+    means = moments(measured, column, queries).estimate.mean[:, 0]
+    return float(means[0] - means[1] if len(means) > 1 else means[0])
 
 
 def check_t(
@@ -247,9 +240,9 @@ def ztest(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -
     return _measure(curator, column, nan_policy)
 
 
-@ztest.concludes_groups
+@ztest.concludes
 def _(
-    measured: Sequence[Measured],
+    measured: Measured,
     column: Column,
     *,
     popmean: float,
@@ -258,11 +251,11 @@ def _(
     alpha: Probability = 0.05,
     confidence: Probability = 0.95,
     nan_policy: NanPolicy,
-) -> list[TTest]:
+) -> TTest:
     """Test in the column's units."""
-    question = Question(
+    return conclude(
+        moments(measured, column),
         column=column.name,
-        bounds=(column.low, column.high),
         popmean=popmean,
         sigma=sigma,
         alternative=alternative,
@@ -270,7 +263,6 @@ def _(
         confidence=confidence,
         nan_policy=nan_policy,
     )
-    return question.conclude(*_groups(measured))
 
 
 def check_z(column: Column, *, popmean: float, sigma: float, **_: Any) -> None:
@@ -301,15 +293,15 @@ def _measure(
     queries: Queries = "jointly",
 ) -> Measured:
     """Measure the noisy sums of y and y² of all rows or of each group, and their rows where these are private."""
-    sizes = public_sizes(curator, by, pair)
+    sizes = _public_sizes(curator, by, pair)
     gaps = curator.gaps([column], nan_policy)
     if queries == "separately":
         count = sizes is None or bool(gaps)
         return measure_one_by_one(curator, column, by, pair, gaps, count=count), sizes
-    return curator.sum(curator.once(_moments, column, gaps, sizes is None, by, pair)), sizes
+    return curator.sum(curator.once(_summed, column, gaps, sizes is None, by, pair)), sizes
 
 
-def _moments(
+def _summed(
     column: Column,
     gaps: tuple[Column, ...],
     unknown: bool,  # noqa: FBT001 - as `once` gives it
@@ -317,36 +309,21 @@ def _moments(
     pair: tuple[Any, ...] | None,
 ) -> features.RowFeatures:
     """Say what is summed; of groups whose number of rows is unknown, rows too."""
-    moments: features.RowFeatures
     if gaps:
-        moments = features.Given(*gaps, of=features.Moments(column, count=True if unknown else "beside"))
+        of: features.RowFeatures = features.Given(
+            *gaps, of=features.Moments(column, count=True if unknown else "beside")
+        )
     else:
-        moments = features.Moments(column, count=unknown)
-    return moments if by is None else features.OneHot(by, groups=pair) * moments
+        of = features.Moments(column, count=unknown)
+    return of if by is None else features.OneHot(by, groups=pair) * of
 
 
-def _groups(
-    every: Sequence[Measured],
-    queries: Queries = "jointly",
-) -> tuple[list[Group], NDArray[np.float64] | None, NDArray[np.float64] | None]:
-    """Take the sums and the rows of each group, and how many rows were left out of public groups; of all tests."""
-    sums, sizes = zip(*every, strict=True)
-    values, scales = (
-        np.stack([np.atleast_2d(each) for each in of], axis=-1)
-        for of in ([m.values for m in sums], [m.scales for m in sums])
-    )
-    known = None if sizes[0] is None else np.stack(sizes, axis=-1)
-    taken = Group.measured if queries == "jointly" else Group.separate
-    groups = [
-        taken(own, noise, None if known is None else known[at])
-        for at, (own, noise) in enumerate(zip(values, scales, strict=True))
-    ]
-    if known is None or values.shape[1] == 2:  # noqa: PLR2004 - all rows were counted
-        return groups, None, None
-    return groups, (known - values[:, -1]).sum(axis=0), np.sqrt(2 * np.square(scales[:, -1]).sum(axis=0))
+def moments(measured: Measured, column: Column, queries: Queries = "jointly") -> NoisyMoments:
+    """Take the sums of each group by name."""
+    return NoisyMoments.measured(*measured, column, apart=queries == "separately")
 
 
-def public_sizes(curator: Curator, by: Column | None, pair: tuple[Any, ...] | None) -> NDArray[np.float64] | None:
+def _public_sizes(curator: Curator, by: Column | None, pair: tuple[Any, ...] | None) -> NDArray[np.float64] | None:
     """Rows in each group, None where they are private; an error if a public group is too small to test."""
     if by is not None:
         return curator.sizes(by, pair, least=2)

@@ -9,158 +9,77 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import ConfidenceInterval, NanPolicy, Release
+from dfprivacy.inference.engine import Alternative, Inference, infer
+from dfprivacy.inference.moments import NoisyMoments
+from dfprivacy.inference.notes import notes
 from dfprivacy.plotting import axes, below, ink
+from dfprivacy.schema import as_probability
 from dfprivacy.wording import clearly_some, limited, noise_share, number, sure
-from dfprivacy_ttest.calibrated import Alternative, Method, Result, one_sample_t, one_sample_z, two_sample_t
-from dfprivacy_ttest.group import SIZE, Array, Group, Real
-from dfprivacy_ttest.notes import notes
+from dfprivacy_ttest.parameters import Method, parameter, textbook
 from dfprivacy_ttest.separately import Queries
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
-    from numpy.typing import NDArray
+__all__ = ["TTest", "conclude"]
 
-__all__ = ["Question", "TTest"]
+_UNDEFINED = "Undefined: a noisy variance is not positive, so the naive statistic does not exist."
 
 
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """What is tested, in the column's units.
+def conclude(sums: NoisyMoments, *, sigma: float | None = None, method: Method = "conv", **asked: Any) -> TTest:
+    """Test in the units of the column.
 
-    Attributes
+    Parameters
     ----------
-    column, by, groups, popmean, sigma, equal_var, alternative, method, alpha, confidence, queries, nan_policy
-        What was asked.
-    bounds : tuple of float
-        The column's bounds.
+    sums : NoisyMoments
+        Of one group, or two.
+    sigma, method, **asked
+        What was asked, as the attributes of `TTest`.
+
+    Returns
+    -------
+    TTest
+        The result.
     """
-
-    column: str
-    bounds: tuple[float, float]
-    by: str | None = None
-    groups: tuple[Any, ...] | None = None
-    popmean: float = 0.0
-    sigma: float | None = None
-    equal_var: bool = False
-    alternative: Alternative
-    method: Method = "conv"
-    alpha: float
-    confidence: float
-    queries: Queries = "jointly"
-    nan_policy: NanPolicy
-
-    @property
-    def half(self) -> float:
-        """Half the width of the bounds, which is the unit of y."""
-        return self.bounds[1] / 2 - self.bounds[0] / 2
-
-    @property
-    def mid(self) -> float:
-        """Middle of the bounds, where y is 0."""
-        return self.bounds[0] / 2 + self.bounds[1] / 2
-
-    @property
-    def origin(self) -> float:
-        """What an estimate of 0 in units of y stands for: the middle, or no difference."""
-        return self.mid if self.by is None else 0.0
-
-    def test(self, measured: Sequence[Group]) -> Result:
-        """Test in units of y.
-
-        Parameters
-        ----------
-        measured : sequence of Group
-            One, or two.
-
-        Returns
-        -------
-        Result
-            The test.
-        """
-        if self.by is not None:
-            first, second = measured
-            return two_sample_t(
-                first, second, equal_variances=self.equal_var, method=self.method, alternative=self.alternative
-            )
-        (group,) = measured
-        null = (self.popmean - self.mid) / self.half
-        if self.sigma is not None:
-            return one_sample_z(group, null, sd=self.sigma / self.half, alternative=self.alternative)
-        return one_sample_t(group, null, method=self.method, alternative=self.alternative)
-
-    def interval(self, result: Result, confidence: float) -> ConfidenceInterval:
-        """Give a confidence interval in the column's units.
-
-        Parameters
-        ----------
-        result : Result
-            The test in units of y.
-        confidence : float
-            Coverage.
-
-        Returns
-        -------
-        ConfidenceInterval
-            The interval.
-        """
-        low, high = (float(end) * self.half + self.origin for end in result.interval(confidence))
-        return ConfidenceInterval(low, high)
-
-    def conclude(
-        self, groups: Sequence[Group], missing: Array | None, missing_standard_error: Array | None
-    ) -> list[TTest]:
-        """Test, and return to the column's units.
-
-        Parameters
-        ----------
-        groups : sequence of Group
-            One or two, of arrays with a number for each test.
-        missing, missing_standard_error : ndarray or None
-            How many rows were left out of each test, and how sure that is.
-
-        Returns
-        -------
-        list of TTest
-            The results.
-        """
-        result = self.test(groups)
-        low, high = result.interval(self.confidence)
-        one_each = {
-            "statistic": result.statistic,
-            "pvalue": result.pvalue,
-            "rejected": np.asarray(result.pvalue) <= self.alpha,
-            "df": result.df,
-            "estimate": np.asarray(result.estimate) * self.half + self.origin,
-            "standard_error": np.asarray(result.standard_error) * self.half,
-            "noise_standard_error": np.asarray(result.noise_standard_error) * self.half,
-            "low": np.asarray(low) * self.half + self.origin,
-            "high": np.asarray(high) * self.half + self.origin,
-            "missing": missing,
-            "missing_standard_error": missing_standard_error,
-        }
-        tests = np.size(groups[0].total)
-        fields = zip(*(_listed(numbers, tests) for numbers in one_each.values()), strict=True)
-        means = zip(*(_listed(group.mean * self.half + self.mid, tests) for group in groups), strict=True)
-        released = zip(*(zip(*group.listed(tests), strict=True) for group in groups), strict=True)
-        all_notes = notes(result, tests, self.alpha, known_sd=self.sigma is not None)
-        arguments = vars(self)
-        return [
-            TTest(
-                **arguments,
-                **dict(zip(one_each, own, strict=True)),
-                means=mean,
-                sizes=tuple(numbers[SIZE] for numbers in sums),
-                notes=note,
-                released=sums,
-            )
-            for own, mean, note, sums in zip(fields, means, all_notes, released, strict=True)
-        ]
+    groups, alternative = sums.values.shape[-2], asked["alternative"]
+    found = _infer(sums, sigma=sigma, equal_var=asked.get("equal_var", False), method=method)
+    null = asked["popmean"] if groups == 1 else 0.0
+    low, high = found.interval(asked["confidence"], alternative)
+    estimate, error, p = (
+        float(each) for each in (found.estimate, found.standard_error, found.pvalue(null, alternative))
+    )
+    plain = sums.estimate
+    if method == "naive":
+        known = () if math.isfinite(p) else (_UNDEFINED,)
+    else:
+        known = notes(found, sums, p, asked["alpha"], alternative, normal=sigma is not None)
+    lost = sums.missing
+    return TTest(
+        **{"by": None, "groups": None, "equal_var": False, "queries": "jointly", **asked},
+        sigma=sigma,
+        method=method,
+        statistic=(estimate - null) / error if error else math.copysign(math.inf, estimate - null),
+        pvalue=p,
+        rejected=p <= asked["alpha"],
+        df=float(found.degrees_of_freedom),
+        estimate=estimate,
+        standard_error=error,
+        noise_standard_error=float(found.noise_standard_error),
+        means=tuple(plain.mean[:, 0].tolist()),
+        sizes=tuple(plain.n[:, 0].tolist()),
+        missing=None if lost is None else lost[0],
+        missing_standard_error=None if lost is None else lost[1],
+        low=float(low),
+        high=float(high),
+        notes=known,
+        released=sums.released,
+        bounds=sums.bounds,
+    )
 
 
-def _listed(numbers: Real | NDArray[np.bool_] | None, tests: int) -> list[Any]:
-    """Give a number for each test, or None for each."""
-    return [None] * tests if numbers is None else np.broadcast_to(numbers, tests).tolist()
+def _infer(sums: NoisyMoments, *, sigma: float | None, equal_var: bool, method: Method) -> Inference:
+    tested = parameter(sums.values.shape[-2], sigma=sigma, equal_var=equal_var)
+    return textbook(sums, tested) if method == "naive" else infer(sums, tested)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -202,10 +121,9 @@ class TTest(Release):
         What was asked.
     notes : tuple of str
         What to know before trusting the numbers; an uninformative answer says so here, and what would help.
-    released : tuple of tuples of float
-        What all this follows from: for each group the noisy sums of y and y² (y is the column mapped from its
-        bounds to [-1, 1]), the rows, and the scales of the Laplace noise in the first, the second and the
-        third alone, and in the last two alike.
+    released : mapping
+        What all this follows from: of each group the noisy sums (`~dfprivacy.inference.moments.NoisyMoments` says of
+        what), the public numbers of rows, and the noise and its scales.
     bounds : tuple of float
         The column's bounds.
     """
@@ -235,7 +153,7 @@ class TTest(Release):
     method: Method
     nan_policy: NanPolicy
     notes: tuple[str, ...]
-    released: tuple[tuple[float, ...], ...]
+    released: Mapping[str, Any]
     bounds: tuple[float, float]
     queries: Queries = "jointly"
     covers: str | None = "limited population"
@@ -318,8 +236,10 @@ class TTest(Release):
         """
         if confidence_level is None:
             return ConfidenceInterval(self.low, self.high)
-        question = Question(**{name: getattr(self, name) for name in Question.__dataclass_fields__})
-        return question.interval(question.test([Group(*numbers) for numbers in self.released]), confidence_level)
+        level = as_probability(confidence_level, "confidence_level")
+        sums = NoisyMoments.of_release(self.released, self.bounds)
+        found = _infer(sums, sigma=self.sigma, equal_var=self.equal_var, method=self.method)
+        return ConfidenceInterval(*map(float, found.interval(level, self.alternative)))
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate, its interval, and the part of the interval that privacy adds."""

@@ -18,7 +18,7 @@ from dfprivacy import Column
 from dfprivacy._measure.noisy import _taken_apart
 from dfprivacy._table.batch import Batch, number
 from dfprivacy.features import RowFeatures
-from dfprivacy.laws import DiscreteLaplace
+from dfprivacy.laws import NoiseLaw
 from dfprivacy.release import MeasurementRecord, NoisyValue
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Simulated:
         if noise == "cube":
             drawn = self.rng.gamma(d + 1, scale) * self.rng.uniform(-1, 1, d)
         else:
-            drawn = DiscreteLaplace(scale, unit or 0.0).drawn(self.rng, d)
+            drawn = NoiseLaw(scale, unit or 0.0).drawn(self.rng, d)
         scales = np.broadcast_to(scale / np.asarray(weights), asked.shape)
         values = exact + drawn.reshape(asked.shape) / weights
         if reveal is not None:

@@ -1,0 +1,184 @@
+"""Draws of noise at evenly spread points, the same each time."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import log_ndtr, ndtri_exp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from dfprivacy.laws import NoiseLaw
+
+    Array = NDArray[np.float64]
+
+__all__ = ["DRAWS", "noise", "points", "quantile", "sums_above", "twice_released_above"]
+
+DRAWS = 1024
+_WIDE = 3.0  # every other draw is of noise so many times as wide, and weighted: for far tails
+_LOG2 = math.log(2)
+
+
+@lru_cache(maxsize=32)
+def points(dimension: int, draws: int, seed: int = 0) -> Array:
+    """Return points of the unit cube, spread evenly in each coordinate.
+
+    Parameters
+    ----------
+    dimension, draws : int
+        Number of coordinates, and of points.
+    seed : int
+        Points of other seeds are independent.
+
+    Returns
+    -------
+    ndarray of shape (dimension, draws)
+        Two Latin hypercubes: of the even points, and of the odd ones.
+    """
+    rng, half = np.random.default_rng((seed, dimension)), draws // 2
+    cubes = np.broadcast_to((np.arange(half) + 0.5) / half, (2, dimension, half))
+    return np.moveaxis(rng.permuted(cubes, axis=-1), 0, -1).reshape(dimension, draws)
+
+
+def noise(laws: Sequence[NoiseLaw], u: Array) -> tuple[Array, Array]:
+    """Return noise at points, every other draw from wider laws.
+
+    Parameters
+    ----------
+    laws : sequence of NoiseLaw
+        Of d coordinates, Laplace or Gaussian.
+    u : ndarray of shape (d, draws)
+        Points.
+
+    Returns
+    -------
+    tuple of ndarray
+        The noise, of shape (d, draws), and weights, of sum 1, of shape (draws,).
+    """
+    wide = np.where(np.arange(u.shape[-1]) % 2, _WIDE, 1.0)
+    drawn, own, wider = np.zeros(u.shape), np.zeros(u.shape[-1]), np.zeros(u.shape[-1])
+    for law, at, out in zip(laws, u, drawn, strict=True):
+        if law.scale:
+            out += quantile(law, at) * wide
+            own += _log_density(law, out / law.scale)
+            wider += _log_density(law, out / law.scale / _WIDE) - math.log(_WIDE)
+    weights = np.exp(own - np.logaddexp(own, wider))
+    return drawn, weights / weights.sum()
+
+
+def quantile(law: NoiseLaw, u: ArrayLike) -> Array:
+    """Return quantiles of Laplace or Gaussian noise on real numbers.
+
+    Parameters
+    ----------
+    law : NoiseLaw
+        The law.
+    u : array_like
+        Probabilities, above 0 and below 1.
+
+    Returns
+    -------
+    ndarray
+        The quantiles.
+    """
+    return law.scale * _quantile(law, np.log(u))
+
+
+def sums_above(law: NoiseLaw, released: ArrayLike, floor: ArrayLike, u: ArrayLike) -> Array:
+    """Return what an exact sum may be that was released with noise, given that it is above a floor.
+
+    Parameters
+    ----------
+    law : NoiseLaw
+        Of the noise, Laplace or Gaussian.
+    released, floor : array_like
+        The noisy sum, and what the exact one is above.
+    u : array_like
+        Probabilities: 1 gives the floor.
+
+    Returns
+    -------
+    ndarray
+        Quantiles of the released sum less the noise, truncated: of a sum released far below the floor, what is above
+        it is exponential for Laplace noise.
+    """
+    if not law.scale:
+        return np.maximum(released, floor) + 0.0 * np.asarray(u)
+    room = (np.asarray(released) - floor) / law.scale
+    return floor + law.scale * np.maximum(room - _quantile(law, np.log(u) + _log_cdf(law, room)), 0.0)
+
+
+def twice_released_above(
+    released: tuple[ArrayLike, ArrayLike], laws: tuple[NoiseLaw, NoiseLaw], floor: ArrayLike, u: ArrayLike
+) -> Array:
+    """Return what an exact sum may be that was released twice, given that it is above a floor.
+
+    Parameters
+    ----------
+    released : tuple of two array_like
+        The noisy sums.
+    laws : tuple of two NoiseLaw
+        Of the noise in each, both Laplace or both Gaussian.
+    floor, u : array_like
+        As in `sums_above`.
+
+    Returns
+    -------
+    ndarray
+        Quantiles of the product of both laws, truncated. That of Laplace noise is exponential above both sums, below
+        both, and between them.
+    """
+    (a, c), (first, second) = (np.asarray(each) for each in released), laws
+    if not (first.scale and second.scale):
+        return np.broadcast_arrays(a if not first.scale else c, u)[0]
+    one, two = 1 / first.scale, 1 / second.scale
+    if first.kind == "Gaussian":
+        precision = one**2 + two**2
+        both = replace(first, scale=precision**-0.5)
+        return sums_above(both, (a * one**2 + c * two**2) / precision, floor, u)
+    low, high, rate = np.minimum(a, c), np.maximum(a, c), one + two
+    slope = np.where(a < c, two - one, one - two)  # of the log density between the two
+    slope = np.where(slope == 0, 1e-12 * rate, slope)
+    inside = np.minimum(floor, high)
+    above = 1 / rate  # all masses in units of the density at the higher of the two
+    at_low, between = np.exp(slope * (low - high)), -np.expm1(slope * (low - high)) / slope
+    of_floor = np.where(
+        inside < low,
+        above + between - at_low * np.expm1(rate * (np.minimum(inside, low) - low)) / rate,
+        above - np.expm1(slope * (np.maximum(inside, low) - high)) / slope,
+    )
+    mass = u * of_floor
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.select(
+            [mass <= above, mass <= above + between],
+            [
+                np.maximum(floor, high) - np.log(mass * rate) / rate,
+                high + np.log1p(-slope * (mass - above)) / slope,
+            ],
+            low + np.log1p(-(mass - above - between) * rate / at_low) / rate,
+        )
+
+
+def _log_density(law: NoiseLaw, x: Array) -> Array:
+    """Return the logarithm of the density at scale 1, but for a constant."""
+    return -np.square(x) / 2 if law.kind == "Gaussian" else -np.abs(x)
+
+
+def _log_cdf(law: NoiseLaw, x: Array) -> Array:
+    if law.kind == "Gaussian":
+        return np.asarray(log_ndtr(x))
+    return np.where(x < 0, np.minimum(x, 0) - _LOG2, np.log1p(-np.exp(-np.maximum(x, 0)) / 2))
+
+
+def _quantile(law: NoiseLaw, log_p: Array) -> Array:
+    if law.kind == "Gaussian":
+        return np.asarray(ndtri_exp(log_p))
+    rest = -np.expm1(np.minimum(log_p, -1e-17))
+    return np.where(log_p < -_LOG2, log_p + _LOG2, -np.log(2 * rest))

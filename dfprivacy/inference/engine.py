@@ -1,0 +1,198 @@
+"""What follows from noisy sums: an estimate, its error, intervals and p-values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+from scipy.optimize.elementwise import bracket_root, find_root
+from scipy.special import stdtr
+
+from dfprivacy.inference.draws import DRAWS
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Alternative", "Inference", "Parameter", "infer"]
+
+Alternative = Literal["two-sided", "less", "greater"]
+Parameter: TypeAlias = Callable[[Any], "tuple[Array, Array, Array | float]"]
+"""Gives of exact sums, draws along their last axis, the parameter, the variance of its estimate from the sampling of
+rows (0 for the table's own number), and its degrees of freedom."""
+
+_DRAWN = ("theta", "variance", "df")
+_HIDDEN = 4.0
+
+
+class NoisySums(Protocol):
+    """Noisy sums by name."""
+
+    @property
+    def estimate(self) -> Any:
+        """The sums as released."""
+
+    def draws(self, draws: int = DRAWS) -> tuple[Any, Array]:
+        """Draw what the exact sums may be, and give the weights of the draws."""
+
+
+@dataclass(frozen=True)
+class Inference:
+    r"""What is known of a parameter θ from a release.
+
+    Its confidence distribution is :math:`C(x) = \sum_i w_i T_{\nu_i}((x - \theta_i)/\sqrt{V_i})`: the average, over
+    draws of what the exact sums may be, of the distribution function of Student's t.
+
+    Attributes
+    ----------
+    estimate : ndarray of shape (...)
+        The parameter of the sums as released.
+    theta, variance, df : ndarray of shape (..., draws)
+        Of each draw the parameter, its variance from sampling and the degrees of freedom of that.
+    weights : ndarray of shape (draws,)
+        Of sum 1.
+    """
+
+    estimate: Array
+    theta: Array
+    variance: Array
+    df: Array
+    weights: Array
+
+    @cached_property
+    def noise_standard_error(self) -> Array:
+        """Standard error that privacy adds."""
+        middle = (self.weights * self.theta).sum(axis=-1, keepdims=True)
+        return np.sqrt((self.weights * (self.theta - middle) ** 2).sum(axis=-1))
+
+    @cached_property
+    def sampling_standard_error(self) -> Array:
+        """Standard error from the sampling of rows."""
+        return np.sqrt((self.weights * self.variance).sum(axis=-1))
+
+    @property
+    def standard_error(self) -> Array:
+        """Standard error, from sampling and noise together."""
+        return np.hypot(self.noise_standard_error, self.sampling_standard_error)
+
+    @property
+    def degrees_of_freedom(self) -> Array:
+        """Degrees of freedom of the variance, on average."""
+        with np.errstate(divide="ignore"):
+            return np.divide(1, (self.weights / self.df).sum(axis=-1))
+
+    @property
+    def hidden(self) -> NDArray[np.bool_]:
+        """Whether the variance from sampling is no farther from 0 than twice what the noise leaves open of it."""
+        mean = (self.weights * self.variance).sum(axis=-1)
+        spread = (self.weights * self.variance**2).sum(axis=-1) - mean**2
+        return np.asarray(mean**2 < _HIDDEN * spread)
+
+    @cached_property
+    def _se(self) -> Array:
+        return np.sqrt(self.variance)
+
+    def cdf(self, x: ArrayLike) -> Array:
+        """Return the confidence distribution at x, of shape (...): how sure it is that the parameter is below."""
+        distance = np.asarray(x, dtype=np.float64)[..., None] - self.theta
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.where(self._se > 0, distance / self._se, np.where(distance >= 0, np.inf, -np.inf))
+        return (stdtr(self.df, t) * self.weights).sum(axis=-1)
+
+    def pvalue(self, null: ArrayLike = 0.0, alternative: Alternative = "two-sided") -> Array:
+        """Return the p-value of the hypothesis that the parameter is `null`, against an alternative.
+
+        Parameters
+        ----------
+        null : array_like
+            The value under the null hypothesis.
+        alternative : {"two-sided", "less", "greater"}
+            Side on which the truth is suspected.
+
+        Returns
+        -------
+        ndarray
+            The p-values.
+        """
+        below = np.clip(self.cdf(null), 0.0, 1.0)
+        if alternative == "greater":
+            return below
+        return 1 - below if alternative == "less" else np.minimum(2 * np.minimum(below, 1 - below), 1.0)
+
+    def quantile(self, q: ArrayLike) -> Array:
+        """Return the x at which the confidence distribution is q.
+
+        Parameters
+        ----------
+        q : array_like
+            Probabilities, of a shape that broadcasts with that of the estimates.
+
+        Returns
+        -------
+        ndarray
+            The quantiles.
+        """
+        q, estimate = np.broadcast_arrays(q, self.estimate)
+        which = np.broadcast_to(np.arange(self.estimate.size).reshape(self.estimate.shape), q.shape)
+        flat = replace(self, **{name: getattr(self, name).reshape(-1, len(self.weights)) for name in _DRAWN})
+
+        def above(x: Array, q: Array, at: Array) -> Array:  # of those that are not found yet
+            return replace(flat, **{name: getattr(flat, name)[at] for name in _DRAWN}).cdf(x) - q
+
+        reach = np.maximum(self.standard_error, 1e-300)
+        found = bracket_root(above, estimate - reach, estimate + reach, args=(q, which))
+        return np.asarray(find_root(above, found.bracket, args=(q, which)).x)
+
+    def interval(self, confidence: float = 0.95, alternative: Alternative = "two-sided") -> tuple[Array, Array]:
+        """Return a confidence interval: of the values that a test at its level does not reject.
+
+        Parameters
+        ----------
+        confidence : float
+            Coverage.
+        alternative : {"two-sided", "less", "greater"}
+            One-sided intervals are infinite on one side.
+
+        Returns
+        -------
+        tuple of ndarray
+            Lower and upper ends.
+        """
+        outside = 1 - confidence
+        if alternative == "two-sided":
+            low, high = self.quantile(np.reshape([outside / 2, 1 - outside / 2], (2, *[1] * self.estimate.ndim)))
+            return low, high
+        far = np.full(self.estimate.shape, np.inf)
+        return (self.quantile(outside), far) if alternative == "greater" else (-far, self.quantile(1 - outside))
+
+
+def infer(sums: NoisySums, parameter: Parameter, draws: int = DRAWS) -> Inference:
+    """Return what is known of a parameter.
+
+    Parameters
+    ----------
+    sums : NoisySums
+        What was released.
+    parameter : callable
+        As `Parameter` says.
+    draws : int
+        How many draws of what the exact sums may be.
+
+    Returns
+    -------
+    Inference
+        Of arrays of the shape that the parameter has.
+    """
+    exact, weights = sums.draws(draws)
+    theta, variance, df = np.broadcast_arrays(*parameter(exact))
+    return Inference(
+        estimate=np.asarray(parameter(sums.estimate)[0])[..., 0],
+        theta=theta,
+        variance=np.asarray(variance, dtype=np.float64),
+        df=df,
+        weights=weights,
+    )

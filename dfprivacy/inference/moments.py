@@ -1,0 +1,286 @@
+"""Sums by name: moments of groups, as they are, as they were released, and as they may be given the release."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from scipy.special import gammaincinv, ndtri
+
+from dfprivacy.errors import ArgumentError
+from dfprivacy.inference.draws import DRAWS, noise, points, quantile, sums_above, twice_released_above
+from dfprivacy.laws import NoiseLaw
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from dfprivacy.measured import NoisyValue
+    from dfprivacy.schema import Column
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Moments", "NoisyMoments"]
+
+Form = Literal["known", "private", "beside", "apart"]
+
+_LEAST = 1e-12  # a variance of y for data that are constant
+_FEWEST = 2.0
+_FLOOR = 5.0  # rows that a noisy size is taken to be at least, as an estimate
+_DOUBTFUL = 5.0  # standard deviations: a noisy size should be as large as that to divide by
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Rows, mean and variance of groups, in the units of the column.
+
+    Parameters
+    ----------
+    n : ndarray
+        Rows.
+    total, squares : ndarray
+        Sums of y and y², the column mapped from its bounds to [-1, 1].
+    half, mid : float
+        Half the width of the bounds, and their middle.
+    """
+
+    n: Array
+    total: Array
+    squares: Array
+    half: float = 1.0
+    mid: float = 0.0
+
+    @cached_property
+    def _y(self) -> Array:
+        return np.clip(self.total / self.n, -1.0, 1.0)
+
+    @property
+    def mean(self) -> Array:
+        """Mean, within the bounds."""
+        return self.mid + self.half * self._y
+
+    @cached_property
+    def variance(self) -> Array:
+        """Variance with the denominator n - 1, no larger than the bounds admit."""
+        most = np.maximum(1 - self._y**2, _LEAST)
+        return self.half**2 * np.clip(self.squares / self.n - self._y**2, _LEAST, most) * self.n / (self.n - 1)
+
+    @property
+    def sd(self) -> Array:
+        """Standard deviation."""
+        return np.sqrt(self.variance)
+
+    def __getitem__(self, group: int) -> Moments:
+        """One group: the axis before the last is that of the groups."""
+        of = {name: getattr(self, name)[..., group, :] for name in ("n", "total", "squares")}
+        return replace(self, **of)
+
+
+@dataclass(frozen=True)
+class NoisyMoments:
+    """Noisy sums of a number and its square, by group.
+
+    Parameters
+    ----------
+    values : ndarray of shape (..., k, d)
+        Of each of k groups the noisy sums.
+    laws : sequence of d NoiseLaw
+        The laws of the independent noise in them.
+    rows : ndarray of shape (..., k), optional
+        Public numbers of rows, those without a value among them.
+    form : {"known", "private", "beside", "apart"}
+        Sums of (y, y²) of a public number of rows; of (y, 1-y², y²); of (y, 1-y², 1), as
+        ``Given(column, of=Moments(column, count="beside"))`` has them; or of (y, y², 1).
+    bounds : tuple of float
+        Bounds of the column.
+
+    Raises
+    ------
+    ArgumentError
+        If a public group has fewer than two rows.
+    """
+
+    values: Array
+    laws: Sequence[NoiseLaw]
+    rows: Array | None = None
+    form: Form = "known"
+    bounds: tuple[float, float] = (-1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        if self.rows is not None and np.any(np.less(self.rows, _FEWEST)):
+            raise ArgumentError("A group has fewer than two rows.", "Two rows are needed in every group.")
+
+    @classmethod
+    def measured(
+        cls, noisy: NoisyValue, rows: Array | None, column: Column, *, apart: bool = False
+    ) -> NoisyMoments:
+        """Return what was measured, by name.
+
+        Parameters
+        ----------
+        noisy : NoisyValue
+            Sums of one group, of shape (d,), or of k, of shape (k, d).
+        rows : ndarray of shape (k,), optional
+            Public numbers of rows.
+        column : Column
+            Whose moments these are.
+        apart : bool
+            Whether the sums of y and y² and the rows were measured one by one.
+
+        Returns
+        -------
+        NoisyMoments
+            Of values of shape (k, d).
+        """
+        values, scales = np.atleast_2d(noisy.values), np.atleast_2d(noisy.scales)[0]
+        kind = "Laplace" if noisy.noise is None else noisy.noise.law.kind
+        laws = [NoiseLaw(float(scale), kind=kind) for scale in scales]
+        form: Form = "private" if rows is None else "beside"
+        if len(laws) == 2:  # noqa: PLR2004 - sums of y and y²
+            form = "known"
+        elif apart:
+            form = "apart"
+        return cls(values, laws, rows, form, (column.low, column.high))
+
+    @property
+    def released(self) -> dict[str, Any]:
+        """The sums in plain values, of which `of_release` makes them again."""
+        return {
+            "form": self.form,
+            "values": tuple(map(tuple, self.values.tolist())),
+            "rows": None if self.rows is None else tuple(self.rows.tolist()),
+            "noise": self.laws[0].kind,
+            "scales": tuple(law.scale for law in self.laws),
+        }
+
+    @classmethod
+    def of_release(cls, plain: Mapping[str, Any], bounds: tuple[float, float]) -> NoisyMoments:
+        """Return the sums of a release, from `released` and the bounds of the column."""
+        laws = [NoiseLaw(scale, kind=plain["noise"]) for scale in plain["scales"]]
+        rows = None if plain["rows"] is None else np.array(plain["rows"])
+        return cls(np.array(plain["values"]), laws, rows, plain["form"], bounds)
+
+    def simulated(self, n: ArrayLike, mean: ArrayLike, sd: ArrayLike, tables: int) -> NoisyMoments:
+        """Return releases of normal samples with this noise, for planning.
+
+        Parameters
+        ----------
+        n, mean, sd : array_like of shape (k,)
+            Rows, mean and standard deviation of each group.
+        tables : int
+            How many releases.
+
+        Returns
+        -------
+        NoisyMoments
+            Of values of shape (tables, k, d).
+        """
+        n, mean, sd = (np.asarray(each, dtype=np.float64)[:, None] for each in (n, mean, sd))
+        groups, d = len(n), len(self.laws)
+        u = points(groups * (2 + d), tables).reshape(2 + d, groups, tables)
+        y = (mean - self.mid) / self.half + sd / self.half / np.sqrt(n) * ndtri(u[0])
+        total, squares = n * y, (sd / self.half) ** 2 * 2 * gammaincinv((n - 1) / 2, u[1]) + n * y**2
+        rest = {"known": (), "apart": (n,), "beside": (n,), "private": (squares,)}[self.form]
+        second = squares if self.form in {"known", "apart"} else n - squares
+        exact = np.stack(np.broadcast_arrays(total, second, *rest))
+        noise = np.stack([quantile(law, at) for law, at in zip(self.laws, u[2:], strict=True)])
+        rows = None if self.rows is None else n[:, 0]
+        return replace(self, values=(exact + noise).transpose(2, 1, 0), rows=rows)
+
+    @property
+    def half(self) -> float:
+        """Half the width of the bounds, which is the unit of y."""
+        return self.bounds[1] / 2 - self.bounds[0] / 2
+
+    @property
+    def mid(self) -> float:
+        """Middle of the bounds, where y is 0."""
+        return self.bounds[0] / 2 + self.bounds[1] / 2
+
+    @property
+    def missing(self) -> tuple[float, float] | None:
+        """Noisy number of rows of public groups that have no value, and its standard error; None if it is not told."""
+        if self.rows is None or self.form == "known":
+            return None
+        lost = np.asarray(self.rows) - self.values[..., 2]
+        return float(lost.sum()), math.sqrt(lost.size * self.laws[2].variance)
+
+    @property
+    def size_variance(self) -> float:
+        """Variance of the noise in a number of rows; 0 if it is public."""
+        if self.form == "known":
+            return 0.0
+        return self.laws[2].variance + (self.laws[1].variance if self.form == "private" else 0.0)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether so much of the size of a group is noise that nothing can be divided by it."""
+        n = self.estimate.n
+        return bool(self.size_variance) and bool(
+            (n <= max(_FLOOR, _DOUBTFUL * math.sqrt(self.size_variance))).any()
+        )
+
+    @property
+    def estimate(self) -> Moments:
+        """The moments as they were released, with a last axis of length 1."""
+        total, second, *third = np.moveaxis(self.values, -1, 0)[..., None]
+        match self.form:
+            case "known":
+                assert self.rows is not None
+                n, squares = self.rows[..., None], second
+            case "private":
+                n, squares = second + third[0], third[0]
+            case "beside":
+                n, squares = third[0], third[0] - second
+            case "apart":
+                n, squares = third[0], second
+        n = np.maximum(n, _FLOOR) if self.form != "known" else np.asarray(n, np.float64)
+        return Moments(n, total, squares, self.half, self.mid)
+
+    def draws(self, draws: int = DRAWS) -> tuple[Moments, Array]:
+        """Draw what the exact sums may be, given the release.
+
+        Parameters
+        ----------
+        draws : int
+            How many.
+
+        Returns
+        -------
+        tuple of Moments and ndarray
+            The moments, with the draws along the last axis, and their weights, of shape (draws,).
+
+        Notes
+        -----
+        Noise is drawn in sequence: first that of the sum of y and of the rows, then that of the squares, given these
+        and that the variance is positive. To leave out draws that cannot be halves the power
+        off centre, to limit variances breaks the level of small groups, and to limit noisy numbers of rows to public
+        ones breaks that of one-sided tests.
+        """
+        groups = self.values.shape[-2]
+        free = {"known": [0], "private": [0, 1, 2]}.get(self.form, [0, 2])
+        u = points(groups * (len(free) + 1), draws).reshape(groups, len(free) + 1, draws)
+        drawn, weights = noise([self.laws[at] for at in free] * groups, u[:, :-1].reshape(-1, draws))
+        drawn, last = drawn.reshape(groups, len(free), draws), u[:, -1]
+        total, second, *third = np.moveaxis(self.values, -1, 0)[..., None]
+        total = total - drawn[:, 0]
+        if self.form == "known":
+            n = np.asarray(self.rows, dtype=np.float64)[..., None]
+        elif self.form == "private":
+            n = np.maximum(second + third[0] - drawn[:, 1] - drawn[:, 2], _FEWEST)
+        else:
+            n = np.maximum(third[0] - drawn[:, 1], _FEWEST)
+        least = n * np.minimum((total / n) ** 2, 1.0)
+        match self.form:
+            case "private":
+                twice, laws = (third[0], n - second), (self.laws[2], self.laws[1])
+                squares = twice_released_above(twice, laws, least, last)
+            case "beside":
+                squares = n + sums_above(self.laws[1], -second, least - n, last)
+            case _:
+                squares = sums_above(self.laws[1], second, least, last)
+        return Moments(n, total, squares, self.half, self.mid), weights

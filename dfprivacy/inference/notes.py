@@ -1,0 +1,165 @@
+"""What to know before trusting a conclusion: when its level may not hold, and what made it say little."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from dfprivacy.schema import UNDECLARED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfprivacy.inference.engine import Alternative, Inference
+    from dfprivacy.inference.moments import NoisyMoments
+
+__all__ = ["about_noise", "notes", "skewness", "unreliable", "worst_pvalue"]
+
+_SLACK = 1.2  # a level that is above the nominal one by no more than a fifth holds
+_NOISY = 2.0  # times the error of sampling
+_LOOSE = 1.0  # from this many on ranks find more
+_SIZE = (
+    "Uninformative: the size of a group may be mostly noise, so nothing can be divided by it: do not trust the "
+    f"p-value and the interval. More epsilon, or more rows, would help. {UNDECLARED}"
+)
+_RANKS = {1: "wilcoxon()", 2: "mannwhitneyu()"}  # of one group, and of two
+_SHAPE = (
+    "The p-value takes the data to be near normal. If their spread came from few values far from the rest, "
+    "it could be {:.2g}."
+)
+
+
+def notes(
+    found: Inference,
+    sums: NoisyMoments,
+    pvalue: float,
+    alpha: float,
+    alternative: Alternative = "two-sided",
+    *,
+    normal: bool = False,
+) -> tuple[str, ...]:
+    """Return what to know about a test of means.
+
+    Parameters
+    ----------
+    found : Inference
+        What is known of a mean, or of a difference of means.
+    sums : NoisyMoments
+        The sums of one group, or of two.
+    pvalue, alpha : float
+        What the test gave, and the level at which it decides.
+    alternative : {"two-sided", "less", "greater"}
+        Its side.
+    normal : bool
+        Whether the values are known to be normal.
+
+    Returns
+    -------
+    tuple of str
+        Sentences; none if there is nothing to know.
+    """
+    groups = sums.values.shape[-2]
+    worst = worst_pvalue(pvalue, skewness(found, sums), alternative)
+    uninformative = 2 * float(found.standard_error) >= groups * sums.half  # of all that there can be, half
+    return (
+        *((_SIZE,) if sums.doubtful else ()),
+        *about_noise(
+            float(found.noise_standard_error / np.maximum(found.sampling_standard_error, 1e-12 * sums.half)),
+            _RANKS[groups],
+            hidden=bool(found.hidden),
+            uninformative=uninformative,
+        ),
+        *((_SHAPE.format(worst),) if not normal and unreliable(pvalue, worst, alpha) else ()),
+    )
+
+
+def unreliable(pvalue: float, worst: float, alpha: float) -> bool:
+    """Return whether a hypothesis is rejected that the worst p-value would not reject."""
+    return pvalue <= alpha and worst > _SLACK * alpha
+
+
+def skewness(found: Inference, sums: NoisyMoments) -> float:
+    """Return the largest skewness of an estimate that bounds and variances admit.
+
+    Parameters
+    ----------
+    found : Inference
+        Of a mean, or of a difference of means.
+    sums : NoisyMoments
+        What it follows from.
+
+    Returns
+    -------
+    float
+        The skewness.
+
+    Notes
+    -----
+    The third absolute central moment of y in [-1, 1] is at most (1 + abs(mean)) times the variance. The noise is
+    symmetric, so the skewness of the estimate is at most the sum of (1 + abs(mean)) variance/n² over its standard
+    error cubed; two groups are taken to have the same shape, and theirs to cancel.
+    """
+    moments = sums.estimate
+    y = np.abs(moments.mean - sums.mid) / sums.half
+    first, *rest = ((1 + y) * moments.variance * sums.half / moments.n**2)[..., 0]
+    return float(np.abs(first - sum(rest)) / found.standard_error**3)
+
+
+def worst_pvalue(pvalue: float, skewness: float, alternative: Alternative = "two-sided") -> float:
+    """Return the p-value of data that are as skewed as they can be.
+
+    Parameters
+    ----------
+    pvalue : float
+        That of data near normal.
+    skewness : float
+        The largest skewness γ of the estimate.
+    alternative : {"two-sided", "less", "greater"}
+        The side of the test.
+
+    Returns
+    -------
+    float
+        The p-value, by the first term of the Edgeworth expansion of a studentised mean: it moves the normal score of
+        a tail from z to z - γ(2z² + 1)/6, which is trusted up to its turning point.
+    """
+    two = alternative == "two-sided"
+    z = -float(ndtri(max(pvalue / (2 if two else 1), 1e-300)))
+    trusted = min(abs(z), 1.5 / skewness) if skewness else abs(z)
+    shift = skewness * (2 * trusted**2 + 1) / 6
+    moved = float(ndtr(shift - np.sign(z) * trusted))
+    return min(moved + float(ndtr(-trusted - shift)), 1.0) if two else moved
+
+
+def about_noise(times: float, ranks: str, *, hidden: bool, uninformative: bool) -> Sequence[str]:
+    """Return whether noise matters more than sampling, and what would help.
+
+    Parameters
+    ----------
+    times : float
+        The error from noise, in errors from sampling.
+    ranks : str
+        The method that asks ranks instead.
+    hidden : bool
+        Whether noise hides the variance, so that the error from sampling is an upper end of it.
+    uninformative : bool
+        Whether the interval is as wide as all that there can be.
+
+    Returns
+    -------
+    sequence of str
+        Sentences.
+    """
+    noticed = []
+    if times > (1.0 if hidden else _NOISY):
+        opening = "Uninformative: the noise is as wide as the bounds. " if uninformative else ""
+        much, least = f"{times:.2g} times", "at least " if hidden else ""
+        noticed.append(
+            f"{opening}The noise is {least}{much} the error of sampling; {much} the epsilon, bounds {much} as "
+            f"narrow if the data fit, or {times**2:.2g} times the rows would level them."
+        )
+    if times > _LOOSE:
+        noticed.append(f"The bounds are loose for this spread: {ranks} asks ranks, which they do not matter to.")
+    return noticed

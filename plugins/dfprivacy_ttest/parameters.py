@@ -1,0 +1,98 @@
+"""What the tests are about: a mean, or the difference of two, and how the sampling of rows moves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from dfprivacy.inference.engine import Inference
+from dfprivacy.inference.moments import Moments
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfprivacy.inference.engine import Parameter
+    from dfprivacy.inference.moments import NoisyMoments
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Method", "parameter", "textbook"]
+
+Method = Literal["conv", "naive"]
+
+
+def parameter(groups: int, *, sigma: float | None = None, equal_var: bool = False) -> Parameter:
+    """Return the parameter of a test.
+
+    Parameters
+    ----------
+    groups : {1, 2}
+        How many groups: a mean, or the first mean minus the second.
+    sigma : float, optional
+        The standard deviation of one group, where it is known.
+    equal_var : bool
+        Pool the variances of two groups.
+
+    Returns
+    -------
+    callable
+        As `~dfprivacy.inference.engine.infer` takes it.
+    """
+    if groups == 1:
+        return _mean if sigma is None else lambda sums: (sums[0].mean, sigma**2 / sums[0].n, np.inf)
+    return _pooled_difference if equal_var else _difference
+
+
+def _mean(sums: Moments) -> tuple[Array, Array, Array]:
+    group = sums[0]
+    return group.mean, group.variance / group.n, group.n - 1
+
+
+def _difference(sums: Moments) -> tuple[Array, Array, Array]:
+    """Return the difference of means, with the variance and the degrees of freedom of Welch."""
+    first, second = sums[0], sums[1]
+    one, two = first.variance / first.n, second.variance / second.n
+    df = (one + two) ** 2 / (one**2 / (first.n - 1) + two**2 / (second.n - 1))
+    return first.mean - second.mean, one + two, df
+
+
+def _pooled_difference(sums: Moments) -> tuple[Array, Array, Array]:
+    first, second = sums[0], sums[1]
+    df = first.n + second.n - 2
+    pooled = ((first.n - 1) * first.variance + (second.n - 1) * second.variance) / df
+    return first.mean - second.mean, pooled * (1 / first.n + 1 / second.n), df
+
+
+@dataclass(frozen=True)
+class _AsReleased(Moments):
+    """Moments without what is known of them: means beyond the bounds, and no variance where it is not positive."""
+
+    @property
+    def mean(self) -> Array:
+        return self.mid + self.half * self.total / self.n
+
+    @property
+    def variance(self) -> Array:
+        raw = (self.squares - self.total**2 / self.n) / (self.n - 1)
+        return self.half**2 * np.where(raw > 0, raw, np.nan)
+
+
+def textbook(sums: NoisyMoments, parameter: Parameter) -> Inference:
+    """Return what the textbook concludes from noisy sums as if they were exact.
+
+    Parameters
+    ----------
+    sums : NoisyMoments
+        The release.
+    parameter : callable
+        What is tested.
+
+    Returns
+    -------
+    Inference
+        Of one draw, the release itself.
+    """
+    theta, variance, df = np.broadcast_arrays(*parameter(_AsReleased(**vars(sums.estimate))))
+    return Inference(theta[..., 0], theta, variance, df, np.ones(1))
