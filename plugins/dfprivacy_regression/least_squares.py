@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import expit, gammaincinv
 
 from dfprivacy.inference.draws import DRAWS, points
+from dfprivacy.laws import NoiseLaw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,14 +21,10 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["Estimate", "Known", "Sums", "cube_variance", "score_of"]
+__all__ = ["Estimate", "Known", "Sums", "score_of"]
 
+_ROWS = 10_000  # that a plan takes a table to have whose number of rows is private
 _NARROW = 1e-4  # of the squared half-width of the outcome's bounds: residuals are not taken to vary less
-
-
-def cube_variance(dimension: int, scale: float) -> float:
-    """Return the variance of each coordinate of the noise of a cube, P(x) ∝ exp(-max|x_i| / scale)."""
-    return (dimension + 1) * (dimension + 2) / 3 * scale**2
 
 
 @dataclass(frozen=True)
@@ -46,8 +43,7 @@ class Sums:
     @property
     def variances(self) -> Numbers:
         """Variances of the noise."""
-        variances: Numbers = cube_variance(self.dimension, 1.0) * self.scales**2
-        return variances
+        return NoiseLaw(1.0, kind="cube", dimension=self.dimension).variance * self.scales**2
 
 
 @dataclass(frozen=True)
@@ -72,7 +68,7 @@ class Known:
     sums: tuple[Sums, ...]
 
     @classmethod
-    def of(cls, design: Design, n: int | None, *measured: Sums) -> Known:
+    def of(cls, design: Design, n: int | None, *measured: Sums, rows: int | None = None) -> Known:
         """Read measurements of the same sums, weighted by the inverse of their variance.
 
         Parameters
@@ -82,7 +78,9 @@ class Known:
         n : int or None
             The number of rows where it was not measured.
         *measured : Sums
-            One, or several with noise.
+            One, or several with noise. A plan's are 0, and what is to be expected is put in their place.
+        rows : int, optional
+            The number of rows of which a plan is, those that may be left out among them.
 
         Returns
         -------
@@ -93,19 +91,9 @@ class Known:
         precisions = [1 / each.variances if len(measured) > 1 else np.ones(len(each.values)) for each in measured]
         weights = [precision / sum(precisions) for precision in precisions]
         values = sum(weight * each.values for weight, each in zip(weights, measured, strict=True))
-        mixing = np.hstack([taken * weight for weight in weights])
-        return cls(design, start + taken @ values, mixing, measured)
-
-    @classmethod
-    def assumed(cls, design: Design, n: int) -> Known:
-        """Return moments without noise for a plan: numbers have standard deviations of a sixth of their bounds."""
-        index = design.index()
-        moments = np.zeros(index.max() + 1)
-        moments[index.diagonal()] = n / 9
-        for k in design.dummies:
-            moments[index[k, k]] = n / (1 + design.width)
-        moments[0] = n
-        return cls(design, moments, np.zeros((len(moments), 0)), ())
+        planned = not measured[0].values.any()  # of an empty table, without noise
+        moments = _assumed(design, rows or _ROWS, len(start)) if planned else start + taken @ values
+        return cls(design, moments, np.hstack([taken * weight for weight in weights]), measured)
 
     @cached_property
     def covariance(self) -> Numbers:
@@ -177,6 +165,18 @@ class Known:
         M = self.matrix(self.moments - noise * scales @ self.mixing.T)
         possible = np.linalg.eigvalsh(M[:, :-1, :-1])[:, 0] > 0
         return np.where(possible[:, None, None], M, np.eye(M.shape[-1])), weights, possible
+
+
+def _assumed(design: Design, n: int, m: int) -> Numbers:
+    """Return m moments for a plan: standard deviations are a sixth of the range, categories are alike in size."""
+    index = design.index()
+    moments = np.zeros(m)
+    moments[index.diagonal()] = n / 9
+    moments[index.diagonal()[design.dummies]] = n / (1 + design.width)
+    if design.success is not None:
+        moments[index[-1, -1]] = n / 2
+    moments[0] = n
+    return moments
 
 
 @lru_cache(maxsize=16)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -152,7 +152,7 @@ def logit(
     clear = math.inf if typical is None else typical / rows_wanted(curator, of.dimension, q)
     first = next((share for least, share in _STARTS if clear >= least), _START)
     second = None if first == _START else _SECOND
-    known = Known.of(design, exact, Sums.of(curator.sum(of, noise="cube", share=first)))
+    known = Known.of(design, exact, Sums.of(curator.sum(of, noise="cube", share=first)), rows=n)
     rows = (float(known.moments[0]), float(known.covariance[0, 0]))
 
     def score_at(b: Numbers, share: Fraction | None, *, information: bool) -> tuple[Numbers, float]:
@@ -162,12 +162,16 @@ def logit(
 
     b = discriminant(known)
     sums, variance = score_at(b, second, information=True)
-    information = Information.of(design, b, sums[q:], variance, rows)
-    moved = information.step(sums[:q], np.zeros(q))
+    information, score = Information.of(design, b, sums[q:], variance, rows), sums[:q]
+    planned = not sums.any()
+    if planned:  # what is to be expected: no slopes, and steps that undo noise
+        H = known.matrix(known.moments)[:-1, :-1] / 4
+        information, score = replace(information, b=0 * b, H=H), np.full(q, math.sqrt(variance))
+    moved = information.step(score, np.zeros(q))
     if second is None:
         return Measured(known, information, (moved,), variance)
-    score, variance = score_at(b + moved, None, information=False)
-    return Measured(known, information, (moved, information.step(score, moved)), variance)
+    last, variance = score_at(b + moved, None, information=False)
+    return Measured(known, information, (moved, information.step(score if planned else last, moved)), variance)
 
 
 def _events(known: Known) -> tuple[float, float]:

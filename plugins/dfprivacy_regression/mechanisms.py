@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, features, mechanism
+from dfprivacy.laws import NoiseLaw
 from dfprivacy_regression import formula
 from dfprivacy_regression.concluding import conclude
-from dfprivacy_regression.least_squares import Known, Sums, cube_variance, score_of
+from dfprivacy_regression.least_squares import Known, Sums, score_of
 from dfprivacy_regression.result import OLS
 from dfprivacy_regression.score import Score, coordinates
 
@@ -32,7 +33,6 @@ __all__ = [
     "moments_of",
     "ols",
     "rows_wanted",
-    "updated",
 ]
 
 _FIRST = Fraction(2, 5)  # of the budget, for the second moments where there are many rows
@@ -167,29 +167,26 @@ def ols(
     share = _first_share(curator, of.dimension, q)
     if share == 1:
         sums = Sums.of(curator.sum(of, noise="cube"))
-        return Measured(Known.of(design, exact, sums), "one" if sums.scales.any() else "exact")
+        return Measured(Known.of(design, exact, sums, rows=n), "one" if sums.scales.any() else "exact")
     sums = Sums.of(curator.sum(of, noise="cube", share=share))
     if not sums.scales.any():
-        return Measured(Known.of(design, exact, sums), "exact")
-    planned = not sums.values.any()  # of an empty table, without noise
-    known = Known.assumed(design, n or 1) if planned else Known.of(design, exact, sums)
+        return Measured(Known.of(design, exact, sums, rows=n), "exact")
+    known = Known.of(design, exact, sums, rows=n)
     first = known.estimate()
-    first = curator.settled(None if first is None or (not planned and known.clarity() < _SEEN) else first)
+    first = curator.settled(None if first is None or known.clarity() < _SEEN else first)
     if first is None:
-        return Measured(Known.of(design, exact, sums, Sums.of(curator.sum(of, noise="cube"))), "again")
+        return Measured(Known.of(design, exact, sums, Sums.of(curator.sum(of, noise="cube")), rows=n), "again")
     directions = design.natural()[1] @ first.inverse
     sizes = np.abs(directions).sum(axis=1)
-    noise = _noise_of(curator, coordinates(q, robust=robust), 1 - share)
-    b = np.clip(first.b, -3, 3)
-    c = first.clip(noise)
-    score = Score(design, b, c, directions / sizes[:, None] if robust else None)
+    c = first.clip(_noise_of(curator, coordinates(q, robust=robust), 1 - share))
+    score = Score(design, np.clip(first.b, -3, 3), c, directions / sizes[:, None] if robust else None)
     scored = Sums.of(curator.sum(features.Given(*gaps, of=score) if gaps else score, noise="cube"))
-    if planned:  # nothing follows
-        return Measured(known, "two")
-    return updated(known, score, scored, sizes if robust else None)
+    if not scored.values.any():  # of a plan
+        scored = replace(scored, values=score.expected(first.M))
+    return _updated(known, score, scored, sizes if robust else None)
 
 
-def updated(known: Known, score: Score, scored: Sums, sizes: Numbers | None) -> Measured:
+def _updated(known: Known, score: Score, scored: Sums, sizes: Numbers | None) -> Measured:
     """Put both stages together, and let the errors hold the part of the residuals that was clipped.
 
     W = Σ(|e| - c)₊ was measured. Clipping moves the score of x_j by W max|x_j| at most, for which W times the root
@@ -242,7 +239,8 @@ def rows_wanted(curator: Curator, dimension: int, q: int) -> float:
 def _noise_of(curator: Curator, dimension: int, share: Fraction) -> float:
     """Give the noise standard error of sums of coordinates in [-1, 1], for a share of the budget."""
     width = 1 if curator.neighbors == "add_remove" else 2
-    return math.sqrt(cube_variance(dimension, width / (curator.epsilon * float(share))))
+    scale = width / (curator.epsilon * float(share))
+    return NoiseLaw(scale, kind="cube", dimension=dimension).standard_deviation
 
 
 @ols.concludes

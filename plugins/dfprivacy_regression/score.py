@@ -80,6 +80,16 @@ class Score(features.RowFeatures):
         rows[q:] -= 1
         return rows.T
 
+    def expected(self, M: Numbers) -> Numbers:
+        """Return the sums to be expected of rows with moments M of (1, x, y), of which no residual is beyond c."""
+        v, n = np.append(self.b, -1.0), M[0, 0]
+        squares = v @ M @ v / self.c**2
+        sums = [*np.zeros(self.design.width), 2 * squares - n, -n]
+        if self.tilt is not None:
+            tilt = self.tilt / _STEPS
+            sums += [2 * (u @ M[:-1, :-1] @ u) / n * squares - n for u in tilt]
+        return np.array(sums)
+
     def radius(self, norm: float) -> float:
         """Largest norm of a vector: of one with every coordinate at an end of [-1, 1]."""
         d = self.dimension
