@@ -32,7 +32,9 @@ def findings(curator: Curator, *_: Any, **__: Any) -> Mapping[str, Any]:
     """Say which stages there would be, and how well the coefficients would be known; for ``explain``."""
     if not curator.measured:
         return {}
-    return _stated(curator, curator.planned.known, mechanisms.ols.conclusion(curator.planned, confidence=_SURE), 1 / 3)
+    return _stated(
+        curator, curator.planned.known, mechanisms.ols.conclusion(curator.planned, confidence=_SURE), 1 / 3
+    )
 
 
 def findings_of_logit(curator: Curator, *_: Any, **__: Any) -> Mapping[str, Any]:

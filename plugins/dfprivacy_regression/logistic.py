@@ -164,14 +164,14 @@ def logit(
     sums, variance = score_at(b, second, information=True)
     information, score = Information.of(design, b, sums[q:], variance, rows), sums[:q]
     planned = not sums.any()
-    if planned:  # what is to be expected: no slopes, and steps that undo noise
+    if planned:  # no slopes are to be expected, and steps that undo noise
         H = known.matrix(known.moments)[:-1, :-1] / 4
         information, score = replace(information, b=0 * b, H=H), np.full(q, math.sqrt(variance))
     moved = information.step(score, np.zeros(q))
     if second is None:
         return Measured(known, information, (moved,), variance)
-    last, variance = score_at(b + moved, None, information=False)
-    return Measured(known, information, (moved, information.step(score if planned else last, moved)), variance)
+    score, variance = score_at(b + moved, None, information=False)
+    return Measured(known, information, (moved, -moved if planned else information.step(score, moved)), variance)
 
 
 def _events(known: Known) -> tuple[float, float]:
