@@ -136,7 +136,7 @@ class Known:
     def estimate(self) -> Estimate | None:
         """Return the least-squares estimate; None if the matrix of the regressors is not positive definite."""
         M = self.matrix(self.moments)
-        return Estimate(self, M) if _definite(M[:-1, :-1]) else None
+        return Estimate(self, M) if np.linalg.eigvalsh(M[:-1, :-1])[0] > 0 else None
 
     def clarity(self) -> float:
         """Return the smallest eigenvalue of the regressors' scatter, in noise standard errors."""
@@ -197,14 +197,6 @@ def _unit_noise(drawn: tuple[tuple[int, int], ...]) -> tuple[Numbers, Numbers]:
     return np.stack(noise, axis=-1), weights / weights.sum()
 
 
-def _definite(matrix: Numbers) -> bool:
-    try:
-        np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        return False
-    return True
-
-
 @dataclass(frozen=True)
 class Estimate:
     """A least-squares estimate from moments with noise.
@@ -237,12 +229,16 @@ class Estimate:
         return max(float(self.M[0, 0]) - len(self.b), 1.0)
 
     @cached_property
+    def _means(self) -> Numbers:
+        """The score at the estimate, and the sum of squared residuals, as a linear map of the moments."""
+        return score_of(self.known, self.b, 0.0)[0]
+
+    @cached_property
     def squares(self) -> tuple[float, float]:
         """Sum of the squared residuals, which may be negative, and its noise standard error."""
-        v = np.append(self.b, -1.0)
-        weights = np.zeros(len(self.known.moments))
-        np.add.at(weights, self.known.design.index(), np.outer(v, v))
-        return float(v @ self.M @ v), math.sqrt(max(float(weights @ self.known.covariance @ weights), 0.0))
+        weights = self._means[-1]
+        variance = float(weights @ self.known.covariance @ weights)
+        return float(weights @ self.known.moments), math.sqrt(max(variance, 0.0))
 
     @property
     def variance(self) -> float:
@@ -252,11 +248,7 @@ class Estimate:
     @cached_property
     def noise(self) -> Numbers:
         """Covariance of the coefficients that comes from the noise, by the derivative of A⁻¹ times the products."""
-        index, q = self.known.design.index(), len(self.b)
-        J = np.zeros((q, len(self.known.moments)))
-        for j in range(q):
-            np.add.at(J[j], index[j], np.append(-self.b, 1.0))
-        root = self.inverse @ J
+        root = self.inverse @ self._means[:-1]
         covariance: Numbers = root @ self.known.covariance @ root.T
         return covariance
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfprivacy import features
+from dfprivacy_regression.scores import pairs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,17 +18,11 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["LONG", "Information", "LogisticScore", "discriminant", "length", "sigmoid"]
+__all__ = ["LONG", "Information", "discriminant", "length"]
 
 _FAR = 8.0  # L1 length of a start, in units of the bounds
 LONG = 4.0  # and of a step
 _FLOOR = 0.7  # noise standard errors below which no eigenvalue of the scatter is taken to be
-
-
-def sigmoid(t: Numbers) -> Numbers:
-    """Give 1 / (1 + exp(-t))."""
-    probability: Numbers = 1 / (1 + np.exp(-np.clip(t, -30, 30)))
-    return probability
 
 
 def discriminant(known: Known) -> Numbers:
@@ -68,62 +62,6 @@ def _shortened(vector: Numbers, longest: float) -> Numbers:
     return shortened
 
 
-@final
-class LogisticScore(features.RowFeatures):
-    """Score x_j (y - σ(xᵀb)), and the information x_i x_j σ (1 - σ), each coordinate in [-1, 1].
-
-    The information is in [-1/4, 1/4], and enters times 4; what is never negative, in [0, 1/4], enters as 8t - 1.
-
-    Parameters
-    ----------
-    design : Design
-        The regression.
-    b : ndarray of shape (q,)
-        The coefficients at which it is taken.
-    information : bool
-        Whether the information is among the sums.
-    """
-
-    def __init__(self, design: Design, b: Numbers, *, information: bool) -> None:
-        self.design = design
-        self.columns = design.columns
-        self.b = b
-        self.pairs = _pairs(design) if information else []
-        self.shape = (design.width + len(self.pairs),)
-
-    def rows(self, batch: features.Batch) -> Numbers:
-        """Return the vectors of a batch. Sums over j are one by one, so that a row does not depend on others."""
-        z, q = self.design.rows(batch), self.design.width
-        x = np.vstack([np.ones(batch.size), z[:-1]])
-        t = np.full(batch.size, self.b[0])
-        for b, xj in zip(self.b[1:], x[1:], strict=True):
-            t += b * xj
-        share = sigmoid(t)
-        rows = np.empty((self.dimension, batch.size))
-        np.multiply(x, z[-1] - share, out=rows[:q])
-        weight = share * (1 - share)
-        for at, (i, j, signed) in enumerate(self.pairs, start=q):
-            product = x[i] * x[j] * weight
-            rows[at] = 4 * product if signed else 8 * product - 1
-        return rows.T
-
-    def radius(self, norm: float) -> float:
-        """Largest norm of a vector: of one with every coordinate at an end of [-1, 1]."""
-        d = self.dimension
-        return 1.0 if norm == math.inf else float(d) if norm == 1 else math.nextafter(math.sqrt(d), math.inf)
-
-
-def _pairs(design: Design) -> list[tuple[int, int, bool]]:
-    """Entries (i, j) of the information that are not known from others, and whether they may be negative."""
-    q, dummies = design.width, {0, *design.dummies}
-    return [
-        (i, j, i != j and not {i, j} <= dummies)
-        for i in range(q)
-        for j in range(i, q)
-        if not (i == j > len(design.numbers)) and not (i != j and design.alike(i, j))
-    ]
-
-
 @dataclass(frozen=True)
 class Information:
     """The information at some coefficients, and the variance of the noise in each entry.
@@ -145,7 +83,7 @@ class Information:
         """Read it from sums with noise of a variance; `rows` is how many there are, and the variance of that."""
         q = design.width
         H, noise = np.zeros((q, q)), np.zeros((q, q))
-        for value, (i, j, signed) in zip(sums, _pairs(design), strict=True):
+        for value, (i, j, signed) in zip(sums, pairs(design), strict=True):
             H[i, j] = H[j, i] = value / 4 if signed else (value + rows[0]) / 8
             noise[i, j] = noise[j, i] = variance / 16 if signed else (variance + rows[1]) / 64
         for k in design.dummies:  # a 0 or 1 is its own square

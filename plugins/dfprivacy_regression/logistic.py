@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from dfprivacy import ArgumentError, Curator, NanPolicy, Probability, features, mechanism
+from dfprivacy import Curator, NanPolicy, Probability, features, mechanism
 from dfprivacy_regression import formula
 from dfprivacy_regression.least_squares import Known, Sums
-from dfprivacy_regression.likelihood import LONG, Information, LogisticScore, discriminant, length
-from dfprivacy_regression.mechanisms import known_columns, moments_of, rows_wanted
+from dfprivacy_regression.likelihood import LONG, Information, discriminant, length
+from dfprivacy_regression.linear import clear, known_columns, moments_of
 from dfprivacy_regression.result import Logit, alike, common
+from dfprivacy_regression.scores import LogisticScore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,16 +142,11 @@ def logit(
     (0.1, True)
     """
     design = formula.read_binary(y, x, success, known_columns(curator))
-    gaps = curator.gaps(design.columns, nan_policy)
     n, q = curator.size, design.width
-    if n is not None and n <= q:
-        raise ArgumentError(
-            f"{n} rows cannot tell {q} coefficients.", "Name fewer regressors, or ask a view with more rows."
-        )
+    gaps = curator.gaps(design.columns, nan_policy)
     of, exact = moments_of(design, n, gaps)
-    typical = curator.typical_size  # the same for all groups, as what each stage gets has to be
-    clear = math.inf if typical is None else typical / rows_wanted(curator, of.dimension, q)
-    first = next((share for least, share in _STARTS if clear >= least), _START)
+    signal = clear(curator, of.dimension, q)
+    first = next((share for least, share in _STARTS if signal >= least), _START)
     second = None if first == _START else _SECOND
     known = Known.of(design, exact, Sums.of(curator.sum(of, noise="cube", share=first)), rows=n)
     rows = (float(known.moments[0]), float(known.covariance[0, 0]))
@@ -226,12 +222,10 @@ def conclude(measured: Measured, alpha: float, confidence: float) -> Logit:
     reach = float(ndtri((1 + confidence) / 2)) * errors
     return Logit(
         **common(
-            design, params, covariance, noise, (params - reach, params + reach), 2 * ndtr(-np.abs(params) / errors)
+            known, params, covariance, noise, (params - reach, params + reach), 2 * ndtr(-np.abs(params) / errors)
         ),
         alpha=alpha,
         confidence=confidence,
-        nobs=float(known.moments[0]),
-        nobs_standard_error=math.sqrt(float(known.covariance[0, 0])),
         released=information.H,
         stages=str(1 + len(measured.steps)),
         informative=not any(faults.values()),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy_regression.design import Design
+    from dfprivacy_regression.least_squares import Known
 
     Numbers = NDArray[np.float64]
 
@@ -463,7 +463,7 @@ def _short(number: float | None, how: str = ".4g") -> str:
 
 
 def common(
-    design: Design,
+    known: Known,
     params: Numbers | None,
     covariance: Numbers,
     noise: Numbers,
@@ -471,6 +471,7 @@ def common(
     pvalues: Numbers,
 ) -> dict[str, Any]:
     """Return what every regression states, from numbers in the order of its coefficients."""
+    design = known.design
     errors, added = (np.sqrt(np.maximum(np.diag(each), 0.0)) for each in (covariance, noise))
 
     def named(values: Numbers | None) -> dict[str, Any]:
@@ -489,6 +490,8 @@ def common(
         "covariance": covariance,
         "regressors": tuple((column.name, column.low, column.high) for column in design.numbers),
         "factors": tuple((factor.name, factor.categories or ()) for factor in design.factors),
+        "nobs": float(known.moments[0]),
+        "nobs_standard_error": math.sqrt(float(known.covariance[0, 0])),
         "covers": design.covers,
     }
 

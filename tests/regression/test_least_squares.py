@@ -12,7 +12,7 @@ from dfprivacy import Column
 from dfprivacy.features import Batch
 from dfprivacy_regression.design import Design
 from dfprivacy_regression.least_squares import Known, Sums, score_of
-from dfprivacy_regression.score import Score
+from dfprivacy_regression.scores import Score
 
 X, Y = Column("x", bounds=(-3, 3), fill=0.0), Column("y", bounds=(-5, 5), fill=0.0)
 Z = Column("z", bounds=(0, 1), fill=0.5)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, features, mechanism
+from dfprivacy.inference.draws import DRAWS, points, sums_above
+from dfprivacy.inference.engine import Inference
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_regression import formula
-from dfprivacy_regression.concluding import conclude
 from dfprivacy_regression.least_squares import Known, Sums, score_of
-from dfprivacy_regression.result import OLS
-from dfprivacy_regression.score import Score, coordinates
+from dfprivacy_regression.result import OLS, alike, common
+from dfprivacy_regression.scores import Score, coordinates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,26 +24,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy_regression.design import Design
+    from dfprivacy_regression.least_squares import Estimate
 
     Numbers = NDArray[np.float64]
     Stages = Literal["exact", "one", "again", "two"]
 
-__all__ = [
-    "Measured",
-    "known_columns",
-    "moments_of",
-    "ols",
-    "rows_wanted",
-]
+__all__ = ["Measured", "clear", "known_columns", "moments_of", "ols"]
 
 _FIRST = Fraction(2, 5)  # of the budget, for the second moments where there are many rows
-_SHARES = (
-    (5.6, _FIRST),
-    (3.2, Fraction(3, 5)),
-    (2.3, Fraction(3, 4)),
-)  # from a signal to noise on; below it is all
+_SHARES = ((5.6, _FIRST), (3.2, Fraction(3, 5)), (2.3, Fraction(3, 4)))  # from a signal to noise on; else all
 _ONE_SIDED = 1.645  # noise standard errors that the clipped part of the residuals is taken to be larger by
 _NOTED, _FEW = 2.5, 0.002  # from so many on, and so much of c a row, a note says that residuals were clipped
+_LEAST = 1e-15  # a variance where there is none
 _SEEN = 1.0  # noise standard errors of the smallest eigenvalue, below which they are measured again
 
 
@@ -157,14 +150,11 @@ def ols(
     (2.0, True)
     """
     design = formula.read(y, x, known_columns(curator))
-    gaps = curator.gaps(design.columns, nan_policy)
     n, q = curator.size, design.width
-    if n is not None and n <= q:
-        raise ArgumentError(
-            f"{n} rows cannot tell {q} coefficients.", "Name fewer regressors, or ask a view with more rows."
-        )
+    gaps = curator.gaps(design.columns, nan_policy)
     of, exact = moments_of(design, n, gaps)
-    share = _first_share(curator, of.dimension, q)
+    signal = clear(curator, of.dimension, q)  # the fewer the rows, the more the first estimate decides
+    share = next((share for least, share in _SHARES if signal >= least), Fraction(1))
     if share == 1:
         sums = Sums.of(curator.sum(of, noise="cube"))
         return Measured(Known.of(design, exact, sums, rows=n), "one" if sums.scales.any() else "exact")
@@ -215,25 +205,24 @@ def moments_of(design: Design, n: int | None, gaps: tuple[Column, ...]) -> tuple
     """Give what the moments are measured by, and the number of rows if that is not measured as well.
 
     Where rows only change, one that is left out may be as far from the others as these are from each other: a count
-    of complete rows may have twice the weight.
+    of complete rows may have twice the weight. Fewer rows than coefficients are refused.
     """
+    if n is not None and n <= design.width:
+        raise ArgumentError(
+            f"{n} rows cannot tell {design.width} coefficients.",
+            "Name fewer regressors, or ask a view with more rows.",
+        )
     of = design.moments(count=1.0 if n is None else 2.0 if gaps else False)
     return (features.Given(*gaps, of=of) if gaps else of), (None if gaps else n)
 
 
-def _first_share(curator: Curator, dimension: int, q: int) -> Fraction:
-    """Choose what the second moments get of the budget, from numbers that are public and the same for all groups.
+def clear(curator: Curator, dimension: int, q: int) -> float:
+    """Return the signal to noise of the first stage, from numbers that are public and the same for all groups.
 
-    The fewer the rows, the more the first estimate decides; the second stage is worth its quarter even so.
+    The signal is the regressors' scatter, if that is 1/9 a row.
     """
-    n = curator.typical_size
-    clear = math.inf if n is None else n / rows_wanted(curator, dimension, q)
-    return next((share for least, share in _SHARES if clear >= least), Fraction(1))
-
-
-def rows_wanted(curator: Curator, dimension: int, q: int) -> float:
-    """Rows at which the noise of the first stage is as large as the regressors' scatter, if that is 1/9 a row."""
-    return 9 * _noise_of(curator, dimension, _FIRST) * math.sqrt(q)
+    n, noise = curator.typical_size, 9 * _noise_of(curator, dimension, _FIRST) * math.sqrt(q)
+    return math.inf if n is None else n / noise
 
 
 def _noise_of(curator: Curator, dimension: int, share: Fraction) -> float:
@@ -244,11 +233,104 @@ def _noise_of(curator: Curator, dimension: int, share: Fraction) -> float:
 
 
 @ols.concludes
-def _(
-    measured: Measured,
-    *,
-    alpha: Probability = 0.05,
-    confidence: Probability = 0.95,
-) -> OLS:
-    """Estimate in the columns' units."""
-    return conclude(measured, alpha, confidence)
+def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability = 0.95) -> OLS:
+    """Return the estimate with its errors.
+
+    Intervals are quantiles of a confidence distribution: the average, over draws of what the moments may be without
+    the noise, of Student's distributions around the coefficients that follow. A draw whose matrix of the regressors
+    is not positive definite leaves everything possible, so half of its mass is at either end.
+    """
+    known, design, q = measured.known, measured.known.design, measured.known.design.width
+    fit = known.estimate()
+    found, possible = _inferred(measured, fit) if fit is not None else (None, 0.0)
+    params, covariance, noise = None, np.full((q, q), math.inf), np.full((q, q), math.inf)
+    low, high, pvalues = np.full(q, -math.inf), np.full(q, math.inf), np.ones(q)
+    rsquared: tuple[float | None, float, float] = (None, 0.0, 1.0)
+    informative = fit is not None and found is not None and possible > confidence
+    if fit is not None and found is not None and informative:
+        start, change = design.natural()
+        params, noise = start + change @ fit.b, change @ fit.noise @ change.T
+        covariance = _sampling(measured, fit, change) + noise
+        lost = (1 - possible) / 2  # at either end
+        outside = (1 - confidence) / 2
+        low, high = found.quantile((np.array([[outside], [1 - outside]]) - lost) / possible)
+        below = lost + possible * np.clip(found.cdf(0.0)[:q], 0, 1)
+        pvalues = 2 * np.minimum(below, 1 - below)
+        rsquared = (float(found.estimate[q]), max(float(low[q]), 0.0), min(float(high[q]), 1.0))
+        low, high = low[:q], high[:q]
+    return OLS(
+        **common(known, params, covariance, noise, (low, high), pvalues),
+        alpha=alpha,
+        confidence=confidence,
+        rsquared=rsquared[0],
+        rsquared_low=rsquared[1],
+        rsquared_high=rsquared[2],
+        scale=fit.variance * design.outcome.half**2 if fit is not None and informative else None,
+        released=known.matrix(known.moments),
+        stages=measured.stages,
+        robust=measured.squares is not None,
+        informative=informative,
+        notes=_notes(measured, fit, informative=informative),
+    )
+
+
+def _inferred(measured: Measured, fit: Estimate) -> tuple[Inference, float]:
+    """Return what is known of the coefficients and of R², given that draws are possible, and how sure that is."""
+    start, change = measured.known.design.natural()
+    M, weights, possible = measured.known.draws()
+    u = points(len(change) + 1, DRAWS, seed=1)
+    inverse, products = np.linalg.inv(M[:, :-1, :-1]), M[:, :-1, -1]
+    b = np.einsum("rij,rj->ri", inverse, products)
+    squares, error = fit.squares
+    rest = np.maximum(sums_above(NoiseLaw(error, kind="Gaussian"), squares, 0.0, u[-1]), _LEAST)
+    if measured.squares is None or measured.sizes is None:
+        variances = np.einsum("ij,rjk,ik->ir", change, inverse, change) * rest / fit.degrees
+    else:
+        law = NoiseLaw(measured.spread, kind="Gaussian")
+        variances = sums_above(law, measured.squares[:, None], 0.0, u[:-1]) * measured.sizes[:, None] ** 2
+    shares = _explained(M, b)
+    sure = float(weights @ possible)
+    return Inference(
+        estimate=np.append(start + change @ fit.b, _explained(fit.M, fit.b)),
+        theta=np.vstack([start[:, None] + change @ b.T, shares]),
+        variance=np.maximum(
+            np.vstack([variances, 4 * shares * (1 - shares) ** 2 / np.maximum(M[:, 0, 0], 1.0)]), _LEAST
+        ),
+        df=np.full((len(change) + 1, DRAWS), min(fit.degrees, 1e8)),
+        weights=weights * possible / max(sure, _LEAST),
+    ), sure
+
+
+def _explained(M: Numbers, b: Numbers) -> Numbers:
+    """Return R², from 0 to 1."""
+    total = np.maximum(M[..., -1, -1] - M[..., 0, -1] ** 2 / np.maximum(M[..., 0, 0], 1.0), _LEAST)
+    rest = M[..., -1, -1] - np.einsum("...i,...i->...", b, M[..., :-1, -1])
+    return np.clip(1 - rest / total, 0.0, 1.0)
+
+
+def _sampling(measured: Measured, fit: Estimate, change: Numbers) -> Numbers:
+    """Return the covariance of the coefficients from the sampling of rows, robust where that was measured."""
+    sampling: Numbers = change @ (fit.variance * fit.inverse) @ change.T
+    if measured.squares is None or measured.sizes is None:
+        return sampling
+    robust = np.maximum(measured.squares, measured.spread) * measured.sizes**2
+    sd = np.sqrt(robust / np.diag(sampling))
+    return sampling * np.outer(sd, sd)
+
+
+def _notes(measured: Measured, fit: Estimate | None, *, informative: bool) -> tuple[str, ...]:
+    notes, known = [], measured.known
+    if not informative:
+        _, vectors = np.linalg.eigh(known.matrix(known.moments)[1:-1, 1:-1])
+        notes.append(f"Uninformative: {alike(known.design.names[1:], vectors[:, 0])}")
+    elif fit is not None and fit.squares[0] <= 0:
+        notes.append("The residuals' variance is lost in the noise: errors are upper bounds.")
+    if measured.outlying is not None:
+        reach = known.design.outcome.half * measured.outlying
+        notes.append(
+            f"Outliers: some residuals are beyond ±{reach:.3g}, where the score is clipped. Errors are larger, "
+            "and hold what the clip cuts off."
+        )
+    if measured.stages in {"one", "again"} and informative:
+        notes.append("Errors are classical: they hold if residuals vary alike in all rows.")
+    return tuple(notes)
