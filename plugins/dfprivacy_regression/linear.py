@@ -305,7 +305,8 @@ def _explained(M: Numbers, b: Numbers) -> Numbers:
     """Return R², from 0 to 1."""
     total = np.maximum(M[..., -1, -1] - M[..., 0, -1] ** 2 / np.maximum(M[..., 0, 0], 1.0), _LEAST)
     rest = M[..., -1, -1] - np.einsum("...i,...i->...", b, M[..., :-1, -1])
-    return np.clip(1 - rest / total, 0.0, 1.0)
+    explained: Numbers = np.clip(1 - rest / total, 0.0, 1.0)
+    return explained
 
 
 def _sampling(measured: Measured, fit: Estimate, change: Numbers) -> Numbers:
@@ -315,7 +316,8 @@ def _sampling(measured: Measured, fit: Estimate, change: Numbers) -> Numbers:
         return sampling
     robust = np.maximum(measured.squares, measured.spread) * measured.sizes**2
     sd = np.sqrt(robust / np.diag(sampling))
-    return sampling * np.outer(sd, sd)
+    sampling *= np.outer(sd, sd)
+    return sampling
 
 
 def _notes(measured: Measured, fit: Estimate | None, *, informative: bool) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["Measured", "conclude", "logit"]
+__all__ = ["Measured", "logit"]
 
 _SECOND = Fraction(7, 20)  # of the budget, for the score with the information, and for the start
 _STARTS = ((20.0, Fraction(3, 20)), (2.5, Fraction(1, 4)))  # from a signal to noise on; below it is
@@ -189,15 +189,10 @@ def _bent(known: Known, way: Numbers) -> float:
 
 @logit.concludes
 def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability = 0.95) -> Logit:
-    """Estimate coefficients in the columns' units."""
-    return conclude(measured, alpha, confidence)
-
-
-def conclude(measured: Measured, alpha: float, confidence: float) -> Logit:
     """Return coefficients in the columns' units; errors hold sampling, noise and what the steps leave open."""
     known, design, information = measured.known, measured.known.design, measured.information
     start, change = design.natural()
-    last, way = measured.steps[-1], sum(measured.steps)
+    last, way = measured.steps[-1], np.sum(measured.steps, axis=0)
     params = start + change @ (information.b + way)
     sampling = inverse = information.inverse
     noise = inverse @ np.diag(measured.variance + information.noise @ last**2) @ inverse
