@@ -129,8 +129,8 @@ def ols(
     update). Errors hold what clipping may have cut off the score: with outliers the first stage decides. Where n or
     ε is small, or regressors are nearly collinear, all goes to the second moments. Standard errors and intervals
     hold the noise as well as the sampling of rows, for the population's coefficients of values limited to their
-    bounds; where the noise leaves open whether the regressors can be told apart, ``informative`` is False and
-    intervals are as wide as that makes them. Nothing is shrunk. Outside the two stages errors are the classical
+    bounds; where the noise leaves open whether the regressors can be told apart, ``informative`` is False, there
+    are no estimates, and intervals have no ends. Nothing is shrunk. Outside the two stages errors are the classical
     ones.
 
     References

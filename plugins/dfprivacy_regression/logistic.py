@@ -112,9 +112,9 @@ def logit(
     -----
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. Three noisy sums with noise of
     the cube [1]_, of coordinates that are in [-1, 1] for every row: the second moments of the regressors, and their
-    sums over the rows with the outcome (1/4 of ε), the score and the information at a first estimate (7/20), and
-    the score at a second one (2/5). What is measured later follows from what was released before. All else is
-    post-processing. docs/explanation/regression.md has the proofs.
+    sums over the rows with the outcome (1/4 of ε, with many rows 3/20), the score and the information at a first
+    estimate (7/20), and the score at a second one (the rest). What is measured later follows from what was released
+    before. All else is post-processing. docs/explanation/regression.md has the proofs.
 
     **Statistics.** The first estimate is that of the linear discriminant, from which two steps of Newton lead near
     the maximum of the likelihood; where n or ε is small, one. Standard errors hold the sampling of rows, the
