@@ -271,6 +271,20 @@ def test_few_rows_of_a_private_number(protect, rows, epsilon):
     assert not fit.informative
 
 
+def test_a_plan_says_what_is_not_known(protect):
+    """Little budget gives no error; more of it does, and what is known is split evenly."""
+    view = protect(table(4000))
+    questions = [("ols", "y ~ a + b"), ("logit", "both ~ a + b")]
+
+    little, much = (view.plan(questions, epsilon=epsilon) for epsilon in (0.02, 4))
+    wanted = view.plan(questions, error=0.1)
+
+    assert [each.error for each in little.questions] == [math.inf, math.inf]
+    assert str(little).count("not known") == 2
+    assert [each.error for each in much.questions] == pytest.approx([much.questions[0].error] * 2, rel=0.1)
+    assert [each.error for each in wanted.questions] == pytest.approx([0.1, 0.1], rel=0.2)
+
+
 def test_everything_missing(protect):
     fit = protect(table().assign(gaps=math.nan)).ols("y ~ gaps", epsilon=1)
 
