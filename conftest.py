@@ -59,6 +59,7 @@ _LONG = (
     "test_privacy.py",
     "test_chi2.py",
     "test_conformance.py",
+    "test_methods.py",
     "test_calibrated.py",
     "test_example_plugin.py",
     "test_ledger_damage.py",

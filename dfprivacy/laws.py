@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
@@ -22,17 +23,17 @@ _FINE = 2.0**-24  # of the scale: below, a step is no more than the last bits of
 class NoiseLaw:
     r"""The law of the noise in one coordinate of a release.
 
-    With :math:`q = e^{-g/b}`, g the step and b the scale, :math:`|x|/g` of Laplace noise is above m with probability
-    :math:`2 q^{m+1}/(1+q)`, and the variance is :math:`2 q g^2/(1-q)^2`: about :math:`2b^2 - g^2/6`, and far less
-    where the scale is below the step.
+    With :math:`q = e^{-g/b}`, g the step and b the scale, :math:`|x|/g` of Laplace noise is above m with
+    probability :math:`2 q^{m+1}/(1+q)`, and the variance is :math:`2 q g^2/(1-q)^2`: about :math:`2b^2 - g^2/6`,
+    and far less where the scale is below the step.
 
     Parameters
     ----------
     scale : float
         b, or σ for Gaussian noise; 0 for no noise.
     step : float
-        Noise is on whole multiples of it; 0 for real numbers. Of Gaussian noise and noise of the cube, whose scale is
-        many steps, nothing depends on it.
+        Noise is on whole multiples of it; 0 for real numbers. Of Gaussian noise and noise of the cube, whose scale
+        is many steps, nothing depends on it.
     kind : {"Laplace", "Gaussian", "cube"}
         Laplace noise, Gaussian noise, or a coordinate of noise x in `dimension` dimensions whose density is
         proportional to :math:`e^{-\max|x_i| / b}`.

@@ -20,6 +20,7 @@ NOT_RUN = {
     "eda_peers",
     "eda_simulation",
     "eda_tables",
+    "peers_ask",
     "report",
     "results",
     "rows",

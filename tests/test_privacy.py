@@ -28,8 +28,11 @@ from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.losses import Laplace
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features import Moments, OneHot
+from dfprivacy.inference.engine import infer
+from dfprivacy.inference.moments import NoisyMoments
+from dfprivacy.laws import NoiseLaw
 from dfprivacy.testing.noise import seeded_noise
-from dfprivacy_ttest.calibrated import Group, one_sample_t, two_sample_t
+from dfprivacy_ttest.parameters import parameter
 
 NAMES = (f"privacy-{number}" for number in itertools.count())
 
@@ -250,7 +253,7 @@ def released_integers(calls):
     asked = {"method": "naive", "nan_policy": "fill", "epsilon": 1, "fresh": True}
     answers = [view.ttest("y", **asked) for _ in range(calls)]
     made = answers[0].privacy.noise[0]
-    sums = np.array([release.released[0][:2] for answer in answers for release in answer.releases])
+    sums = np.array([release.released["values"][0] for answer in answers for release in answer.releases])
     steps = sums * [1, 0.5] * 2.0**made.grid
     exact = [sum(round(y * 2**made.grid) for y in ys), sum(round(y * y / 2 * 2**made.grid) for y in ys)]
     return steps, exact, made
@@ -324,12 +327,12 @@ class Audit:
     def conclude(self, noisy, scale):
         weights = np.array([1, 0.5, 1] if self.case.by is None else [1, 1, 0.5])
         size = len(CROWD[:24]) + 1 if self.case.by is None else None
-        groups = [
-            Group.measured([*sums], [*scale / weights], size)
-            for sums in np.moveaxis(noisy.reshape(self.runs, -1, 3) / weights, 0, -1)
-        ]
-        result = one_sample_t(*groups, 0.0) if self.case.by is None else two_sample_t(*groups)
-        return {"statistic": result.statistic, "pvalue": result.pvalue}
+        values = noisy.reshape(self.runs, -1, 3) / weights
+        rows = None if size is None else np.full((self.runs, 1), float(size))
+        form = "private" if size is None else "beside"
+        sums = NoisyMoments(values, [NoiseLaw(each) for each in scale / weights], rows, form)
+        found = infer(sums, parameter(values.shape[1]), 64)
+        return {"statistic": found.estimate / found.standard_error, "pvalue": found.pvalue(0.0)}
 
     def epsilon_lower(self):
         """The privacy loss that the best event proves, wrong with a probability of one in a million at most."""

@@ -236,8 +236,13 @@ class Decisions(Paying):
         blank: bool | float = 1.0 if alpha is None else False
         return self._perform(plan.at(scale), [Pure(plan.epsilon)], draw, blank)
 
+    @property
+    def decides(self) -> bool:
+        """Whether decisions are proved for these rows: not by group where a person may have several of them."""
+        return not (self._table.by and self._table.schema.unit is not None)
+
     def _plan_decision(self, statistic: Statistic, share: object, what: str, kind: str) -> Decision:
-        if self._table.by:
+        if not self.decides:
             self._refuse_several("This decides by group")
         self._table.present()
         query = self._table.read(statistic)

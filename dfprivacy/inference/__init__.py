@@ -1,0 +1,6 @@
+"""What follows from noisy sums: an estimate, its error, an interval, a p-value; and what can be expected of them.
+
+A release gives sums S with noise of a public law. `draws` of what the exact sums may be, sums by name (`moments`),
+and a parameter θ(S) with its variance from sampling give a confidence distribution (`engine`), `planning` asks the
+same of releases to come, and `notes` says when not to trust it. Nothing here sees rows.
+"""

@@ -64,11 +64,11 @@ def noise(laws: Sequence[NoiseLaw], u: Array) -> tuple[Array, Array]:
     """
     wide = np.where(np.arange(u.shape[-1]) % 2, _WIDE, 1.0)
     drawn, own, wider = np.zeros(u.shape), np.zeros(u.shape[-1]), np.zeros(u.shape[-1])
-    for law, at, out in zip(laws, u, drawn, strict=True):
+    for place, (law, at) in enumerate(zip(laws, u, strict=True)):
         if law.scale:
-            out += quantile(law, at) * wide
-            own += _log_density(law, out / law.scale)
-            wider += _log_density(law, out / law.scale / _WIDE) - math.log(_WIDE)
+            drawn[place] = quantile(law, at) * wide
+            own += _log_density(law, drawn[place] / law.scale)
+            wider += _log_density(law, drawn[place] / law.scale / _WIDE) - math.log(_WIDE)
     weights = np.exp(own - np.logaddexp(own, wider))
     return drawn, weights / weights.sum()
 
@@ -91,53 +91,53 @@ def quantile(law: NoiseLaw, u: ArrayLike) -> Array:
     return law.scale * _quantile(law, np.log(u))
 
 
-def sums_above(law: NoiseLaw, released: ArrayLike, floor: ArrayLike, u: ArrayLike) -> Array:
+def sums_above(law: NoiseLaw, released: Array, floor: Array, u: Array) -> Array:
     """Return what an exact sum may be that was released with noise, given that it is above a floor.
 
     Parameters
     ----------
     law : NoiseLaw
         Of the noise, Laplace or Gaussian.
-    released, floor : array_like
+    released, floor : ndarray
         The noisy sum, and what the exact one is above.
-    u : array_like
+    u : ndarray
         Probabilities: 1 gives the floor.
 
     Returns
     -------
     ndarray
-        Quantiles of the released sum less the noise, truncated: of a sum released far below the floor, what is above
-        it is exponential for Laplace noise.
+        Quantiles of the released sum less the noise, truncated: of a sum released far below the floor, what is
+        above it is exponential for Laplace noise.
     """
     if not law.scale:
-        return np.maximum(released, floor) + 0.0 * np.asarray(u)
-    room = (np.asarray(released) - floor) / law.scale
+        return np.maximum(released, floor) + 0.0 * u
+    room = (released - floor) / law.scale
     return floor + law.scale * np.maximum(room - _quantile(law, np.log(u) + _log_cdf(law, room)), 0.0)
 
 
 def twice_released_above(
-    released: tuple[ArrayLike, ArrayLike], laws: tuple[NoiseLaw, NoiseLaw], floor: ArrayLike, u: ArrayLike
+    released: tuple[Array, Array], laws: tuple[NoiseLaw, NoiseLaw], floor: Array, u: Array
 ) -> Array:
     """Return what an exact sum may be that was released twice, given that it is above a floor.
 
     Parameters
     ----------
-    released : tuple of two array_like
+    released : tuple of two ndarray
         The noisy sums.
     laws : tuple of two NoiseLaw
         Of the noise in each, both Laplace or both Gaussian.
-    floor, u : array_like
+    floor, u : ndarray
         As in `sums_above`.
 
     Returns
     -------
     ndarray
-        Quantiles of the product of both laws, truncated. That of Laplace noise is exponential above both sums, below
-        both, and between them.
+        Quantiles of the product of both laws, truncated. That of Laplace noise is exponential above both sums,
+        below both, and between them.
     """
-    (a, c), (first, second) = (np.asarray(each) for each in released), laws
+    (a, c), (first, second) = released, laws
     if not (first.scale and second.scale):
-        return np.broadcast_arrays(a if not first.scale else c, u)[0]
+        return (a if not first.scale else c) + 0.0 * u
     one, two = 1 / first.scale, 1 / second.scale
     if first.kind == "Gaussian":
         precision = one**2 + two**2

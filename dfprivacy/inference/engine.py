@@ -22,8 +22,8 @@ __all__ = ["Alternative", "Inference", "Parameter", "infer"]
 
 Alternative = Literal["two-sided", "less", "greater"]
 Parameter: TypeAlias = Callable[[Any], "tuple[Array, Array, Array | float]"]
-"""Gives of exact sums, draws along their last axis, the parameter, the variance of its estimate from the sampling of
-rows (0 for the table's own number), and its degrees of freedom."""
+"""Gives of exact sums, draws along their last axis, the parameter, the variance of its estimate from the sampling
+of rows (0 for the table's own number), and its degrees of freedom."""
 
 _DRAWN = ("theta", "variance", "df")
 _HIDDEN = 4.0
@@ -67,12 +67,12 @@ class Inference:
     def noise_standard_error(self) -> Array:
         """Standard error that privacy adds."""
         middle = (self.weights * self.theta).sum(axis=-1, keepdims=True)
-        return np.sqrt((self.weights * (self.theta - middle) ** 2).sum(axis=-1))
+        return np.asarray(np.sqrt((self.weights * (self.theta - middle) ** 2).sum(axis=-1)))
 
     @cached_property
     def sampling_standard_error(self) -> Array:
         """Standard error from the sampling of rows."""
-        return np.sqrt((self.weights * self.variance).sum(axis=-1))
+        return np.asarray(np.sqrt((self.weights * self.variance).sum(axis=-1)))
 
     @property
     def standard_error(self) -> Array:
@@ -83,7 +83,7 @@ class Inference:
     def degrees_of_freedom(self) -> Array:
         """Degrees of freedom of the variance, on average."""
         with np.errstate(divide="ignore"):
-            return np.divide(1, (self.weights / self.df).sum(axis=-1))
+            return np.asarray(np.divide(1, (self.weights / self.df).sum(axis=-1)))
 
     @property
     def hidden(self) -> NDArray[np.bool_]:
@@ -100,8 +100,9 @@ class Inference:
         """Return the confidence distribution at x, of shape (...): how sure it is that the parameter is below."""
         distance = np.asarray(x, dtype=np.float64)[..., None] - self.theta
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where(self._se > 0, distance / self._se, np.where(distance >= 0, np.inf, -np.inf))
-        return (stdtr(self.df, t) * self.weights).sum(axis=-1)
+            at_once = np.where(distance >= 0, np.inf, -np.inf)
+            t = np.where(self._se == 0, at_once, distance / self._se)
+        return np.asarray((stdtr(self.df, t) * self.weights).sum(axis=-1))
 
     def pvalue(self, null: ArrayLike = 0.0, alternative: Alternative = "two-sided") -> Array:
         """Return the p-value of the hypothesis that the parameter is `null`, against an alternative.

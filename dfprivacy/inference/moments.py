@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Moments", "NoisyMoments"]
+__all__ = ["Form", "Moments", "NoisyMoments"]
 
 Form = Literal["known", "private", "beside", "apart"]
 
@@ -203,7 +203,7 @@ class NoisyMoments:
 
     @property
     def missing(self) -> tuple[float, float] | None:
-        """Noisy number of rows of public groups that have no value, and its standard error; None if it is not told."""
+        """Noisy number of rows of public groups without a value, and its standard error; None if it is not told."""
         if self.rows is None or self.form == "known":
             return None
         lost = np.asarray(self.rows) - self.values[..., 2]
@@ -217,29 +217,28 @@ class NoisyMoments:
         return self.laws[2].variance + (self.laws[1].variance if self.form == "private" else 0.0)
 
     @property
-    def doubtful(self) -> bool:
+    def doubtful(self) -> NDArray[np.bool_]:
         """Whether so much of the size of a group is noise that nothing can be divided by it."""
-        n = self.estimate.n
-        return bool(self.size_variance) and bool(
-            (n <= max(_FLOOR, _DOUBTFUL * math.sqrt(self.size_variance))).any()
-        )
+        least = max(_FLOOR, _DOUBTFUL * math.sqrt(self.size_variance)) if self.size_variance else 0.0
+        return np.asarray((self.estimate.n[..., 0] <= least).any(axis=-1))
+
+    @property
+    def size(self) -> Array:
+        """Rows of each group, of shape (..., k): public, or noisy."""
+        if self.form == "known":
+            return np.asarray(self.rows, dtype=np.float64)
+        second, third = self.values[..., 1], self.values[..., 2]
+        return second + third if self.form == "private" else third
 
     @property
     def estimate(self) -> Moments:
-        """The moments as they were released, with a last axis of length 1."""
-        total, second, *third = np.moveaxis(self.values, -1, 0)[..., None]
-        match self.form:
-            case "known":
-                assert self.rows is not None
-                n, squares = self.rows[..., None], second
-            case "private":
-                n, squares = second + third[0], third[0]
-            case "beside":
-                n, squares = third[0], third[0] - second
-            case "apart":
-                n, squares = third[0], second
-        n = np.maximum(n, _FLOOR) if self.form != "known" else np.asarray(n, np.float64)
-        return Moments(n, total, squares, self.half, self.mid)
+        """The moments as they were released, with a last axis of length 1; a noisy number of rows is at least 5."""
+        n, second = self.size, self.values[..., 1]
+        squares = {"private": n - second, "beside": n - second}.get(self.form, second)
+        if self.form != "known":
+            n = np.maximum(n, _FLOOR)
+        each = (of[..., None] for of in (n, self.values[..., 0], squares))
+        return Moments(*each, self.half, self.mid)
 
     def draws(self, draws: int = DRAWS) -> tuple[Moments, Array]:
         """Draw what the exact sums may be, given the release.
@@ -256,10 +255,10 @@ class NoisyMoments:
 
         Notes
         -----
-        Noise is drawn in sequence: first that of the sum of y and of the rows, then that of the squares, given these
-        and that the variance is positive. To leave out draws that cannot be halves the power
-        off centre, to limit variances breaks the level of small groups, and to limit noisy numbers of rows to public
-        ones breaks that of one-sided tests.
+        Noise is drawn in sequence: first that of the sum of y and of the rows, then that of the squares, given
+        these and that the variance is positive. To leave out draws that cannot be halves the power off centre, to
+        limit variances breaks the level of small groups, and to limit noisy numbers of rows to public ones breaks
+        that of one-sided tests.
         """
         groups = self.values.shape[-2]
         free = {"known": [0], "private": [0, 1, 2]}.get(self.form, [0, 2])

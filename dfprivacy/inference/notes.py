@@ -12,8 +12,12 @@ from dfprivacy.schema import UNDECLARED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import ArrayLike, NDArray
+
     from dfprivacy.inference.engine import Alternative, Inference
     from dfprivacy.inference.moments import NoisyMoments
+
+    Array = NDArray[np.float64]
 
 __all__ = ["about_noise", "notes", "skewness", "unreliable", "worst_pvalue"]
 
@@ -75,12 +79,12 @@ def notes(
     )
 
 
-def unreliable(pvalue: float, worst: float, alpha: float) -> bool:
+def unreliable(pvalue: ArrayLike, worst: ArrayLike, alpha: float) -> NDArray[np.bool_]:
     """Return whether a hypothesis is rejected that the worst p-value would not reject."""
-    return pvalue <= alpha and worst > _SLACK * alpha
+    return np.less_equal(pvalue, alpha) & np.greater(worst, _SLACK * alpha)
 
 
-def skewness(found: Inference, sums: NoisyMoments) -> float:
+def skewness(found: Inference, sums: NoisyMoments) -> Array:
     """Return the largest skewness of an estimate that bounds and variances admit.
 
     Parameters
@@ -92,7 +96,7 @@ def skewness(found: Inference, sums: NoisyMoments) -> float:
 
     Returns
     -------
-    float
+    ndarray
         The skewness.
 
     Notes
@@ -103,34 +107,35 @@ def skewness(found: Inference, sums: NoisyMoments) -> float:
     """
     moments = sums.estimate
     y = np.abs(moments.mean - sums.mid) / sums.half
-    first, *rest = ((1 + y) * moments.variance * sums.half / moments.n**2)[..., 0]
-    return float(np.abs(first - sum(rest)) / found.standard_error**3)
+    first, *rest = np.moveaxis(((1 + y) * moments.variance * sums.half / moments.n**2)[..., 0], -1, 0)
+    return np.asarray(np.abs(first - sum(rest)) / found.standard_error**3)
 
 
-def worst_pvalue(pvalue: float, skewness: float, alternative: Alternative = "two-sided") -> float:
+def worst_pvalue(pvalue: ArrayLike, skewness: Array | float, alternative: Alternative = "two-sided") -> Array:
     """Return the p-value of data that are as skewed as they can be.
 
     Parameters
     ----------
-    pvalue : float
+    pvalue : array_like
         That of data near normal.
-    skewness : float
+    skewness : ndarray or float
         The largest skewness γ of the estimate.
     alternative : {"two-sided", "less", "greater"}
         The side of the test.
 
     Returns
     -------
-    float
-        The p-value, by the first term of the Edgeworth expansion of a studentised mean: it moves the normal score of
-        a tail from z to z - γ(2z² + 1)/6, which is trusted up to its turning point.
+    ndarray
+        The p-value, by the first term of the Edgeworth expansion of a studentised mean: it moves the normal score
+        of a tail from z to z - γ(2z² + 1)/6, which is trusted up to its turning point.
     """
     two = alternative == "two-sided"
-    z = -float(ndtri(max(pvalue / (2 if two else 1), 1e-300)))
-    trusted = min(abs(z), 1.5 / skewness) if skewness else abs(z)
+    z = -ndtri(np.maximum(np.divide(pvalue, 2 if two else 1), 1e-300))
+    with np.errstate(divide="ignore"):
+        trusted = np.minimum(np.abs(z), np.divide(1.5, skewness))
     shift = skewness * (2 * trusted**2 + 1) / 6
-    moved = float(ndtr(shift - np.sign(z) * trusted))
-    return min(moved + float(ndtr(-trusted - shift)), 1.0) if two else moved
+    moved = ndtr(shift - np.sign(z) * trusted)
+    return np.asarray(np.minimum(moved + ndtr(-trusted - shift), 1.0) if two else moved)
 
 
 def about_noise(times: float, ranks: str, *, hidden: bool, uninformative: bool) -> Sequence[str]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dfprivacy.arguments import NanPolicy
     from dfprivacy.release import NoisyValue
 
-__all__ = ["Grown", "Planned", "grown"]
+__all__ = ["Grown", "Planned", "grown", "prefix_error", "tree_error"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,25 @@ def grown(curator: Curator, column: Column, nan_policy: NanPolicy, step: float |
     all_rows = None if n is None else (float(n), 0.0)
     nothing = not (gaps or column.filled or nan_policy == "fill")
     return Grown.of(plan, measured, missing=bool(gaps), rows=all_rows, root=n is None, none_missing=nothing)
+
+
+def prefix_error(plan: Layout, rows_variance: float, variances: tuple[float, ...]) -> float:
+    """Give the mean standard error of the rows below an edge, of a tree with these variances of counts."""
+    sizes = (1, *plan.sizes)
+    leaves, spreads = least_squares([np.zeros(size) for size in sizes], (rows_variance, *variances))
+    tree = Tree(plan.edges, sizes, leaves, spreads)
+    return float(np.sqrt(tree.prefix_variances)[1:-1].mean()) if len(leaves) > 1 else 0.0
+
+
+def tree_error(curator: Curator, plan: Layout) -> float:
+    """Give the same of the tree of one column that all of a call's budget buys."""
+    private = curator.size is None
+    moved = (2 if curator.neighbors == "replace_one" else 1) * (sum(plan.weights) + private)
+    return moved / curator.epsilon * curator.once(_of_scale_one, plan, private)
+
+
+def _of_scale_one(plan: Layout, private: bool) -> float:  # noqa: FBT001 - as `once` takes it
+    return prefix_error(plan, 2.0 * private, tuple(2 / weight**2 for weight in plan.weights))
 
 
 @dataclass(frozen=True)

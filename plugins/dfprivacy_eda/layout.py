@@ -14,12 +14,15 @@ from dfprivacy import ArgumentError, Column, Curator, features
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Layout", "layout", "rows_epsilon"]
+__all__ = ["Layout", "intervals", "layout", "rows_epsilon"]
 
 _LEAVES = 16**3
 # Rows times epsilon, up to which 240 leaves, and 1,024, are about as accurate as more, and drawn sooner; measured.
 _FEW, _MANY = 1_500.0, 20_000.0
 _UNKNOWN = 10_000  # rows that a table is taken to have where that is private
+# Intervals for each row times epsilon, of which one is chosen: where values are ten times as dense as if they were
+# spread over the bounds, one holds 2.5/epsilon rows, and its width is 3 % of the error.
+_FINE, _FEWEST, _MOST, _PRIVATE = 4.0, 256.0, 2.0**20, 2.0**18  # the last where the number of rows is private
 
 
 @dataclass(frozen=True)
@@ -91,12 +94,7 @@ def layout(column: Column, step: float | None, rows: float) -> Layout:
     """
     if step is None:
         sizes = (12, 240) if rows < _FEW else (16, 256, 1024) if rows < _MANY else (16, 256, 4096)
-        weights = (2, 3) if len(sizes) == 2 else (4, 3, 2)  # noqa: PLR2004
-        width = (column.high - column.low) / (sizes[-1] - 2)
-        ended = Layout(column.low - width, width, sizes, weights, whole=False, ends=(column.low, column.high))
-        if np.isfinite(ended.edges).all() and (np.diff(ended.cuts) > 0).all():
-            return ended
-        return Layout(column.low, (column.high - column.low) / sizes[-1], sizes, weights, whole=False)
+        return _between(column, sizes, (2, 3) if len(sizes) == 2 else (4, 3, 2))  # noqa: PLR2004
     values = (column.high - column.low) / step + 1
     count = round(values)
     if count > _LEAVES or count < 2 or abs(values - count) > 1e-9 * count:  # noqa: PLR2004
@@ -108,6 +106,37 @@ def layout(column: Column, step: float | None, rows: float) -> Layout:
     most = above[-1] if above else 1
     sizes = (*above, most * math.ceil(count / most))
     return Layout(column.low - step / 2, step, sizes, ((1,), (1, 1), (4, 3, 2))[len(above)], whole=True)
+
+
+def _between(column: Column, sizes: tuple[int, ...], weights: tuple[int, ...]) -> Layout:
+    """Lay equal intervals between the bounds, and one on each of them if floats have room for it."""
+    width = (column.high - column.low) / (sizes[-1] - 2)
+    ended = Layout(column.low - width, width, sizes, weights, whole=False, ends=(column.low, column.high))
+    if np.isfinite(ended.edges).all() and (np.diff(ended.cuts) > 0).all():
+        return ended
+    return Layout(column.low, (column.high - column.low) / sizes[-1], sizes, weights, whole=False)
+
+
+def intervals(column: Column, step: float | None, rows: float | None) -> Layout:
+    """Choose the intervals of which one is chosen for a quantile: as many as the values, or the rows, are worth.
+
+    Parameters
+    ----------
+    column, step
+        As for `layout`.
+    rows : float or None
+        The number of rows times epsilon; None where it is private.
+
+    Returns
+    -------
+    Layout
+        One level of intervals: the more rows, the more, so that their width is no matter, up to 2^20.
+    """
+    if step is not None:
+        return layout(column, step, math.inf)
+    count = _PRIVATE if rows is None else min(_FINE * rows, _MOST)
+    room = (column.high - column.low) / np.spacing(max(abs(column.low), abs(column.high))) / 4  # that floats have
+    return _between(column, (int(max(min(count, room), _FEWEST)),), (1,))
 
 
 def rows_epsilon(curator: Curator, share: Fraction = Fraction(1)) -> float:

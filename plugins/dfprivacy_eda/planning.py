@@ -9,16 +9,19 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import ndtri
 
-from dfprivacy_eda import reading, report, tree
+from dfprivacy_eda import reading, report
 from dfprivacy_eda.aggregate import Wanted
 from dfprivacy_eda.bounds import threshold
+from dfprivacy_eda.choice import choice_error, choose_alone
 from dfprivacy_eda.counts import edges_of
 from dfprivacy_eda.describe import Focus, split
+from dfprivacy_eda.grown import prefix_error, tree_error
 from dfprivacy_eda.layout import Layout, layout, rows_epsilon
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from fractions import Fraction
 
     from dfprivacy import Column, Curator
@@ -39,12 +42,12 @@ __all__ = [
     "of_quantiles",
     "of_report",
     "of_rows",
-    "prefix_error",
 ]
 
 RELATIVE = "expected relative error"
 _SPREAD = 1 / 3  # in halves of the range
 _ROWS = 10_000
+_DRAWS = 999
 _TYPICAL = 10  # values of a column of which nobody knows how many it has
 
 Findings = dict[str, Any]
@@ -142,33 +145,35 @@ def of_profile(curator: Curator, **_: Any) -> Findings:
     return {"expected standard error of each number of rows": error, RELATIVE: error * _TYPICAL / rows_of(curator)}
 
 
-def prefix_error(plan: Layout, rows_variance: float, variances: tuple[float, ...]) -> float:
-    """Give the mean standard error of the rows below an edge, of a tree with these variances of counts."""
-    sizes = (1, *plan.sizes)
-    blank = [np.zeros(size) for size in sizes]
-    leaves, spreads = tree.least_squares(blank, (rows_variance, *variances))
-    grown = tree.Tree(plan.edges, sizes, leaves, spreads)
-    return float(np.sqrt(grown.prefix_variances)[1:-1].mean()) if len(leaves) > 1 else 0.0
-
-
 def _tree_error(curator: Curator, plan: Layout, scale: float, whole: float) -> float:
     """Give the mean error in rows; `scale` is that of weighted counts, `whole` the variance of all rows."""
     variances = tuple(2 * (scale / weight) ** 2 for weight in plan.weights)
     return prefix_error(plan, whole if curator.size is None else 0.0, variances)
 
 
-def of_quantiles(curator: Curator, column: Column, *, step: float | None, q: Any = 0.5, **_: Any) -> Findings:
-    """Plan quantiles: the rows by which one is off, relative to a quarter of all."""
-    noise = laplace(curator)
-    if isinstance(q, list | tuple | np.ndarray) and noise:
-        scale = noise / math.sqrt(2)
+def of_quantiles(
+    curator: Curator, column: Column, *, step: float | None, q: Any = None, covers: Any = None, **_: Any
+) -> Findings:
+    """Plan quantiles: in the column's units, and in rows relative to a quarter of all."""
+    what, shares = ("the median", [0.5]) if q is None else ("a quantile", [*np.atleast_1d(q)])
+    error = 0.0
+    if laplace(curator):
+        alone = choose_alone(curator, column, shares, step, covers)
         plan = layout(column, step, rows_epsilon(curator))
-        noise = _tree_error(curator, plan, scale, 2 * scale**2)
-    # One alone is off by r rows with probability in proportion to exp(-r / scale), where values lie dense.
-    return {
-        "expected standard error, in rows by which a quantile is off": noise,
-        RELATIVE: noise / (rows_of(curator) / 4),
-    }
+        error = choice_error(curator, shares) if alone else tree_error(curator, plan)
+    n = rows_of(curator)
+    assumed = f"values are normal with a standard deviation of {_SPREAD * column.half:.4g}"
+    moved = column.half * _moved(shares, error / n, 0.0 if step is None else step / column.half)
+    return {_given(curator, what, assumed): moved, RELATIVE: error / (n / 4)}
+
+
+def _moved(shares: Sequence[float], error: float, step: float) -> float:
+    """Give how far quantiles of normal values in [-1, 1] move by a standard error of a part of all rows."""
+    q, z = np.asarray(shares, dtype=np.float64)[:, None], ndtri((np.arange(_DRAWS) + 0.5) / _DRAWS)
+    y = np.clip(_SPREAD * ndtri(np.clip([q + 0 * z, q + error * z], 0, 1)), -1, 1)
+    if step:
+        y = step * np.rint((y + 1) / step)
+    return float(np.sqrt(np.mean((y[1] - y[0]) ** 2)))
 
 
 def _spent(curator: Curator) -> tuple[list[float], list[NoiseLaw]]:

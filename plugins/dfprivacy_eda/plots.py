@@ -274,28 +274,12 @@ def _map(release: Crosstab, ax: Any) -> Any:
 
 
 def quantiles(release: Quantiles, ax: Any) -> Any:
-    """Draw the cumulated shares of rows with a band of two standard errors, and the quantiles."""
-    ax, tree = _sized(ax, 3.0), release.tree
-    rows, error = tree.below(tree.edges)
-    at, how = tree.edges if tree.ends is None else np.clip(tree.edges, *tree.ends), {}
-    if tree.whole:  # shares up to a value, which holds up to the next
-        at, rows, error, how = (tree.edges[1:] + tree.edges[:-1]) / 2, rows[1:], error[1:], {"step": "post"}
-    total = max(tree.total, 1.0)
-    ends = [np.clip((rows + sign * 2 * error) / total, 0, 1) for sign in (-1, 1)]
-    ax.fill_between(at, *ends, **how, color=BAR, lw=0, label="± 2 standard errors")
-    drawn = "share of rows up to there"
-    ax.plot(at, rows / total, color=ink(ax), lw=1, drawstyle="steps-post" if how else "default", label=drawn)
-    ax.hlines(
-        release.q,
-        release.low,
-        release.high,
-        color=SURE,
-        lw=2.5,
-        label=_interval(release.confidence, noise=release.covers != "population"),
-    )
-    ax.plot(release.values, release.q, "o", ms=4, color=SURE)
-    first, last = tree.quantiles([_TAIL, 1 - _TAIL])
-    first, last = min(first, *release.low), max(last, *release.high)
+    """Draw the quantiles, and where there are counts the cumulated shares of rows with a band, and intervals."""
+    ax, known = _sized(ax, 3.0), release.low is not None
+    places = [*release.values, *(_cumulated(release, ax) if known else ())]
+    label = "" if known else "released; its notes say how sure they are"
+    ax.plot(release.values, release.q, "o", ms=4, color=SURE, label=label)
+    first, last = min(places), max(places)
     room = 0.02 * (last - first) or 1.0
     ax.set(
         xlabel=called(release, release.column),
@@ -305,6 +289,23 @@ def quantiles(release: Quantiles, ax: Any) -> Any:
     )
     _legend(_plain(ax), loc="lower right")
     return ax
+
+
+def _cumulated(release: Quantiles, ax: Any) -> list[float]:
+    """Draw the share of rows up to each value with a band of two standard errors; give the ends of intervals."""
+    tree, low, high = release.tree, release.low or (), release.high or ()
+    rows, error = tree.below(tree.edges)
+    at, how = tree.edges if tree.ends is None else np.clip(tree.edges, *tree.ends), {}
+    if tree.whole:  # shares up to a value, which holds up to the next
+        at, rows, error, how = (tree.edges[1:] + tree.edges[:-1]) / 2, rows[1:], error[1:], {"step": "post"}
+    total = max(tree.total, 1.0)
+    ends = [np.clip((rows + sign * 2 * error) / total, 0, 1) for sign in (-1, 1)]
+    ax.fill_between(at, *ends, **how, color=BAR, lw=0, label="± 2 standard errors")
+    drawn = "share of rows up to there"
+    ax.plot(at, rows / total, color=ink(ax), lw=1, drawstyle="steps-post" if how else "default", label=drawn)
+    sides = _interval(release.confidence, noise=release.covers != "population")
+    ax.hlines(release.q, low, high, color=SURE, lw=2.5, label=sides)
+    return [*low, *high, *tree.quantiles([_TAIL, 1 - _TAIL])]
 
 
 def description(release: Description, ax: Any) -> Any:

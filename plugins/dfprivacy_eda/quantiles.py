@@ -1,4 +1,4 @@
-"""Quantiles: one by the exponential mechanism, several from one tree of counts."""
+"""Quantiles: few by the exponential mechanism, many from one tree of counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from dfprivacy import ArgumentError, Column, Curator, Probability, Range, mechanism
 from dfprivacy.arguments import NanPolicy
-from dfprivacy_eda.choice import Chosen, chosen
+from dfprivacy_eda.choice import Chosen, choose_alone, chosen
 from dfprivacy_eda.grown import Grown, grown
 from dfprivacy_eda.layout import layout
 from dfprivacy_eda.ranked import Quantiles, share
@@ -50,32 +50,34 @@ def quantile(
     *,
     step: Step | None = None,
     nan_policy: NanPolicy = "omit",
+    covers: Covers | None = None,
 ) -> Chosen | Grown:
-    """Give quantiles of a column: one alone, or several from one release.
+    """Give quantiles of a column, in the way that is expected to be the most accurate.
 
     Parameters
     ----------
     column : str
         A column with bounds. Values count as clipped to them.
     q : float or list of float
-        Shares of rows, from 0 to 1. A number: that quantile alone. A list: all of them, and afterwards any
-        other and the cumulated shares, from one tree of counts.
+        Shares of rows, from 0 to 1: one, or a list.
     step : float, optional
         The distance of neighbouring values where it is public, such as 1 for whole numbers: then the answer is one
         of them, and more accurate.
     nan_policy : {"omit", "fill", "raise"}
         What becomes of rows without a value: ``"omit"`` leaves them out, ``"fill"`` counts them with the column's
         fill value, ``"raise"`` refuses them, where the column is public.
-    covers : {"table", "population"}
-        What the intervals are for: the table's own quantile, as a dataframe has it, or that of a population of
-        which the rows are a sample. One quantile alone has the first only.
+    covers : {"table", "population"}, optional
+        Give intervals of values, and what they are for: the table's own quantile, as a dataframe has it, or that of
+        a population of which the rows are a sample. The quantiles come from one tree of counts then, and afterwards
+        any other and the cumulated shares. Default: intervals only where the tree is about as accurate.
     confidence : float
-        Coverage of the intervals, each on its own.
+        Coverage of the intervals, each on its own, or how sure the note is of the rows by which a quantile is off.
 
     Returns
     -------
     ColumnStatistic or Quantiles
-        One alone has no interval of values: a note says of which shares of rows it is a quantile.
+        One for a number, the other for a list. Those that were chosen alone have no interval of values: a note says
+        of which shares of rows they are quantiles.
 
     Raises
     ------
@@ -86,23 +88,25 @@ def quantile(
 
     Notes
     -----
-    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. Several: counts of the
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. Few, at equal parts of ε: the
+    exponential mechanism (permute-and-flip where epsilons add up) among equal intervals, four for each row times ε
+    and at most 2^20, with the rows as the score by which each is too low or too high, of sensitivity 1 where rows
+    change and max(q, 1-q) where they come and go [1]_. Rows of equal values cost no accuracy. Many: counts of the
     nodes of a tree over the bounds, up to 20 branches a node, with discrete Laplace noise; a row is in one node of
-    each level, and the levels share ε by 4, 3 and 2, or by 2 and 3 [1]_. One alone: the exponential mechanism
-    (permute-and-flip where epsilons add up) among 4,096 intervals, with the rows as the score by which each is
-    too low or too high, of sensitivity 1 where rows change and max(q, 1-q) where they come and go [2]_. Rows of
-    equal values cost no accuracy.
+    each level, and the levels share ε by 4, 3 and 2, or by 2 and 3 [2]_.
 
-    **Statistics.** Several: least squares over the tree for the intervals; counts that are not negative for the
-    values. A quantile among rows that lie at a bound, or beyond, is that bound exactly. Where values lie all over
-    the bounds, up to three quantiles are nearer in rank if each is asked for alone, at its part of ε.
+    **Statistics.** Which of the two follows from public numbers: the standard errors, in rows, that are expected of
+    either. That of the first grows with the number of quantiles, that of the tree does not: it has four and
+    more, or seven where the number of rows is large, and any number of them where rows times ε are few. From
+    the tree there are intervals by least squares, and values from counts that are not negative. A quantile among
+    rows that lie at a bound, or beyond, is that bound exactly.
     docs/explanation/exploration.md has the proofs, docs/benchmarks.md what was measured.
 
     References
     ----------
-    .. [1] Hay, Rastogi, Miklau and Suciu (2010). Boosting the accuracy of differentially private histograms through
+    .. [1] Smith (2011). Privacy-preserving statistical estimation with optimal convergence rates. STOC.
+    .. [2] Hay, Rastogi, Miklau and Suciu (2010). Boosting the accuracy of differentially private histograms through
        consistency. VLDB.
-    .. [2] Smith (2011). Privacy-preserving statistical estimation with optimal convergence rates. STOC.
 
     Examples
     --------
@@ -112,9 +116,7 @@ def quantile(
     >>> [round(x) for x in view.quantile("age", [0.1, 0.9], step=1, epsilon=0.5).values]
     [22, 40]
     """
-    if isinstance(q, list | tuple | np.ndarray):
-        return grown(curator, column, nan_policy, step)
-    return chosen(curator, column, float(q), nan_policy, step)  # type: ignore[arg-type]
+    return _measured(curator, column, _shares(q), nan_policy, step, covers)
 
 
 @quantile.concludes
@@ -123,16 +125,32 @@ def _(
     column: Column,
     q: float | Sequence[float],
     *,
-    covers: Covers = "table",
+    covers: Covers | None = None,
     confidence: Probability = 0.95,
 ) -> ColumnStatistic | Quantiles:
-    """Read quantiles off the tree, or give the value of the interval that was chosen."""
-    several = isinstance(q, list | tuple | np.ndarray)
-    shares = [share(each) for each in (q if isinstance(q, list | tuple | np.ndarray) else [q])]
-    if isinstance(measured, Chosen):
-        return _one(measured, column, shares[0], confidence, f"quantile {shares[0]:g}")
-    release = _several(measured, column, shares, covers, confidence)
-    return release if several else _first(release, f"quantile {shares[0]:g}")
+    """Read quantiles off the tree, or give the values of the intervals that were chosen."""
+    shares = _shares(q)
+    if isinstance(q, list | tuple | np.ndarray):
+        return _several(measured, column, shares, covers, confidence)
+    return _one(measured, column, shares[0], covers, confidence, f"quantile {shares[0]:g}")
+
+
+def _shares(q: Any) -> list[float]:
+    return [share(each) for each in (q if isinstance(q, list | tuple | np.ndarray) else [q])]
+
+
+def _measured(
+    curator: Curator,
+    column: Column,
+    shares: list[float],
+    nan_policy: NanPolicy,
+    step: float | None,
+    covers: Covers | None,
+) -> Chosen | Grown:
+    """Measure in the way that is expected to be more accurate."""
+    if choose_alone(curator, column, shares, step, covers):
+        return chosen(curator, column, shares, nan_policy, step)
+    return grown(curator, column, nan_policy, step)
 
 
 @mechanism(columns={"column": "numeric"})
@@ -156,7 +174,7 @@ def median(
     Returns
     -------
     ColumnStatistic
-        The median, without an interval of values; ``view.quantile(column, [0.5])`` has one.
+        The median, without an interval of values; ``view.quantile(column, covers="table")`` has one.
 
     Raises
     ------
@@ -167,7 +185,7 @@ def median(
 
     Notes
     -----
-    **Privacy.** As one quantile alone of `quantile`: pure ε-differential privacy by the exponential mechanism [1]_.
+    **Privacy.** As one of `quantile`: pure ε-differential privacy by the exponential mechanism [1]_.
 
     References
     ----------
@@ -181,47 +199,75 @@ def median(
     >>> float(view.median("age", step=1, epsilon=0.5))
     30.0
     """
-    return chosen(curator, column, 0.5, nan_policy, step)
+    return _measured(curator, column, [0.5], nan_policy, step, None)
 
 
 @median.concludes
 def _(measured: Chosen | Grown, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Give the value of the interval that was chosen."""
-    if isinstance(measured, Chosen):
-        return _one(measured, column, 0.5, confidence, "median")
-    return _first(_several(measured, column, [0.5], "table", confidence), "median")
+    return _one(measured, column, 0.5, None, confidence, "median")
 
 
-def _one(measured: Chosen, column: Column, q: float, confidence: float, name: str) -> ColumnStatistic:
-    """Say between which shares of rows the chosen interval has its quantile.
-
-    Of L intervals, one whose score is below -b ln(L/α) is chosen with probability α at most, b the scale.
-    """
-    plan = measured.layout
-    rows = measured.scale * math.log(plan.sizes[-1] / (1 - confidence))
-    value = float(plan.low + plan.step * (measured.leaf + (0.5 if plan.whole else 0.0)))
-    off = f"{rows:.0f} rows"
-    if measured.size is not None:
-        low, high = (min(max(q + sign * rows / max(measured.size, 1), 0.0), 1.0) for sign in (-1, 1))
-        off += f": of a share from {low:.3f} to {high:.3f} of all" if high - low < 1 else ", which may be any share"
-    nothing = "Uninformative: " if measured.size is not None and high - low >= 1 else ""
-    note = f"{nothing}It is a quantile of the table of {q:g} of the rows, but for {off} (at {confidence:.0%})."
-    notes = (note, f"An interval of values comes with several quantiles: quantile({column.name!r}, [{q:g}]).")
+def _one(
+    measured: Chosen | Grown, column: Column, q: float, covers: Covers | None, confidence: float, name: str
+) -> ColumnStatistic:
+    """Give one quantile alone."""
+    release = _several(measured, column, [q], covers, confidence)
+    low, high = release.low, release.high
+    noise = None
+    if low is not None and high is not None:
+        noise = (high[0] - low[0]) / (2 * float(ndtri((1 + confidence) / 2))) if any(release.spreads) else 0.0
     return ColumnStatistic(
-        value=min(max(value, column.low), column.high),
-        low=None,
-        high=None,
+        value=release.values[0],
+        low=None if low is None else low[0],
+        high=None if high is None else high[0],
         confidence=confidence,
-        noise_standard_error=None,
+        noise_standard_error=noise,
         statistic=name,
-        column=column.name,
-        count=None if measured.size is None else float(measured.size),
-        bounds=(column.low, column.high),
-        notes=notes,
+        column=release.column,
+        covers=release.covers,
+        bounds=release.bounds,
+        count=release.count,
+        missing=release.missing,
+        missing_standard_error=release.missing_standard_error,
+        notes=release.notes,
     )
 
 
-def _several(measured: Grown, column: Column, shares: list[float], covers: Covers, confidence: float) -> Quantiles:
+def _alone(measured: Chosen, column: Column, shares: list[float], confidence: float) -> Quantiles:
+    """Say between which shares of rows the chosen intervals have their quantiles."""
+    n, off = measured.size, measured.rows(confidence)
+    low, high = np.clip([np.array(shares) + sign * np.array(off) / max(n or 0, 1) for sign in (-1, 1)], 0, 1)
+    told = [
+        f"of {q:g} of the rows, but for {rows:.0f} rows"
+        + (f": of a share from {a:.3f} to {b:.3f} of all" if n is not None and b - a < 1 else "")
+        for q, rows, a, b in zip(shares, off, low, high, strict=True)
+    ]
+    what = "It is a quantile" if len(shares) == 1 else "They are quantiles"
+    nothing = "Uninformative: " if n is not None and (high - low >= 1).any() else ""
+    note = f"{nothing}{what} of the table {'; '.join(told)} (at {confidence:.0%})."
+    values = np.array(measured.values(column))
+    values[np.argsort(shares, kind="stable")] = np.sort(values)
+    return Quantiles(
+        column=column.name,
+        q=tuple(shares),
+        values=tuple(values.tolist()),
+        low=None,
+        high=None,
+        confidence=confidence,
+        bounds=(column.low, column.high),
+        count=None if n is None else float(n),
+        missing=None,
+        missing_standard_error=None,
+        notes=(note, "Intervals of values come with covers='table', and more noise."),
+    )
+
+
+def _several(
+    measured: Chosen | Grown, column: Column, shares: list[float], covers: Covers | None, confidence: float
+) -> Quantiles:
+    if isinstance(measured, Chosen):
+        return _alone(measured, column, shares, confidence)
     tree, plan = measured.tree, measured.layout
     z = float(ndtri((1 + confidence) / 2))
     low, high = tree.intervals(shares, z, population=covers == "population")
@@ -242,7 +288,7 @@ def _several(measured: Grown, column: Column, shares: list[float], covers: Cover
         low=within(low),
         high=within(high),
         confidence=confidence,
-        covers=covers,
+        covers=covers or "table",
         bounds=(column.low, column.high),
         count=tree.total,
         missing=left,
@@ -254,24 +300,4 @@ def _several(measured: Grown, column: Column, shares: list[float], covers: Cover
         ends=plan.ends,
         sizes=tree.sizes,
         spreads=tuple(float(np.max(each)) for each in tree.spreads),  # which are alike: all of it was measured
-    )
-
-
-def _first(release: Quantiles, name: str) -> ColumnStatistic:
-    """Give the first of several quantiles alone."""
-    z = float(ndtri((1 + release.confidence) / 2))
-    return ColumnStatistic(
-        value=release.values[0],
-        low=release.low[0],
-        high=release.high[0],
-        confidence=release.confidence,
-        noise_standard_error=(release.high[0] - release.low[0]) / (2 * z) if any(release.spreads) else 0.0,
-        statistic=name,
-        column=release.column,
-        covers=release.covers,
-        bounds=release.bounds,
-        count=release.count,
-        missing=release.missing,
-        missing_standard_error=release.missing_standard_error,
-        notes=release.notes,
     )

@@ -1,4 +1,4 @@
-"""Quantiles as they are returned, with the counts from which any other follows."""
+"""Quantiles as they are returned, with the counts from which any other follows where there are some."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ __all__ = ["Quantiles", "share"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Quantiles(Tabled):
-    """Quantiles of one column, with the noisy counts from which any other follows.
+    """Quantiles of one column: from noisy counts from which any other follows, or each chosen alone.
 
-    ``to_frame()`` has a row for each, with the columns q, value, low and high.
+    ``to_frame()`` has a row for each, with the columns q, value, low and high. Those that were chosen alone have no
+    interval, and none of what begins with `leaves`.
 
     Attributes
     ----------
@@ -38,16 +39,16 @@ class Quantiles(Tabled):
         The shares of rows that were asked for.
     values : tuple of float
         The quantile of each.
-    low, high : tuple of float
-        Ends of an interval for each.
+    low, high : tuple of float or None
+        Ends of an interval for each; None where the notes say how sure they are.
     confidence : float
         Coverage of each interval.
     covers : {"table", "population", "sample"}
         What the intervals are for, as in `ColumnStatistic`.
     bounds : tuple of two float
         The column's bounds. A quantile at one may lie beyond it, for values there were limited.
-    count : float
-        Rows that the quantiles are about; noisy where that is private.
+    count : float or None
+        Rows that the quantiles are about; noisy where that is private, or None.
     missing, missing_standard_error : float or None
         As for `ColumnStatistic`.
     notes : tuple of str
@@ -69,25 +70,30 @@ class Quantiles(Tabled):
     column: str
     q: tuple[float, ...]
     values: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
+    low: tuple[float, ...] | None
+    high: tuple[float, ...] | None
     confidence: float
     covers: str | None = "table"
     bounds: tuple[float, float] | None = None
-    count: float
+    count: float | None
     missing: float | None
     missing_standard_error: float | None
     notes: tuple[str, ...]
-    leaves: NDArray[np.float64]
-    grid: tuple[float, float]
-    whole: bool
-    sizes: tuple[int, ...]
-    spreads: tuple[float, ...]
+    leaves: NDArray[np.float64] | None = None
+    grid: tuple[float, float] | None = None
+    whole: bool = False
+    sizes: tuple[int, ...] = ()
+    spreads: tuple[float, ...] = ()
     ends: tuple[float, float] | None = None
 
     @cached_property
     def tree(self) -> Tree:
         """The counts of intervals, with which everything else is computed."""
+        if self.leaves is None or self.grid is None:
+            raise ArgumentError(
+                "Nothing but these quantiles is known: each was chosen alone.",
+                "Ask with covers='table': from a tree of counts any other follows.",
+            )
         edges = self.grid[0] + self.grid[1] * np.arange(len(self.leaves) + 1.0)
         edges = np.asarray(edges, dtype=np.float64)
         return Tree(edges, self.sizes, self.leaves, self.spreads, self.whole, self.ends)
@@ -128,8 +134,20 @@ class Quantiles(Tabled):
         """A row for each quantile: the share, the value, and its interval."""
         return tidy(self, self._columns())
 
-    def _columns(self) -> dict[str, tuple[float, ...]]:
-        return {"q": self.q, "value": self.values, "low": self.low, "high": self.high}
+    def _columns(self) -> dict[str, tuple[float | None, ...]]:
+        low, high = zip(*self._intervals, strict=True)
+        return {"q": self.q, "value": self.values, "low": low, "high": high}
+
+    @property
+    def _intervals(self) -> list[tuple[float, float] | tuple[None, None]]:
+        if self.low is None or self.high is None:
+            return [(None, None)] * len(self.q)
+        return [*zip(self.low, self.high, strict=True)]
+
+    def _value(self, at: int) -> str:
+        low, high = self._intervals[at]
+        error = None if low is None or high is None else (high - low) / 4
+        return number(self.values[at], error)
 
     def _sentence(self) -> str:
         """Say the quantiles, of many the first, the middle and the last."""
@@ -137,34 +155,30 @@ class Quantiles(Tabled):
         noisy = self.covers != "population" and any(self.spreads)
         of = whose(self.covers or "") + ", all of them noise" * noisy
         last = len(self.q) - 1
-        shown = sorted({0, last // 2, last})
-        told = [
-            f"the {100 * self.q[at]:.4g}% quantile is "
-            + f"{number(self.values[at], (self.high[at] - self.low[at]) / 4)} {unit}".rstrip()
-            + beyond(self.values[at], self.bounds)
-            + sure(self.low[at], self.high[at], self.confidence, bounds=self.bounds)
-            for at in shown
-        ]
-        return f"Of {self._noun(self.column)}, {'; '.join(told)}. The intervals are for {of}."
+        told = []
+        for at in sorted({0, last // 2, last}):
+            low, high = self._intervals[at]
+            value = f"{self._value(at)} {unit}".rstrip() + beyond(self.values[at], self.bounds)
+            how = sure(low, high, self.confidence, bounds=self.bounds)
+            told.append(f"the {100 * self.q[at]:.4g}% quantile is {value}{how}")
+        intervals = "" if self.low is None else f" The intervals are for {of}."
+        return f"Of {self._noun(self.column)}, {'; '.join(told)}.{intervals}"
 
     def _grid(self) -> Grid:
-        rows = [
-            (
-                f"{q:.4g}",
-                number(value, (high - low) / 4) + beyond(value, self.bounds),
-                between(low, high, bounds=self.bounds),
-            )
-            for q, value, low, high in zip(self.q, self.values, self.low, self.high, strict=True)
-        ]
+        rows = []
+        for at, (q, value, (low, high)) in enumerate(zip(self.q, self.values, self._intervals, strict=True)):
+            sides = "" if low is None or high is None else between(low, high, bounds=self.bounds)
+            rows.append((f"{q:.4g}", self._value(at) + beyond(value, self.bounds), sides))
         return Grid(("q", self.column, f"{100 * self.confidence:.4g}% interval"), rows)
 
     def _rows(self) -> list[tuple[str, str]]:
-        rows = [("intervals", "each on its own"), ("rows", f"{self.count:,.0f}")]
+        rows = [("intervals", "each on its own")] if self.low is not None else []
+        rows += [] if self.count is None else [("rows", f"{self.count:,.0f}")]
         rows += left_out(self.missing, self.missing_standard_error)
         return [*rows, *(("note", note) for note in self.notes)]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the cumulated shares of rows with a band, and the quantiles with their intervals."""
+        """Draw the quantiles; with a tree of counts the cumulated shares of rows with a band, and intervals."""
         return plots.quantiles(self, ax)
 
 

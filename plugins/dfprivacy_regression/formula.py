@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -92,10 +93,12 @@ def read_binary(y: str, x: str | Sequence[str] | None, success: object, known: M
     return Design(replace(column, bounds=None), *_regressors(column, terms, known), success=kept)
 
 
-def _sides(y: str, x: str | Sequence[str] | None) -> tuple[str, list[str]]:
+def _sides(y: str, x: object) -> tuple[str, list[str]]:
     """Give the outcome and the terms."""
     if x is None:
         return _terms(y)
+    if not isinstance(x, Iterable):
+        raise ArgumentError(f"A {type(x).__name__} names no columns.", _HOW)
     return y, [x] if isinstance(x, str) else list(x)
 
 

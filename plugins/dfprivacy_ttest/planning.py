@@ -16,7 +16,7 @@ import numpy as np
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.errors import ArgumentError
 from dfprivacy.inference.engine import Alternative
-from dfprivacy.inference.moments import NoisyMoments
+from dfprivacy.inference.moments import Form, NoisyMoments
 from dfprivacy.inference.planning import effect_for, rows_for
 from dfprivacy.inference.planning import power as power_of
 from dfprivacy.laws import NoiseLaw
@@ -177,7 +177,7 @@ def sample_size(
     Returns
     -------
     int
-        Rows of the (first) sample, to half a percent.
+        Rows of the (first) sample, to about 3 percent.
 
     Raises
     ------
@@ -243,8 +243,8 @@ def minimum_detectable_effect(
     Returns
     -------
     float
-        The size of the effect without its sign, to 1%, in the units of `bounds`; infinity if no effect that
-        fits between the bounds is large enough.
+        The size of the effect without its sign, to about 2 percent, in the units of `bounds`; infinity if no
+        effect that fits between the bounds is large enough.
 
     Raises
     ------
@@ -310,13 +310,10 @@ def _release(
     # (y, 1-y², y²/2) is 3/2 if a row comes or goes, and twice that if it changes its group.
     known = neighbors == "replace_one" and (fixed_groups or groups == 1)
     scale = (2.0 if known else 1.5 if neighbors == "add_remove" else 3.0) / epsilon
-    if not known:
-        scales, form, rows = (scale, scale, 2 * scale), "private", None
-    elif nan_policy == "omit":
-        scales, form, rows = (scale, 2 * scale, scale), "beside", np.full(groups, 2.0)
-    else:
-        scales, form, rows = (scale, 2 * scale), "known", np.full(groups, 2.0)
-    laws = [NoiseLaw(each) for each in scales]
+    form: Form = "private" if not known else "beside" if nan_policy == "omit" else "known"
+    weights = {"private": (1, 1, 0.5), "beside": (1, 0.5, 1), "known": (1, 0.5)}[form]
+    laws = [NoiseLaw(scale / weight) for weight in weights]
+    rows = np.full(groups, 2.0) if known else None
     return NoisyMoments(np.zeros((groups, len(laws))), laws, rows, form, bounds)
 
 

@@ -50,7 +50,7 @@ def conclude(sums: NoisyMoments, *, sigma: float | None = None, method: Method =
     )
     plain = sums.estimate
     if method == "naive":
-        known = () if math.isfinite(p) else (_UNDEFINED,)
+        known: tuple[str, ...] = () if math.isfinite(p) else (_UNDEFINED,)
     else:
         known = notes(found, sums, p, asked["alpha"], alternative, normal=sigma is not None)
     lost = sums.missing
@@ -66,7 +66,7 @@ def conclude(sums: NoisyMoments, *, sigma: float | None = None, method: Method =
         standard_error=error,
         noise_standard_error=float(found.noise_standard_error),
         means=tuple(plain.mean[:, 0].tolist()),
-        sizes=tuple(plain.n[:, 0].tolist()),
+        sizes=tuple(sums.size.tolist()),
         missing=None if lost is None else lost[0],
         missing_standard_error=None if lost is None else lost[1],
         low=float(low),
@@ -122,8 +122,8 @@ class TTest(Release):
     notes : tuple of str
         What to know before trusting the numbers; an uninformative answer says so here, and what would help.
     released : mapping
-        What all this follows from: of each group the noisy sums (`~dfprivacy.inference.moments.NoisyMoments` says of
-        what), the public numbers of rows, and the noise and its scales.
+        What all this follows from: of each group the noisy sums (`~dfprivacy.inference.moments.NoisyMoments` says
+        of what), the public numbers of rows, and the noise and its scales.
     bounds : tuple of float
         The column's bounds.
     """

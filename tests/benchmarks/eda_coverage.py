@@ -87,7 +87,7 @@ METHODS: dict[str, tuple[Any, dict[str, Any]]] = {
     "sum": (moments.total, {}),
     "count": (rows.count, {}),
     "missing": (rows.missing, {}),
-    "quartiles": (quantiles.quantile, {"q": QUARTILES}),
+    "quartiles": (quantiles.quantile, {"q": QUARTILES, "covers": "table"}),
     "histogram": (counts.histogram, {}),
 }
 

@@ -8,9 +8,9 @@ values of one grid, a step of 1 or 4,094 intervals, and rows are jittered within
 distinct values. Noise is NumPy's.
 
 tree
-    What `view.quantile` does for several: noisy counts of a tree, consistent and not negative.
+    What `view.quantile` does for many: noisy counts of a tree, consistent and not negative.
 each alone
-    The exponential mechanism for each, with an m-th of epsilon: what `view.quantile` does for one.
+    The exponential mechanism for each, with an m-th of epsilon: what `view.quantile` does for few.
 recursive
     ApproximateQuantiles (Kaplan, Schnapp and Stemmer 2022): the middle quantile by the exponential mechanism, then
     those below among the rows below it, and so on, at ε/(2⌈log₂(m+1)⌉) each, since a row that changes is in two
@@ -22,22 +22,24 @@ sliced
     rows with l = (2/ε') ln(4 m L/.05) for L intervals, and where they do not fit the answer is random.
 
 An error is the share of rows by which an answer is off, in thousandths, the mean over quantiles and runs; beside it
-that of the value, in standard deviations. Kept is each cell, and how often which method is the best: ours, the
-tree or for one quantile the choice alone, unless another's error is clearly below it, by three standard errors and
-a ten-thousandth of the rows.
+that of the value, in standard deviations. Kept is each cell, and how often which method is the best: ours (tree,
+or for few quantiles the choice alone, as `view.quantile` has it) unless another error is clearly below it, by
+three standard errors and a ten-thousandth of the rows.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from results import recorded
 
 from dfprivacy import Column
 from dfprivacy.release import NoisyValue
+from dfprivacy_eda.choice import choose_alone
 from dfprivacy_eda.grown import Grown
 from dfprivacy_eda.layout import Layout, layout
 
@@ -84,6 +86,12 @@ def by_tree(
     noisy = NoisyValue(exact + rng.laplace(scale=scales), scales, None)  # type: ignore[arg-type]
     grown = Grown.of(plan, noisy, missing=False, rows=(float(len(x)), 0.0), root=False)
     return [grown.tree.quantiles(each) for each in q]
+
+
+def asked_by(n: int, epsilon: float) -> Any:
+    """What the choice of a way looks at: public numbers of a table of n rows."""
+    said = {"size": n, "typical_size": n, "epsilon": epsilon, "neighbors": "replace_one"}
+    return SimpleNamespace(**said, once=lambda make, *of: make(*of))
 
 
 def each_alone(leaves: Numbers, q: Numbers, epsilon: float, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -211,7 +219,9 @@ def main() -> None:
                         means = {name: np.mean(each[name], axis=0) for name in names}
                         spread = {name: np.std([rank for rank, _ in each[name]]) for name in names}
                         noise = {name: spread[name] / math.sqrt(len(each[name])) for name in names}
-                        own = "tree" if m > 1 else "each alone"
+                        q = np.arange(1, m + 1) / (m + 1)
+                        alone = choose_alone(asked_by(n, epsilon), COLUMN, q, SHAPES[shape][1], None)
+                        own = "each alone" if alone else "tree"
                         best = min(names, key=lambda name, means=means: means[name][0])  # type: ignore[misc]
                         clear = max(3 * math.hypot(noise[own], noise[best]), TINY)
                         said = best if means[own][0] - means[best][0] > clear else "ours"

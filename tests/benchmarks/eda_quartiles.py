@@ -3,9 +3,9 @@
     python tests/benchmarks/eda_quartiles.py --adult adult.csv
 
 The columns of `eda_tables.py`, of which the number of rows is public, with both ways of `eda_quantiles.py` on the
-grids that `view.quantile` would take. An error is the mean absolute difference from the table's own quartiles, in
-standard deviations of the column, with its standard error. Which is better is said where they differ by more than
-three standard errors and by a thousandth.
+grids that `view.quantile` would take, and the way that it takes. An error is the mean absolute difference from the
+table's own quartiles, in standard deviations of the column, with its standard error. Which is better is said where
+they differ by more than three standard errors and by a thousandth.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import math
 from pathlib import Path
 
 import numpy as np
-from eda_quantiles import by_tree, counted, each_alone
+from eda_quantiles import asked_by, by_tree, counted, each_alone
 from eda_tables import tables
 from results import recorded
 
 from dfprivacy import Column
-from dfprivacy_eda.layout import layout
+from dfprivacy_eda.choice import choose_alone
+from dfprivacy_eda.layout import intervals
 
 EPSILONS = (0.1, 0.5, 1.0)
 Q = np.array([0.25, 0.5, 0.75])
@@ -34,15 +35,18 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=400)
     asked = parser.parse_args()
     rng = np.random.default_rng(1)
-    with recorded("eda_quartiles", "column", "rows", "step", "ε", "n ε", "tree", "each alone", "better") as row:
+    with recorded(
+        "eda_quartiles", "column", "rows", "step", "ε", "n ε", "tree", "each alone", "better", "taken"
+    ) as row:
         for table in tables(asked.adult):
             for name, (low, high) in table.bounds.items():
                 x, step = np.clip(table.frame[name].to_numpy(dtype=float), low, high), table.steps.get(name)
                 column = Column(name, bounds=(low, high), fill=low)
-                plan = layout(column, step, math.inf)
-                middles = np.clip(plan.low + plan.step * (np.arange(plan.sizes[-1]) + plan.whole / 2), low, high)
-                truth, (leaves, _) = np.quantile(x, Q, method="lower"), counted(x, plan)
+                truth = np.quantile(x, Q, method="lower")
                 for epsilon in EPSILONS:
+                    plan = intervals(column, step, len(x) * epsilon)
+                    middles = np.clip(plan.low + plan.step * (np.arange(plan.sizes[-1]) + 0.5), low, high)
+                    leaves, _ = counted(x, plan)
                     trees = [by_tree(x, step, [Q], epsilon, rng, column)[0] for _ in range(asked.runs)]
                     alone = [middles[each_alone(leaves, Q, epsilon, rng)] for _ in range(asked.runs)]
                     off = [abs(np.array(each) - truth).mean(axis=1) / x.std() for each in (trees, alone)]
@@ -58,6 +62,7 @@ def main() -> None:
                         f"{len(x) * epsilon:,.0f}",
                         *(f"{mean:.4f} ± {error:.4f}" for mean, error in zip(means, errors, strict=True)),
                         ("tree" if means[0] < means[1] else "each alone") if clear else "–",
+                        "each alone" if choose_alone(asked_by(len(x), epsilon), column, Q, step, None) else "tree",
                     )
 
 

@@ -97,9 +97,9 @@ class Simulated:
         """Keep what was chosen between two measurements: nothing is drawn again here."""
         return chosen
 
-    def select(self, statistic: Any, *, top: int = 1) -> np.ndarray:
+    def select(self, statistic: Any, *, top: int = 1, share: Any = 1) -> np.ndarray:
         """Choose by the exponential mechanism."""
-        scale = 2 * statistic.sensitivity(self.neighbors, math.inf, frozenset()) / self.epsilon
+        scale = 2 * statistic.sensitivity(self.neighbors, math.inf, frozenset()) / (float(share) * self.epsilon)
         self.measured.append(self._record(scale))
         scores = np.ravel(statistic.value(self._exact(statistic.features)))
         return np.array([np.argmax(scores + self.rng.gumbel(scale=scale, size=scores.shape))])[:top]

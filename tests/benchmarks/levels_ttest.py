@@ -19,15 +19,17 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from designs import DATA, LEVELS, Design, designs, exceeds
 from results import recorded
 
-from dfprivacy_ttest.calibrated import Result, one_sample_t, two_sample_t
-from dfprivacy_ttest.group import Group
-from dfprivacy_ttest.notes import unreliable
+from dfprivacy.inference.engine import infer
+from dfprivacy.inference.moments import NoisyMoments
+from dfprivacy.inference.notes import skewness, unreliable, worst_pvalue
+from dfprivacy.laws import NoiseLaw
+from dfprivacy_ttest.parameters import parameter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,37 +54,35 @@ def exact_sums(rng: np.random.Generator, design: Design, runs: int) -> tuple[Sum
     return tuple(found[0]), tuple(found[1])
 
 
-def release(rng: np.random.Generator, sums: Sums, epsilon: float, kind: str) -> Group:
-    """The noisy sums of a group whose number of rows is public, measured beside the others, or private."""
-    total, squares, rows = sums
+def release(rng: np.random.Generator, groups: list[Sums], epsilon: float, kind: str) -> NoisyMoments:
+    """The noisy sums of groups whose number of rows is public, measured beside the others, or private."""
+    total, squares, rows = (np.stack(of, axis=-1) for of in zip(*groups, strict=True))
     scale = {"public": 2.0, "private": 3.0, "add_remove": 1.5}[kind] / epsilon
 
-    def noise() -> NDArray[np.float64]:
-        return rng.laplace(0, scale, total.shape)
-
-    if kind == "public":  # (y, (1-y²)/2, 1)
-        half_rest, present = (rows - squares) / 2 + noise(), rows + noise()
-        sums, scales = [total + noise(), 2 * half_rest, present], [scale, 2 * scale, scale]
-        return Group.measured(sums, scales, float(rows[0]))
-    sums = [total + noise(), rows - squares + noise(), squares + 2 * noise()]  # (y, 1-y², y²/2)
-    return Group.measured(sums, [scale, scale, 2 * scale], None)
+    public = kind == "public"
+    scales = scale / np.array([1, 0.5, 1] if public else [1, 1, 0.5])  # (y, (1-y²)/2, 1), or (y, 1-y², y²/2)
+    exact = np.stack([total, rows - squares, rows if public else squares], axis=-1)
+    values = exact + scales * rng.laplace(size=exact.shape)
+    laws = [NoiseLaw(each) for each in scales]
+    return NoisyMoments(values, laws, rows[0] + 0 * rows if public else None, "beside" if public else "private")
 
 
-def tests(rng: np.random.Generator, design: Design, runs: int) -> dict[tuple[str, str], Result]:
-    """Results of all tests on all sides."""
+def tests(rng: np.random.Generator, design: Design, runs: int) -> dict[tuple[str, str], tuple[Any, Any, Any]]:
+    """Of all tests on all sides the p-values, the worst ones, and whether a size is doubtful."""
     first, second = exact_sums(rng, design, runs)
     middle = (design.high + design.low) / 2
     mean = (design.mean(1_000_000) - middle) / ((design.high - design.low) / 2)
     relation = "add_remove" if design.neighbors == "add_remove" else "public"
-    groups = ["add_remove"] if relation == "add_remove" else ["public", "private"]
+    asked = {"one sample": ([first], relation, mean)}
+    for kind in ["add_remove"] if relation == "add_remove" else ["public", "private"]:
+        asked[f"two samples, {kind}"] = ([first, second], kind, 0.0)
     found = {}
-    for side in SIDES:
-        one = release(rng, first, design.epsilon, relation)
-        found["one sample", side] = one_sample_t(one, mean, alternative=side)
-    for kind in groups:
-        pair = [release(rng, sums, design.epsilon, kind) for sums in (first, second)]
+    for test, (groups, kind, null) in asked.items():
+        sums = release(rng, groups, design.epsilon, kind)
+        known = infer(sums, parameter(len(groups)))
         for side in SIDES:
-            found[f"two samples, {kind}", side] = two_sample_t(*pair, alternative=side)
+            p = known.pvalue(null, side)
+            found[test, side] = p, worst_pvalue(p, skewness(known, sums), side), sums.doubtful
     return found
 
 
@@ -107,11 +107,11 @@ class Found:
 def measure(rng: np.random.Generator, design: Design, runs: int) -> list[Found]:
     """Count rejections."""
     found = []
-    for (test, side), result in tests(rng, design, runs).items():
-        p = np.asarray(result.pvalue)
-        rejected = tuple(float(((p <= level) & ~unreliable(result, level)).mean()) for level in LEVELS)
-        anyway, noted = float((p <= LEVELS[0]).mean()), float(unreliable(result, LEVELS[0]).mean())
-        found.append(Found(test, side, design, rejected, anyway, noted))
+    for (test, side), (p, worst, doubtful) in tests(rng, design, runs).items():
+        noted = {level: doubtful | unreliable(p, worst, level) for level in LEVELS}
+        rejected = tuple(float(((p <= level) & ~noted[level]).mean()) for level in LEVELS)
+        anyway, share = float((p <= LEVELS[0]).mean()), float(noted[LEVELS[0]].mean())
+        found.append(Found(test, side, design, rejected, anyway, share))
     return found
 
 

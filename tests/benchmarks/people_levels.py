@@ -18,8 +18,10 @@ import math
 import numpy as np
 from results import recorded
 
-from dfprivacy_ttest.calibrated import one_sample_t
-from dfprivacy_ttest.group import Group
+from dfprivacy.inference.engine import infer
+from dfprivacy.inference.moments import NoisyMoments
+from dfprivacy.laws import NoiseLaw
+from dfprivacy_ttest.parameters import parameter
 
 PEOPLE, ROWS, BOUND = 1000, 8, 5.0
 PART = 500  # tables at a time
@@ -33,8 +35,9 @@ def level(rng: np.random.Generator, y: np.ndarray, epsilon: float, max_rows: int
         sums + rng.laplace(0, scale, len(y)) * unit
         for sums, unit in ((y.sum(axis=1), 1), ((1 - y * y).sum(axis=1), 1), ((y * y).sum(axis=1), 2))
     )
-    group = Group.measured([total, rest, squares], [scale, scale, 2 * scale], None)
-    return int((np.asarray(one_sample_t(group).pvalue) <= 0.05).sum())
+    values = np.stack([total, rest, squares], axis=-1)[:, None]
+    sums = NoisyMoments(values, [NoiseLaw(scale), NoiseLaw(scale), NoiseLaw(2 * scale)], form="private")
+    return int((infer(sums, parameter(1)).pvalue(0.0) <= 0.05).sum())
 
 
 def main() -> None:

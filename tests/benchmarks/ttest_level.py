@@ -17,8 +17,10 @@ import numpy as np
 from results import recorded
 from scipy.special import ndtr
 
-from dfprivacy_ttest.calibrated import one_sample_t, two_sample_t
-from dfprivacy_ttest.group import Group
+from dfprivacy.inference.engine import infer
+from dfprivacy.inference.moments import NoisyMoments
+from dfprivacy.laws import NoiseLaw
+from dfprivacy_ttest.parameters import parameter
 
 EPSILONS = (0.1, 0.5, 1.0)
 SIZES = (100, 400, 2000, 10_000)
@@ -50,13 +52,18 @@ def sums(rng: np.random.Generator, runs: int, n: int, mean: float, sd: float) ->
     return total, squares
 
 
-def release(rng: np.random.Generator, exact: tuple[np.ndarray, np.ndarray], n: int, epsilon: float) -> Group:
-    """The noisy sums of a public number of rows, which is measured beside them: L1 sensitivity 2."""
-    total, squares = exact
-    scale = 2 / epsilon
-    noise = rng.laplace(0, scale, (3, *total.shape))
-    sums = [total + noise[0], n - squares + 2 * noise[1], n + noise[2]]
-    return Group.measured(sums, [scale, 2 * scale, scale], float(n))
+def level(
+    rng: np.random.Generator, groups: list[tuple[np.ndarray, np.ndarray, int]], epsilon: float, null: float
+) -> float:
+    """How often a true hypothesis is rejected: of sums of groups, and their public numbers of rows."""
+    exact = np.stack(
+        [np.stack([total, n - squares, 0 * total + n], axis=-1) for total, squares, n in groups], axis=1
+    )
+    scales = np.array([2, 4, 2]) / epsilon  # the number of rows is measured beside the sums: L1 sensitivity 2
+    rows = np.broadcast_to([float(n) for *_, n in groups], exact.shape[:2])
+    values = exact + scales * rng.laplace(size=exact.shape)
+    sums = NoisyMoments(values, [NoiseLaw(each) for each in scales], rows, "beside")
+    return float((infer(sums, parameter(len(groups))).pvalue(null) < 0.05).mean())
 
 
 def shown(levels: list[float]) -> list[str]:
@@ -82,9 +89,7 @@ def main() -> int:
         for n in SIZES:
             for mean, sd in POPULATIONS:
                 exact, null = sums(rng, runs, n, mean, sd), clipped_mean(mean, sd)
-                levels = [
-                    float((one_sample_t(release(rng, exact, n, e), null).pvalue < 0.05).mean()) for e in EPSILONS
-                ]
+                levels = [level(rng, [(*exact, n)], e, null) for e in EPSILONS]
                 row("one-sample", n, f"{mean}, {sd}", *shown(levels))
                 one_sample += levels
 
@@ -93,12 +98,7 @@ def main() -> int:
                 n2 = round(ratio * n)
                 first, second = sums(rng, runs, n, mean, sd1), sums(rng, runs, n2, mean, sd2)
                 # Clipping moves the means of groups with different spread apart unless they are in the middle.
-                levels = [
-                    float(
-                        (two_sample_t(release(rng, first, n, e), release(rng, second, n2, e)).pvalue < 0.05).mean()
-                    )
-                    for e in EPSILONS
-                ]
+                levels = [level(rng, [(*first, n), (*second, n2)], e, 0.0) for e in EPSILONS]
                 row("two-sample", f"{n}, {n2}", f"{mean}, {sd1} and {sd2}", *shown(levels))
                 two_sample += levels
 

@@ -179,7 +179,7 @@ def test_nothing_but_missing_values(constructor, protect):
     assert sum(noted) >= 4  # one of 140 has noise for rows
     assert 0 <= float(std) <= 10.5
     assert 0 <= float(median) <= 10
-    assert all(0 <= quartiles.quantile(q) <= 10 for q in (0.25, 0.75))
+    assert all(0 <= value <= 10 for value in quartiles.values)  # noqa: PD011 - no frame
     assert 60 == pytest.approx(float(view.missing("x", epsilon=100)), abs=4)
     assert 0 == pytest.approx(float(view.sum("x", epsilon=100)), abs=4)
     assert 0 == pytest.approx(view.histogram("x", 4, epsilon=100).total, abs=4)
@@ -197,7 +197,7 @@ def test_integers_that_floats_do_not_hold(constructor, protect):
     assert truth.std(ddof=1) == pytest.approx(float(view.std("x", epsilon=1000)), rel=1e-3)
     assert truth.sum() == pytest.approx(float(view.sum("x", epsilon=1000)), rel=1e-3)
     assert [600, 0, 300, 300] == pytest.approx(view.histogram("x", 4, epsilon=1000).counts, abs=0.5)
-    assert 2.0**52 == pytest.approx(view.quantile("x", [0.4], epsilon=1000).quantile(0.4), abs=2.0**53)
+    assert 2.0**52 == pytest.approx(float(view.quantile("x", 0.4, epsilon=1000)), abs=2.0**53)
 
 
 FAR = {"few floats": (1e16, 1e16 + 4), "huge": (-1e300, 1e300)}

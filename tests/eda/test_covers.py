@@ -40,7 +40,11 @@ ASKED = {
     "missing": (lambda v: v.missing("income", epsilon=10**5), "table", lambda t: t["income"].isna().sum()),
     "nunique": (lambda v: v.nunique("income", epsilon=10**5), "limited table", lambda t: t["income"].nunique()),
     "labels": (lambda v: v.nunique("region", epsilon=10**5), "table", lambda t: t["region"].nunique()),
-    "25%": (lambda v: v.quantile("age", [0.25], epsilon=10**5), "table", lambda t: t["age"].quantile(0.25)),
+    "25%": (
+        lambda v: v.quantile("age", [0.25], covers="table", epsilon=10**5),
+        "table",
+        lambda t: t["age"].quantile(0.25),
+    ),
     "corr": (lambda v: v.corr(PAIR, epsilon=10**5), "limited table", lambda t: t[PAIR].corr().iloc[0, 1]),
     "cov": (lambda v: v.cov(PAIR, epsilon=10**5), "limited table", lambda t: t[PAIR].cov().iloc[0, 1]),
     "value_counts": (
@@ -91,17 +95,22 @@ def test_it_is_said(look, protect):
         return [write(answer) for answer in answers]
 
     table, people = of(*(view.mean("income", covers=covers, epsilon=10) for covers in ("table", "population")))
-    alone, several = of(view.quantile("income", 0.95, epsilon=10), view.quantile("income", [0.5, 0.95], epsilon=10))
+    alone, few, several = of(
+        view.quantile("income", 0.95, epsilon=10),
+        view.quantile("income", [0.5, 0.95], epsilon=10),
+        view.quantile("income", [0.5, 0.95], covers="table", epsilon=10),
+    )
     whole, named = of(view.describe(["income"], epsilon=50), view.agg({"income": ["95%", "mean"]}, epsilon=50))
 
     assert "the table's own number, of values limited to [0, 60,000]" in table
     assert "the population's number, of values limited to [0, 60,000]" in people
     assert "The mean of income limited to [0, 60,000] is" in table
     assert "The quantile 0.95 of income is 60,000 or more." in alone
+    assert "the 95% quantile is 60,000 or more." in few.replace("\n", " ")
     assert "the 95% quantile is 60,000 or more (95% interval 60,000 or more)" in several.replace("\n", " ")
     assert "of values limited to their bounds" in whole
     assert "60,000 or more" in named
-    assert not any("60,000 to 60,000" in text for text in (table, people, alone, several, whole, named))
+    assert not any("60,000 to 60,000" in text for text in (table, people, alone, few, several, whole, named))
 
 
 def test_a_quartile_at_a_bound(protect):
@@ -122,6 +131,7 @@ def test_a_quartile_at_a_bound(protect):
         lambda v: v.median("x", epsilon=0.1),
         lambda v: v.quantile("x", 0.9, epsilon=0.01),
         lambda v: v.quantile("x", [0.5], epsilon=50),
+        lambda v: v.quantile("x", [0.5], covers="table", epsilon=50),
         lambda v: v.std("x", epsilon=1e-4),
         lambda v: v.group_by("g").median("x", epsilon=1),
     ],

@@ -101,7 +101,7 @@ def test_combinations_are_drawn(plt, protect, columns):
 
 def test_quantiles_are_drawn_with_a_band(plt, protect):
     """Shares of rows are between 0 and 1, with the interval of each quantile."""
-    found = protect().quantile("age", [0.25, 0.5], epsilon=1)
+    found = protect().quantile("age", [0.25, 0.5], covers="table", epsilon=1)
 
     ax = found.plot()
 
@@ -216,7 +216,7 @@ def test_a_crosstab_is_drawn_as_it_was_asked_for(plt, protect):
 
 def test_whole_numbers_have_steps(plt, protect):
     """Where quantiles are of whole numbers, the share rises at each of them and stays until the next."""
-    found = protect().quantile("age", [0.5], step=1, epsilon=5)
+    found = protect().quantile("age", [0.5], step=1, covers="table", epsilon=5)
 
     (curve, _) = found.plot().get_lines()
 

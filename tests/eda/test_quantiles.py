@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import dfprivacy as dp
 from dfprivacy import Column, features
 from dfprivacy.errors import ArgumentError
 from dfprivacy.testing.noise import seeded_noise
@@ -103,7 +104,7 @@ def test_the_answers_are_those_of_the_table(neighbors, frame, protect):
     view, q = protect(neighbors=neighbors), [0.1, 0.25, 0.5, 0.75, 0.9]
     truth = frame["income"].quantile(q)
 
-    found = view.quantile("income", q, confidence=1 - 1e-9, epsilon=200)
+    found = view.quantile("income", q, covers="table", confidence=1 - 1e-9, epsilon=200)
     whole = view.quantile("visits", q, step=1, epsilon=200)
 
     assert truth.to_numpy() == pytest.approx(np.array(found.values), abs=100)
@@ -117,7 +118,7 @@ def test_the_answers_are_those_of_the_table(neighbors, frame, protect):
 def test_others_follow_for_nothing(frame, protect):
     """Any other quantile, and the cumulated shares, are read off the same release."""
     view = protect()
-    found = view.quantile("age", [0.5], step=1, epsilon=50)
+    found = view.quantile("age", [0.5], step=1, covers="table", epsilon=50)
     spent = len(list(view.releases))
 
     assert frame["age"].quantile(0.8) == found.quantile(0.8)
@@ -132,7 +133,7 @@ def test_by_group(frame, protect):
 
     for asked in (0.5, [0.5]):
         found = protect(public=["sex"]).group_by("sex").quantile("income", asked, epsilon=100)
-        values = [float(found[key]) if asked == 0.5 else found[key].quantile(0.5) for key in "fm"]
+        values = [float(found[key]) if asked == 0.5 else found[key].values[0] for key in "fm"]  # noqa: PD011
         assert truth.to_list() == pytest.approx(values, abs=300)
 
 
@@ -152,7 +153,40 @@ def test_one_alone_says_how_sure_it_is(protect):
 
     assert None is found.low
     assert "of a share from 0.4" in found.notes[0]
-    assert "quantile('age', [0.5])" in found.notes[1]
+    assert "covers='table'" in found.notes[1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "step", "alone", "tree"),
+    [(10_000, None, 4, 5), (100_000, None, 6, 7), (10_000, 1, 2, 3), (1_000, None, 3, 4), (100, None, 1, 2)],
+)
+def test_few_quantiles_are_chosen_and_many_are_of_a_tree(rows, step, alone, tree, protect):
+    """Up to some number each is chosen alone, and has no interval; with a step, or few rows, up to fewer."""
+    view = protect(pd.DataFrame({"x": np.arange(rows) % 100.0}), bounds={"x": (0, 127)}, categories={})
+
+    chosen, of_tree = (
+        view.quantile("x", np.linspace(0.3, 0.7, count), step=step, epsilon=1) for count in (alone, tree)
+    )
+    covered = view.quantile("x", [0.5], step=step, covers="table", epsilon=1)
+
+    assert None is chosen.low is chosen.high
+    assert None is not of_tree.low
+    assert None is not covered.low
+    assert sorted(chosen.values) == list(chosen.values)
+    with pytest.raises(ArgumentError, match="covers='table'"):
+        chosen.quantile(0.9)
+    assert chosen == type(chosen).from_dict(chosen.to_dict())
+
+
+def test_a_median_of_many_rows_is_not_one_of_few_intervals(protect):
+    """Of 500,000 values, 100 intervals off would be a hundredth: the choice is among so many that it is nearer."""
+    x = np.random.default_rng(1).normal(45, 12, 500_000)
+    view = protect(pd.DataFrame({"x": x}), bounds={"x": (0, 100)}, categories={})
+
+    with seeded_noise(3):
+        off = [abs(float(view.median("x", epsilon=1, fresh=True)) - np.median(x)) for _ in range(5)]
+
+    assert max(off) < 0.002
 
 
 @pytest.mark.statistical
@@ -166,7 +200,7 @@ def test_the_choice_is_as_near_as_it_says(protect, frame):
         low, high = np.searchsorted(age, value - 0.03), np.searchsorted(age, value + 0.03, side="right")
         off.append(max(0, low - 2000, 2000 - high))
 
-    assert np.mean(np.array(off) <= 2 / 0.05 * math.log(4096 * 20)) > 0.9
+    assert np.mean(np.array(off) <= 2 / 0.05 * math.log(800 * 20)) > 0.9
 
 
 REFUSED = {
@@ -206,3 +240,15 @@ def test_groups_of_different_sizes_are_measured_alike(public, protect):
         groups.mean("x", epsilon=1, fresh=True),
     ):
         assert 1 == pytest.approx(found.privacy.epsilon)
+
+
+def test_by_group_people_with_several_rows_are_counted():
+    """Where choices are not proved, one quantile and several come from the tree."""
+    rows = {"p": np.arange(400) // 2, "x": np.linspace(0, 100, 400), "g": ["a", "b"] * 200}
+    known = {"bounds": {"x": (0, 100)}, "categories": {"g": ["a", "b"]}, "ledger": "memory:"}
+    view = dp.protect(pd.DataFrame(rows), "quantiles-people", epsilon=10**4, unit="p", max_rows=2, **known)
+
+    one, several = (view.group_by("g").quantile("x", q, epsilon=10**3) for q in (0.5, [0.25, 0.5]))
+
+    assert [each.low <= 50 <= each.high for each in one.releases] == [True, True]
+    assert [each.quantile(0.5) for each in several.releases] == pytest.approx([50, 50], abs=2)

@@ -52,6 +52,7 @@ def test_numbers_with_categories_are_numbers_unless_said():
         (("a ~ np.log(b)", None), ArgumentError, r"'np.log\(b\)' cannot be answered"),
         (("log(a) ~ b", None), ArgumentError, r"'log\(a\)' cannot be answered"),
         (("a ~ 0 + b", None), ArgumentError, "'0'"),
+        (("a", 5), ArgumentError, "A int names no columns"),
         (("a ~ income", None), SchemaError, "no column 'income'"),
         (("income ~ a", None), SchemaError, "no column 'income'"),
         (("g ~ a", None), SchemaError, "has no bounds"),

@@ -72,7 +72,7 @@ ASKED: dict[str, Callable[[Any], Any]] = {
     "ols": lambda view: view.ols("bmi ~ age + C(ward)", epsilon=E),
     "profile": lambda view: view.profile(epsilon=E, delta=1e-6),
     "proportions": lambda view: view.proportions("died", by="arm", success="yes", epsilon=E),
-    "quantile": lambda view: view.quantile("age", [0.25, 0.5, 0.75], epsilon=E),
+    "quantile": lambda view: view.quantile("age", [0.25, 0.5, 0.75], covers="table", epsilon=E),
     "report": lambda view: view.report(epsilon=E),
     "std": lambda view: view.std("age", epsilon=E),
     "sum": lambda view: view.sum("age", epsilon=E),

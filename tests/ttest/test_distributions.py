@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from dfprivacy_ttest.densities import noisy_pooled_variance_density, noisy_variance_density
 from dfprivacy_ttest.distributions import normal_laplace_cdf, normal_two_laplace_cdf
-from dfprivacy_ttest.solve import solve_decreasing
 
 W = st.floats(-1e300, 1e300) | st.floats(-50, 50)
 TAU = st.floats(0, 1e300) | st.floats(1e-3, 1e3)
@@ -205,25 +204,3 @@ def test_noisy_variance_densities_are_finite_and_not_negative(u, k, b1, b2):
 
     assert np.isfinite(densities).all()
     assert (densities >= -1e-6 * max(1, k)).all()
-
-
-def test_solve_decreasing_solves_elementwise():
-    """Every element gets its own solution, also beyond the first upper end."""
-    squares = np.array([4.0, 9.0, 1024.0])
-    solved = solve_decreasing(lambda x: squares - x**2, [5, 5, 5], at_zero=squares)
-
-    assert solved == pytest.approx([2, 3, 32], rel=1e-14)
-
-
-def test_solve_decreasing_is_as_near_as_asked():
-    """A coarse solution takes fewer evaluations, and is within the tolerance."""
-    asked = []
-
-    def function(x):
-        asked.append(x)
-        return 1 - x**3
-
-    solved = solve_decreasing(function, 3.0, at_zero=1.0, tolerance=1e-3)
-
-    assert solved == pytest.approx(1.0, abs=3e-3)
-    assert len(asked) <= 10

@@ -19,6 +19,7 @@ import argparse
 import os
 import sys
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,12 +35,14 @@ from scipy.special import stdtrit
 from sklearn.datasets import load_breast_cancer
 
 import dfprivacy as dp
+from dfprivacy.inference.engine import infer
+from dfprivacy.inference.moments import NoisyMoments
+from dfprivacy.inference.notes import skewness, unreliable, worst_pvalue
+from dfprivacy.laws import NoiseLaw
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_gmm import GaussianClassifier
 from dfprivacy_ttest import exact_power, exact_size
-from dfprivacy_ttest.calibrated import one_sample_t, two_sample_t
-from dfprivacy_ttest.group import Group
-from dfprivacy_ttest.notes import unreliable
+from dfprivacy_ttest.parameters import parameter, textbook
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -159,20 +162,22 @@ def pvalues(rng: np.random.Generator, n: int, epsilon: float, shift: float, runs
     def noise(scale: float) -> Array:
         return rng.laplace(0, scale, runs)
 
-    apart = Group.separate(
-        [total + noise(4 / epsilon), squares + noise(2 / epsilon)], [4 / epsilon, 2 / epsilon], float(n)
-    )
-    joint = Group.measured(
-        [total + noise(2 / epsilon), squares + noise(4 / epsilon)], [2 / epsilon, 4 / epsilon], float(n)
-    )
+    def released(total: Array, squares: Array, *scales: float) -> NoisyMoments:
+        values = np.stack([total, squares], axis=-1)[:, None]
+        return NoisyMoments(values, [NoiseLaw(scale) for scale in scales], np.full((runs, 1), float(n)))
+
+    first, second = (4 / epsilon, 2 / epsilon), (2 / epsilon, 4 / epsilon)
+    apart = released(total + noise(first[0]), squares + noise(first[1]), *first)
+    joint = released(total + noise(second[0]), squares + noise(second[1]), *second)
     mean = total / n + noise(4 / epsilon) / n  # 2/n at ε/2
     variance = (squares - total**2 / n) / (n - 1) + noise(8 / epsilon) / n  # 4/n at ε/2
-    printed = Group(n * mean, (n - 1) * variance + n * mean**2, float(n), 4 / epsilon, 0.0)
-    groups = dict(zip(WAYS, (printed, apart, apart, joint, joint), strict=True))
-    return {
-        way: np.asarray(one_sample_t(group, 0.0, method="conv" if way in (WAYS[2], WAYS[4]) else "naive").pvalue)
-        for way, group in groups.items()
-    }
+    printed = released(n * mean, (n - 1) * variance + n * mean**2, 4 / epsilon, 0.0)
+    sums = dict(zip(WAYS, (printed, apart, apart, joint, joint), strict=True))
+    with np.errstate(invalid="ignore"):
+        return {
+            way: (infer if way in (WAYS[2], WAYS[4]) else textbook)(each, parameter(1)).pvalue(0.0)
+            for way, each in sums.items()
+        }
 
 
 def rejected(pvalues: Array) -> float:
@@ -201,19 +206,22 @@ def levels(runs: int) -> int:
         middle, half = (design.high + design.low) / 2, (design.high - design.low) / 2
         mean = (design.mean(1_000_000) - middle) / half
         moved = (1.0, 1.0, 1.0) if design.neighbors == "add_remove" else (2.0, 1.0, 1.0)
-        groups = []
-        for sums in own:
-            scales = [3 * each / design.epsilon for each in moved]
-            noisy = [each + rng.laplace(0, scale, runs) for each, scale in zip(sums, scales, strict=True)]
-            groups.append(Group.separate(noisy, scales, None))
-        results = {"one sample": one_sample_t(groups[0], mean), "two samples": two_sample_t(*groups)}
-        for test, result in results.items():
-            hits = [
-                int(((np.asarray(result.pvalue) <= level) & ~unreliable(result, level)).sum()) for level in LEVELS
-            ]
+        scales = [3 * each / design.epsilon for each in moved]
+        exact = np.stack([np.stack(sums, axis=-1) for sums in own], axis=1)
+        values = exact + np.array(scales) * rng.laplace(size=exact.shape)
+        both = NoisyMoments(values, [NoiseLaw(scale) for scale in scales], form="apart")
+        for test, sums, null in (
+            ("one sample", replace(both, values=values[:, :1]), mean),
+            ("two samples", both, 0.0),
+        ):
+            result = infer(sums, parameter(values.shape[1] if sums is both else 1))
+            p = result.pvalue(null)
+            worst = worst_pvalue(p, skewness(result, sums))
+            noted = [sums.doubtful | unreliable(p, worst, level) for level in LEVELS]
+            hits = [int(((p <= level) & ~each).sum()) for level, each in zip(LEVELS, noted, strict=True)]
             bad += sum(exceeds(hit, runs, level) for hit, level in zip(hits, LEVELS, strict=True))
-            noted = float(unreliable(result, LEVELS[0]).mean())
-            found[test, next(ends for ends in BINS if ends[0] <= design.epsilon <= ends[1])].append((hits, noted))
+            ends = next(ends for ends in BINS if ends[0] <= design.epsilon <= ends[1])
+            found[test, ends].append((hits, float(noted[0].mean())))
     with recorded("tong_levels", "test", "ε", "designs", *map(str, LEVELS), "worst at 0.05", "noted") as row:
         for (test, (low, high)), of in sorted(found.items()):
             rates = np.array([hits for hits, _ in of]) / runs

@@ -1,0 +1,239 @@
+"""Run by the Python of another library's environment: its own answers to everyday questions, one call for each.
+
+    PYTHON tests/benchmarks/peers_ask.py LIBRARY COLUMNS.npz ANSWERS.json SECONDS
+
+The table has a column x of numbers in [0, 100] and a column c of eight categories, in codes. Answers are drawn as a
+user draws them, by a call each, at epsilon 1, as many as fit into the seconds, from three to a hundred; the time is
+that of one call, with the table in memory. Imports nothing of dfprivacy.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+import warnings
+from functools import partial
+
+import numpy as np
+
+LOW, HIGH, BINS, CATEGORIES = 0.0, 100.0, 20, 8
+QUARTILES = (0.25, 0.5, 0.75)
+MOST, LEAST = 100, 3
+
+
+def diffprivlib(x, c):
+    """diffprivlib's tools; they change a row, but for its counts, where one comes or goes."""
+    from diffprivlib import tools
+
+    said = {"epsilon": 1.0, "bounds": (LOW, HIGH)}
+    changed = {name: partial(getattr(tools, name), x, **said) for name in ("mean", "var", "std", "sum", "median")}
+    changed["quartiles"] = lambda: tools.quantile(x, list(QUARTILES), **said)
+    half = np.repeat([1, 0], len(x))  # it takes the length of the array for public, and cuts its noise off there
+    come = {"count": lambda: tools.count_nonzero(half, epsilon=1.0)}
+    for relation, asked, epsilon in (("replace_one", changed, 0.5), ("add_remove", come, 1.0)):
+        counts = partial(tools.histogram, epsilon=epsilon)
+        asked["histogram"] = lambda counts=counts: counts(x, bins=BINS, range=(LOW, HIGH))[0]
+        ends = (-0.5, CATEGORIES - 0.5)
+        asked["value_counts"] = lambda counts=counts, ends=ends: counts(c, bins=CATEGORIES, range=ends)[0]
+        yield relation, asked
+
+
+def opendp(x, c):
+    """OpenDP's Context API, and its quantiles among 1,025 candidates."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib", "honest-but-curious")
+    values, codes, candidates = x.tolist(), c.tolist(), np.linspace(LOW, HIGH, 1025).tolist()
+    for relation, rows, distance in (("replace_one", len(x), 2), ("add_remove", None, 1)):
+        floats = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=rows)
+        integers = dp.vector_domain(dp.atom_domain(T=int), size=rows)
+
+        def query(data, domain, epsilon, distance=distance):
+            loss = dp.loss_of(epsilon=1e9)
+            context = dp.Context.compositor(
+                data=data, privacy_unit=dp.unit_of(contributions=distance), privacy_loss=loss, domain=domain
+            )
+            return lambda: context.query(epsilon=epsilon)
+
+        def counted(data, size, query=query, integers=integers):
+            ask = query(data, integers, 1.0)
+            return lambda: ask().count_by_categories(list(range(size)), null_category=False).laplace().release()
+
+        def quantiles(shares, floats=floats, distance=distance):
+            space = floats, dp.symmetric_distance(), dp.max_divergence()
+            made = []
+            for share in shares:
+                make = partial(dp.m.make_private_quantile, *space, candidates, share)
+                scale = dp.binary_search_param(make, d_in=distance, d_out=1 / len(shares))
+                made.append(make(scale))
+            return lambda: [each(values) for each in made]
+
+        ask, half = query(values, floats, 1.0), query(values, floats, 0.5)
+        asked = {
+            "sum": lambda ask=ask: ask().clamp((LOW, HIGH)).sum().laplace().release(),
+            "median": quantiles(QUARTILES[1:2]),
+            "quartiles": quantiles(QUARTILES),
+            "histogram": counted(np.minimum(x // (HIGH / BINS), BINS - 1).astype(int).tolist(), BINS),
+            "value_counts": counted(codes, CATEGORIES),
+        }
+        if rows is None:
+            asked["count"] = lambda ask=ask: ask().count().laplace().release()
+            asked["mean"] = lambda half=half: (
+                half().clamp((LOW, HIGH)).sum().laplace().release() / half().count().laplace().release()
+            )
+        else:
+            asked["mean"] = lambda ask=ask: ask().clamp((LOW, HIGH)).mean().laplace().release()
+            asked["var"] = lambda ask=ask: ask().clamp((LOW, HIGH)).variance().laplace().release()
+            asked["std"] = lambda ask=asked["var"]: np.sqrt(max(ask(), 0))
+        yield relation, asked
+
+
+def smartnoise(x, c):
+    """SmartNoise SQL on a pandas frame; rows come and go."""
+    import pandas as pd
+    from snsql import Privacy, from_df
+
+    frame = pd.DataFrame({"x": x, "c": c, "b": np.minimum(x // (HIGH / BINS), BINS - 1).astype(int)})
+    meta = {"row_privacy": True, "rows": len(x), "censor_dims": False, "clamp_counts": False}
+    meta |= {"x": {"type": "float", "lower": LOW, "upper": HIGH}, "c": {"type": "int"}, "b": {"type": "int"}}
+
+    def query(what, parts, by="", cells=CATEGORIES):
+        privacy = Privacy(epsilon=1 / parts, delta=1e-9)
+        reader = from_df(frame, privacy=privacy, metadata={"": {"t": {"t": meta}}})
+        if by:
+            text = f"SELECT {by}, {what} FROM t.t GROUP BY {by}"  # noqa: S608 - our own words
+
+            def ask():
+                found = {row[0]: float(row[1]) for row in reader.execute(text)[1:]}
+                return [found.get(cell, 0.0) for cell in range(cells)]  # it leaves out those of few rows
+
+            return ask
+        return lambda: float(reader.execute(f"SELECT {what} FROM t.t")[1][0] or 0)  # noqa: S608
+
+    yield (
+        "add_remove",
+        {
+            "count": query("COUNT(*)", 1),
+            "sum": query("SUM(x)", 1),
+            "mean": query("AVG(x)", 2),
+            "var": query("VAR(x)", 3),
+            "std": query("STDDEV(x)", 3),
+            "histogram": query("COUNT(*)", 1, "b", BINS),
+            "value_counts": query("COUNT(*)", 1, "c"),
+            "group means": query("AVG(x)", 2, "c"),
+        },
+    )
+
+
+def pipelinedp(x, c):
+    """PipelineDP on its local backend: rows come and go, and each is of a person."""
+    import pipeline_dp as pdp
+
+    metrics, backend = pdp.Metrics, pdp.LocalBackend()
+    rows = list(zip(range(len(x)), c.tolist(), x.tolist(), strict=True))
+
+    def query(metric, keys=None):
+        def ask():
+            accountant = pdp.NaiveBudgetAccountant(total_epsilon=1, total_delta=1e-9)
+            engine = pdp.DPEngine(accountant, backend)
+            params = pdp.AggregateParams(
+                noise_kind=pdp.NoiseKind.LAPLACE,
+                metrics=[metric],
+                max_partitions_contributed=1,
+                max_contributions_per_partition=1,
+                min_value=LOW,
+                max_value=HIGH,
+            )
+            extractors = pdp.DataExtractors(
+                privacy_id_extractor=lambda row: row[0],
+                partition_extractor=(lambda row: row[1]) if keys else (lambda _: 0),
+                value_extractor=lambda row: row[2],
+            )
+            found = engine.aggregate(rows, params, extractors, public_partitions=keys or [0])
+            accountant.compute_budgets()
+            return [number for _, answer in sorted(found) for number in answer]
+
+        return ask
+
+    yield (
+        "add_remove",
+        {
+            "count": query(metrics.COUNT),
+            "sum": query(metrics.SUM),
+            "mean": query(metrics.MEAN),
+            "var": query(metrics.VARIANCE),
+            "median": query(metrics.PERCENTILE(50)),
+            "value_counts": query(metrics.COUNT, list(range(CATEGORIES))),
+            "group means": query(metrics.MEAN, list(range(CATEGORIES))),
+        },
+    )
+
+
+def tumult(x, c):
+    """Tumult Analytics on a local Spark: rows come and go."""
+    import pandas as pd
+    from pyspark.sql import SparkSession
+    from tmlt.analytics import AddOneRow, KeySet, PureDPBudget, QueryBuilder, Session
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    frame = spark.createDataFrame(pd.DataFrame({"x": x, "c": c.astype(int)})).cache()
+    budget = PureDPBudget(float("inf"))
+    session = Session.from_dataframe(budget, "t", frame, protected_change=AddOneRow())
+    of, keys = QueryBuilder("t"), KeySet.from_dict({"c": list(range(CATEGORIES))})
+
+    def query(made, order="z"):
+        def ask():
+            return session.evaluate(made, PureDPBudget(1)).toPandas().sort_values(order).z.tolist()
+
+        return ask
+
+    yield (
+        "add_remove",
+        {
+            "count": query(of.count(name="z")),
+            "sum": query(of.sum("x", LOW, HIGH, name="z")),
+            "mean": query(of.average("x", LOW, HIGH, name="z")),
+            "var": query(of.variance("x", LOW, HIGH, name="z")),
+            "std": query(of.stdev("x", LOW, HIGH, name="z")),
+            "median": query(of.median("x", LOW, HIGH, name="z")),
+            "value_counts": query(of.groupby(keys).count(name="z"), "c"),
+            "group means": query(of.groupby(keys).average("x", LOW, HIGH, name="z"), "c"),
+        },
+    )
+
+
+def often(ask, seconds):
+    """Answers, as many as fit into some seconds, and the time of one."""
+    found, took, start = [], [], time.perf_counter()
+    while len(found) < MOST and (len(found) < LEAST or time.perf_counter() - start < seconds):
+        began = time.perf_counter()
+        found.append(np.ravel(ask()).astype(float).tolist())
+        took.append(time.perf_counter() - began)
+    return found, float(np.median(took))
+
+
+def main():
+    """Answer everything."""
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    library, table, kept, seconds = sys.argv[1:]
+    with np.load(table) as columns:
+        every = globals()[library](columns["x"], columns["c"])
+    found = []
+    for relation, asked in every:
+        for task, ask in asked.items():
+            try:
+                found.append((relation, task, *often(ask, float(seconds))))
+            except Exception as error:  # noqa: BLE001 - of another library, and said
+                print(f"{library}, {task}: {str(error)[-300:]}", file=sys.stderr)
+    with open(kept, "w", encoding="utf-8") as file:  # noqa: PTH123 - of any version of Python
+        json.dump(found, file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,381 @@
+"""Every case of every method as a question about a made-up table, and where it has to be refused.
+
+A method joins by the cases of its plugin, which `dfprivacy audit` asks as well. Nothing here names one, but for the
+refusals.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dp
+from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing.report import all_checks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dfprivacy.testing import Case
+
+N = 1200
+TERMS: dict[str, Any] = {"epsilon": 100, "delta": "1/10", "accounting": "basic", "ledger": "memory:"}
+FRAMES: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "pandas": lambda rows: rows,
+    "polars": pl.from_pandas,
+    "lazy": lambda rows: pl.from_pandas(rows).lazy(),
+    "arrow": lambda rows: pa.Table.from_pandas(rows, preserve_index=False),
+}
+NAMES = (f"contract {at}" for at in itertools.count())
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question of a view, which is asked by calling it.
+
+    Attributes
+    ----------
+    method : str
+        The method.
+    given : dict
+        What it is called with: its arguments, an epsilon of 1, and the case's delta if it has one.
+    view, part : PrivateFrame
+        The view of the table, and the rows or groups of it that are asked.
+    """
+
+    method: str
+    given: dict[str, Any]
+    view: Any
+    part: Any
+
+    def __call__(self, **other):
+        """Ask it, with other arguments."""
+        return getattr(self.part, self.method)(**{**self.given, **other})
+
+    @property
+    def views(self):
+        """The views of all tables."""
+        return [self.view, *(each for each in self.given.values() if isinstance(each, dp.PrivateFrame))]
+
+    @property
+    def spent(self):
+        """What was spent of each table."""
+        return [view.budget.spent for view in self.views]
+
+    @property
+    def paid(self):
+        """Whether no table paid more than was asked."""
+        return all(each <= 1 for each in self.spent)
+
+
+@dataclass(frozen=True)
+class Question:
+    """One case of a method."""
+
+    method: str
+    case: Case
+
+    def but(self, **changes):
+        """Give the same of another case."""
+        return replace(self, case=replace(self.case, **changes))
+
+    def of_parts(self, *, public):
+        """Give the same of tables with a column more, of two categories."""
+        case = self.case
+        relation, more = ("replace_one", ["part"]) if public else (case.neighbors, [])
+        known = {**case.categories, "part": ["in", "out"]}
+        return self.but(categories=known, public=[*case.public, *more], neighbors=relation)
+
+    def rows(self, n=N, seed=1):
+        """Make rows whose columns depend on each other. Public columns have as many rows of each kind as can be.
+
+        Another party's message is about as many rows as it says.
+        """
+        case = self.case
+        n = next((each.rows for each in case.arguments.values() if isinstance(each, dp.Release)), n)
+        rng = np.random.default_rng(seed)
+        common, runs = rng.random(n), 1
+        columns: dict[str, Any] = {}
+        for name in case.columns:
+            place = np.where(rng.random(n) < 0.5, common, rng.random(n))
+            if name in case.categories:
+                known = case.categories[name]
+                at = (place * len(known)).astype(int)
+                if name in case.public:
+                    at, runs = np.arange(n) // runs % len(known), runs * len(known)
+                columns[name] = [known[each] for each in at]
+            else:
+                low, high = case.bounds[name]
+                columns[name] = low + (high - low) * place
+        return pd.DataFrame({**columns, **({case.other: np.arange(n) // runs % 2 == 1} if case.other else {})})
+
+    def of(self, rows=None, frame="pandas", part=None, names=NAMES, folder=None, **terms):
+        """Protect rows, made up unless they are given, and ask what `part` makes of the view.
+
+        In a folder, by a schema file that says a label of each column.
+        """
+        names = iter(names)
+        case, other = self.case, self.case.other
+        rows = self.rows() if rows is None else rows
+        about = {name: getattr(case, name) for name in ("bounds", "categories", "public", "missing", "neighbors")}
+
+        def protected(rows):
+            view = dp.protect(FRAMES[frame](rows), **{"name": next(names), **TERMS, **about, **terms})
+            if folder is None:
+                return view
+            file = folder / "schema.toml"
+            file.write_text(re.sub(r"\[columns\.(\w+)\]", r'\g<0>\nlabel = "Label of \1"', view.to_toml()))
+            return dp.protect(FRAMES[frame](rows), view.name, schema=file, ledger="memory:")
+
+        def selected(view):
+            view = view.where(**case.where) if case.where else view
+            return view if part is None else part(view)
+
+        tables = [rows] if other is None else [rows[rows[other] == at].drop(columns=other) for at in (False, True)]
+        view, *more = map(protected, tables)
+        whole = selected(view)
+        given = {**case.arguments, **{str(other): selected(each) for each in more}, "epsilon": 1}
+        given |= {"delta": case.delta} if case.delta else {}
+        return Asked(self.method, given, view, whole.group_by(*case.grouped) if case.grouped else whole)
+
+
+@cache
+def questions():
+    """Give every case of every bundled method."""
+    audits = [check.audit for check in all_checks() if check.name == "answers"]
+    bundled = [audit for audit in audits if audit.mechanism.origin.startswith("dfprivacy ")]
+    return [Question(audit.mechanism.name, audit.case) for audit in bundled]
+
+
+def first_questions():
+    """Give the first case of each of them."""
+    return list({each.method: each for each in reversed(questions())}.values())[::-1]
+
+
+def pytest_generate_tests(metafunc):
+    """Run a test of a question once for each case; one of a method for the first case of each."""
+    for name, every in (("question", questions()), ("method", first_questions())):
+        if name in metafunc.fixturenames:
+            metafunc.parametrize(name, every, ids=[f"{each.method}({each.case})" for each in every])
+
+
+@pytest.fixture(autouse=True)
+def noise():
+    """Noise from a seed, so that every run is the same."""
+    with seeded_noise(1):
+        yield
+
+
+@pytest.fixture(scope="session")
+def every_method():
+    """The first case of each method."""
+    return first_questions()
+
+
+@pytest.fixture(scope="session")
+def ledger(tmp_path_factory):
+    """A ledger in a file."""
+    return str(tmp_path_factory.mktemp("ledger") / "ledger.sqlite")
+
+
+@pytest.fixture(scope="session")
+def answers(tmp_path_factory):
+    """Look up the answer to a question about columns with labels; each is asked once."""
+    folder, known = tmp_path_factory.mktemp("schemas"), {}
+
+    def answer(question):
+        if str(question) not in known:
+            known[str(question)] = question.of(folder=folder)()
+        return known[str(question)]
+
+    return answer
+
+
+@pytest.fixture
+def answer(question, answers):
+    """What a question is answered."""
+    return answers(question)
+
+
+@pytest.fixture
+def frames():
+    """What makes another frame of one of pandas."""
+    return FRAMES
+
+
+# What is refused, and why: in which tests, and for which methods, with words that are in the question.
+PRIVATE_SIZE = (
+    "test_by_private_groups test_a_private_part_of_the_rows test_the_other_neighbours "
+    "test_people_with_several_rows test_a_row_for_each_person"
+)
+TWO_TABLES = (
+    "test_by_private_groups test_by_public_groups test_people_with_several_rows test_a_secret_sample "
+    "test_power_is_free"
+)
+PRIVATE_GROUPS = "test_no_public_columns test_a_secret_sample"
+SINGLE = (
+    "agg anova chi2_unitcircle chi2_many corr cov crosstab dcor dcor_message dcor_screen dcor_with describe "
+    "find_bounds find_categories fourier_sketch gmm_fit histogram hsic kaplan_meier kernel_locations "
+    "kernel_message kernel_two_sample kme_exponential kme_release kruskal logit mannwhitneyu mcnemar moments ols "
+    "profile proportions quantile report survival_test value_counts wilcoxon"
+)
+NO_TEST = (
+    "agg chi2_many corr count cov crosstab dcor dcor_message dcor_screen dcor_with describe find_bounds "
+    "find_categories fourier_sketch gmm_fit histogram hsic kaplan_meier kernel_locations kernel_message "
+    "kernel_two_sample kme_exponential kme_release mean median missing moments nunique profile quantile report std "
+    "sum value_counts var"
+)
+REFUSED: list[tuple[str, str, list[str]]] = [
+    (
+        "the number of rows is private",
+        PRIVATE_SIZE,
+        ["dcor", "dcor_message", "dcor_screen", "dcor_with", "hsic", "kernel_message", "kme_release"],
+    ),
+    ("the number of rows is private", PRIVATE_GROUPS, ["dcor where"]),
+    (
+        "sizes of groups are private",
+        f"{PRIVATE_SIZE} {PRIVATE_GROUPS}",
+        ["chi2_many", "chi2_unitcircle", "kernel_locations", "kernel_two_sample by='g' method='"],
+    ),
+    (
+        "sizes of groups are private",
+        "test_a_private_part_of_the_rows test_the_other_neighbours test_a_row_for_each_person",
+        ["kernel_two_sample method=' view", "kernel_two_sample paired view"],
+    ),
+    ("sizes of groups are private", "test_by_private_groups test_a_private_part_of_the_rows", ["chi2 public"]),
+    (
+        "groups are private",
+        f"test_the_other_neighbours test_people_with_several_rows test_a_row_for_each_person {PRIVATE_GROUPS}",
+        ["chi2 method='"],
+    ),
+    (
+        "two tables are asked together",
+        TWO_TABLES,
+        ["kernel_two_sample view"],
+    ),
+    ("two tables are asked together", "test_a_request_is_answered", ["kernel_two_sample", "kernel_locations"]),
+    (
+        "another party's message is about another number of rows",
+        "test_by_public_groups test_a_public_part_of_the_rows test_a_secret_sample",
+        ["dcor_with"],
+    ),
+    ("another party's message cannot be written down", "test_a_request_is_answered", ["dcor_with"]),
+    (
+        "keys that nobody declared are shown, which is proved for one row a person",
+        "test_people_with_several_rows",
+        ["find_categories", "profile", "value_counts 'discover'"],
+    ),
+    (
+        "the calibration is proved for an epsilon up to 1, and a sample has more",
+        "test_a_secret_sample",
+        ["kme_release 'classical'"],
+    ),
+    (
+        "this accounting has room for one release with a delta of the account's own",
+        "test_other_accounting",
+        [
+            f"{method} -{accounting}"
+            for method in ("dcor_message", "fourier_sketch", "kernel_message", "kernel_two_sample")
+            for accounting in ("rdp", "gdp")
+        ],
+    ),
+    ("the answer has no one number", "test_arithmetic_is_free test_refining_costs_its_price", SINGLE.split()),
+    (
+        "the noise of a choice cannot be drawn again",
+        "test_arithmetic_is_free test_refining_costs_its_price",
+        ["median"],
+    ),
+    (
+        "it is for another party, or says where to look",
+        "test_a_picture_has_the_labels_of_columns",
+        ["dcor_message", "kernel_message", "kernel_locations"],
+    ),
+    (
+        "a picture has two columns",
+        "test_a_picture_has_the_labels_of_columns",
+        ["gmm_fit columns=['x'], separately"],
+    ),
+    ("nothing is assumed that could be found", "test_power_of_what_a_method_assumes", NO_TEST.split()),
+]
+# What is not asked of those that are not refused, and why.
+LEFT_OUT: list[tuple[str, str, list[str]]] = [
+    (
+        "a defect: as the noise falls, one group costs more than another, and the call is charged for nothing",
+        "test_by_private_groups",
+        ["kernel_two_sample by='g' public"],
+    ),
+    ("the same defect", "test_by_public_groups", ["kernel_two_sample 'omit' locations by='g' public"]),
+    (
+        "a defect: of groups the labels of this method are lost",
+        "test_a_picture_has_the_labels_of_columns",
+        ["chi2 'difference' by g,"],
+    ),
+    (
+        "this summary is as statsmodels prints it",
+        "test_a_page_says_what_was_asked_and_how_private_it_is",
+        ["ols -summary", "logit -summary"],
+    ),
+    (
+        "a defect: steps on the way to an answer have public names, and fail on other answers than theirs",
+        "test_what_an_answer_offers_can_be_had",
+        ["chi2", "chi2_unitcircle"],
+    ),
+    (
+        "a defect: of two tables the labels are lost",
+        "test_a_picture_has_the_labels_of_columns",
+        ["kernel_two_sample view"],
+    ),
+    (
+        "it takes 18 seconds for each operation",
+        "test_arithmetic_is_free test_refining_costs_its_price",
+        ["chi2 'difference'"],
+    ),
+]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Let a test end with a refusal, at no charge, where the table says so, and nowhere else."""
+    refused, left_out = (_reasons(pyfuncitem, table) for table in (REFUSED, LEFT_OUT))
+    if left_out and not refused:
+        pytest.skip(left_out[0])
+    if not refused:
+        return (yield)
+    try:
+        yield
+    except dp.DPError as error:
+        outcome = error.outcome
+    else:
+        pytest.fail(f"It is answered now: {refused}")
+    assert outcome == "Nothing was released or spent."
+    return True
+
+
+def _reasons(test, table):
+    """Give what a table says of a test."""
+    method, _, asked = test.name.partition("[")[2].partition("(")
+    return [
+        why
+        for why, tests, those in table
+        if test.originalname in tests.split()
+        and any(first == method and all(word in asked for word in words) for first, *words in map(str.split, those))
+    ]
+
+
+@pytest.fixture
+def plt(monkeypatch):
+    """Matplotlib without a screen."""
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
+    yield pyplot
+    pyplot.close("all")

@@ -1,0 +1,374 @@
+"""What holds for every method, whatever it measures."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+
+import numpy as np
+import pytest
+
+import dfprivacy as dp
+from dfprivacy.cli import main
+from dfprivacy.testing.noise import seeded_noise
+
+
+def test_every_bundled_method_has_a_case(every_method, capsys):
+    """The methods that the command line lists of this distribution are those that are asked here."""
+    main(["plugins", "--json"])
+
+    plugins = json.loads(capsys.readouterr().out)["plugins"]
+    bundled = [name for each in plugins if each["distribution"] == "dfprivacy" for name in each["methods"]]
+    assert set(bundled) == {each.method for each in every_method}
+
+
+def test_numbers_are_the_same_on_every_frame(question, frames):
+    """Pandas, Polars, a lazy frame and Arrow give the same numbers where the noise is the same."""
+    seen = set()
+    for frame in frames:
+        with seeded_noise(3):
+            plain = question.of(frame=frame)().to_dict()
+        plain["privacy"].pop("at")
+        seen.add(re.sub(r"contract \d+", "", json.dumps(plain, sort_keys=True)))
+
+    assert len(seen) == 1
+
+
+def test_what_was_asked_is_free(question):
+    """The same question again spends nothing, gives the same answer, and is listed once."""
+    asked = question.of()
+
+    first, spent = asked(), asked.spent
+    again = asked()
+
+    assert first == again
+    assert spent == asked.spent
+    assert all(0 < each <= 1 for each in spent)
+    assert first == asked.view.releases[0]
+    assert len(asked.view.releases) == 1
+    assert "spent" in repr(asked.view.budget)
+
+
+def test_an_explanation_is_free_and_true(question):
+    """To explain a question spends nothing, and to ask it costs what was explained at most."""
+    asked = question.of()
+
+    explained = asked.part.explain(asked.method, **asked.given)
+    shown = repr(explained), explained._repr_html_(), explained.findings
+    spent = asked.spent
+    asked()
+
+    assert {0} == set(spent)
+    assert f"{asked.method} " in shown[0]
+    assert all(each <= explained.epsilon == 1 for each in asked.spent)
+
+
+def test_a_plan_is_free_and_runs(question):
+    """To plan a question spends nothing, and to run the plan costs what was planned at most."""
+    asked = question.of()
+    price, *_ = (asked.given.pop(name) for name in ("epsilon", "delta") if name in asked.given)
+
+    plan = asked.part.plan([(asked.method, asked.given)], epsilon=price)
+    shown = repr(plan), plan._repr_html_()
+    spent = asked.spent
+    (answer,) = plan.run()
+
+    assert {0} == set(spent)
+    assert all(asked.method in each for each in shown)
+    assert answer.privacy.epsilon <= plan.epsilon <= 1
+    assert all(each <= plan.epsilon for each in asked.spent)
+
+
+def test_power_is_free(question):
+    """Power is of made-up rows: what holds of every answer is always found, and nothing is spent."""
+    asked = question.of()
+    price = {name: asked.given.pop(name) for name in ("epsilon", "delta") if name in asked.given}
+    n = len(question.rows(60))
+
+    def assume(rng, n):
+        """Rows like these."""
+        rows = question.rows(n, int(rng.integers(100)))
+        return {name: rows[name].to_numpy() for name in rows}
+
+    found = asked.view.power(
+        (asked.method, asked.given),
+        n=n,
+        runs=2,
+        assume=assume,
+        finder=lambda answer: isinstance(answer, dp.Release),
+        **price,
+    )
+
+    assert found.shares == ((1.0,),)
+    assert "Rows like these" in repr(found)
+    assert {0} == set(asked.spent)
+
+
+def test_power_of_what_a_method_assumes(method):
+    """A method that says what to find in made-up rows finds it in a part of them, and nothing is spent."""
+    asked = method.of()
+    price = {name: asked.given.pop(name) for name in ("epsilon", "delta") if name in asked.given}
+
+    found = asked.view.power((asked.method, asked.given), n=[60, 600], runs=4, **price)
+
+    assert all(0 <= share <= 1 for share in found.shares[0])
+    assert "assumed: " in repr(found)
+    assert {0} == set(asked.spent)
+
+
+def test_a_bad_price_is_refused(question):
+    """A price that is no positive finite number is refused before anything is spent."""
+    asked = question.of()
+    for epsilon in (0, -1, float("nan"), float("inf"), "x", True, None, [1]):
+        with pytest.raises(dp.DPError):
+            asked(epsilon=epsilon)
+
+    assert {0} == set(asked.spent)
+
+
+def test_what_the_account_cannot_pay_is_refused(question):
+    """A price beyond the budget is refused before anything is spent, and one within it can still be paid."""
+    asked = question.of(epsilon="1/2")
+
+    with pytest.raises(dp.BudgetExceeded):
+        asked()
+    spent = asked.spent
+    asked(epsilon="1/4")
+
+    assert {0} == set(spent)
+    assert all(each <= 1 / 4 for each in asked.spent)
+
+
+def test_what_nobody_knows_is_refused(question):
+    """An argument with another name, or of another kind, is refused before anything is spent."""
+    asked = question.of()
+    for other in ({"unheard_of": 1}, *({name: object()} for name in question.case.arguments)):
+        with pytest.raises(dp.ArgumentError):
+            asked(**other)
+
+    assert {0} == set(asked.spent)
+
+
+def by_group(question, *, public):
+    """Ask it by group, and see that there is an answer for each."""
+    parted = question.of_parts(public=public)
+    asked = parted.but(group_by=["part", *question.case.grouped]).of()
+
+    answers = asked()
+
+    keys = [parted.case.categories[name] for name in ["part", *question.case.grouped]]
+    assert np.prod([len(each) for each in keys]) == len(answers)
+    assert answers == dp.Release.from_json(answers.to_json())
+    assert asked.paid
+
+
+def test_by_private_groups(question):
+    """Of groups of a private column there is an answer for each, at the price of one."""
+    by_group(question, public=False)
+
+
+def test_by_public_groups(question):
+    """Of groups of a public column there is an answer for each, at the price of one."""
+    by_group(question, public=True)
+
+
+def of_a_part(question, *, public):
+    """Ask a part of the rows, and all of them."""
+    parted = question.of_parts(public=public)
+    asked = parted.but(where={**question.case.where, "part": "in"}).of()
+
+    answer = asked()
+
+    assert any("part" in each for each in answer.privacy.where)
+    assert asked.paid
+
+
+def test_a_private_part_of_the_rows(question):
+    """Of rows that a private column selects there is an answer, which says so."""
+    of_a_part(question, public=False)
+
+
+def test_a_public_part_of_the_rows(question):
+    """Of rows that a public column selects there is an answer, which says so."""
+    of_a_part(question, public=True)
+
+
+def test_the_other_neighbours(question):
+    """Under the other neighbouring relation there is an answer, which says under which."""
+    other = "add_remove" if question.case.neighbors == "replace_one" else "replace_one"
+    asked = question.but(neighbors=other, public=() if other == "add_remove" else question.case.public).of()
+
+    assert other == asked().privacy.neighbors
+    assert asked.paid
+
+
+def test_no_public_columns(question):
+    """Where all columns are private there is an answer."""
+    asked = question.but(public=()).of()
+
+    assert asked().privacy.noise
+    assert asked.paid
+
+
+def test_missing_values(question):
+    """Where values are missing there is an answer."""
+    rows = question.rows()
+    for at, name in enumerate(each for each in question.case.columns if each not in question.case.public):
+        kept = (np.arange(len(rows)) + at) % 7 > 0
+        rows[name] = (
+            rows[name].where(kept) if name in question.case.bounds else rows[name].astype(object).where(kept, None)
+        )
+    asked = question.of(rows)
+
+    assert asked() == asked()
+    assert asked.paid
+
+
+def of_people(question):
+    """Rows of people with six each, and how they are protected."""
+    rows = question.rows()
+    return rows.assign(person=np.arange(len(rows)) // 6), {"unit": "person", "max_rows": 3, "public": []}
+
+
+def test_people_with_several_rows(question):
+    """All rows of a person are protected together, and the answer says so."""
+    rows, unit = of_people(question)
+    asked = question.of(rows, **unit)
+
+    assert asked().privacy.unit == "person"
+    assert asked.paid
+
+
+def test_a_row_for_each_person(question):
+    """Of a row that is made of those of each person there is an answer."""
+    rows, unit = of_people(question)
+    how = {name: "mean" if name in question.case.bounds else "first" for name in question.case.columns}
+    asked = question.of(rows, part=lambda view: view.per("person").agg(how), **unit)
+
+    assert asked().privacy.unit == "person"
+    assert asked.paid
+
+
+def test_a_secret_sample(question):
+    """Of a sample there is an answer, which says so."""
+    asked = question.of(part=lambda view: view.sample(0.5))
+
+    assert asked().privacy.sample
+    assert asked.paid
+
+
+def test_a_request_is_answered(method, ledger, tmp_path, capsys):
+    """What an analyst writes into a file, without the table, a custodian answers from the command line."""
+    rows = method.rows()
+    paths = {each: str(tmp_path / each) for each in ("schema.toml", "rows.parquet", "key", "request", "answers")}
+    rows.to_parquet(paths["rows.parquet"])
+    asked = method.of(rows, ledger=ledger)
+    (tmp_path / "schema.toml").write_text(asked.view.to_toml())
+    (tmp_path / "key").write_text("a" * 64)
+    request = dp.request(paths["schema.toml"])
+    part = request.where(**method.case.where) if method.case.where else request
+    written = getattr(part, method.method)(**asked.given)
+    request.save(paths["request"], key=paths["key"], analyst="ana")
+
+    main(["ledger", "--ledger", ledger, "key", "ana", paths["key"]])
+    files = {"data": "rows.parquet", "schema": "schema.toml", "key": "key", "output": "answers"}
+    named = [word for name, file in files.items() for word in (f"--{name}", paths[file])]
+    code = main(["answer", paths["request"], *named, "--ledger", ledger, "--yes"])
+
+    assert code == 0, capsys.readouterr()
+    (answer,) = dp.answers(paths["answers"], request=paths["request"], key=paths["key"])
+    assert answer == asked.view.releases[0]
+    assert method.method in str(written)
+
+
+@pytest.mark.parametrize("accounting", ["rdp", "gdp", "portfolio"])
+def test_other_accounting(method, accounting):
+    """However losses add up, a question costs what was asked at most, and its answer is kept."""
+    asked = method.of(accounting=accounting)
+
+    assert asked() == asked()
+    assert asked.paid
+
+
+def test_few_rows_at_a_small_price(question):
+    """What tells hardly anything is an answer, too."""
+    asked = question.of(question.rows(24))
+
+    answer = asked(epsilon="1/100")
+
+    assert answer == dp.Release.from_json(answer.to_json())
+    assert all(each <= 1 / 100 for each in asked.spent)
+
+
+def test_another_frame_of_the_account_knows_the_answer(method, ledger):
+    """The answer is kept in the ledger's file, under the account's name, and not by the frame."""
+    rows = method.rows()
+    first = method.of(rows, "pandas", ledger=ledger)
+    answer, spent = first(), first.spent
+    second = method.of(rows, "arrow", names=[view.name for view in first.views], ledger=ledger)
+
+    assert answer == second()
+    assert spent == second.spent
+
+
+def test_a_column_asks_the_same(question):
+    """A method that begins with a column is one of that column, and the same question."""
+    asked = question.of()
+    first, *_ = inspect.signature(getattr(asked.part, question.method)).parameters
+    named = asked.given.pop(first, None)
+    column = asked.part[
+        named if isinstance(named, str) and named in question.case.columns else question.case.columns[0]
+    ]
+
+    if question.method in dir(column):
+        explained = column.explain(question.method, **asked.given)
+        answer, spent = getattr(column, question.method)(**asked.given), asked.spent
+        assert explained.epsilon == 1
+        assert answer == asked(**{first: column.name})
+        assert spent == asked.spent
+        assert asked.paid
+    else:
+        with pytest.raises(AttributeError, match="one column"):
+            getattr(column, question.method)
+
+
+def test_a_ledger_is_listed_copied_and_put_back(every_method, tmp_path, capsys):
+    """The command line shows what was asked, and a copy of the ledger, put back, still knows each answer."""
+    ledger, copied = str(tmp_path / "ledger.sqlite"), str(tmp_path / "copy.sqlite")
+    every = [method.of(ledger=ledger) for method in every_method]
+    answers, spent = [asked() for asked in every], [asked.spent for asked in every]
+    listed = [[], *([asked.view.name] for asked in every), ["--json"], [every[0].view.name, "--csv"]]
+
+    codes = {
+        main(["ledger", "--ledger", ledger, *more]) for more in [*listed, ["backup", copied], ["restore", copied]]
+    }
+
+    shown = capsys.readouterr().out
+    assert {0} == codes
+    assert all(f"{asked.method}(" in shown for asked in every)
+    assert answers == [asked() for asked in every]
+    assert spent == [asked.spent for asked in every]
+
+
+def test_refining_costs_its_price(method):
+    """To measure again what was answered costs what was asked at most, and pools both answers."""
+    asked = method.of()
+    answer = asked()
+
+    pooled = asked.view.refine(answer, epsilon=1)
+
+    assert pooled.low <= pooled.estimate <= pooled.high
+    assert all(1 <= each <= 2 for each in asked.spent)
+
+
+def test_arithmetic_is_free(method):
+    """What is calculated from an answer costs nothing, and is within its interval; an answer less itself is 0."""
+    asked = method.of()
+    answer, spent = asked(), asked.spent
+
+    nothing, double = answer - answer, 2 * answer
+
+    assert {0} == {nothing.low, nothing.estimate, nothing.high}
+    assert double.low <= double.estimate <= double.high
+    assert spent == asked.spent
